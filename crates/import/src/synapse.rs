@@ -32,7 +32,7 @@ pub struct Imported {
     pub configuration: String,
     /// Files that it names, by their paths beside it.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What became of each part.
+    /// The outcome of each part.
     pub table: Table,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Converter<'a> {
         self.flow_of(flow, |this| this.steps(&items).0, catch);
     }
 
-    /// What has no counterpart as a whole.
+    /// Reports an artifact that has no counterpart as a whole.
     fn other(&mut self, other: &Element<'a>) {
         let protocol = other.attribute("protocol").unwrap_or("its own class");
         let why = match other.name() {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-/// What the name of a member begins with that is a comment. No document has it in a name.
+/// The prefix of the name of a member that is a comment. No document has it in a name.
 pub(crate) const COMMENT: &str = "\u{0}#";
 
-/// What stands for `${` in a text where it does begin a variable.
+/// The stand-in for a `${` in a text that does begin a variable.
 const VARIABLE: &str = "\u{0}{";
 
 /// A comment, to stand in the place of an item, or as a member whose name begins with [`COMMENT`].

@@ -53,7 +53,7 @@ fn steps(mediators: &str) -> String {
     out
 }
 
-/// What mediators of the cases refer to.
+/// The artifacts that mediators of the cases refer to.
 const AROUND: &str = r#"<endpoint name="E"><address uri="http://e.test:9000/service/Echo"/></endpoint>
 <endpoint name="H"><http method="get" uri-template="http://h.test/things/{uri.var.id}?q={query.param.q}"/></endpoint>
 <localEntry key="x.xsl"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"/></localEntry>

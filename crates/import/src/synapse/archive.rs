@@ -15,7 +15,7 @@ const ALL_BYTES_MAX: u64 = 256 << 20;
 /// The maximum number of files; a large project has some hundred.
 const FILES_MAX: usize = 10_000;
 
-/// How deep folders may be.
+/// The maximum depth of folders.
 const DEPTH_MAX: usize = 32;
 
 /// Folders of tools, in which no artifacts are.

@@ -9,7 +9,7 @@ use super::archive::Sources;
 use super::element::{Element, File};
 use super::table::{Outcome, Place, Table};
 
-/// How deep elements may be: the converter goes down with them. What people write stays below 40.
+/// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
 const DEPTH_MAX: u32 = 96;
 
 /// A file's or local entry's content.
@@ -35,7 +35,7 @@ pub(super) struct Artifacts<'a> {
     pub(super) tasks: Vec<Element<'a>>,
     pub(super) stores: Vec<Element<'a>>,
     pub(super) processors: Vec<Element<'a>>,
-    /// What has no counterpart: inbound endpoints, connectors, registries.
+    /// Artifacts without a counterpart: inbound endpoints, connectors, registries.
     pub(super) others: Vec<Element<'a>>,
     pub(super) sequences: HashMap<&'a str, Element<'a>>,
     pub(super) endpoints: HashMap<&'a str, Element<'a>>,
@@ -123,7 +123,7 @@ impl<'a> Artifacts<'a> {
             "task" => return self.tasks.push(element),
             "messageStore" => return self.stores.push(element),
             "messageProcessor" => return self.processors.push(element),
-            // What these say is about the server, not about messages.
+            // These configure the server, not messages.
             "registry" | "taskManager" | "description" => return,
             "sequence" => &mut self.sequences,
             "endpoint" => &mut self.endpoints,
@@ -163,7 +163,7 @@ impl<'a> Artifacts<'a> {
         self.file(key)
     }
 
-    /// Whether something took a local entry.
+    /// True if a local entry was used.
     pub(super) fn is_taken(&self, key: &str) -> bool {
         self.taken.borrow().contains(key)
     }

@@ -17,10 +17,10 @@ use crate::yaml::comment;
 /// The maximum number of mediators that are converted, those of sequences that are written out several times included.
 const MEDIATORS_MAX: usize = 100_000;
 
-/// How deep sequences may be written out within each other.
+/// The maximum depth to which sequences are expanded within each other.
 const EXPANDED_MAX: usize = 32;
 
-/// How deep mediators may be within each other, sequences that are written out included. What people write stays below 20.
+/// The maximum depth of nested mediators, expanded sequences included. Mediators that people write stay below 20.
 const DEPTH_MAX: usize = 100;
 
 /// On which way the message is.
@@ -35,12 +35,12 @@ pub(super) enum Side {
     Fault,
 }
 
-/// What properties say about the next call or reply.
+/// Settings of properties for the next call or reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Pending {
     pub(super) status: Option<String>,
     pub(super) method: Option<String>,
-    /// What is put behind the path of an address: none for what the route forwards.
+    /// The path that is appended to an address; none for the one the route forwards.
     pub(super) postfix: Option<String>,
     /// The next `send` answers the client.
     pub(super) is_reply: bool,
@@ -58,7 +58,7 @@ pub(super) struct Flow<'a> {
     pub(super) name: String,
     pub(super) namespaces: Vec<(String, String)>,
     pub(super) side: Side,
-    /// What runs on the reply to a `send`.
+    /// The mediators that run on the reply to a `send`.
     pub(super) reply: Vec<Element<'a>>,
     /// The flow that has it, if several calls do.
     pub(super) reply_flow: Option<String>,
@@ -69,7 +69,7 @@ pub(super) struct Flow<'a> {
     pub(super) template: Option<&'a str>,
     /// Query parameters of the resource, by the names of its template.
     pub(super) query_names: Vec<(String, String)>,
-    /// What the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
+    /// The part that the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
     pub(super) resource: Option<Resource>,
     /// The base path of the first address that a call went to.
     pub(super) base: Option<String>,
@@ -85,11 +85,11 @@ pub(super) struct Flow<'a> {
 pub(super) struct Resource {
     /// Its path below the context, as a template.
     pub(super) path: String,
-    /// Whether more may follow.
+    /// The path may have a rest.
     pub(super) open: bool,
 }
 
-/// What follows a mediator.
+/// The mediator to go on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// The next.
@@ -111,7 +111,7 @@ pub(super) struct Converter<'a> {
     pub(super) flow: Flow<'a>,
     /// Steps that have to stand before the one that is being made.
     pub(super) before: Vec<Json>,
-    /// Where the step that is being made differs.
+    /// Differences between the step that is being made and its mediator.
     pub(super) notes: Vec<String>,
     pub(super) computed: usize,
     /// Endpoints with upstreams, by their keys.
@@ -126,7 +126,7 @@ pub(super) struct Converter<'a> {
     pub(super) proxy_flows: Vec<(String, String)>,
     /// Names of sequences that something runs.
     pub(super) used: Vec<String>,
-    /// What failed about an artifact in a place that has no element of its own.
+    /// Failures of an artifact in places without an element of their own.
     pub(super) failures: Vec<String>,
     mediators: usize,
     depth: usize,
@@ -372,7 +372,7 @@ impl<'a> Converter<'a> {
         name
     }
 
-    /// Whether what a list of mediators does depends on where it is run: it sends, or says something about a later call.
+    /// True if the effect of a list of mediators depends on its place: it sends, or sets something for a later call.
     pub(super) fn has_side(&self, element: &Element<'a>, seen: &mut Vec<&'a str>) -> bool {
         element.descendants().iter().any(|item| {
             let scope = item.attribute("scope").unwrap_or_default();

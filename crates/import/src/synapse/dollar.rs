@@ -147,7 +147,7 @@ fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<Place>, Str
     }
 }
 
-/// Where a chain of members and indices ends.
+/// The end of a chain of members and indices.
 fn chain(text: &str, from: usize) -> usize {
     let mut end = from;
     loop {

@@ -115,7 +115,7 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// What a prefix means here.
+    /// The namespace of a prefix here.
     pub(super) fn namespace(&self, prefix: &str) -> Option<&'d str> {
         self.file.document.lookup_prefix(self.node, prefix)
     }

@@ -8,7 +8,7 @@ use super::element::Element;
 use super::expressions::escaped;
 use crate::yaml::variable;
 
-/// Where one call goes.
+/// The target of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Target {
     pub(super) upstream: String,
@@ -29,7 +29,7 @@ struct Url {
     query: Option<String>,
 }
 
-/// How deep groups of endpoints may be.
+/// The maximum depth of groups of endpoints.
 const DEPTH_MAX: usize = 8;
 
 /// The error codes of Synapse that `suspend` has words for.
@@ -45,7 +45,7 @@ const CODES: [(&str, &str); 8] = [
 ];
 
 impl<'a> Converter<'a> {
-    /// Where calls of an endpoint go: several for a recipient list.
+    /// The targets of an endpoint: several for a recipient list.
     pub(super) fn endpoint(&mut self, endpoint: &Element<'a>) -> Result<Vec<Target>, String> {
         let endpoint = self.resolved(endpoint)?;
         match endpoint.child("recipientlist") {
@@ -205,7 +205,7 @@ impl<'a> Converter<'a> {
         self.taken_apart(kind, written)
     }
 
-    /// Where a URL leads that no endpoint says.
+    /// The target of a URL that is in no endpoint.
     pub(super) fn address(&mut self, item: &Element<'a>, url: &str) -> Result<Target, String> {
         let url = self.taken_apart(item, url)?;
         let keys = Map::from_iter([("targets".to_owned(), json!([url.target]))]);
@@ -405,7 +405,7 @@ impl<'a> Converter<'a> {
         more: Map<String, Json>,
     ) -> Result<Json, String> {
         let pending = std::mem::take(&mut self.flow.pending);
-        // What is said about the reply stays.
+        // Settings for the reply stay.
         self.flow.pending.status = pending.status;
         let mut keys = Map::new();
         keys.insert("upstream".to_owned(), json!(target.upstream));

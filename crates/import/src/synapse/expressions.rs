@@ -167,7 +167,7 @@ impl<'a> Converter<'a> {
         Ok(out)
     }
 
-    /// What a name of a scope means: `$ctx:NAME`, `get-property('SCOPE', 'NAME')`.
+    /// Translates a name of a scope: `$ctx:NAME`, `get-property('SCOPE', 'NAME')`.
     pub(super) fn named(&mut self, scope: &str, name: &str) -> Result<String, String> {
         match scope {
             "default" | "synapse" | "ctx" | "operation" => self.own(name),

@@ -25,7 +25,7 @@ pub(super) struct Output {
     variables: HashMap<String, String>,
 }
 
-/// What `$NAME` means already.
+/// Names that `$NAME` has already.
 const RESERVED: [&str; 10] = [
     "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
     "error",

@@ -107,7 +107,7 @@ impl<'a> Converter<'a> {
         steps
     }
 
-    /// How many times a list of mediators sends or loops back.
+    /// The number of times that a list of mediators sends or loops back.
     fn sends(&self, items: &[Element<'a>], seen: &mut Vec<&'a str>) -> usize {
         let all = items.iter().flat_map(Element::descendants);
         let mut count = 0;

@@ -14,7 +14,7 @@ pub struct Place {
     pub column: u32,
 }
 
-/// What became of a part of an artifact.
+/// The outcome of a part of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The configuration does the same.
@@ -65,12 +65,12 @@ impl Table {
         self.set(row, outcome, note);
     }
 
-    /// How many rows have this outcome.
+    /// The number of rows with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.rows.iter().filter(|row| row.outcome == outcome).count()
     }
 
-    /// What is expanded in several flows was met several times. Each counts once.
+    /// Unites equal rows: a sequence that is expanded in several flows counts once.
     pub(super) fn unite(&mut self) {
         let mut kept: Vec<Row> = Vec::new();
         let mut known: HashMap<(Place, String), usize> = HashMap::new();

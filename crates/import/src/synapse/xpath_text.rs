@@ -2,7 +2,7 @@
 //!
 //! Owns the reading of XPath 1.0 as far as names in it can be told apart. What a name becomes is the caller's.
 
-/// What an expression gives, as far as its text says it.
+/// The result type of an expression, as far as its text shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gives {
     /// Elements of one name.
@@ -13,7 +13,7 @@ pub(super) enum Gives {
     Other,
 }
 
-/// What names mean.
+/// The meaning of names.
 pub(super) trait Meaning {
     /// The text for `$prefix:name`.
     fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String>;
@@ -183,7 +183,7 @@ fn arguments<'t>(
     }
 }
 
-/// What the expression gives, by its last step.
+/// The result type of an expression, by its last step.
 fn gives(tokens: &[Placed<'_>]) -> Gives {
     let (mut depth, mut found, mut attribute) = (0_usize, Gives::Other, false);
     for (token, _, _) in tokens {

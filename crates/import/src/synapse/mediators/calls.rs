@@ -65,7 +65,7 @@ pub(in super::super) fn sent<'a>(
     Ok(())
 }
 
-/// What runs on the reply to a call that was sent; it ends the flow.
+/// Converts the mediators that run on the reply to a sent call. They end the flow.
 pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if c.flow.in_branch {
         // The aggregate goes on with what comes out.
@@ -205,7 +205,7 @@ pub(super) fn call<'a>(
     Ok(Next::Continue)
 }
 
-/// What a `source` element says.
+/// Converts a `source` element.
 fn source_of<'a>(c: &mut Converter<'a>, source: &Element<'a>) -> Result<Option<Json>, String> {
     let text = source.text();
     match source.attribute("type").unwrap_or("body") {

@@ -12,18 +12,18 @@ use super::super::endpoints::{Target, duration};
 use super::calls;
 use super::control;
 
-/// How deep sequences are searched for an aggregate.
+/// The maximum depth to which sequences are searched for an aggregate.
 const DEPTH_MAX: usize = 8;
 
 /// The messages of an iterate that are under way at once.
 const PARALLEL: u32 = 8;
 
-/// Where the aggregate of a clone is.
+/// The place of a clone's aggregate.
 struct Found<'a> {
     aggregate: Option<Element<'a>>,
     /// Steps of each branch that stand before it.
     between: Vec<Element<'a>>,
-    /// What is behind the clone and belongs to it.
+    /// The number of mediators behind the clone that belong to it.
     taken: usize,
     /// It stands on the way of the replies, where the flow ends.
     on_reply: bool,
@@ -209,7 +209,7 @@ fn branch_steps<'a>(
     Ok(steps)
 }
 
-/// What an aggregate says, as `gather`.
+/// Converts an aggregate to `gather`.
 fn gather<'a>(
     c: &mut Converter<'a>,
     aggregate: Option<Element<'a>>,
@@ -253,7 +253,7 @@ fn gather<'a>(
     Ok(Json::Object(keys))
 }
 
-/// What runs on the message that was made of all.
+/// Converts the mediators that run on the aggregated message.
 fn finish<'a>(
     c: &mut Converter<'a>,
     found: &Found<'a>,
@@ -270,7 +270,7 @@ fn finish<'a>(
             Some(key) => c.named_sequence(key, steps)? == Next::End,
             None => {
                 let side = c.flow.side;
-                // What is sent without an endpoint behind an aggregate answers the client.
+                // A send without an endpoint behind an aggregate answers the client.
                 c.flow.side = Side::Reply;
                 let (made, ended) = c.steps(&complete.children());
                 c.flow.side = side;

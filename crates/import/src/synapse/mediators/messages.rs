@@ -129,7 +129,7 @@ pub(super) fn log<'a>(
     Ok(Next::Continue)
 }
 
-/// What an `enrich` takes.
+/// The source of an `enrich`.
 #[derive(Clone)]
 enum Source {
     Expression(Json),

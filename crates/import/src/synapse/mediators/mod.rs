@@ -1,4 +1,4 @@
-//! What each mediator becomes, by families.
+//! The conversion of each mediator, by families.
 
 pub(super) mod calls;
 mod control;

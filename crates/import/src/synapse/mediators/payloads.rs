@@ -47,7 +47,7 @@ pub(super) fn payload<'a>(
     Ok(Next::Continue)
 }
 
-/// Whether a `$1` stands outside a string of JSON.
+/// True if a `$1` stands outside a string of JSON.
 fn unquoted(text: &str) -> bool {
     let mut quoted = false;
     let mut before = ' ';

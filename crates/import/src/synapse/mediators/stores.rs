@@ -34,7 +34,7 @@ pub(super) fn cache<'a>(
     })
 }
 
-/// What a throttle policy allows.
+/// The limits of a throttle policy.
 #[derive(Debug, Default)]
 struct Allowance {
     requests: Option<u64>,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 
-/// What Synapse transforms: the first element in the Body of SOAP, and the root of other XML.
+/// The input of a transformation in Synapse: the first element in the Body of SOAP, and the root of other XML.
 const PAYLOAD: &str = "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]";
 
 /// `xslt`: its stylesheet becomes a file.
