@@ -6,7 +6,7 @@
 /// The declaration has to end within so many bytes, as where the parser looks for it.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
-/// Whether a message of which there is this much may be in another encoding than it looks.
+/// True if a message with this beginning may be in another encoding than it seems.
 pub fn may_differ(content_type: Option<&[u8]>, so_far: &[u8]) -> bool {
     match content_type.and_then(charset) {
         Some(told) if is_utf8(told) => declares_another(so_far),
@@ -52,9 +52,9 @@ fn declaration(message: &[u8]) -> Option<&[u8]> {
     head.get(..end + b"<?xml?>".len())
 }
 
-/// Whether the declaration says that the message is in something else than UTF-8.
+/// True if the declaration names another encoding than UTF-8.
 fn declares_another(message: &[u8]) -> bool {
-    // What nearly all say.
+    // Nearly all declarations.
     if let Some(rest) = message.strip_prefix(b"<?xml version=\"1.0\" encoding=\"")
         && is_utf8(rest.get(..5).unwrap_or_default())
     {
@@ -67,7 +67,7 @@ fn declares_another(message: &[u8]) -> bool {
     !utf8("utf-8") && !utf8("utf8")
 }
 
-/// What stands behind the quote before the encoding that the declaration names.
+/// The declaration from the encoding's name on, behind its quote.
 fn declared(message: &[u8]) -> Option<&[u8]> {
     let declaration = declaration(message)?;
     let at = memchr::memmem::find(declaration, b"encoding")?;
@@ -130,7 +130,7 @@ fn undeclared(text: &str) -> Vec<u8> {
 
 /// The parameter `charset`, without quotes.
 pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
-    // What nearly all say.
+    // Nearly all content types.
     if let b"text/xml; charset=utf-8" | b"text/xml;charset=utf-8" = content_type {
         return Some(b"utf-8");
     }

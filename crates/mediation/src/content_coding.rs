@@ -37,7 +37,7 @@ pub enum Undecoded {
     TooLarge,
 }
 
-/// What the decoder reads at once.
+/// The size of the decoder's buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
 impl Coding {

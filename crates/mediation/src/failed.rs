@@ -7,11 +7,11 @@ pub struct Failed {
     pub text: Box<str>,
     /// Not the sender's fault.
     pub server: bool,
-    /// Where the text names what the sender did not: what is told instead.
+    /// Other texts, if `text` names things that the sender did not name.
     pub told: Option<Box<Told>>,
 }
 
-/// What is told of a definition that names services only the operator knows.
+/// The texts about a definition that names services only the operator knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// To clients, but for those of routes whose faults are the reference system's to the letter: without addresses.

@@ -1,9 +1,8 @@
-//! What is done to messages and found in them, apart from whose messages they are: the engines behind policies, and behind
-//! whatever else mediates between services.
+//! Validation, transformation and search of messages, whoever's they are: the engines behind policies and behind flows.
 //!
-//! Owns what a stylesheet makes of a message, what is checked of SOAP and by OpenAPI, what XPath finds, and in whose words a message is refused.
+//! Owns the use of stylesheets, SOAP and OpenAPI checks, XPath searches, and the texts with which messages are refused.
 //! A message enters as its parts: its bytes, its content type, the lines of its head. It leaves as bytes, or as a [`Failed`].
-//! Nothing here names a type of requests, replies, exchanges or faults: what a refusal means for a client is the caller's business.
+//! Nothing here names a type of requests, replies, exchanges or faults: the caller decides what a refusal means for a client.
 #![forbid(unsafe_code)]
 
 pub mod charset;

@@ -1,4 +1,4 @@
-//! What is wrong with a message, in the words and codes of libxml2, which clients of the reference system compare.
+//! Faults of messages in the words and codes of libxml2, which clients of the reference system compare.
 //!
 //! Owns the table of rules to codes. A rule libxml2 words by pieces we do not have keeps our own sentence.
 
@@ -31,7 +31,7 @@ pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
     }
 }
 
-/// What libxml2 says of a text that does not even begin as XML does.
+/// The message of libxml2 for a text that does not even begin as XML does.
 pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
@@ -43,7 +43,7 @@ pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     Some(format!("Error code: 4, Line: {}, Message: {message}", error.at.line))
 }
 
-/// What libxml2 says of a text that is no XML; a rule that it words by pieces we do not have keeps our own sentence.
+/// The message of libxml2 for a text that is no XML; a rule that it words by pieces we do not have keeps our own sentence.
 pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     if let Some(text) = no_xml(error, bytes) {
         return text;
@@ -164,14 +164,14 @@ const PLAIN: &[(&str, bool, u16, &str)] = &[
     ),
 ];
 
-/// Whether a declaration is missing: what another schema may have (libxml2's 1845).
+/// True if a declaration is missing (libxml2's 1845): another schema may have it.
 pub fn is_undeclared(invalid: &Invalid) -> bool {
     invalid.about.breach.is_none() && worded(invalid).0 == 1845
 }
 
 fn worded(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
-    // What was given up is not known to break anything.
+    // A value whose check was given up is not known to be wrong.
     if about.breach.is_some() && !invalid.code.starts_with("limit") {
         return value(invalid);
     }

@@ -1,7 +1,7 @@
-//! What an OpenAPI document says of messages, and whether they obey it.
+//! Validation of messages against an OpenAPI document.
 //!
-//! Owns which operation a method and a path mean, and the checks of its parameters and bodies. The document is read elsewhere;
-//! what arrives here is its operations with their schemas compiled.
+//! Owns the search for the operation of a method and a path, and the checks of its parameters and bodies. The document is read
+//! elsewhere; its operations arrive here with their schemas compiled.
 
 mod body;
 mod model;
@@ -20,7 +20,7 @@ pub use path::Values;
 
 /// The operations of a document.
 pub struct Operations {
-    /// What stands in front of the document's paths; without a slash at its end.
+    /// The path in front of the document's paths; without a slash at its end.
     base_path: String,
     items: Vec<PathItem>,
     paths: Paths,
@@ -31,7 +31,7 @@ pub struct Operations {
 /// The indices of an operation's path and method.
 pub type OperationAt = (usize, usize);
 
-/// What a method and a path mean.
+/// The result of a search by method and path.
 pub enum Found<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
     /// Asked what there is.
@@ -45,7 +45,7 @@ pub enum Found<'a> {
 pub enum Refused {
     /// A content type that is not described.
     OtherType(String),
-    /// What is wrong, one thing at least, with the place of each.
+    /// The faults, at least one, each with its place.
     Wrong(Vec<String>),
 }
 
@@ -150,7 +150,7 @@ impl Operation {
     }
 }
 
-/// What is said of a content type that is not described.
+/// The fault of a content type that is not described.
 pub fn not_described(content_type: &str) -> String {
     format!("/: the content type `{}` is not described", content_type.escape_debug())
 }

@@ -1,7 +1,7 @@
-//! What was read of a message, shared by those who would read the same bytes again.
+//! The parsed form of a message, shared by those who would parse the same bytes again.
 //!
-//! Owns the limits of what is shared. A tape or a tree is that of the bytes as they stand; a message that has to be settled first
-//! is read by each for itself. Each reading is counted.
+//! Owns its limits. A tape or a tree is that of the bytes as they stand; a message that has to be decoded first
+//! is parsed by each for itself. Each parse is counted.
 
 use std::sync::Arc;
 

@@ -15,14 +15,14 @@ use tokio::time::timeout;
 
 use crate::Failed;
 
-/// How much longer than a fetch a message waits, for the others that follow from it and for the compiling.
+/// The time that a message waits beyond a fetch, for the fetches that follow from it and for the compiling.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long after the time of a fetch one that failed is tried again, as Kong does, and at most.
+/// The pause before a failed fetch is tried again, beyond its timeout, as in Kong; and the longest pause.
 const AGAIN: Duration = Duration::from_millis(75);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
-/// What clients are told instead of where the documents are and what the system says about it.
+/// The text for clients: without the places of the documents and the system's error.
 const LATE: &str = "The definition has not been fetched yet";
 
 /// When a definition is made.
@@ -102,7 +102,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         }
     }
 
-    /// What serves now, or why nothing does.
+    /// The definition that serves, or why none does.
     pub fn current(&self) -> Result<Guard<Option<Arc<M>>>, Failed> {
         if !self.pace.eager {
             self.ask();
@@ -119,7 +119,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         self.serving.0.load().is_some()
     }
 
-    /// How long a message waits for the first definition.
+    /// The longest wait of a message for the first definition.
     pub fn patience(&self) -> Duration {
         self.pace.timeout + PATIENCE
     }
@@ -145,21 +145,21 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     }
 }
 
-/// What its maker asks of it.
+/// The interface for its maker.
 impl<M: Send + Sync + 'static> RemoteDefinition<M> {
-    /// How long one document may take.
+    /// The timeout of one document.
     pub fn timeout(&self) -> Duration {
         self.pace.timeout
     }
 
-    /// How long it is until it is made; nothing where it is due.
+    /// The time until it is made again; zero if it is due.
     pub fn left(&self) -> Duration {
         let due = self.state.borrow().due;
         let left = due.map(|due| due.saturating_duration_since(clock::now()));
         left.unwrap_or_default()
     }
 
-    /// Whether one that is due is to be made now; else waits for somebody who asks, at most so long.
+    /// True if one that is due is to be made now. Otherwise waits for a request for it, at most this long.
     pub async fn is_wanted(&self, at_most: Duration) -> bool {
         if self.pace.eager || self.asked.load(Ordering::Acquire) {
             return true;

@@ -40,10 +40,10 @@ pub fn envelope_11_lenient() -> Cow<'static, str> {
 /// The schema of SOAP 1.2 envelopes that is built in.
 pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
 
-/// What is said where there is no schema at all.
+/// The text for a definition without any schema.
 pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
 
-/// What a message is, as far as anybody asked; it is told of a message that is refused too.
+/// The facts found about a message, so far as they were asked for; also about one that is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// By the root's namespace; none for XML that is no envelope.
@@ -82,7 +82,7 @@ impl Definitions {
         check::check(self, settled.as_deref().unwrap_or(message), None, found)
     }
 
-    /// Whether an input is in the coding that its head says; none is taken off here.
+    /// Checks that an input is in the coding that its head names; none is decoded here.
     fn check_coding(&self, headers: &Headers) -> Result<(), Failed> {
         match self.lenient {
             true => Ok(()),
@@ -90,7 +90,7 @@ impl Definitions {
         }
     }
 
-    /// Whether an input that was found good is what its content type says.
+    /// Checks a valid input against its content type.
     fn check_content_type(
         &self,
         headers: &Headers,

@@ -14,8 +14,8 @@ use wsdl::typed::{self, Api, Operation, Said};
 
 use crate::{charset, parsed};
 
-/// What comes out may be so many times as long as the largest message: tags repeat what JSON says once, and escapes and keys are
-/// longer than what they stand for.
+/// The most bytes of the output for each byte of the largest message: tags repeat names that JSON has once, and escapes and keys
+/// are longer than the text they stand for.
 const GROWTH_MAX: usize = 8;
 
 const JSON: &str = "application/json";
@@ -30,7 +30,7 @@ pub struct Translation {
     pub bytes_max: usize,
 }
 
-/// What status a fault has.
+/// The status of faults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The code says whose fault it is; else the status that it came with is kept.
@@ -46,7 +46,7 @@ pub enum Refused {
     TooLarge(String),
 }
 
-/// What a service's message came to as JSON.
+/// A service's message as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     pub bytes: Bytes,
@@ -102,8 +102,8 @@ impl Translation {
         }
     }
 
-    /// What the service said, which came with this status; `id` is that of the exchange in problems. The error says why a
-    /// message that should be one is none.
+    /// Translates a service's message, which came with this status; `id` is that of the exchange in problems. The error says why
+    /// a message that should be one is none.
     pub fn to_json(
         &self,
         operation: &Operation,

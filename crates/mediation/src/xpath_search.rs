@@ -27,7 +27,7 @@ pub struct Case {
 /// Cases in order.
 pub struct Cases {
     cases: Vec<Case>,
-    /// Where all cases can be decided without a tree.
+    /// The search without a tree, if it can decide all cases.
     search: Option<Search>,
 }
 
@@ -93,8 +93,8 @@ mod tests {
         cases.in_tree(Arc::new(document)).ok().unwrap()
     }
 
-    /// What a tree says and what the search says, again and again, since it goes on from what it knows: and for the same markup
-    /// with other values.
+    /// The search gives the same result as a tree, also again and again, since it goes on from what it knows, and for the same
+    /// markup with other values.
     #[test]
     fn the_first_node_of_a_plain_path_is_the_one_in_a_tree() {
         let documents = [

@@ -44,19 +44,19 @@ pub struct Transformation {
     pub sheet: Sheets,
     /// For our own engine.
     pub parameters: Vec<Parameter>,
-    /// How our own engine writes XML.
+    /// The style in which our own engine writes XML.
     pub style: Style,
     /// Takes every ` xmlns=""` out of the result.
     pub strip_empty_namespaces: bool,
     /// The largest message. What comes out may be a few times as large.
     pub bytes_max: usize,
-    /// How long Saxon may take, the wait for it included.
+    /// The timeout of Saxon, the wait for it included.
     pub timeout: Duration,
     /// Of messages that Saxon was told; nothing at first.
     pub known: Known,
 }
 
-/// What is known of earlier messages.
+/// The facts known from earlier messages.
 #[derive(Default)]
 pub struct Known(Pool<feed::Known>);
 

@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
     }
 }
 
-/// Whether all names of a text that is JSON are there once.
+/// True if no object of a JSON text has a name twice.
 fn is_once(text: &[u8]) -> bool {
     serde_json::from_slice::<Once>(text).is_ok()
 }
@@ -222,7 +222,7 @@ fn members_that_come_twice_are_refused_with_their_place() {
     }
 }
 
-/// What is no JSON for one is none for the other, and what is, is the same value.
+/// Both readers refuse the same texts, and read the others as the same value.
 #[test]
 fn texts_are_read_as_values_are() {
     let schema = Schemas::new([], false).unwrap().compile(&json!(true)).unwrap();

@@ -56,7 +56,7 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What the grammar lets pass.
+/// The result of the checks beyond the grammar.
 enum Settled {
     Yes,
     /// A number that no double holds.
@@ -112,7 +112,7 @@ impl<'a> Document<'a> {
         Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(LOOKS_MIN) }
     }
 
-    /// Where two names are the same, the error says where in the text their object begins.
+    /// If two names are the same, the error has the place of their object in the text.
     fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, Settled> {
         let mut document = Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(0) };
         match document.settled() {
@@ -290,7 +290,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Where `serde_json` stops reading.
+/// The place at which `serde_json` stops reading.
 #[cold]
 pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
     match serde_json::from_slice::<Value>(bytes) {
@@ -302,7 +302,7 @@ pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
 
 /// A number as `serde_json` reads it.
 pub(super) fn number(text: &str) -> Option<Number> {
-    // What fits 18 digits fits a count of 64 bits, and most numbers are such.
+    // A number of 18 digits fits 64 bits. Most numbers are such.
     if text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit()) {
         let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
         return Some(Number::from(digits));

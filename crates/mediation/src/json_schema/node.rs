@@ -1,4 +1,4 @@
-//! How the schema library reads a [`Document`]: without a value of its own.
+//! A [`Document`] as the schema library reads it: without a value of its own.
 
 use std::borrow::Cow;
 

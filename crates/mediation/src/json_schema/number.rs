@@ -76,7 +76,7 @@ impl<'a> Decimal<'a> {
         self.sign().cmp(&other.sign()).then(size)
     }
 
-    /// Whether it is a whole number of times another.
+    /// True if it is an integer multiple of another.
     fn is_multiple_of(&self, other: &Decimal<'_>) -> bool {
         let digit = |byte: u8| u64::from(byte.wrapping_sub(b'0'));
         let divisor = other

@@ -15,7 +15,7 @@ use super::number::{self, Exact};
 /// for ever.
 const BACKTRACKS_MAX: usize = 2_000;
 
-/// What is said of a value whose validation came to no end within its budget.
+/// The fault of a value whose validation did not end within its budget.
 const COSTLY: &str = "/: its validation takes too many steps";
 
 /// The longest piece of a message that a client is shown.
@@ -70,7 +70,7 @@ impl Schema {
         self.0.is_valid(Part::whole(document)) && !document.is_spent()
     }
 
-    /// What is wrong with a value, each with its JSON pointer: at most so many. Values are named only where `shown`.
+    /// The faults of a value, each with its JSON pointer, at most `max`. They quote values only if `shown`.
     pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
         if document.is_spent() {
             return vec![COSTLY.to_owned()];

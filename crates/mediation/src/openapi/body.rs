@@ -10,7 +10,7 @@ use crate::charset;
 use crate::json_schema::{Document, Unreadable, malformed};
 use crate::parsed::{self, JSON_LIMITS};
 
-/// What a body came to.
+/// The result of checking a body.
 pub(super) enum Checked {
     Good,
     /// None of the described content types.
@@ -80,7 +80,7 @@ fn unreadable(why: Unreadable) -> String {
     format!("/: {why}")
 }
 
-/// What a schema is held against; none where the content type is none that can be read.
+/// The document that is validated; none if the content type cannot be read.
 fn read<'a>(
     media_type: &str,
     content: &Content,

@@ -60,7 +60,7 @@ pub enum Place {
     Cookie,
 }
 
-/// How values that are no plain texts are written.
+/// The serialisation of values that are no plain texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Simple,
@@ -73,7 +73,7 @@ pub enum Style {
     DeepObject,
 }
 
-/// What a schema makes of texts: everything a parameter has to be read as.
+/// The types of a parameter by its schema: all that a text may have to be read as.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     Plain(Types),
@@ -89,7 +89,7 @@ pub struct Object {
     pub members: Vec<(Box<str>, Shape)>,
     /// Lists that a form writes as one value, and how.
     pub joined: Vec<(Box<str>, Style)>,
-    /// What members without a name may be.
+    /// The types of members without a name.
     pub others: Types,
 }
 
@@ -109,12 +109,12 @@ pub struct RequestBody {
     pub content: Vec<Content>,
 }
 
-/// What a body of one content type looks like.
+/// The format of a body of one content type.
 #[derive(Debug)]
 pub struct Content {
     pub range: MediaRange,
     pub schema: Option<Schema>,
-    /// How the members of a form are read.
+    /// The types of a form's members.
     pub form: Object,
 }
 
@@ -139,7 +139,7 @@ pub enum Statuses {
 }
 
 impl MediaRange {
-    /// How well a media type fits: 0 not at all, 3 exactly.
+    /// The rank of the match with a media type: 0 is none, 3 is exact.
     pub(super) fn fits(&self, media_type: &str) -> u8 {
         let front =
             |range: &str| range.strip_suffix('*').map(|front| media_type.starts_with(front));
@@ -153,7 +153,7 @@ impl MediaRange {
 }
 
 impl Statuses {
-    /// How well a status fits: 0 not at all, 3 exactly.
+    /// The rank of the match with a status: 0 is none, 3 is exact.
     pub(super) fn fits(self, status: u16) -> u8 {
         match self {
             Statuses::One(one) if one == status => 3,

@@ -27,7 +27,7 @@ pub(super) enum Wrong {
 type Found = Result<Option<Said>, Wrong>;
 type Members = BTreeMap<String, Said>;
 
-/// What is wrong with the parameters of a path, a query and lines, at most so many.
+/// The faults of the parameters of a path, a query and lines, at most `max`.
 pub(super) fn faults(
     operation: &Operation,
     values: &Values<'_>,
@@ -125,7 +125,7 @@ fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
     }
 }
 
-/// What stands between the parts of a value that is written as one.
+/// The separator between the parts of a value that is written as one.
 fn delimiter(style: Style) -> &'static str {
     match style {
         Style::SpaceDelimited => " ",

@@ -42,7 +42,7 @@ impl Paths {
         // Of two that are the same, the first counts.
         paths.literal.sort();
         paths.literal.dedup_by(|later, first| later.0 == first.0);
-        // Where two differ first, the more literal one goes first: `{id}.pdf` before `{id}`.
+        // At the first difference of two, the more literal one goes first: `{id}.pdf` before `{id}`.
         let key = |at: &usize| {
             let item = items.get(*at);
             item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())

@@ -29,7 +29,7 @@ pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8]
     })
 }
 
-/// What a text means: JSON in which numbers are their texts, so that no digit is lost.
+/// The value of a text: JSON in which numbers are their texts, so that no digit is lost.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Said {
     Text(String),
@@ -82,7 +82,7 @@ impl Said {
     }
 }
 
-/// What a text means where these types are possible.
+/// Reads a text as a value of one of these types.
 pub(super) fn meant(text: &str, types: Types) -> Said {
     match text {
         "true" | "false" if types.boolean => Said::Written(text.to_owned()),

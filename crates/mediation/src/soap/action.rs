@@ -1,4 +1,4 @@
-//! Whether the action a request names is the one the description gives its operation.
+//! Compares the action of a request with the one that the description gives its operation.
 //!
 //! Owns the table of expected actions and the reading of `SOAPAction` and of the `action` parameter. The texts are the
 //! reference system's.
@@ -12,7 +12,7 @@ use wsdl::{BINDING_11, BINDING_12};
 
 use super::Version;
 
-/// How the action of a request is looked at.
+/// The check of a request's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     pub strictness: Strictness,
@@ -20,7 +20,7 @@ pub struct Asked {
     pub empty: bool,
 }
 
-/// How strictly the action is looked at.
+/// The strictness of that check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
     /// A request without one passes, whatever the description says.
@@ -29,7 +29,7 @@ pub enum Strictness {
     Required,
 }
 
-/// What the description says of one operation.
+/// The action of one operation in the description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// The version of the binding; none where both are meant.
@@ -71,7 +71,7 @@ impl Actions {
         }
     }
 
-    /// Whether something is expected of messages with this element.
+    /// True if an action is expected of messages with this element.
     pub fn expects(&self, element: &str, version: Option<Version>) -> bool {
         let all = self.of.get(element);
         all.is_some_and(|all| all.iter().any(|known| known.version == version))
@@ -83,7 +83,7 @@ impl Actions {
         expected.ok_or_else(|| self.without(operation, version))
     }
 
-    /// What is said of an operation for which the description has no action.
+    /// The text about an operation for which the description has no action.
     fn without(&self, operation: &str, version: Version) -> String {
         let (text, namespace) = match version {
             Version::V11 => ("1.1", BINDING_11),
@@ -241,7 +241,7 @@ const OF_11: &str = "Found a SOAP 1.2 envelope and a 'SOAPAction' header linked 
 const MALFORMED: &str =
     "'action' has been found in Content-Type header but it's not correctly defined";
 
-/// What stands around an action.
+/// The quotes that may stand around an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
     /// Those of a quoted string (RFC 9110, 5.6.4).
@@ -292,7 +292,7 @@ fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malfo
     Ok(found)
 }
 
-/// What stands before the first semicolon outside quotes, and behind it; nothing where a quote is not closed.
+/// The part before the first semicolon outside quotes, and the part behind it; nothing if a quote is not closed.
 fn piece(value: &[u8], quotes: Quotes) -> Option<(&[u8], Option<&[u8]>)> {
     let (mut quote, mut escaped) = (None, false);
     for (at, byte) in value.iter().enumerate() {

@@ -17,7 +17,7 @@ use super::{Compiled, Definitions, Found, NO_SCHEMA, Version};
 use crate::remote_definition::RemoteDefinition;
 use crate::{Failed, libxml_messages};
 
-/// How an envelope is checked.
+/// The check of an envelope.
 pub enum Envelope {
     /// Not at all.
     Off,
@@ -220,7 +220,7 @@ impl Feed {
 /// The parser's ordinary budgets; the body's bound applies before.
 static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml::Options::default);
 
-/// Whether a validator is given events.
+/// The state of a validator: whether it is given events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fed {
     No,
@@ -229,7 +229,7 @@ pub(super) enum Fed {
     Enough,
 }
 
-/// How far a message was read.
+/// The state of the reading of a message.
 #[derive(Clone)]
 pub(super) struct State {
     /// Of a reply: the code of the fault that it may be.
@@ -244,7 +244,7 @@ pub(super) struct State {
     pub(super) schema: usize,
     turn: usize,
     more: bool,
-    /// What there is instead of that schema.
+    /// The failure in place of that schema, if it does not compile.
     broken: Option<Failed>,
     /// The envelope's schema knows nothing of what stands in the body and takes any of it, so that none is shown to it.
     pub(super) shallow: bool,
@@ -253,7 +253,7 @@ pub(super) struct State {
     pub(super) body: bool,
     /// Within an element of the body that only the API's schema is asked about.
     pub(super) within: bool,
-    /// What stands where nobody looks, and is refused.
+    /// The complaint about an element that no schema is asked about.
     surplus: Option<&'static str>,
     /// There was an operation.
     pub(super) operation: bool,
@@ -284,7 +284,8 @@ impl State {
         }
     }
 
-    /// What is wrong as far as the message was read. A validator that saw nothing still has what it said of the message
+    /// The first fault of the message as far as it was read. A validator that saw no event still has its finding about the
+    /// message
     /// before.
     pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
         if let Some(failed) = &self.refused {
@@ -328,7 +329,7 @@ impl State {
         ready.map(|ready| &ready.validator)
     }
 
-    /// What comes of a message that was read to its end. `api`: there is something to hold its operation to.
+    /// The outcome for a message that was read to its end. `api`: there is a definition for its operation.
     fn outcome(
         &self,
         api: bool,
@@ -356,7 +357,7 @@ impl State {
         Err(Failed::client(text))
     }
 
-    /// Whether what has to be there is there. `api`: there is something to hold an operation to.
+    /// True if the required parts are there. `api`: there is a definition for an operation.
     pub(super) fn is_complete(&self, api: bool) -> bool {
         !api || self.body && self.operation
     }
@@ -453,7 +454,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What is said of an element that neither schema is asked about, although a service may take it for what it is called with:
+    /// The complaint about an element that neither schema is asked about, although a service may take it for the call:
     /// a second one in the body (WS-I Basic Profile 1.1, R2201), and one of SOAP's behind the body (SOAP 1.1, section 4).
     fn surplus(&self, name: QName<'_>) -> Option<&'static str> {
         let state = &*self.state;

@@ -1,6 +1,6 @@
-//! What messages are held to: compiled with the configuration, or supplied beside the requests.
+//! The definitions that messages are validated against: compiled with the configuration, or supplied beside the requests.
 //!
-//! Owns what serves at one time and how long a message waits for the first of it. What is looked at is in `check`.
+//! Owns the choice of the one that serves, and a message's wait for the first. The checks are in `check`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::{Actions, Asked, Envelope, Schemas, Version};
 use crate::Failed;
 use crate::remote_definition::RemoteDefinition;
 
-/// What messages are held to, compiled.
+/// Compiled definitions for the messages of a route.
 pub struct Definitions {
     /// Of SOAP 1.1, which is for XML without an envelope too, and of SOAP 1.2.
     pub envelopes: [Envelope; 2],
-    /// What stands in the body.
+    /// The definition of the content of the body.
     pub api: Api,
-    /// How strictly requests have to name their action; not at all where there is none.
+    /// The check of the action that requests name; none if it is not checked.
     pub action: Option<Asked>,
     /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
     pub operations: HashMap<Box<str>, u32>,
@@ -29,13 +29,13 @@ pub struct Definitions {
     pub lenient: bool,
 }
 
-/// What the body is held to.
+/// The definition that the body is validated against.
 pub enum Api {
     /// Nothing.
     None,
-    /// What was compiled with the configuration; or it does not compile, and each message is refused.
+    /// Compiled with the configuration. If it does not compile, each message is refused.
     Fixed(Result<Arc<Compiled>, Failed>),
-    /// What is fetched and compiled beside the requests.
+    /// Fetched and compiled beside the requests.
     Supplied(Arc<RemoteDefinition<Compiled>>),
 }
 
@@ -47,7 +47,7 @@ pub struct Compiled {
     pub actions: Option<Actions>,
 }
 
-/// What messages are held to at one time, for as long as one is looked at.
+/// The definition in use for one message, kept while the message is validated.
 pub(super) enum Current<'a> {
     Nothing,
     Fixed(&'a Arc<Compiled>),
@@ -65,7 +65,7 @@ impl Current<'_> {
 }
 
 impl Api {
-    /// What serves now.
+    /// The definition that serves now.
     pub(super) fn current(&self) -> Result<Current<'_>, Failed> {
         match self {
             Api::None => Ok(Current::Nothing),
@@ -77,7 +77,7 @@ impl Api {
 }
 
 impl Definitions {
-    /// What there is nothing of yet.
+    /// The definitions of which none serves yet.
     pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<Compiled>>> {
         let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
             Envelope::Supplied(supply) => Some(supply),

@@ -1,6 +1,6 @@
-//! What the head of a request says of its message, where the service may go by it: its coding, its charset, its version.
+//! The labels in the head of a request that a service may go by: its coding, its charset, its version.
 //!
-//! Owns what is refused of labels. What a message is was found by whoever read it.
+//! Owns the refusal of false labels. The facts about the message come from its readers.
 
 use message::Headers;
 

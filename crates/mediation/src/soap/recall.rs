@@ -1,4 +1,4 @@
-//! What messages are known of earlier ones: behind the envelope's beginning, and whole but for their values.
+//! Parts of messages that are known from earlier ones: the envelope's beginning, and whole messages but for their values.
 
 use std::sync::{Arc, Weak};
 
@@ -8,24 +8,24 @@ use xsd::{Mark, Schema, TextRule, Validator};
 use super::check::{Fed, Pass, Ready, State};
 use super::{Compiled, Definitions, Envelope, Version};
 
-/// What is known behind an envelope's beginning.
+/// The state behind an envelope's beginning.
 pub(super) struct Memory {
     state: State,
     /// Of the validator of the envelope.
     mark: Option<Mark>,
 }
 
-/// What is known of a message that was right.
+/// The facts of a message that was valid.
 pub(super) struct Whole {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
-    /// What its operation was held to, and by which of its schemas.
+    /// The definition that its operation was validated against, and by which of its schemas.
     api: Option<Weak<Compiled>>,
     schema: usize,
 }
 
-/// What a value has to be.
+/// The rules for a value.
 pub(super) struct Gap {
     of_envelope: TextRule,
     of_api: TextRule,
@@ -40,7 +40,7 @@ fn of_envelope(definitions: &Definitions, version: Option<Version>) -> Option<&A
     }
 }
 
-/// What a validator asks of a text; anything will do where none is asked.
+/// The rule of a validator for a text; any text will do without a validator.
 fn rule(asked: Option<&Validator>) -> Option<TextRule> {
     asked.map_or(Some(TextRule::ANY), Validator::text_rule)
 }

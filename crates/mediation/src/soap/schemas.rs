@@ -42,7 +42,7 @@ impl Schemas {
         let last = all.len().checked_sub(1);
         let otherwise = broken.or(last).into_iter().collect();
         let mut schemas = Schemas { all: all.into(), of: HashMap::new(), otherwise };
-        // Where there is only one, it is asked whatever the element is.
+        // A single schema is asked about every element.
         if schemas.all.len() > 1 {
             schemas.declare();
         }
@@ -61,7 +61,7 @@ impl Schemas {
                 }
             }
         }
-        // What the last one tried says is told, whether or not it declares the element.
+        // The last one tried words the fault, whether or not it declares the element.
         let whole = |mut tried: Vec<usize>| {
             for at in &self.otherwise {
                 if !self.is_among(*at, &tried) {

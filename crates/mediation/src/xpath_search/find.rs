@@ -19,7 +19,7 @@ struct Sought {
     equals: String,
 }
 
-/// What was seen of a message.
+/// The state of the search in a message.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     /// Elements that are open.
@@ -35,7 +35,7 @@ struct Place {
     found: Found,
 }
 
-/// What there is of the first node.
+/// The state of the first node.
 #[derive(Debug, Clone, Copy, Default)]
 enum Found {
     #[default]
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// What is open ends, if it is of that kind.
+    /// Ends the open node, if it is of that kind.
     fn end(&mut self, sought: &Sought, kind: NodeKind) {
         if let Found::Part { of, same } = self.found
             && of == kind

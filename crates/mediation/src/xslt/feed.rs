@@ -4,10 +4,10 @@
 use saxon::{Feed, Name, Place};
 use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 
-/// What a document takes more than its text, with each name told by its bytes.
+/// The ratio of a feed's size to the document's, with each name given by its bytes.
 const GROWTH: usize = 2;
 
-/// What is known of messages that were read before.
+/// The facts known from messages that were read before.
 pub(super) type Known = TemplateCache<Feed, Feed, Place>;
 
 /// Reads a document.

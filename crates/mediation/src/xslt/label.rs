@@ -2,7 +2,7 @@
 
 use crate::charset;
 
-/// Whether a message is JSON: by its first character, and where that says nothing by its label.
+/// True if a message is JSON: by its first character, and if that does not decide, by its content type.
 pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
         Some(b'{' | b'[') => true,
@@ -30,7 +30,7 @@ pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], charset: &str) -
 
 /// The content type with another charset, where it says one and that is no longer true.
 fn recoded(written: &[u8], name: &str) -> Option<String> {
-    // What nearly all say, and rightly.
+    // Nearly all content types, and rightly.
     let end = written.len().saturating_sub(name.len());
     let (front, value) = written.split_at_checked(end)?;
     if value.eq_ignore_ascii_case(name.as_bytes())

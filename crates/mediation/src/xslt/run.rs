@@ -16,14 +16,14 @@ use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 use super::{Transformation, feed, label};
 use crate::{Failed, libxml_messages};
 
-/// What a transformation by our own engine may cost: it runs on a worker that others wait for.
+/// The step budget of a transformation by our own engine: it runs on a worker that others wait for.
 // A tenth of a second at worst; messages of services take thousands.
 const STEPS_MAX: u64 = 5_000_000;
 
 /// Text in result trees and in the result together, for each byte of the largest body.
 const GROWTH_MAX: usize = 4;
 
-/// What came out.
+/// The result of a transformation.
 pub struct Made {
     pub bytes: Bytes,
     /// The encoding it is in.
@@ -109,7 +109,7 @@ impl Transformation {
         json: bool,
     ) -> Result<Made, Refused> {
         let told = match json {
-            // What is no UTF-8 would come out as something else.
+            // Input that is no UTF-8 would come out as something else.
             true if std::str::from_utf8(message).is_err() => {
                 return Err(Failed::client("Invalid JSON input: it is not in UTF-8").into());
             }
@@ -184,7 +184,7 @@ fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     clean
 }
 
-/// What is wrong, for a client: without the URL that a stylesheet asked for, which the log has.
+/// The text for a client about a fault: without the URL that a stylesheet asked for, which the log has.
 fn told(kind: &xslt::ErrorKind) -> String {
     let xslt::ErrorKind::Resolve { href, cause } = kind else { return kind.to_string() };
     tracing::info!(%href, "a stylesheet asked for another document: {cause}");
