@@ -63,7 +63,7 @@ Examples:
         /// Fail on warnings too.
         #[arg(long)]
         strict: bool,
-        /// How complaints are printed: text, on standard error, or json, on standard output.
+        /// The format of complaints: text, on standard error, or json, on standard output.
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
         /// Print the JSON Schema of the configuration instead, for editors.
@@ -157,10 +157,10 @@ Examples:
   tidegate ready                                for health checks of containers, and scripts that wait
   tidegate ready --admin http://127.0.0.1:9901 --timeout 500ms")]
     Ready {
-        /// Where its admin API is.
+        /// The address of its admin API.
         #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
         admin: String,
-        /// How long to wait for an answer.
+        /// The longest wait for an answer.
         #[arg(long, value_parser = duration, default_value = "2s")]
         timeout: Duration,
     },
@@ -193,7 +193,7 @@ pub(crate) enum Manual {
     Faults,
 }
 
-/// How complaints are printed.
+/// The format of complaints.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
@@ -206,10 +206,10 @@ Examples:
   tidegate demo
   tidegate demo --once --port 0 --admin-port 0  on free ports, and end after the requests")]
 pub(crate) struct Demo {
-    /// Where the demo's gateway listens; 0 takes any free port.
+    /// The port of the demo's gateway; 0 takes any free port.
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
-    /// Where its admin API listens; 0 takes any free port.
+    /// The port of its admin API; 0 takes any free port.
     #[arg(long, default_value_t = 9901)]
     pub(crate) admin_port: u16,
     /// End after the requests, even with a terminal.
@@ -242,8 +242,8 @@ Examples:
     },
     /// Print a configuration that turns a SOAP service into a JSON API, and test the translation of each operation.
     ///
-    /// What the WSDL imports and includes is read from beside it. For each operation, samples are made of its schema, translated
-    /// to SOAP, validated, and translated back. The exit code is 1 if a sample comes back changed.
+    /// The files that the WSDL imports and includes are read from beside it. For each operation, samples are made of its schema,
+    /// translated to SOAP, validated, and translated back. The exit code is 1 if a sample comes back changed.
     #[command(after_help = "\
 Examples:
   tidegate import wsdl calculator.wsdl > tidegate.yaml
@@ -332,10 +332,10 @@ pub(crate) struct Backend {
     /// Sent as x-backend with every reply, to tell several backends apart.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// What an interceptor answers to handle-request, as JSON; without it a header is added.
+    /// The answer of an interceptor to handle-request, as JSON; without it a header is added.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) request_answer: Option<String>,
-    /// What an interceptor answers to handle-response, as JSON; without it a header is added.
+    /// The answer of an interceptor to handle-response, as JSON; without it a header is added.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) response_answer: Option<String>,
     /// The status of an interceptor's answers: 200, 204 for no change, another to fail.
@@ -374,7 +374,7 @@ pub(crate) struct Token {
     /// Claim scope: words separated by spaces.
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// How long the token is valid: 10m, 1h. With a negative time it has already expired: -1m.
+    /// The lifetime of the token: 10m, 1h. With a negative time it has already expired: -1m.
     #[arg(long, default_value = "1h", allow_hyphen_values = true, value_parser = expiry)]
     pub(crate) expires: Expiry,
     /// Another claim; the value is JSON, or a text.
@@ -407,7 +407,7 @@ fn json_object(text: &str) -> Result<String, String> {
     read.map(|_| text.to_owned()).map_err(|error| format!("write a JSON object: {error}"))
 }
 
-/// What may stand in a path without being escaped, since paths are made of names.
+/// Accepts only characters that need no escaping in a path, since paths are made of names.
 fn name(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.chars().all(is_of_name) && !matches!(text, "." | "..") {
         true => Ok(text.to_owned()),

@@ -135,7 +135,7 @@ fn openapi(
     let made = ::import::expand(&documents, &model, &options);
     made.warnings.iter().for_each(|warning| log::say_error(&format!("note: {warning}")));
     if !made.errors.is_empty() {
-        // What is a key of an API is an argument here.
+        // A key of an API is an argument here.
         let here = |fault: &String| fault.replace("`upstream: NAME`", "`--upstream URL`");
         made.errors.iter().map(here).for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
         return Ok(ExitCode::FAILURE);

@@ -12,7 +12,7 @@ const LEVEL: &str = "TIDEGATE_LOG";
 /// The variable that sets how a record is written.
 const FORMAT: &str = "TIDEGATE_LOG_FORMAT";
 
-/// Whether each record is a JSON object on a line of its own. Set once, before anything is said.
+/// True if each record is a JSON object on a line of its own. Set once, before the first record.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log on standard error: warnings and what an operator wants to know, unless `TIDEGATE_LOG` says otherwise. The

@@ -1,4 +1,4 @@
-//! What the program says of itself for others to keep: manual pages, shell completions, and the tables of the guide.
+//! Texts about the program for others to keep: manual pages, shell completions, and the tables of the guide.
 
 use std::fmt::Write as _;
 use std::path::Path;

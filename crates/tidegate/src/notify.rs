@@ -1,5 +1,5 @@
-//! What a service manager hears, by the protocol of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET` names.
-//! Without that variable nobody listens, and nothing is sent.
+//! Notifications to a service manager, by the protocol of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET`
+//! names. Without that variable nothing is sent.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A manager whose queue is full is not waited for any longer: the gateway has other things to do.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What ending takes beside the exchanges: the last lines of the log, threads that end.
+/// The time for ending beside the exchanges: the last lines of the log, threads that end.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// Every listener is open.

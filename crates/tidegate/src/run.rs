@@ -16,7 +16,7 @@ use crate::{log, notify};
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     pub(crate) gateway: Arc<Gateway>,
-    /// Where the admin API is, where there is one.
+    /// The address of the admin API, if there is one.
     pub(crate) admin: Option<std::net::SocketAddr>,
 }
 
@@ -154,7 +154,7 @@ struct Signals {
     unused: Signal,
 }
 
-/// How the gateway was told to stop.
+/// The way in which the gateway was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// By whoever runs it: others are told first.
@@ -163,7 +163,7 @@ enum Ending {
     Interrupted,
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 enum Asked {
     Reload,
     Reopen,

@@ -1,4 +1,4 @@
-//! Where what came differs from what a case expects.
+//! The differences between a message and that which a case expects.
 
 use config::{CaseExpect, CaseReply, Map, Spanned};
 
@@ -8,13 +8,13 @@ use super::{json, xml};
 /// One difference, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// What differs, and where in it.
+    /// The part that differs, and the place in it.
     pub(super) at: String,
     pub(super) expected: String,
     pub(super) came: String,
 }
 
-/// How a body is expected.
+/// The expectations of a body.
 struct Body<'a> {
     bytes: Option<&'a str>,
     xml: Option<&'a str>,
@@ -25,7 +25,7 @@ struct Body<'a> {
 /// More of a value than this helps nobody.
 const SHOWN_CHARS_MAX: usize = 400;
 
-/// How a request differs from what is expected of it.
+/// The differences between a request and the expected one.
 pub(super) fn of_request(expect: &CaseExpect, request: &Message) -> Vec<Difference> {
     let mut found = Vec::new();
     if let Some(method) = &expect.method {
@@ -49,7 +49,7 @@ pub(super) fn of_request(expect: &CaseExpect, request: &Message) -> Vec<Differen
     found
 }
 
-/// How a reply differs from what is expected of it.
+/// The differences between a reply and the expected one.
 pub(super) fn of_reply(expect: &CaseReply, reply: &Message) -> Vec<Difference> {
     let mut found = Vec::new();
     if let Some(status) = expect.status {
@@ -117,7 +117,7 @@ fn texts(at: &str, expected: &str, came: &str) -> Option<Difference> {
     (expected != came).then(|| Difference::new(at, expected, came))
 }
 
-/// Where two bodies differ first, with what stands around it.
+/// The first difference of two bodies, with the text around it.
 fn bytes(expected: &str, came: &str) -> Option<Difference> {
     let pairs = expected.chars().zip(came.chars());
     let same: usize =

@@ -21,7 +21,7 @@ struct Text<'t> {
 #[derive(Clone, Copy)]
 struct Place<'t>(&'t Text<'t>, usize);
 
-/// Where two texts differ first.
+/// The first difference of two texts.
 pub(super) fn difference(expected: &str, came: &str) -> Option<Difference> {
     let (one, other) = match (Text::read(expected), Text::read(came)) {
         (Ok(one), Ok(other)) => (one, other),

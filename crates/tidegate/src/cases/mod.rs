@@ -31,7 +31,7 @@ use services::Services;
 
 pub(crate) use run::explain_run;
 
-/// What came of a case.
+/// The outcome of a case.
 struct Outcome {
     name: String,
     took: Duration,
@@ -148,7 +148,7 @@ fn failures(loaded: &Loaded, case: &Case) -> anyhow::Result<Vec<String>> {
     Ok(failures)
 }
 
-/// What is sent for a case.
+/// The request of a case.
 fn sent(request: &CaseRequest) -> anyhow::Result<Sent> {
     let body = match (&request.body, &request.body_file) {
         (Some(body), _) => body.value.clone().into_bytes(),

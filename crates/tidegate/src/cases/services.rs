@@ -1,4 +1,4 @@
-//! What answers in place of upstreams: the calls that cases list.
+//! The services in place of upstreams: they answer the calls that cases list.
 
 use std::cell::RefCell;
 use std::io;
@@ -70,7 +70,7 @@ impl Services {
         kit::stand_in::network(move |upstream| Ok(services.connect(upstream)));
     }
 
-    /// What came and is no listed call is forgotten: work beside the requests may be listed, and need not.
+    /// Forgets the calls that are not listed: work beside the requests may be listed, and need not.
     pub(super) fn forget_unlisted(&self) {
         self.0.came.borrow_mut().retain(|came| came.answered.is_some());
     }
@@ -120,7 +120,7 @@ impl Services {
         Ok(())
     }
 
-    /// What a listed call that fits and is open says; none if there is none.
+    /// The answer of the listed call that fits and is open; none if there is none.
     fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
         let mut listed = self.0.listed.borrow_mut();
         let fits = |listed: &&mut Listed| {
@@ -150,7 +150,7 @@ impl Inner {
 }
 
 impl Came {
-    /// How it differs from a listed call of the same upstream that nobody made.
+    /// The differences from a listed call of the same upstream that nobody made.
     pub(super) fn differences(&self, call: &CaseCall) -> Vec<Difference> {
         of_request(&call.expect, &self.request)
     }

@@ -10,13 +10,13 @@ use super::difference::Difference;
 /// The namespace of `xsi:type`, whose value is a name with a prefix.
 const INSTANCES: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
-/// What is in an element.
+/// A child of an element.
 enum Child {
     Element(NodeId),
     Text(String),
 }
 
-/// Where two documents differ first.
+/// The first difference of two documents.
 pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
     let unreadable = |what: String| {
         Some(Difference::new(

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::ANSWER_MAX;
 
-/// What came back.
+/// An answer to the demo.
 pub(super) struct Answer {
     pub(super) status: u16,
     head: String,

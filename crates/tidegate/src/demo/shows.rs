@@ -1,4 +1,4 @@
-//! What the demo shows: a request each, what was expected of it, and what came.
+//! The features that the demo shows: for each a request, the expected answer, and the actual one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
