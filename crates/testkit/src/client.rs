@@ -3,19 +3,19 @@
 use crate::message::{Message, Side, read_messages};
 use crate::wire::Act;
 
-/// What a client sends, written as it goes over the wire, and how.
+/// The bytes that a client sends, as they go over the wire, and in which pieces.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// What one read gives, one after the other.
+    /// The bytes of each read, one after the other.
     pub sends: Vec<Vec<u8>>,
-    /// How many bytes go at a time, see [`crate::Wire::new`].
+    /// The number of bytes that go at a time, see [`crate::Wire::new`].
     pub piece: Option<usize>,
     pub then: Then,
     /// The exchange is dropped once it was polled so often.
     pub polls_max: Option<usize>,
 }
 
-/// What a client does once it has sent everything.
+/// The act of a client once it has sent everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Then {
     /// Waits, until the gateway closes the connection for its silence.
@@ -27,14 +27,14 @@ pub enum Then {
     Resets,
 }
 
-/// What came of a connection.
+/// The outcome of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was written to the client.
+    /// The bytes that were written to the client.
     pub written: Vec<u8>,
     /// The connection ended by itself. Otherwise it was dropped.
     pub ended: bool,
-    /// How often it was polled.
+    /// The number of polls.
     pub polls: usize,
 }
 

@@ -24,7 +24,7 @@ pub const NOW: Duration = Duration::from_secs(1_893_456_000);
 /// Longer than anything lasts that an exchange leaves behind.
 const SETTLED_AFTER: Duration = Duration::from_secs(300);
 
-/// What goes on beside the requests, key sets that are fetched among it, had so many rounds before the first of them.
+/// The rounds of background work before the first request; it fetches key sets among others.
 const ROUNDS: usize = 2;
 
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
@@ -38,7 +38,7 @@ pub struct Gateway {
     services: Services,
 }
 
-/// What is under way, by the gateway's own counts.
+/// Work under way, by the gateway's own counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gauges {
     /// Connections of clients, requests and connections under way to upstreams: each that is not 0.
@@ -108,14 +108,14 @@ impl Gateway {
             .unwrap_or_default()
     }
 
-    /// What is under way, and what was written down.
+    /// Reads the gauges from the gateway's metrics.
     pub fn gauges(&self) -> Gauges {
         let text = self.telemetry.render();
         let mut gauges = Gauges::default();
         let (mut open, mut idle) = (0_u64, 0_u64);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
-            // What cannot be read is noticed: it is no count.
+            // An unreadable value must not pass for a count.
             let value = || value.parse().unwrap_or(u64::MAX >> 1);
             match series.split('{').next().unwrap_or_default() {
                 "tidegate_requests_total" => gauges.records += value(),

@@ -1,5 +1,5 @@
-//! What has to hold whatever the bytes are: the judges of fuzz targets, which tests run over the targets' seeds. Each ends in a
-//! panic where it does not.
+//! Invariants that hold for any bytes: the judges of fuzz targets, which tests run over the targets' seeds. A judge panics if its
+//! invariant is broken.
 #![allow(clippy::panic, clippy::expect_used, reason = "a judge ends where it is surprised")]
 
 mod exchange;
@@ -31,7 +31,7 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// What a header says, where it is one, and how many bytes were read.
+/// The content of a header, if it is one, and the number of bytes read.
 fn read_header(bytes: &[u8]) -> (Result<Option<(SocketAddr, SocketAddr)>, String>, usize) {
     let mut rest = bytes;
     let read = {
@@ -72,7 +72,7 @@ pub fn token(bytes: &[u8]) {
 /// The text of a configuration: it becomes a plan, or complaints that each have a place in the text.
 pub fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // What a reference names is no part of the text, and may be anything on the machine.
+    // The value of a reference is no part of the text, and may be anything on the machine.
     if text.contains("${") {
         return;
     }

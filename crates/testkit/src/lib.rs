@@ -43,7 +43,7 @@ fn runtime() -> Option<LocalRuntime> {
 ///
 /// # Panics
 ///
-/// Where the test never ends, or no runtime can be made.
+/// If the test never ends, or no runtime can be made.
 #[allow(clippy::expect_used, reason = "a test ends where it is surprised")]
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| {

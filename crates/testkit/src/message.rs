@@ -1,4 +1,4 @@
-//! What was written to a wire, read back as messages by the gateway's own codec, which reads to the letter.
+//! The bytes written to a wire, read back as messages by the gateway's own codec, which reads to the letter.
 
 use std::fmt;
 

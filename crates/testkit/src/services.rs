@@ -17,7 +17,7 @@ pub struct Asked {
     pub request: Message,
 }
 
-/// What a service does with a request that it has read to its end.
+/// The act of a service after it has read a request to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Sends this, written as it goes over the wire, and waits for the next request.
@@ -37,7 +37,7 @@ struct Inner {
     asked: RefCell<Vec<Asked>>,
     refuses: Cell<bool>,
     piece: Cell<Option<usize>>,
-    /// What is no request of HTTP/1.
+    /// Bytes that are no request of HTTP/1.
     broken: RefCell<Vec<String>>,
 }
 
@@ -53,22 +53,22 @@ impl Services {
         }))
     }
 
-    /// What they were asked, in order, since this was called last.
+    /// The requests to them, in order, since the last call of this.
     pub fn asked(&self) -> Vec<Asked> {
         self.0.asked.take()
     }
 
-    /// What was written to them and is no request, since this was called last.
+    /// The bytes written to them that are no request, since the last call of this.
     pub fn broken(&self) -> Vec<String> {
         self.0.broken.take()
     }
 
-    /// Whether connections are refused from now on.
+    /// Sets whether connections are refused from now on.
     pub fn refuse(&self, refuses: bool) {
         self.0.refuses.set(refuses);
     }
 
-    /// How many bytes a connection gives and takes at a time from now on, see [`Wire::new`].
+    /// Sets the number of bytes that a connection gives and takes at a time from now on, see [`Wire::new`].
     pub fn piece(&self, piece: Option<usize>) {
         self.0.piece.set(piece);
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a scripted peer does next. One with nothing left to do is silent.
+/// The next act of a scripted peer. One with nothing left to do is silent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// Sends these bytes.
@@ -31,7 +31,7 @@ struct State {
     acts: VecDeque<Act>,
     hears: Option<Hears>,
     written: Vec<u8>,
-    /// What one read gives and one write takes at the most, each after having been pending. None: all of it, at once.
+    /// The most bytes that one read gives and one write takes, each after having been pending. None: all of them, at once.
     piece: Option<usize>,
     reader: Option<Waker>,
     /// The next read and the next write were made to wait.
@@ -60,7 +60,7 @@ impl Wire {
         wire
     }
 
-    /// What was written.
+    /// The bytes that were written.
     pub fn written(&self) -> Vec<u8> {
         self.0.borrow().written.clone()
     }

@@ -55,7 +55,7 @@ async fn ask(gateway: &Gateway, lines: &str) -> Message {
     outcome.replies(&[false]).unwrap().remove(0)
 }
 
-/// What a client reads: the body of a 200, else the status.
+/// The body of a 200, else the status.
 async fn says(gateway: &Gateway) -> String {
     let reply = ask(gateway, "").await;
     match reply.is.as_str() {
@@ -198,7 +198,7 @@ fn a_retry_goes_to_the_next_target() {
         assert_eq!(asked(), [FIRST, SECOND, THIRD]);
         assert_eq!(says(&gateway).await, THIRD);
         assert_eq!(asked(), [THIRD], "the others are suspended");
-        // Where nobody is left, the last reply counts.
+        // If no target is left, the last reply counts.
         targets.set(THIRD, Answer::with(503, "", "busy"));
         let reply = ask(&gateway, "").await;
         assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));

@@ -9,7 +9,7 @@ use crate::{Answer, Asked, Client, Gateway, Message, Services, run};
 /// The only path that leads to the upstream. A request for another one was smuggled.
 const PREFIX: &str = "/public/";
 
-/// What a client that sends no more than this is held to, so that a fuzzer reaches it.
+/// The longest head of a request, small enough for a fuzzer to reach.
 const HEAD_BYTES_MAX: usize = 2048;
 
 const CONFIGURATION: &str = r#"
@@ -43,7 +43,7 @@ fn gateway() -> Gateway {
     Gateway::new(CONFIGURATION, Path::new("/nowhere"), services).expect("it compiles")
 }
 
-/// What a client sends on one connection: a byte that says in which pieces, then the bytes themselves.
+/// Runs one connection of a client: a byte that says in which pieces, then the bytes that it sends.
 pub fn exchange(bytes: &[u8]) {
     let Some((way, bytes)) = bytes.split_first() else { return };
     GATEWAY.with(|gateway| run(converse(gateway, *way, bytes)));
@@ -88,7 +88,7 @@ async fn answered(gateway: &Gateway, client: &Client, heads: &[bool]) -> Vec<Mes
     replies
 }
 
-/// Whether the requests that can be read in these bytes are HEAD, by the codec alone.
+/// For each request that can be read in these bytes, by the codec alone: true if it is HEAD.
 fn heads(mut bytes: &[u8]) -> Vec<bool> {
     let limits = Limits { head_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
     let mut heads = Vec::new();
@@ -103,7 +103,7 @@ fn heads(mut bytes: &[u8]) -> Vec<bool> {
     heads
 }
 
-/// What an upstream may be asked.
+/// Checks a request that an upstream got.
 fn judge(asked: &Asked) -> Result<(), &'static str> {
     let request = &asked.request;
     // Some servers read one for the other.

@@ -28,7 +28,7 @@ pub(crate) struct Ask {
 }
 
 #[derive(Clone, Copy)]
-/// What is there only where the policy has done its work.
+/// The sign that the policy has done its work.
 pub(crate) enum Shows {
     /// The status.
     Status,

@@ -73,10 +73,10 @@ pub(crate) struct Stage {
     gateway: Gateway,
 }
 
-/// What was said and done on one connection.
+/// The messages and counts of one connection.
 pub(crate) struct Said {
     pub(crate) replies: Vec<Message>,
-    /// What services were asked, in order.
+    /// The requests to services, in order.
     pub(crate) asked: Vec<Asked>,
     pub(crate) written: Vec<u8>,
     pub(crate) polls: usize,
@@ -107,7 +107,7 @@ impl Stage {
         Stage { gateway: gateway.unwrap_or_else(|report| panic!("{}: {report}", case.policy)) }
     }
 
-    /// How upstreams give and take bytes.
+    /// Sets the number of bytes that upstreams give and take at a time.
     pub(crate) fn piece(&self, piece: Option<usize>) {
         self.gateway.services().piece(piece);
     }
@@ -136,7 +136,7 @@ impl Stage {
         assert!(broken.is_empty(), "an upstream was sent what is no request: {broken:?}");
         let replies = match outcome.replies(&[head]) {
             Ok(replies) => replies,
-            // What was dropped may end anywhere.
+            // A dropped reply may end anywhere.
             Err(_) if !outcome.ended => Vec::new(),
             Err(why) => panic!("what was written is no reply: {why}"),
         };
@@ -184,24 +184,24 @@ impl Said {
         self.replies.iter().map(|reply| reply.is.as_str()).collect()
     }
 
-    /// What targets of upstreams were asked, and not other services.
+    /// The requests to targets of upstreams, and not to other services.
     pub(crate) fn asked_of_targets(&self) -> impl Iterator<Item = &Asked> {
         self.asked.iter().filter(|asked| {
             matches!(asked.to.ip().to_string().as_str(), "192.0.2.10" | "192.0.2.11")
         })
     }
 
-    /// What the upstream has read, in words.
+    /// The requests that the upstream has read, as text.
     pub(crate) fn above(&self) -> String {
         self.asked_of_targets().map(|a| format!("at {}\n{}", a.to.ip(), a.request.text())).collect()
     }
 
-    /// What the client has read, in words.
+    /// The replies that the client has read, as text.
     pub(crate) fn below(&self) -> String {
         self.replies.iter().map(Message::text).collect()
     }
 
-    /// What was said to both sides, without what is never the same twice.
+    /// The messages to both sides, without the parts that differ each time.
     pub(crate) fn told(&self, case: &Case) -> (Vec<Message>, Vec<Message>) {
         let same = |message: &Message| {
             let mut message = message.clone();
