@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::Wire;
 
-/// Where a service listens.
+/// The address of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Place {
     Tcp { host: String, port: u16 },

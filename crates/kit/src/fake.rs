@@ -1,4 +1,4 @@
-//! What stands in for the network and the wall clock of one thread, in tests. Nothing of the program turns the feature `fake` on.
+//! Fakes of the network and the wall clock of one thread, for tests. Nothing of the program turns the feature `fake` on.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::{self, Instant};
 use crate::{Duplex, Wire};
 
-/// What is connected to in place of an address.
+/// Connects in place of an address.
 type Network = Rc<dyn Fn(SocketAddr) -> io::Result<Box<dyn Duplex>>>;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! What stands in for the network of one thread: upstreams by their names, and nothing else.
+//! A stand-in for the network of one thread: upstreams by their names, and nothing else.
 //!
 //! `tidegate test` and `tidegate explain --run` run a configuration that way. A thread that serves traffic never has one, and asks
 //! for it only when it opens a connection. Unlike `fake`, which is by address and for tests of the gateway itself, it needs no
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use crate::{Duplex, Wire};
 
-/// What is connected to in place of an upstream of this name.
+/// Connects in place of an upstream of this name.
 type Network = Rc<dyn Fn(&str) -> io::Result<Box<dyn Duplex>>>;
 
 thread_local! {
