@@ -1,4 +1,4 @@
-//! What expressions and templates may cost. One budget serves all of a message's evaluations.
+//! The cost limits of expressions and templates. One budget serves all of a message's evaluations.
 
 use crate::FailureKind;
 
@@ -15,7 +15,7 @@ pub struct Limits {
     pub depth_max: u32,
 }
 
-/// What is left of [`Limits`].
+/// The rest of [`Limits`].
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
@@ -32,7 +32,7 @@ impl Default for Limits {
             results_max: 10_000_000,
             // The output bound of a flow's step.
             output_bytes_max: 16 << 20,
-            // What messages are read to.
+            // The depth limit of the parsers of messages.
             depth_max: 512,
         }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a text when it is compiled, and what may go wrong when it runs.
+//! Errors of a text when it is compiled, and failures when it runs.
 
 use std::fmt;
 
@@ -16,9 +16,9 @@ pub struct Place {
 /// A text that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// Where, in the whole text: of a template in the template.
+    /// The place in the whole text: of a template in the template.
     pub at: Place,
 }
 
@@ -56,13 +56,13 @@ pub enum ErrorKind {
 /// Why an expression or template came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// Which expression: where it begins in its text.
+    /// The expression: its beginning in its text.
     pub at: Place,
 }
 
-/// What went wrong when an expression or template ran.
+/// The reason why a run of an expression or template failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -79,7 +79,7 @@ pub enum FailureKind {
     Forbidden {
         /// The character.
         character: char,
-        /// Where it would have gone.
+        /// The place for which it was meant.
         place: &'static str,
     },
     /// A path would have a segment that is empty or climbs.

@@ -119,7 +119,7 @@ impl Expression {
         slots
     }
 
-    /// What it comes to.
+    /// Its value.
     pub fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, Failure> {
         let value = self.program.value(scope, budget);
         let value = value.and_then(|value| match self.required && value.is_missing() {
@@ -129,7 +129,7 @@ impl Expression {
         value.map_err(|kind| kind.at(self.at))
     }
 
-    /// What it comes to, as text. A plain path is followed while an unread document is read.
+    /// Its value as text. A plain path is followed while an unread document is read.
     pub fn text(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
         if let Program::Path(path) = &self.program
             && let Some(found) = path.text_unread(scope, budget)
@@ -148,7 +148,7 @@ impl Expression {
         text.map_err(|kind| kind.at(self.at))
     }
 
-    /// What it comes to, as a truth.
+    /// Its value as a truth.
     pub fn boolean(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<bool, Failure> {
         if let Program::Path(path) = &self.program
             && let Some(found) = path.text_unread(scope, budget)
@@ -183,7 +183,7 @@ impl Program {
     }
 }
 
-/// What a query finds in a value: nothing, where that is no JSON.
+/// The values that a query finds in a value: nothing, if that is no JSON.
 pub(crate) fn below(
     query: &Query,
     value: Value,
@@ -194,7 +194,7 @@ pub(crate) fn below(
         let Some(root) = json.first() else { return Ok(Value::Nothing) };
         return Ok(Value::Json(query.value(&json.text, root, budget)?));
     }
-    // What a query found that may find many is an array when it is asked again.
+    // The result of a query that may find many is an array for the next query.
     let mut text = String::new();
     Value::Json(json).write_json(&mut text, budget)?;
     let array = made_json(text, budget)?;

@@ -76,7 +76,7 @@ struct Inner {
     path: Path,
 }
 
-/// What comes to one value or nothing.
+/// An expression with one value or nothing (`comparable` in RFC 9535).
 #[derive(Debug, Clone)]
 enum Comparable {
     Null,
@@ -132,7 +132,7 @@ impl Query {
         eval::Run::new(text, root, budget).path(&self.path, root)
     }
 
-    /// What it finds below a node, as a value.
+    /// The values that it finds below a node.
     pub(crate) fn value(
         &self,
         text: &Arc<JsonText>,

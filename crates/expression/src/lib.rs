@@ -17,8 +17,8 @@
 //! expression = marked | xpath
 //! ```
 //!
-//! Where a tail begins with `[` and is right in both languages, the value decides: nodes take XPath, JSON takes JSONPath.
-//! A path that follows what it cannot follow, as steps of XPath do JSON, finds nothing.
+//! If a tail begins with `[` and is right in both languages, the value decides: nodes take XPath, JSON takes JSONPath.
+//! A path into a value of the wrong kind, as steps of XPath into JSON, finds nothing.
 #![forbid(unsafe_code)]
 
 mod budget;

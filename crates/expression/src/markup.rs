@@ -167,7 +167,7 @@ fn used(document: &Document, node: NodeId) -> BTreeSet<&str> {
             Kind::Attribute => {
                 let name = document.name(id);
                 used.insert(name.prefix);
-                // Where a type is named without a prefix, it is in the default namespace.
+                // A type named without a prefix is in the default namespace.
                 if name.local == "type"
                     && !name.prefix.is_empty()
                     && !document.value(id).contains(':')
@@ -183,7 +183,7 @@ fn used(document: &Document, node: NodeId) -> BTreeSet<&str> {
     used
 }
 
-/// What stands before the colon of each word.
+/// The prefixes of the words: the part before the colon.
 fn prefixes(text: &str) -> impl Iterator<Item = &str> {
     let words = text.contains(':').then(|| text.split_ascii_whitespace());
     words.into_iter().flatten().filter_map(|word| word.split_once(':').map(|(prefix, _)| prefix))

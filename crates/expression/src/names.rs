@@ -1,4 +1,4 @@
-//! What the names of an expression mean: asked once when it is compiled, by number when it runs.
+//! The meaning of an expression's names: asked once when it is compiled, by number when it runs.
 
 use crate::{FailureKind, Value};
 
@@ -6,7 +6,7 @@ use crate::{FailureKind, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// What a name is.
+/// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// A value. What follows the name is a path into it.
@@ -15,7 +15,7 @@ pub enum Known {
     Group(Slot),
 }
 
-/// What names mean where an expression stands.
+/// The meaning of names at an expression's place.
 pub trait Names {
     /// The meaning of a dotted name, without the `$`: `["body"]`, `["headers", "X-Id"]`, `["reply", "status"]`. It is asked
     /// with one part more as long as the answer is a group. None: there is no such name.

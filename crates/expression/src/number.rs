@@ -21,7 +21,7 @@ pub(crate) fn value(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
-/// Whether a text is a number of JSON.
+/// True if a text is a number of JSON.
 pub(crate) fn is_number(text: &str) -> bool {
     let limits = json::Limits { depth_max: 0, entries_max: 1 };
     let mut tape = Vec::new();
@@ -47,7 +47,7 @@ impl Decimal {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let negative_exponent = exponent.starts_with('-');
-        // What has more digits than an exponent can have is as good as without end.
+        // An exponent with too many digits counts as infinite.
         let end = if negative_exponent { i64::MIN / 4 } else { i64::MAX / 4 };
         let exponent = exponent.trim_start_matches('+').parse::<i64>().unwrap_or(end);
         let exponent = exponent.clamp(i64::MIN / 4, i64::MAX / 4);

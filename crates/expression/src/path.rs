@@ -28,9 +28,9 @@ pub(crate) struct Path {
     expr: Expr,
     /// In the order in which they stand.
     variables: Vec<Variable>,
-    /// What `/` and names without a start begin in; none where nothing does.
+    /// The document for `/` and names without a start; none if nothing begins so.
     document: Option<Slot>,
-    /// How to do without a tree.
+    /// The search without a tree, if there is one.
     search: Option<Search>,
 }
 
@@ -100,7 +100,7 @@ impl Path {
     }
 }
 
-/// What names mean when a path is compiled.
+/// The meaning of names when a path is compiled.
 struct Meaning<'n> {
     names: &'n dyn Names,
     /// For each variable in the order of the text.

@@ -29,7 +29,7 @@ pub(crate) struct Rule {
     env: Arc<Env>,
     /// Names of values, and of groups.
     roots: Vec<(Box<str>, Known)>,
-    /// What stands behind `vars.`.
+    /// Names behind `vars.`.
     variables: Vec<(Box<str>, Known)>,
     seen: Seen,
 }

@@ -54,7 +54,7 @@ impl JsonText {
         self.tape.get(at as usize)
     }
 
-    /// What a value is.
+    /// The kind of a value.
     #[inline]
     pub fn kind(&self, node: JsonNode) -> Kind {
         self.entry(node.0).map_or(Kind::Null, |entry| entry.kind)
@@ -172,7 +172,7 @@ impl JsonText {
         })
     }
 
-    /// Where the names of an object stand.
+    /// The entries of an object's names.
     fn names(&self, object: u32, count: u32) -> impl Iterator<Item = u32> {
         let mut at = object + 1;
         (0..count).map(move |_| {

@@ -29,7 +29,7 @@ use crate::{
 };
 use pieces::Piece;
 
-/// What a template makes.
+/// The grammar of a template's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Content of an element, or a document.
@@ -59,7 +59,7 @@ enum Part {
     Value { expression: Expression, site: Site },
 }
 
-/// Where a placeholder stands.
+/// The place of a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Site {
     /// With whether a default namespace is in force there.
@@ -131,7 +131,7 @@ impl Template {
     /// Fills it.
     pub fn fill(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
         let mut out = String::new();
-        // Where values begin in a path, for the look at its segments.
+        // The starts of values in a path, for the check of its segments.
         let mut marks = Vec::new();
         let mut last = Place::of("", 0);
         for part in &*self.parts {

@@ -47,7 +47,7 @@ struct Reading<'s> {
     found: Found,
 }
 
-/// What there is of the first node.
+/// The state of the first node.
 enum Found {
     Nothing,
     /// It is open.
@@ -78,7 +78,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What is open ends, if it is of that kind.
+    /// Ends the open node, if it is of that kind.
     fn end_of(&mut self, kind: NodeKind) {
         if let Found::Part { of, text } = &mut self.found
             && *of == kind

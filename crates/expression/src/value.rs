@@ -1,4 +1,4 @@
-//! What an expression comes to, and what each kind of value is as another.
+//! The values of expressions, and the conversion of each kind to another.
 //!
 //! | value            | as text                 | truth              | number       | in JSON            | in XML     |
 //! |------------------|-------------------------|--------------------|--------------|--------------------|------------|
@@ -26,10 +26,10 @@ use xml::{Document, NodeId};
 use crate::tape::{JsonNode, JsonText};
 use crate::{Budget, FailureKind, markup, number};
 
-/// What an expression comes to. Cheap to clone.
+/// The value of an expression. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub enum Value {
-    /// What an expression does not find.
+    /// An expression found nothing.
     #[default]
     Nothing,
     /// JSON's, where it was computed.
@@ -125,7 +125,7 @@ impl Nodes {
         self.groups.iter().flat_map(|group| group.ids.iter().map(|id| (&group.document, *id)))
     }
 
-    /// How many there are.
+    /// The number of nodes.
     pub fn len(&self) -> usize {
         self.groups.iter().map(|group| group.ids.len()).sum()
     }
@@ -289,7 +289,7 @@ impl Value {
         Ok(())
     }
 
-    /// What a loop goes over: nodes one by one, the items of an array, the values of a query that may find many; any other
+    /// The items of a loop: nodes one by one, the items of an array, the values of a query that may find many; any other
     /// value is the only one.
     pub fn items(&self) -> Vec<Value> {
         match self {

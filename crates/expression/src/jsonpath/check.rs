@@ -15,7 +15,7 @@ pub(super) enum Part {
     Truth(Logical),
 }
 
-/// What may stand beside a comparison's operator.
+/// Accepts a part that may stand beside a comparison's operator.
 pub(super) fn comparable(
     cursor: &Cursor<'_>,
     from: usize,
@@ -33,7 +33,7 @@ pub(super) fn comparable(
     }
 }
 
-/// What may stand for itself.
+/// Accepts a part that may stand alone as a test.
 pub(super) fn test(cursor: &Cursor<'_>, from: usize, part: Part) -> Result<Logical, Error> {
     match part {
         Part::Query(query) => Ok(Logical::Exists(query)),

@@ -10,7 +10,7 @@ use crate::jsonpath::eval::{Operand, Run, operand};
 use crate::number;
 use crate::tape::JsonNode;
 
-/// Whether two values are the same; two times nothing is.
+/// True if two values are equal; nothing equals nothing.
 pub(super) fn equal(
     run: &mut Run<'_>,
     left: &Operand<'_>,
@@ -32,7 +32,7 @@ pub(super) fn equal(
     })
 }
 
-/// Whether one value is less than another: numbers and strings only.
+/// True if one value is less than another: numbers and strings only.
 pub(super) fn less(
     run: &mut Run<'_>,
     left: &Operand<'_>,
@@ -52,7 +52,7 @@ pub(super) fn less(
     })
 }
 
-/// Whether two objects or arrays are the same, with a list of what is still to be compared in place of recursion.
+/// True if two objects or arrays are equal. A list of pairs to compare stands in for recursion.
 fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind> {
     let text = run.text;
     let mut pairs = vec![(a, b)];

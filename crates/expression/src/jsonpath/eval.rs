@@ -20,7 +20,7 @@ pub(super) struct Run<'r> {
     pattern: Option<(String, bool, Option<Regex>)>,
 }
 
-/// What a comparable comes to.
+/// The value of a comparable.
 #[derive(Debug, Clone)]
 pub(super) enum Operand<'o> {
     Nothing,
@@ -165,7 +165,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Whether a filter holds for a value.
+    /// True if a filter holds for a value.
     fn holds(&mut self, logical: &Logical, current: JsonNode) -> Result<bool, FailureKind> {
         self.budget.charge(1)?;
         match logical {

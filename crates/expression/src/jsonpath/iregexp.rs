@@ -9,7 +9,7 @@ use std::str::Chars;
 /// No pattern that a person wrote is longer, and one that comes from a message shall not cost more.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// What a compiled pattern may weigh.
+/// The most bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Groups inside one another.

@@ -9,7 +9,7 @@ const NESTING_MAX: usize = 64;
 /// Integers that a double holds exactly, as I-JSON wants them.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
-/// Where the reading is.
+/// The place of the reader.
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,

@@ -1,4 +1,4 @@
-//! What is seen of an expression's text without its grammar: strings, variables and brackets.
+//! A look at an expression's text without its grammar: strings, variables and brackets.
 
 /// For each variable in the order of the text, whether a step or a predicate follows it.
 pub(super) fn starts(text: &str) -> Vec<bool> {
@@ -19,8 +19,7 @@ pub(super) fn starts(text: &str) -> Vec<bool> {
     starts
 }
 
-/// Whether a text is a variable with a path behind it and nothing else, so that no part of it asks for the document. A text
-/// of which that cannot be seen asks.
+/// True if a text is only a variable with a path behind it, so that no part of it asks for the document. In doubt it asks.
 pub(super) fn is_plain_tail(text: &str) -> bool {
     if !text.starts_with('$') {
         return false;

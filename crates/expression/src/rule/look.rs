@@ -1,4 +1,4 @@
-//! What is seen of an expression before it runs: the names it uses, functions that nobody has, and how its loops stand.
+//! The checks of an expression before it runs: the names it uses, unknown functions, and how its loops are nested.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::ErrorKind;
 /// Parts inside one another: whoever evaluates them recurses.
 const NESTING_MAX: usize = 100;
 
-/// What an expression uses.
+/// The names that an expression uses, and its cost.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) roots: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub(super) struct Looked {
     pub(super) seen: Seen,
 }
 
-/// What its cost grows with.
+/// The factors of its cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     /// Parts of the expression.
@@ -140,7 +140,7 @@ fn unknown(name: &str, env: &Arc<Env>) -> Option<ErrorKind> {
     is_unknown.then(|| ErrorKind::Function(format!("there is no function `{name}`").into()))
 }
 
-/// Whether a call takes time by the length of a text.
+/// True if a call takes time by the length of a text.
 fn is_on_texts(name: &str) -> bool {
     let is_cheap = matches!(
         name,
@@ -166,6 +166,6 @@ fn is_on_texts(name: &str) -> bool {
             | "uint"
             | "double"
     );
-    // What macros are made of.
+    // Names with `@` are parts of macros.
     !is_cheap && !name.starts_with('@')
 }

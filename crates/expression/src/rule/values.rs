@@ -13,10 +13,10 @@ use crate::{Budget, FailureKind, Number, Value};
 /// Objects and arrays inside one another; the library recurses by it.
 const DEPTH_MAX: usize = 128;
 
-/// What an expression is given.
+/// The values given to an expression.
 pub(super) struct Given<'b> {
     budget: &'b mut Budget,
-    /// How many values.
+    /// The number of values.
     pub(super) values: u64,
     /// Bytes of the longest text.
     pub(super) longest: u64,
@@ -112,7 +112,7 @@ fn numeric(text: &str) -> cel::Value {
     }
 }
 
-/// What an expression came to. Lists and maps are written as JSON, members in the order of their names.
+/// The value of an expression. Lists and maps are written as JSON, members in the order of their names.
 pub(super) fn taken(value: &cel::Value, budget: &mut Budget) -> Result<Value, FailureKind> {
     let number =
         |text: String| Number::parse(&text).map_or_else(|| Value::text_of(text), Value::Number);

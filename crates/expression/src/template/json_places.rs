@@ -1,4 +1,4 @@
-//! Where placeholders of a JSON template stand: in strings, or where a value may.
+//! The places of placeholders in a JSON template: in strings, or in place of a value.
 
 use crate::template::Site;
 use crate::template::pieces::Piece;
@@ -41,7 +41,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     }
 }
 
-/// Whether a string is open behind a text.
+/// True if a string is open behind a text.
 fn string_behind(text: &str, mut in_string: bool) -> bool {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

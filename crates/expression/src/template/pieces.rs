@@ -16,9 +16,9 @@ pub(super) enum Piece<'t> {
     Placeholder {
         /// The expression, without blanks around it.
         text: &'t str,
-        /// Where that begins.
+        /// The offset of the expression.
         at: usize,
-        /// Where the braces begin.
+        /// The offset of the braces.
         from: usize,
     },
 }
@@ -63,7 +63,7 @@ pub(super) fn of(text: &str) -> Result<Vec<Piece<'_>>, Error> {
     Ok(pieces)
 }
 
-/// Where the first `}}` is that stands in no string. Strings of JSONPath have escapes.
+/// The offset of the first `}}` outside a string. Strings of JSONPath have escapes.
 fn end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut chars = text.char_indices().peekable();

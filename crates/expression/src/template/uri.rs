@@ -1,4 +1,4 @@
-//! Where placeholders of paths and queries stand, and what values become there.
+//! The places of placeholders in paths and queries, and the escaping of values there.
 
 use crate::template::pieces::Piece;
 use crate::template::{Kind, Site};

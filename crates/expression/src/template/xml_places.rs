@@ -1,4 +1,4 @@
-//! Where placeholders of an XML template stand: in content, in values of attributes, in CDATA sections.
+//! The places of placeholders in an XML template: in content, in values of attributes, in CDATA sections.
 
 use xml::{Doctype, Here, QName, Sink, Start};
 
@@ -6,10 +6,10 @@ use crate::template::Site;
 use crate::template::pieces::Piece;
 use crate::{Error, ErrorKind};
 
-/// What stands for content in a template that is tried: an instruction that nobody writes.
+/// The stand-in for content when a template is tried: an instruction that nobody writes.
 const CONTENT: &str = "tidegate-content";
 
-/// Where the reading of a template's own text is.
+/// The state of the reader of a template's own text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Content,
@@ -28,7 +28,7 @@ enum State {
 /// The template with something in each placeholder.
 struct Filled {
     text: String,
-    /// Where pieces begin in it, and in the template.
+    /// The starts of pieces in it, and in the template.
     starts: Vec<(usize, usize)>,
 }
 
@@ -120,7 +120,7 @@ fn site(state: State) -> Result<(Site, String), &'static str> {
     }
 }
 
-/// Where the reading is behind a text, or what must not stand there.
+/// The state of the reader behind a text, or an error with its offset.
 fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> {
     let mut at = 0;
     loop {
@@ -167,7 +167,7 @@ fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> 
     }
 }
 
-/// Whether the value that begins behind a text is that of `xmlns` or `xmlns:prefix`.
+/// True if the value that begins behind a text is that of `xmlns` or `xmlns:prefix`.
 fn is_declaration(before: &str) -> bool {
     let name = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
     let from = name.rfind([' ', '\t', '\r', '\n']).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! What expressions come to, in every language.
+//! The values of expressions, in every language.
 
 use expression::{
     Budget, ErrorKind, Expression, FailureKind, Language, Limits, Number, Slot, Value,
@@ -70,7 +70,7 @@ fn a_text_says_which_language_it_is_in() {
         ("$body.none", &json, "null"),
         ("$body.obj", &json, "{}"),
         ("$body.big", &json, "9007199254740993"),
-        // What a path cannot follow it does not find.
+        // A path into a value of the wrong kind finds nothing.
         ("$body/m:order", &json, ""),
         ("//m:order", &json, ""),
         ("$body.total", &xml, ""),
@@ -129,7 +129,7 @@ fn queries_are_values_or_lists() {
     assert_eq!(value("$body.total", Language::Marked, &message).items().len(), 1);
     assert_eq!(value("$body.nowhere", Language::Marked, &message).items().len(), 0);
     assert_eq!(value("//price", Language::Marked, &orders()).items().len(), 3);
-    // What was found before is an array when it is asked again.
+    // A result of several values is an array for the next path.
     let message = message.with("found", list);
     assert_eq!(as_text("$found[1]", Language::Marked, &message), "3");
 }

@@ -12,7 +12,7 @@ fn read(text: &str) -> Arc<JsonText> {
     JsonText::read(text.to_owned(), &WIDE).unwrap()
 }
 
-/// What a query finds, and where.
+/// The values that a query finds, and their places.
 fn found(query: &str, text: &str) -> (Vec<Json>, Vec<String>) {
     let query = Query::compile(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let text = read(text);

@@ -1,4 +1,4 @@
-//! What templates make, and that no value breaks out of its place.
+//! The output of templates: no value breaks out of its place.
 
 use expression::{Budget, FailureKind, Kind, Limits, Template, Value};
 use proptest::prelude::*;
