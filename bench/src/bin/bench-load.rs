@@ -44,7 +44,7 @@ enum Verb {
         /// By name; `list` lists them
         #[arg(required = true)]
         scenarios: Vec<String>,
-        /// What to load instead of a gateway started for it, as http://127.0.0.1:8080
+        /// The URL to load instead of a gateway started for it, as http://127.0.0.1:8080
         #[arg(long)]
         url: Option<String>,
         /// The Tidegate to start; the one built beside this program when absent

@@ -91,10 +91,10 @@ const RESERVED: &[Reserved] = &[
     },
 ];
 
-/// What the cold path may name of the hot path.
+/// The crates of the hot path that the cold path may name.
 const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "mediation"];
 
-/// What the engines behind policies know of the contracts: lines and media types, and words of metrics. No exchange, no fault.
+/// The crates that the engines behind policies may name: lines and media types, and words of metrics. No exchange, no fault.
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
 
 /// The crates that may use the configuration.

@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(Seen::read(b"HTTP/1.1 ", Connection::Closed).responses, 0);
     }
 
-    /// What a peer does with the connection after it has read the request.
+    /// Checks the act of a peer on the connection after it has read the request.
     #[track_caller]
     fn check(
         reply: &'static [u8],
