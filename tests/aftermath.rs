@@ -1,10 +1,10 @@
-//! What goes wrong in one exchange leaves nothing behind: no connection, no place under a limit, no count.
+//! A failed exchange leaves nothing behind: no connection, no place under a limit, no count.
 
 use std::collections::BTreeMap;
 
 use crate::harness::{Gateway, H2, Origin, Peer, Plain, Wire, full, until};
 
-/// What the origin does, by the target.
+/// The acts of the origin, by the target.
 const ORIGIN: [&str; 9] =
     ["ok", "close", "reset", "garbage", "cut", "hang", "flood", "events", "switch"];
 
@@ -41,7 +41,7 @@ fn script(peer: &mut Peer) {
     }
 }
 
-/// What the client does with its connection, on which a request was sent.
+/// The act of the client on its connection, after a request was sent.
 type Leaving = fn(Wire);
 
 const CLIENT: [Leaving; 5] = [

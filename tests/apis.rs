@@ -711,7 +711,7 @@ paths:
             assert_eq!(reply.status(), status, "{method} {base}{target}");
         }
     }
-    // What is asked for differs, which one route cannot say.
+    // Operations with different tiers cannot be one route.
     let differs = document
         .replace("/z/{id}.b: { get: {", "/z/{id}.b: { get: { x-wso2-throttling-tier: Bronze,");
     let run = checked(&differs, "base_path: /v1", "plans: { Bronze: { requests: 2, per: 1h } }");

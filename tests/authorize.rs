@@ -77,7 +77,7 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
     }
 }
 
-/// What a policy decides about is what the route was found for.
+/// A policy decides about the same path that the route was found for.
 #[test]
 fn a_rule_sees_the_path_that_was_matched() {
     let origin = Origin::saying("ok");

@@ -144,7 +144,7 @@ fn one_client_with_wrong_passwords_keeps_nobody_else_out() {
     assert_eq!(origin.requests().len(), 4);
 }
 
-/// What one client may have waiting is bounded, and it is told to come later.
+/// The waiting requests of one client are bounded, and it is told to come later.
 #[test]
 fn a_client_with_too_many_passwords_under_way_is_429() {
     let origin = Origin::saying("ok");

@@ -53,7 +53,7 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
         ("Cache-Control: no-cache, max-age=600\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nSet-Cookie: a=b\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: *\r\n", "", "", false),
-        // What the gateway says of each client itself is not in the request that is looked at.
+        // Lines that the gateway itself writes for each client are not in the request that is looked at.
         ("Cache-Control: max-age=600\r\nVary: X-Forwarded-For\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: Accept, via\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: X-Forwarded-Proto\r\n", "", "", true),
@@ -436,7 +436,7 @@ fn an_answer_for_one_client_or_about_another_reply_is_not_given_to_others() {
     }
 }
 
-/// Where a policy sends a request is part of what is asked for.
+/// The target of a policy is part of a cache's key.
 #[test]
 fn replies_of_one_place_are_not_given_for_another() {
     let origin = counting("Cache-Control: max-age=600\r\n");
@@ -480,7 +480,7 @@ fn replies_of_one_place_are_not_given_for_another() {
     assert_eq!((text(&above, ""), text(&above, "")), ("1".into(), "2".into()));
 }
 
-/// What is kept of one upstream is never given for another, whatever a reload changes about how the route comes to it.
+/// A cached reply of one upstream is never given for another, whatever a reload changes about the way to it.
 #[test]
 fn a_reload_gives_no_upstream_what_another_replied() {
     const KEPT: &str = "Cache-Control: max-age=600\r\n";
@@ -714,7 +714,7 @@ fn requests_for_the_same_at_once_ask_once() {
     let gateway = start(&origin, "");
     let mut leader = first(&gateway, &origin);
     let followers: Vec<Wire> = (0..4).map(|_| waiting(&gateway)).collect();
-    // Who insists on the upstream's word, asks for something else or is not to be told of others asks.
+    // A request for something else, or with `no-cache`, does not wait for the first.
     for other in ["GET /other", "GET /same?a", "HEAD /same"] {
         gateway.wire().send(format!("{other} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
     }
@@ -751,7 +751,7 @@ fn a_reply_that_varies_by_what_was_taken_out_is_not_kept() {
     }
 }
 
-/// What is written below for each client is not what the cache sees.
+/// The cache does not see lines that are written for each client below it.
 #[test]
 fn a_reply_is_not_kept_that_varies_by_what_is_written_below() {
     const VARY: &str = "Cache-Control: max-age=600\r\nVary: Accept, X_Who\r\n";

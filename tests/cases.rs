@@ -93,7 +93,7 @@ impl Folder {
         run
     }
 
-    /// What is said of cases that fail, without the times.
+    /// The report about cases that fail, without the times.
     #[track_caller]
     fn failing(cases: &str) -> String {
         let run = Folder::new(cases).run("test", &[]);

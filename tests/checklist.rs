@@ -4,7 +4,7 @@ use std::fs;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Whether the suite has a test `module::name`.
+/// True if the suite has a test `module::name`.
 fn is_there(test: &str) -> bool {
     let Some((module, name)) = test.rsplit_once("::") else { return false };
     let file = format!("{ROOT}/tests/{}.rs", module.replace("::", "/"));

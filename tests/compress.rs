@@ -63,7 +63,7 @@ fn a_reply_comes_in_the_encoding_the_client_likes_best() {
         assert_eq!(reply.get("etag"), Some("W/\"a\""));
         assert_eq!((reply.get("content-length"), reply.get("accept-ranges")), (None, None));
         assert!(reply.lists("vary", "accept-encoding"));
-        // What a HEAD says is what a GET would have got.
+        // A HEAD gets the headers of a GET.
         let head = ask(&gateway, "HEAD", accept);
         assert_eq!(head.get("content-encoding"), Some(encoding), "{accept}");
         assert_eq!((head.get("content-length"), head.get("etag")), (None, Some("W/\"a\"")));

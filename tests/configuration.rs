@@ -1,4 +1,4 @@
-//! What `check`, `explain` and `run` say about a configuration: every complaint with its place, every default, every route.
+//! The reports of `check`, `explain` and `run` about a configuration: every complaint with its place, every default, every route.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ fn variables_and_files_are_put_in_once() {
     let files = Files::new(&[("gate.yaml", &text), ("secret.txt", "from a file\n")]);
     let path = files.path("gate.yaml");
     let explain = ["explain", path.to_str().unwrap()];
-    // What a variable holds is text: neither YAML nor another reference. `$${` is how that is written.
+    // The value of a variable is text: neither YAML nor another reference. `$${` is its escaped form.
     let said = tidegate_with(&explain, &[("WHO", "${HOME} {a: b} #")]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stdout.contains(r#"body: "$${HOME} {a: b} # $${WHO}""#), "{}", said.stdout);
@@ -651,7 +651,7 @@ fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
             assert!(told.contains(line), "{line:?} should be in {told}");
         }
     }
-    // Where `on` is no key, `true` is none either; and one key is written once.
+    // If `on` is no key, `true` is none either; and one key is written once.
     complains(
         "listen: { public: { address: \"127.0.0.1:0\", true: 1 } }\nupstreams:\n  \
          a: { targets: [\"http://127.0.0.1:1\"], retry: { on: [reset], when: [reset], true: [reset] } }\n",

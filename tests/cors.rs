@@ -64,7 +64,7 @@ fn a_wildcard_is_sent_as_one_and_what_is_asked_for_is_allowed() {
     let reply = ask(&gateway, "GET", "/", &[("Origin", PAGE)]);
     assert_eq!(reply.get("access-control-allow-origin"), Some("*"));
     assert_eq!(reply.get("vary"), None, "the reply is the same for all");
-    // Who has no origin, or two, may stand for a cache, which gives the reply to pages too.
+    // A request without an origin, or with two, may come from a cache, which gives the reply to pages too.
     for lines in [&[][..], &[("Origin", PAGE), ("Origin", PAGE)]] {
         let reply = ask(&gateway, "GET", "/", lines);
         assert_eq!(reply.get("access-control-allow-origin"), Some("*"), "{lines:?}");
@@ -152,7 +152,7 @@ routes:
 "#,
         origin.url()
     ));
-    // What `read` answers, although it takes no OPTIONS and `all` would.
+    // The reply of `read`, although it takes no OPTIONS and `all` would.
     let reply = preflight(&gateway, "/x", PAGE, "GET");
     assert_eq!(reply.status(), 204);
     assert_eq!(reply.get("access-control-allow-origin"), Some(PAGE));

@@ -19,7 +19,7 @@ fn wire_from(last: u8, to: SocketAddr) -> Wire {
     Wire::from(TcpStream::from(socket))
 }
 
-/// Whether a request on it is answered; a connection that was refused is closed instead.
+/// True if a request on it is answered; a connection that was refused is closed instead.
 fn is_served(wire: &mut Wire) -> bool {
     wire.try_send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         && wire.next_head().is_some_and(|head| head.status() == 204)
@@ -56,7 +56,7 @@ fn a_client_has_no_more_connections_than_it_may() {
     }
     until("all are counted", || refused(&gateway, "connections_per_client") == 4);
     assert!(is_served(&mut wire_from(2, address)), "another client");
-    // What it has goes on, and what it closes it may open again.
+    // Its open connections go on, and it may open as many again as it closes.
     assert!(held.iter_mut().all(is_served));
     drop(held.pop());
     until("a place is free again", || is_served(&mut wire_from(1, address)));
@@ -191,7 +191,7 @@ fn over_http2_as_well() {
     until("the request upstream is cut", || origin.open() == 0);
 }
 
-/// What is answered while it is still sent is a conversation: it may go on as slowly as its peers like, but not pause.
+/// An exchange whose reply has begun may go on as slowly as its peers like, but not pause.
 #[test]
 fn a_body_whose_reply_has_begun_has_no_rate_to_keep() {
     let origin = Origin::start(|peer| {

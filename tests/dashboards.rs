@@ -72,7 +72,7 @@ fn dashboard(name: &str) -> Dashboard {
     Dashboard { variables, asked, json }
 }
 
-/// What a dashboard asks for and nobody tells.
+/// The faults of a dashboard: names in its queries that nothing exports.
 fn faults(dashboard: &Dashboard, samples: &Samples) -> Vec<String> {
     let known: BTreeSet<&str> = dashboard.variables.iter().map(|(name, _)| name.as_str()).collect();
     let mut faults = Vec::new();
@@ -144,7 +144,7 @@ fn reading_faults(
     faults
 }
 
-/// What a gateway prints that had requests of all sorts.
+/// The metrics of a gateway that had requests of all sorts.
 fn of_a_running_gateway() -> Samples {
     let calculator = Backend::start("calculator", &[]);
     let origin = Origin::echo();

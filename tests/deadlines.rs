@@ -7,7 +7,7 @@ use crate::harness::{Gateway, Origin, Plain};
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const TOTAL: &str = "timeout: { response: 5s, total: 400ms }";
 
-/// How long a reply took, which is near the total and far from what each pause may be.
+/// Checks the time of a reply, which is near the total and far from the bound of each pause.
 fn asked(gateway: &Gateway) -> crate::harness::Message {
     let began = Instant::now();
     let reply = gateway.wire().ask(GET);

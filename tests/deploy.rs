@@ -121,7 +121,7 @@ fn figures_are_parameters_and_none_is_forgotten() {
     );
     let other = other.unwrap();
     assert!(other.contains("mem_limit: 512m") && other.contains("cpu_quota: 100000"), "{other}");
-    // What a profile leaves open is the environment's.
+    // A setting that a profile leaves open comes from the environment.
     let said = render("router-cpu1", "tidegate.yaml", &[]).unwrap_err();
     assert!(said.contains("tidegate.yaml names LISTEN"), "{said}");
     let said = tidegate_with(&["check", &format!("{FOLDER}/tidegate.yaml")], &[]);
@@ -180,7 +180,7 @@ fn parts_keep_apart_and_replicas_are_those_of_the_runs() {
     }
 }
 
-/// What the manifests of the SOAP gateway mount: the example with the cluster's names, in one folder.
+/// The folder that the manifests of the SOAP gateway mount: the example with the cluster's names.
 #[test]
 fn the_configuration_of_the_soap_runs_is_good() {
     let folder = tempfile::tempdir().unwrap();

@@ -208,7 +208,7 @@ fn what_cannot_be_compared_ends_with_2() {
     }
 }
 
-/// What a file would change of a gateway that runs.
+/// The changes that a file would make to a running gateway.
 #[track_caller]
 fn against(gateway: &Gateway, text: &str) -> Run {
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ fn a_running_gateway_says_what_a_file_would_change() {
     let said = against(&gateway, SECRETS);
     assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(0), "", ""));
 
-    // What the admin API shows to nobody is not shown here either: header values and fixed replies.
+    // Secrets that the admin API hides are hidden here too: header values and fixed replies.
     let changed = SECRETS.replace("hunter1", "hunter2").replace("path: /b", "path: /c");
     let said = against(&gateway, &changed);
     assert_eq!((said.code, said.stderr.as_str()), (Some(1), ""));

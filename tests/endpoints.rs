@@ -34,7 +34,7 @@ fn target(name: &'static str) -> (Origin, Arc<AtomicBool>) {
     (origin, sick)
 }
 
-/// What the admin API says of the first target.
+/// The admin API's report of the first target.
 #[track_caller]
 fn first(gateway: &Gateway) -> Value {
     let upstreams = gateway.admin_get("/upstreams").text();

@@ -40,7 +40,7 @@ fn gateway(targets: &[&str], upstream: &str) -> Gateway {
     ))
 }
 
-/// How many of the requests did not get 200, over a few connections, so that both workers have some.
+/// The number of requests that did not get 200, over a few connections, so that both workers have some.
 fn failures(wires: &mut [Wire], written: Written) -> usize {
     let count = wires.len();
     let failed = |n: &usize| wires[n % count].ask(written(*n)).status() != 200;
@@ -142,7 +142,7 @@ fn failover_needs_no_health_checks_and_goes_back() {
     assert!((0..10).all(|_| who() == "first"));
 }
 
-/// What the admin API, its page and the metrics say of each target.
+/// The state of each target in the admin API, on its page and in the metrics.
 #[track_caller]
 fn states(gateway: &Gateway, urls: [&str; 2]) -> [String; 2] {
     let upstreams: serde_json::Value =

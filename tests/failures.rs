@@ -1,4 +1,4 @@
-//! What happens when the machine itself runs out of something: room for the log, descriptors.
+//! Failures of the machine itself: no room for the log, no descriptors.
 
 use std::process::{Child, Command, Stdio};
 

@@ -113,7 +113,7 @@ fn bodies_over_the_limit_are_refused_whoever_made_them() {
         let gateway = start(&[("a", &origin)], &format!("{{ {limits}, steps: {steps} }}"));
         is_fault(&post(&gateway, "text/plain", body.as_bytes()), status, label);
     }
-    // What nobody looks into has no limit.
+    // A body that no step reads has no limit.
     let gateway = start(
         &[("a", &origin)],
         &format!("{{ {limits}, steps: [header: {{ set: {{ x: y }} }}, {{ call: a }}] }}"),

@@ -1,4 +1,4 @@
-//! What the steps of flows do to messages, seen from both sides.
+//! The effect of flows' steps on messages, seen from both sides.
 
 use crate::harness::{Gateway, Message, Origin};
 

@@ -1,4 +1,4 @@
-//! What happens to header lines on the way.
+//! The treatment of header lines on the way.
 
 use crate::harness::{Gateway, H2, Origin, Plain, tidegate, until};
 use crate::telemetry::metric;
@@ -68,7 +68,7 @@ fn lines_of_one_connection_stay_behind() {
     assert_eq!(own(&reply.headers), [("X-Kept", "a"), ("Content-Length", "0")]);
 }
 
-/// What a gateway calls itself in the `Via` of requests: no other process has that name.
+/// The name of a gateway in the `Via` of requests: no other process has it.
 #[track_caller]
 fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
     let (received, name) = via.split_once(' ').unwrap();
@@ -95,7 +95,7 @@ fn connection_cannot_name_what_the_gateway_needs() {
     assert!(pseudonym(request.get("via").unwrap(), "1.1").starts_with("tidegate-"));
 }
 
-/// What policies add is theirs, and what they see is what goes on.
+/// Policies own the lines they add, and the lines they see are the lines that go on.
 #[test]
 fn connection_cannot_name_what_policies_add() {
     let origin = Origin::echo();
@@ -196,7 +196,7 @@ fn the_headers_policy_removes_sets_and_adds() {
     assert_eq!(request.get("x-kept"), Some("a"));
 }
 
-/// What has the old name takes the place of what has the new one, and no spelling of the old name stays.
+/// The line with the old name replaces the one with the new name, and no spelling of the old name stays.
 #[test]
 fn headers_are_renamed() {
     let origin = Origin::answering(

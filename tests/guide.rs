@@ -17,7 +17,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Blocks that show what is printed, and are not compared with what is. May only shrink.
 const PRINTED_MAX: usize = 3;
 
-/// What a part may leave out, or name and not have.
+/// Complaints about parts that a block may leave out, or name only.
 const MAY_LACK: [&str; 5] = [
     "there is no such file",
     "No such file or directory",
@@ -26,7 +26,7 @@ const MAY_LACK: [&str; 5] = [
     "no listener asks clients for a certificate",
 ];
 
-/// How the blocks begin that are compared with what the program prints.
+/// The beginnings of blocks that are compared with the program's output.
 const COMPARED: [&str; 7] = [COMPLAINTS, EXPLAINED, DIFFERENCES, FAILED, TRACED, IMPORTED, TABLE];
 const COMPLAINTS: &str = "gateway.yaml:2:31: ";
 const EXPLAINED: &str = "GET http://api.example.com/orders/7";
@@ -78,7 +78,7 @@ fn keys_of(schema: &Value, section: &str) -> BTreeSet<String> {
     keys.keys().cloned().collect()
 }
 
-/// What stands at the margin: keys, or the names of the items of a list.
+/// The lines at the margin: keys, or the names of the items of a list.
 fn top(text: &str, mark: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(mark));
     let keys = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()));
@@ -115,7 +115,7 @@ fn configuration(block: &Block, schema: &Value) -> (String, bool) {
     panic!("{}: {keys:?} are no keys of one section", block.place);
 }
 
-/// What the program complains about, without warnings.
+/// The program's complaints, without warnings.
 fn complaints(stderr: &str) -> Vec<&str> {
     let firsts = stderr.lines().filter(|line| !line.starts_with(' '));
     firsts.filter(|line| !line.is_empty() && !line.contains(": warning: ")).collect()
@@ -126,7 +126,7 @@ fn named<'c>(complaint: &'c str, what: &str) -> Option<&'c str> {
     complaint.split_once(what)?.1.strip_prefix('`')?.split('`').next()
 }
 
-/// What is wrong with a block, after what it names was put beside it.
+/// The faults of a block, with the files that it names beside it.
 fn wrong_with(block: &Block, schema: &Value) -> Vec<String> {
     let (text, whole) = configuration(block, schema);
     let folder = tempfile::tempdir().unwrap();

@@ -294,7 +294,7 @@ fn an_upload_reaches_the_origin_before_it_ends() {
     assert_eq!(client.block_on(reply).unwrap(), 200);
 }
 
-/// Whether the body stops after its beginning or before it.
+/// The body stops behind its beginning or before it.
 #[test]
 fn a_body_that_pauses_too_long_is_408() {
     let origin = Origin::start(|peer| {

@@ -47,7 +47,7 @@ pub(crate) fn next(wire: &mut Wire, wanted: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// What a connection was sent away with.
+/// The error code of a GOAWAY.
 fn code(goaway: &[u8]) -> u32 {
     u32::from_be_bytes(goaway[4..8].try_into().unwrap())
 }

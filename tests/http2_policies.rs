@@ -79,7 +79,7 @@ fn replies_are_compressed_by_stream() {
                 flate2::read::GzDecoder::new(&reply.body[..]).read_to_string(&mut read).unwrap();
             }
             "identity" => read = String::from_utf8(reply.body.to_vec()).unwrap(),
-            // What both are is tested where they are made; here, that they come whole.
+            // The texts of both are tested elsewhere; here, that they come whole.
             _ => assert!(reply.body.len() < length / 10, "{coding}: {}", reply.body.len()),
         }
         assert!(read.is_empty() || read == text, "{coding}");

@@ -68,7 +68,7 @@ fn files_are_written_into_a_folder_and_nothing_is_overwritten() {
     assert_eq!(read("gold.xsl"), "mine");
 }
 
-/// What is written serves: the program takes its own configuration, with prefixes that only texts of the stylesheet use.
+/// The output serves: the program takes its own configuration, with prefixes that only texts of the stylesheet use.
 #[test]
 fn what_is_written_is_a_good_configuration() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ fn post(gateway: &Gateway, path: &str, lines: &str, body: &str) -> Message {
 
 const XML: &str = "Content-Type: text/xml\r\nSOAPAction: \"urn:buyStocks\"\r\n";
 
-/// What stands between two marks.
+/// The text between two marks.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in {text}"));
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} in {rest}")).0

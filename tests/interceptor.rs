@@ -18,7 +18,7 @@ fn saying(answer: &Value) -> Origin {
     answering(200, &answer.to_string())
 }
 
-/// What a service was told by its calls of a path.
+/// The bodies of the calls of a path that a service got.
 fn told(service: &Origin, path: &str) -> Vec<Value> {
     let calls = service.requests().into_iter().filter(|call| call.target() == path);
     calls.map(|call| serde_json::from_slice(&call.body).expect("JSON")).collect()

@@ -116,7 +116,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     until("nobody waits any more", || ask(&gateway, &token).status() == 503);
 }
 
-/// What the reference system's router says when its enforcer does not answer.
+/// The reply of the reference system's router when its enforcer does not answer.
 /// The token may be that of the issuer which is down, wherever it stands in the list.
 #[test]
 fn a_token_that_one_of_two_issuers_could_not_be_asked_about_is_not_refused() {

@@ -141,7 +141,7 @@ fn goes_away(websocket: &mut Wire) {
 
 #[test]
 fn streams_of_a_changed_route_are_kept() {
-    // What is told later is nothing to a stream that began before.
+    // A later setting does not change a stream that began before.
     for streams in ["{}", "{ reload: keep }"] {
         let service = Service::start();
         let gateway = Gateway::start(yaml(&service, streams, "1"));
@@ -213,7 +213,7 @@ fn an_event_and_a_message_that_have_begun_end_first() {
     assert_eq!(half.read_chunk(), None);
     assert_eq!(parts.read_exact(4).as_deref(), Some(&b"\x80\x02cd"[..]));
     assert_eq!(parts.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
-    // What its peer sends before its goodbye is not lost.
+    // Bytes that its peer sends before its goodbye are not lost.
     assert!(service.closed().is_empty());
     parts.send(b"\0abc");
     parts.send(ANSWER);

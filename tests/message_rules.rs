@@ -1,5 +1,5 @@
-//! What a request may say of itself is one set of rules, whatever wire it comes by; and what an upstream reads was written from
-//! what passed them. Each case is put in bytes, over HTTP/1 and over HTTP/2.
+//! Requests obey one set of rules, whatever wire they come by; and the upstream's request is written from those that passed them.
+//! Each case is put in bytes, over HTTP/1 and over HTTP/2.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn status_of(block: &[u8]) -> u16 {
     }
 }
 
-/// What is asked over HTTP/2 with these lines behind the pseudo-headers, and a body of five bytes.
+/// The status of a request over HTTP/2 with these lines behind the pseudo-headers, and a body of five bytes.
 fn asked_over_2(gateway: &Gateway, authority: bool, lines: &[(&str, &str)]) -> Option<u16> {
     let mut wire = greet(gateway);
     let all = [&POST[..], if authority { &[TO] } else { &[] }, lines].concat();
@@ -190,7 +190,7 @@ fn trailers_over_http_2_are_held_to_the_rules_of_http_1() {
     assert_eq!(ask(&large), None);
 }
 
-/// What a policy sets or removes in a head does not come back as a trailer, which some servers read as headers.
+/// A line that a policy sets or removes in a head does not come back as a trailer, which some servers read as a header.
 #[test]
 fn trailers_do_not_say_again_what_policies_have_decided() {
     let origin = Origin::start(|peer| {
@@ -311,7 +311,7 @@ fn a_head_in_single_bytes_is_a_head() {
         assert_eq!(wire.read_reply().status(), 200);
     }
     assert_eq!(origin.requests()[1].get("x-99").map(str::len), Some(40));
-    // What is wrong is said as soon as the head may have ended.
+    // A fault is reported as soon as the head may have ended.
     let mut wire = gateway.wire();
     for byte in format!("GET / HTTP/1.1\r\nHost: a.test\r\n{lines}a b: c\r\n\r\n").bytes() {
         wire.send([byte]);
@@ -387,8 +387,8 @@ fn a_slow_reader_of_http_2_is_not_kept_for() {
     assert!(after < before + (16 << 20), "{before} bytes, then {after}");
 }
 
-/// Whether this process is in a network of its own, in which the system takes little of what is sent. If not, the test is run in
-/// one, and has passed when this returns.
+/// True if this process is in a network of its own, with small send buffers. If not, the test is run in one, and has passed when
+/// this returns.
 fn small_send_buffers(test: &str) -> bool {
     const WITHIN: &str = "TIDEGATE_SMALL_SEND_BUFFERS";
     if std::env::var_os(WITHIN).is_some() {

@@ -23,7 +23,7 @@ routes:
     ))
 }
 
-/// How many copies came to this.
+/// The number of copies with this outcome.
 fn count(gateway: &Gateway, outcome: &str) -> u64 {
     let start = format!("tidegate_mirror_requests_total{{route=\"all\",outcome=\"{outcome}\"}} ");
     let metrics = gateway.admin_get("/metrics").text();
@@ -130,7 +130,7 @@ fn nobody_waits_for_a_mirror_and_there_are_never_too_many() {
     mirror.wait_for_requests(256);
     assert_eq!(count(&gateway, "dropped"), 300 - 256);
     assert_eq!((mirror.requests().len(), origin.requests().len()), (256, 300));
-    // What is under way does not hold up the end.
+    // Copies under way do not hold up the end.
     gateway.signal(Signal::TERM);
     assert!(gateway.wait_for_exit().success());
 }

@@ -216,7 +216,7 @@ paths:
       responses: {}
 "##;
 
-/// What nothing is said of may be a list; what has to be one value must come once.
+/// A member that is not described may be a list; one that has to be a single value must come once.
 #[test]
 fn members_come_again_where_they_may_be_lists() {
     let origin = Origin::echo();
@@ -356,7 +356,7 @@ fn numbers_are_judged_by_their_digits() {
     }
 }
 
-/// What is not in the form that the document asks for reaches nobody who reads it in another way.
+/// A parameter in another form than the document's is refused: nobody behind may read it in another way.
 #[test]
 fn parameters_are_in_their_style_or_refused() {
     let origin = Origin::echo();
@@ -389,7 +389,7 @@ fn parameters_are_in_their_style_or_refused() {
         let reply = send(&gateway, &format!("GET {target}"), "", "");
         assert_eq!(reply.status(), if good { 200 } else { 400 }, "{target}: {reply:?}");
     }
-    // What is not held to its schema is said.
+    // A schema that is not enforced is logged.
     gateway.wait_for_log("the schema of `multipart/form-data` is not enforced");
 }
 
@@ -570,7 +570,7 @@ fn bodies_of_replies_are_read_and_their_values_never_told() {
         // The upstream was asked for what can be read.
         assert_eq!(origin.request().get("accept-encoding"), None);
     }
-    // What no schema is for passes.
+    // A message without a schema passes.
     let origin = Origin::saying("anything");
     let gateway = gateway(&origin, "response: true");
     assert_eq!(send(&gateway, "GET /add/int", "", "").text(), "anything");
@@ -664,7 +664,7 @@ fn a_reply_without_the_body_that_is_described_is_502() {
     }
 }
 
-/// What a schema is made of is one schema: who may not say a property need not, wherever that is required.
+/// The parts of a schema count as one schema: a property that a side may not send is not required of it, wherever that is said.
 #[test]
 fn properties_of_the_other_side_are_required_nowhere() {
     const PETS: &str = r##"

@@ -1,4 +1,4 @@
-//! What a message may cost that is held to a schema: alternatives within alternatives, and patterns that look back and forth.
+//! The cost of validating a message against a schema: alternatives within alternatives, and patterns that look back and forth.
 
 use crate::harness::{Gateway, Message, Origin};
 

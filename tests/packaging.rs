@@ -1,4 +1,4 @@
-//! How it gets onto a machine: the unit and what it tells systemd, manual pages, completions, `make install`, the container.
+//! Installation: the unit and its contract with systemd, manual pages, completions, `make install`, the container.
 //! `make deb` tries the package itself (scripts/try-deb.sh).
 
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ impl Managed {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Where it says that it listens.
+    /// The address in its log.
     fn hello(&self) -> String {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
         let (_, after) =
@@ -179,7 +179,7 @@ fn the_unit_starts_what_there_is_and_systemd_takes_it() {
     }
     let reload = directives(&unit, "ExecReload");
     assert_eq!(reload.last().map(String::as_str), Some("/bin/kill -HUP $MAINPID"));
-    // What it runs is known to the program, with the configuration of the package.
+    // The program knows the commands of the unit, with the configuration of the package.
     let shipped = format!("{ROOT}/deploy/package/tidegate.yaml");
     assert_eq!(
         directives(&unit, "ExecStart"),
@@ -189,7 +189,7 @@ fn the_unit_starts_what_there_is_and_systemd_takes_it() {
     let checked = tidegate(&["check", &shipped]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
 
-    // Where systemd is, it has the last word; the program is where it was built.
+    // systemd has the last word if it is there; the program is where it was built.
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().join("tidegate.service");
     fs::write(&here, unit.replace("/usr/bin/tidegate", PROGRAM)).unwrap();
@@ -216,7 +216,7 @@ fn commands() -> Vec<String> {
     let help = tidegate(&["help"]).stdout;
     let (_, rest) = help.split_once("Commands:\n").unwrap();
     let (list, _) = rest.split_once("\n\n").unwrap();
-    // What is said of a command may go on in the next line, further in.
+    // The description of a command may go on in the next line, further in.
     let lines = list.lines().filter_map(|line| line.strip_prefix("  "));
     let names =
         lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next());
@@ -290,7 +290,7 @@ fn instructions(text: &str) -> Vec<(String, String)> {
     split.map(|(name, rest)| (name.to_owned(), rest.trim().to_owned())).collect()
 }
 
-/// What is wrong with a Dockerfile of two stages, after the rules of hadolint that apply.
+/// The faults of a Dockerfile of two stages, after the rules of hadolint that apply.
 fn faults_of(dockerfile: &str) -> Vec<String> {
     let known = "FROM WORKDIR COPY RUN USER EXPOSE HEALTHCHECK STOPSIGNAL ENTRYPOINT CMD";
     let instructions = instructions(dockerfile);

@@ -1,4 +1,4 @@
-//! How often a message is parsed: once for all policies that read the same bytes, and never where none needs a tape or a tree.
+//! The number of parses of a message: one for all policies that read the same bytes, none if none needs a tape or a tree.
 
 use crate::harness::{Gateway, Origin, until};
 use crate::soap_rest::TYPES;
@@ -94,7 +94,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
         (&[READS, TRANSLATES], json, (1.0, 0.0)),
         (&[EDITS_NOTHING, READS, TRANSLATES], json, (1.0, 0.0)),
         (&[READS_REPLIES, EDITS_NO_REPLY], json, (1.0, 0.0)),
-        // What is no JSON for the one is none for the other.
+        // A body that is no JSON for one policy is none for the other.
         (&[READS, EDITS], xml, (0.0, 0.0)),
         (&[FINDS], xml, (0.0, 1.0)),
         (&[FINDS, FINDS], xml, (0.0, 1.0)),

@@ -29,7 +29,7 @@ fn no_spelling_reaches_the_less_specific_route() {
     let origin = Origin::echo();
     let gateway = Gateway::start(guarded(&origin, ""));
     let client = H2::connect(gateway.address("public"));
-    // What comes of it without the key and with it, and what the upstream sees then.
+    // The statuses without the key and with it, and the path that the upstream sees then.
     for (target, without, with, sent) in [
         ("/raw/admin/x", 401, 200, "/raw/admin/x"),
         ("/raw//admin/x?a=//b;c%2Fd", 401, 200, "/raw/admin/x?a=//b;c%2Fd"),
@@ -197,7 +197,7 @@ routes:
     }
 }
 
-/// What the route changes begins with the path that was matched.
+/// The route's changes begin with the path that was matched.
 #[test]
 fn what_is_cut_and_rewritten_is_the_path_that_was_matched() {
     let origin = Origin::echo();

@@ -259,7 +259,7 @@ fn reverse_turns_each_message_round() {
     wire.send(frame(CLOSE, &1000u16.to_be_bytes()));
     assert_eq!(read_frame(&mut wire).0, CLOSE);
     assert!(wire.is_closed());
-    // Who does not speak it is told.
+    // A client that does not speak the protocol is told.
     let reply = gateway.wire().get("/chat");
     assert_eq!((reply.status(), reply.get("sec-websocket-version")), (426, Some("13")));
 }

@@ -14,7 +14,7 @@ fn start(origin: &Origin, limit: &str) -> Gateway {
     Plain { route: &limited(limit), ..Plain::default() }.start(origin)
 }
 
-/// How many of `count` requests pass, one after the other.
+/// The number of requests out of `count` that pass, one after the other.
 fn passed(wire: &mut Wire, request: &str, count: usize) -> usize {
     let statuses = (0..count).map(|_| wire.ask(request).status());
     statuses.filter(|status| *status == 200).count()

@@ -1,4 +1,4 @@
-//! What the gateway refuses by itself: bytes that are no request, too much, too slow.
+//! The gateway's own refusals: bytes that are no request, too much, too slow.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 use crate::harness::{Authority, Gateway, Message, Origin, Peer, Plain, Wire, until};
 use crate::http2_hostile::{ALL, GET, HEADERS, SETTINGS, frame};
 
-/// What every refusal has to be: a problem that names its exchange, and the end of the connection.
+/// Checks a refusal: a problem that names its exchange, and the end of the connection.
 #[track_caller]
 fn refused(wire: &mut Wire, status: u16, what: &str) -> Message {
     let reply = wire.read_reply();
@@ -73,14 +73,14 @@ fn malformed_heads_are_400_and_never_forwarded() {
     ];
     for (head, status) in heads {
         let mut wire = gateway.wire();
-        // What follows must not be taken for a request.
+        // The bytes behind must not be taken for a request.
         wire.send(format!("{head}GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"));
         refused(&mut wire, *status, head);
     }
     assert_eq!(origin.accepted(), 0, "{:?}", origin.requests());
 }
 
-/// Where HTTP/2 may be spoken without being asked for, it may be a bad preface, which gets no reply (RFC 9113, 3.4).
+/// On a connection that allows HTTP/2 by prior knowledge it may be a bad preface, which gets no reply (RFC 9113, 3.4).
 #[test]
 fn what_names_no_http_is_no_request() {
     let origin = Origin::echo();

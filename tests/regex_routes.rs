@@ -49,7 +49,7 @@ fn a_regular_expression_is_for_the_whole_path_and_stands_before_prefixes() {
         let reply = gateway.wire().ask(request);
         assert_eq!((reply.status(), reply.text().as_str()), (200, expected), "{target} {lines:?}");
     }
-    // What servers read differently is refused before anything is matched.
+    // A path that servers read differently is refused before anything is matched.
     for target in ["/orders/8%2F9", "/orders/8;a", "/orders/..%2f8", "/../orders/8"] {
         assert_eq!(gateway.wire().get(target).status(), 400, "{target}");
     }

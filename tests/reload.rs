@@ -63,7 +63,7 @@ pub(crate) fn put_ok(gateway: &Gateway, yaml: &str) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
-/// What the admin API says about the configuration.
+/// The admin API's report of the configuration.
 #[track_caller]
 fn configuration(gateway: &Gateway) -> Value {
     let plan: Value = serde_json::from_slice(&gateway.admin_get("/plan").body).unwrap();
@@ -235,7 +235,7 @@ fn an_unchanged_upstream_keeps_its_connections() {
     }
 }
 
-/// What the checks of one configuration found does not outlive it: neither without checks, nor beside those of the next one
+/// The result of one configuration's health checks does not outlive it: neither without checks, nor beside those of the next one
 /// while a stream still holds on to the old upstream.
 #[test]
 fn health_is_what_the_checks_that_serve_say() {

@@ -18,7 +18,7 @@ const ROUTES: usize = 200;
 /// Reloads after which memory is first looked at: what is made once is made, and what is freed late has been.
 const SETTLED: usize = 50;
 
-/// How much more than then it may be in the end, beside what the streams need themselves.
+/// The bound of the memory in the end, relative to then, beside the streams' own.
 const GROWTH_MAX: f64 = 1.25;
 
 /// Pairs of streams by which it is seen what a pair needs, and those before them. Memory grows by pages of 2 MiB.
@@ -75,7 +75,7 @@ impl Service {
         Service { address, sockets }
     }
 
-    /// Whether something still passes through all of these streams, in the order in which they were opened, both ways.
+    /// Checks that all of these streams still pass data, in the order in which they were opened, both ways.
     #[track_caller]
     fn check_alive(&self, pairs: &mut [Pair]) {
         let mut sockets = self.sockets.lock().unwrap();
@@ -136,7 +136,7 @@ fn asked(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// What of the program is in memory.
+/// The program's resident memory.
 #[cfg(target_os = "linux")]
 fn resident_bytes(gateway: &Gateway) -> f64 {
     let pid = gateway.pid().as_raw_nonzero();
@@ -171,7 +171,7 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
         pairs.extend((0..WEIGHED).map(|at| Pair::open(&gateway, at % routes, 0)));
         pair_bytes = (resident_bytes(&gateway) - before) / WEIGHED as f64;
     }
-    // What there is beside the streams.
+    // The memory beside the streams.
     let apart = |open: usize| resident_bytes(&gateway) - pair_bytes * open as f64;
     let mut settled = None;
     for generation in 1..=reloads {

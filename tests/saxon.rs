@@ -59,7 +59,7 @@ fn transform(gateway: &Gateway, name: &str, body: &str) -> Message {
     post(gateway, &format!("/{name}"), "text/xml", body)
 }
 
-/// What a metric says, by its name with its labels.
+/// The value of a metric, by its name with its labels.
 #[track_caller]
 fn metric(gateway: &Gateway, name: &str) -> Option<f64> {
     let text = gateway.admin_get("/metrics").text();

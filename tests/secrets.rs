@@ -1,4 +1,4 @@
-//! What `check` and `explain` say of a configuration with secrets in it, which is everything but those.
+//! The output of `check` and `explain` about a configuration with secrets: everything but those.
 
 use crate::harness::{Run, tidegate_with};
 

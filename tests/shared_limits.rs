@@ -63,7 +63,7 @@ fn passes(gateway: &Gateway) -> bool {
     gateway.wire().get("/").status() == 200
 }
 
-/// How many of the requests passed, asked of two gateways by several clients of each at once.
+/// The number of requests that passed, sent to two gateways by several clients of each at once.
 fn passed(gateways: [&Gateway; 2], clients: usize, requests: usize) -> usize {
     let ask = |gateway: &Gateway| {
         let mut wire = gateway.wire();
@@ -254,7 +254,7 @@ impl Secure {
     }
 }
 
-/// What a metric of the store says, if it says anything.
+/// The value of a metric of the store, if there is one.
 fn metric(gateway: &Gateway, name: &str) -> Option<u64> {
     let text = gateway.admin_get("/metrics").text();
     text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().parse().unwrap())
@@ -271,7 +271,7 @@ fn counts_are_shared_over_tls_and_metrics_say_whether_the_store_answers() {
     until("it was told", || metric(&one, answers) == Some(1));
     assert!(!passes(&other), "the other knows");
     assert_eq!(metric(&other, answers), Some(1));
-    // Who is not vouched for, and who cannot show who it is, counts alone.
+    // A gateway without a trusted certificate, or without any, counts alone.
     for tls in ["ca: stranger.pem, certificate: us.pem, key: us.key", "ca: ca.pem"] {
         let alone = secure.gateway(&origin, tls);
         assert!((0..3).all(|_| passes(&alone)) && !passes(&alone), "{tls}");

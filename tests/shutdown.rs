@@ -1,4 +1,4 @@
-//! How it ends: exchanges come to their end, nobody new is let in, and what has no end is cut in time.
+//! The shutdown: exchanges come to their end, new clients are refused, and streams without an end are cut in time.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ fn exchanges_end_and_nobody_new_is_let_in() {
     }
 }
 
-/// Who balances between gateways hears of it before a connection is refused.
+/// A load balancer learns of the end before a connection is refused.
 #[test]
 fn listeners_stay_open_while_the_end_is_told() {
     for signal in [Signal::TERM, Signal::QUIT] {
@@ -149,7 +149,7 @@ fn a_second_signal_cuts() {
         origin.wait_for_requests(1);
         gateway.signal(first);
         gateway.wait_for_log("draining");
-        // What else an operator may send is no reason to hurry.
+        // Another signal of an operator is no reason to hurry.
         gateway.signal(Signal::HUP);
         gateway.wait_for_log("SIGHUP: not reloaded");
         gateway.signal(second);

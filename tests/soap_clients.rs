@@ -38,7 +38,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project")
 }
 
-/// What a client prints in each version of SOAP; `arguments` get the endpoint.
+/// The output of a client in each version of SOAP; `arguments` get the endpoint.
 fn printed(command: [&str; 2], arguments: &dyn Fn(&str, &str) -> Vec<String>) -> [String; 2] {
     let calculator = Backend::start("calculator", &[]);
     let gateway = gateway(&calculator);

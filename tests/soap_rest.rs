@@ -66,7 +66,7 @@ fn post(gateway: &Gateway, target: &str, body: &str) -> Message {
     ask(gateway, "POST", target, "Content-Type: application/json\r\n", body)
 }
 
-/// What stands in the body of the envelope the service got last.
+/// The content of the body of the last envelope that the service got.
 fn sent(origin: &Origin) -> String {
     let text = origin.requests().last().expect("a request").text();
     let from = text.find("<soap:Body>").expect("a body") + "<soap:Body>".len();

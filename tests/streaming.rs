@@ -225,7 +225,7 @@ fn a_reply_that_breaks_off_looks_broken() {
     }
 }
 
-/// What came of a reply goes on even where its end and its breaking off arrive together.
+/// The part of a reply that came goes on even if it and the break arrive together.
 #[test]
 fn the_part_of_a_broken_reply_that_came_is_passed_on() {
     for reply in [

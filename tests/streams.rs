@@ -1,4 +1,4 @@
-//! What lasts: streams and tunnels over reloads, at the end of their listener, and with peers that are gone.
+//! Long-lived streams and tunnels: over reloads, at the end of their listener, and with peers that are gone.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -145,7 +145,7 @@ fn what_a_removed_listener_leaves_ends_within_the_drain() {
     until("nothing is left at the origin but the one that stays", || origin.open() == 1);
 }
 
-/// What the system does for a connection that is silent: `02` is the probing of its peer, in so many hundredths of a second.
+/// The system's timer of a silent connection: `02` is the probing of its peer, in so many hundredths of a second.
 #[cfg(target_os = "linux")]
 #[test]
 fn silent_peers_are_probed_on_both_sides() {

@@ -1,4 +1,4 @@
-//! What operators read: the metrics and the access log.
+//! The metrics and the access log, as operators read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -281,7 +281,7 @@ fn the_waits_for_all_upstreams_are_added_up() {
     assert_eq!(line["upstream_target"], origin.url());
 }
 
-/// Whether a policy gathers the body, it is sent on as it comes, or it is kept to be sent again.
+/// The three ways of a body: gathered by a policy, sent on as it comes, or kept to be sent again.
 #[test]
 fn the_wait_for_the_client_is_told_apart() {
     const WAIT: Duration = Duration::from_millis(150);
@@ -400,7 +400,7 @@ fn a_fault_has_its_reason_in_reply_log_and_metrics() {
         );
         let problem: Value = serde_json::from_slice(&reply.body).unwrap();
         assert_eq!((&problem["status"], &problem["fault"]), (&status.into(), &reason.into()));
-        // Where the upstream is, is nobody's business outside.
+        // The address of the upstream is not shown outside.
         assert!(!reply.text().contains(&target.port().to_string()), "{reply:?}");
         let line = &json_lines(&gateway.path("access.log"), count + 1)[count];
         assert_eq!(
@@ -583,7 +583,7 @@ fn hostile_bytes_cannot_forge_a_line() {
     }
 }
 
-/// What the gateway cannot do anything with is an exchange too.
+/// A request that the gateway cannot read is an exchange too.
 #[test]
 fn every_exchange_is_one_line() {
     let gate = Gate::default();

@@ -1,4 +1,4 @@
-//! What `transform` makes of queries and of JSON, and what it leaves alone.
+//! The effect of `transform` on queries and JSON, and the parts that it leaves alone.
 
 use crate::harness::{Gateway, Message, Origin, Plain, tidegate, until};
 
@@ -68,7 +68,7 @@ fn a_request_is_edited_and_its_numbers_keep_their_digits() {
     assert!(seen.starts_with(r#"{"limit": 1.10,"user":{"address":{"ip":"#), "{seen}");
 }
 
-/// What a client sends cannot get out of its string.
+/// The text of a client cannot get out of its string.
 #[test]
 fn placeholders_are_escaped_in_json() {
     let origin = Origin::saying("ok");
@@ -146,7 +146,7 @@ fn a_reply_is_edited_and_what_was_said_of_its_bytes_goes() {
     for name in ["accept-encoding", "range", "if-range"] {
         assert_eq!(seen.get(name), None, "{seen:?}");
     }
-    // What is as it was keeps what is said of it, and a weak tag is one of the meaning.
+    // A body that is unchanged keeps its headers; a weak tag stays, since it is about the meaning.
     let origin = replying(LINES, "{\"a\":1}");
     let gateway = start(&origin, "response: { json: { remove: [secret] } }");
     assert_eq!(gateway.wire().get("/").get("etag"), Some("\"a\""));

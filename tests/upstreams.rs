@@ -235,7 +235,7 @@ fn a_second_silent_close_is_a_fault() {
     assert_eq!(origin.accepted(), 2);
 }
 
-/// What has forgotten one connection, a balancer on the way, has forgotten the others of the pool too: they look as well.
+/// A balancer on the way that has forgotten one connection has forgotten the others of the pool too: they are checked as well.
 #[test]
 fn one_stale_connection_is_not_replaced_by_another() {
     let gate = Gate::default();
@@ -353,7 +353,7 @@ fn a_body_too_large_to_keep_has_one_attempt() {
     assert_eq!(origin.request().body, body.as_bytes());
 }
 
-/// What a policy has gathered is there anyway.
+/// A body that a policy has gathered is in memory anyway.
 #[test]
 fn a_body_at_hand_is_sent_again_whatever_its_size() {
     let origin = answering_in_turn(&[FAILED, OK]);
@@ -580,7 +580,7 @@ fn a_target_whose_faults_are_retried_is_left_out_too() {
     assert_eq!(bad.requests().len(), 2);
 }
 
-/// What the last target said is worth more than that there is no other.
+/// The last target's reply is worth more than the news that there is no other target.
 #[test]
 fn where_nobody_is_left_to_ask_the_last_reply_counts() {
     let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy";
@@ -664,7 +664,7 @@ fn idle_connections_of_other_workers_are_not_too_much() {
     }
 }
 
-/// What is idle does not count, and what is taken from a pool does.
+/// Idle connections do not count, and those taken from a pool do.
 #[test]
 fn connections_in_use_are_bounded_over_all_workers() {
     let gate = Gate::default();

@@ -1,4 +1,4 @@
-//! How the program ends where it is used wrongly, or where nobody can take what it says.
+//! The exit of the program after wrong use, or when its output has no reader.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

@@ -333,7 +333,7 @@ fn large_bodies_pass_unchanged() {
     assert!(origin.requests().iter().all(|request| request.body == body));
 }
 
-/// What is left of a body that nobody wanted is not the next request.
+/// The rest of a body that nobody read is not the next request.
 #[test]
 fn a_body_nobody_reads_is_passed_over() {
     let gateway = Gateway::start(

@@ -1,6 +1,6 @@
 //! As much of PromQL's grammar as tells names of metrics and labels from all else.
 
-/// What an expression names.
+/// The names in an expression.
 #[derive(Default)]
 pub(crate) struct Reading {
     pub(crate) selectors: Vec<Selector>,
@@ -71,7 +71,7 @@ const FUNCTIONS: &[&str] = &[
 const GROUPING: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 const OPERATORS: &[&str] = &["and", "or", "unless", "bool", "offset", "atan2"];
 
-/// What an expression names, or what is wrong with it.
+/// Reads the names in an expression; the error is its fault.
 pub(crate) fn read(expression: &str) -> Result<Reading, String> {
     let tokens = tokens(expression)?;
     balanced(&tokens)?;

@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// What a TLS client believes and shows.
+/// The roots that a TLS client trusts, and its certificate.
 pub(crate) struct Trust {
     authority: String,
     identity: Option<Identity>,

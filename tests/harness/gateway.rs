@@ -92,13 +92,13 @@ impl Gateway {
         gateway
     }
 
-    /// Where a listener listens.
+    /// The address of a listener.
     #[track_caller]
     pub(crate) fn address(&self, listener: &str) -> SocketAddr {
         self.logged_address(&format!("listening listener=\"{listener}\" address="))
     }
 
-    /// Where the admin API listens.
+    /// The address of the admin API.
     #[track_caller]
     pub(crate) fn admin(&self) -> SocketAddr {
         self.logged_address("admin API address=")
@@ -110,7 +110,7 @@ impl Gateway {
         Wire::connect(self.address("public"))
     }
 
-    /// What the admin API answers to a GET.
+    /// The admin API's reply to a GET.
     #[track_caller]
     pub(crate) fn admin_get(&self, path: &str) -> super::Message {
         // By address: a name could be a web page's, and is refused.
@@ -123,7 +123,7 @@ impl Gateway {
         self.stderr.lock().unwrap().clone()
     }
 
-    /// What the program wrote to its output so far.
+    /// The program's output so far.
     pub(crate) fn output(&self) -> String {
         self.stdout.lock().unwrap().clone()
     }
@@ -131,7 +131,7 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn wait_for_log(&self, text: &str) {
         until(&format!("the log says {text:?}"), || {
-            // What an ended program said last may still be on its way through the pipe; its reader lets go of the text at its end.
+            // The last words of an ended program may still be in the pipe; its reader drops the text at its end.
             let over = self.exit_status().is_some() && Arc::strong_count(&self.stderr) == 1;
             let found = self.log().contains(text);
             assert!(found || !over, "it has ended:\n{}", self.log());

@@ -107,7 +107,7 @@ pub(crate) fn full(body: impl Into<Bytes>) -> Sent {
 async fn begin(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> SendRequest<Sent> {
     let began = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = began.expect("a preface");
-    // How it ends, the requests on it tell.
+    // The requests on a connection show how it ends.
     tokio::spawn(async move { connection.await.is_ok() });
     sender
 }

@@ -9,10 +9,10 @@ pub(crate) struct Message {
     pub(crate) start: String,
     /// Header lines in their order; names as they were written.
     pub(crate) headers: Vec<(String, String)>,
-    /// What the framing left of the body.
+    /// The body without its framing.
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
-    /// Whether the body came to the end its framing promised.
+    /// True if the body came to the end its framing promised.
     pub(crate) whole: bool,
 }
 
@@ -62,13 +62,13 @@ impl Message {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Whether a list header such as `Connection` names a word.
+    /// True if a list header such as `Connection` names a word.
     pub(crate) fn lists(&self, name: &str, word: &str) -> bool {
         let words = self.all(name).join(",");
         words.split(',').any(|w| w.trim().eq_ignore_ascii_case(word))
     }
 
-    /// How many bytes `Content-Length` promises.
+    /// The number of bytes that `Content-Length` promises.
     pub(crate) fn length(&self) -> Option<usize> {
         self.get("content-length").map(|length| length.parse().expect("a length"))
     }

@@ -1,4 +1,4 @@
-//! What every test stands on: the gateway as a process, a client and an origin that work in bytes.
+//! The base of all tests: the gateway as a process, a client and an origin that work in bytes.
 //!
 //! Nothing here waits without a limit, sleeps to synchronise, or binds a port of its choosing.
 
@@ -23,7 +23,7 @@ pub(crate) use origin::{LEAVE, Origin, Peer, echo};
 pub(crate) use plain::Plain;
 pub(crate) use wire::Wire;
 
-/// How long anything that is sure to happen may take before a test gives up. Long, for a machine that is busy.
+/// The longest wait for anything that is sure to happen. Long, for a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `holds`, for things that no socket tells.

@@ -119,12 +119,12 @@ impl Origin {
         requests[0].clone()
     }
 
-    /// How many connections there have been.
+    /// The number of connections so far.
     pub(crate) fn accepted(&self) -> usize {
         self.seen.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.seen.open.load(Ordering::SeqCst)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Wire {
 trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
 
-/// What a body is framed by.
+/// The framing of a body.
 #[derive(Clone, Copy)]
 enum Frame {
     Empty,
@@ -245,7 +245,7 @@ impl Wire {
         self.unread.is_empty() && !self.fill()
     }
 
-    /// Whether nothing comes, not even the end, for as long.
+    /// True if nothing comes in this time, not even the end.
     #[track_caller]
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         if self.ended || !self.unread.is_empty() {

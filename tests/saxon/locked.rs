@@ -1,4 +1,4 @@
-//! What stylesheets ask for and do not get.
+//! Requests of stylesheets that are denied.
 
 use super::*;
 

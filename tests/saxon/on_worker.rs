@@ -1,5 +1,5 @@
-//! What is known to be short is run by the worker that has the message; what turns out not to be is stopped there, and run again
-//! by the machine's own threads.
+//! A transformation known to be short runs on the worker that has the message. One that turns out long is stopped there, and run
+//! again by the machine's own threads.
 
 use std::thread;
 
@@ -125,7 +125,7 @@ fn what_is_stopped_on_the_worker_still_gets_its_answer() {
     let origin = Origin::echo();
     let gateway = transforming(&origin, "saxon: { timeout: 20s }", &[("count", &value(COUNT))]);
     let mut numbers = (1..).map(|step| 2_000 * step);
-    // How long it takes depends on the machine.
+    // The duration depends on the machine.
     until("one takes too long for a worker", || {
         let number = numbers.next().unwrap();
         warm(&gateway, "count", "3");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::harness::{tidegate_with, until};
 
-/// What `check` says of a route with this policy, beside these other keys.
+/// The output of `check` about a route with this policy, beside these other keys.
 #[track_caller]
 fn checked(more: &str, policy: &str, files: &[(&str, &str)]) -> (Option<i32>, String) {
     checked_with(&[], more, policy, files)
@@ -54,7 +54,7 @@ fn check_says_what_is_missing_and_what_to_do() {
             assert!(text.contains(said), "{more}: {text}");
         }
     }
-    // Who has no such stylesheet needs neither.
+    // A configuration without such a stylesheet needs neither.
     let old = text
         .replace("version=\"3.0\"", "version=\"1.0\"")
         .replace("exclude-result-prefixes=\"#all\"", "");

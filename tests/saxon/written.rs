@@ -1,9 +1,9 @@
-//! What our half of the bridge does in Saxon's place, it does as Saxon: the same stylesheet with a word more, which changes nothing
-//! but that Saxon's own is used, says the same of every message.
+//! Our half of the bridge writes as Saxon does. The same stylesheet with a word more, which only makes Saxon's own code write,
+//! has the same result for every message.
 
 use super::*;
 
-/// What is said in `xsl:output`.
+/// The attributes of `xsl:output`.
 const OUTPUTS: &[&str] = &[
     "",
     "indent=\"yes\"",

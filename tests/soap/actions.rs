@@ -19,7 +19,7 @@ fn holding(origin: &Origin, text: &str, action: &str) -> Gateway {
     gateway_to(&origin.url(), &route, &[("own.wsdl", text)])
 }
 
-/// What is told of a call of `Add` in SOAP 1.1 with these lines.
+/// The reply to a call of `Add` in SOAP 1.1 with these lines.
 fn called(gateway: &Gateway, lines: &str) -> Message {
     post_to(gateway, "/", &format!("Content-Type: text/xml\r\n{lines}"), &add())
 }
@@ -135,7 +135,7 @@ fn a_schema_that_is_no_wsdl_has_no_actions() {
             }
             let passes = called(&gateway, "").text() == "ok";
             assert_eq!(passes, action == "optional", "{action}");
-            // What the schema forbids is told before.
+            // A fault by the schema is reported first.
             let wrong = envelope(SOAP_11, &operation("Add", "x", "7"));
             assert!(post(&gateway, &wrong).text().contains("Error code: 1824"));
         }

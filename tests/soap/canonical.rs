@@ -1,4 +1,4 @@
-//! What the native engine writes on routes whose users know libxslt behind Kong's plugins: byte for byte.
+//! The native engine's output on routes whose users know libxslt behind Kong's plugins: byte for byte.
 
 use super::*;
 
@@ -18,7 +18,7 @@ const MESSAGE: &str = "<?xml version=\"1.0\"?>\n<!-- c -->\n<a z=\"1\" b=\"&lt;&
 
 const CANONICAL: &str = "<!-- c -->\n<a xmlns:p=\"urn:2\" xmlns:q=\"urn:1\" b=\"&lt;>&#xA;\" z=\"1\" q:y=\"4\" p:x=\"3\"><b></b><c>1 &lt; 2</c>\n</a>\n<?p d?>";
 
-/// What comes of a message that is sent to an echo.
+/// The reply to a message that is sent to an echo.
 fn echoed(route: &str, sheet: &str, message: &str) -> String {
     let origin = Origin::echo();
     let gateway = gateway_to(&origin.url(), route, &[("sheet.xsl", sheet)]);

@@ -1,4 +1,4 @@
-//! What messages can make costly about a schema: patterns, constraints within one another, IDs. A message has one budget of
+//! Messages that make a schema costly: by patterns, constraints within one another, IDs. A message has one budget of
 //! each.
 
 use super::*;

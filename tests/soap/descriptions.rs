@@ -125,7 +125,7 @@ fn what_is_needed_stops_the_configuration_all_the_same() {
 #[test]
 fn descriptions_are_included_and_imported_by_file_and_by_http() {
     let origin = Origin::saying("ok");
-    // What the first names stands in the other, and what that names leads nowhere.
+    // The names that the second uses stand in the first, whose own references lead nowhere.
     let parts = [
         (wsdl(&[TYPES, PORT_TYPE]), wsdl(&["IMPORT", BINDING, SERVICE])),
         (wsdl_2(&[TYPES_2, INTERFACE, BINDING_2]), wsdl_2(&["<include location=\"LOCATION\"/>"])),

@@ -165,7 +165,7 @@ fn an_envelope_may_be_at_a_url_and_name_others() {
         assert_eq!(post(&gateway, &add()).text(), "ok", "{at}");
         shelf.put("/types.xsd", types(19));
         until("the newer one serves", || post_12(&gateway, &message(10)).text() == "ok");
-        // What cannot be fetched any more changes nothing.
+        // A failed fetch changes nothing.
         shelf.take("/types.xsd");
         until("a fetch failed", || counted(&gateway, FETCHES, &[BAD]) > 0);
         assert_eq!(post_12(&gateway, &message(10)).text(), "ok", "{at}");
@@ -303,7 +303,7 @@ fn what_cannot_be_fetched_is_told_without_hosts_and_without_the_systems_error() 
                 let text = reply.text();
                 assert_eq!(reply.status(), 500, "{case}: {text}");
                 assert!(!text.contains("os error") && !text.contains("refused"), "{case}: {text}");
-                // What is no stylesheet is told in libxslt's words, which name no document.
+                // A document that is no stylesheet is reported in libxslt's words, which name no document.
                 let of_sheet = (policy == xslt && *url != closed)
                     .then_some("xsltParseStylesheetProcess : document is not a stylesheet");
                 match errors.contains("kong") && of_sheet.is_none() {

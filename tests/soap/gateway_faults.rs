@@ -151,7 +151,7 @@ fn a_message_that_is_no_xml_is_answered_as_its_head_says() {
             let reply = post_to(&gateway, "/ws", &lines, "none");
             assert_eq!((reply.status(), reply.text()), (status, expected));
         }
-        // What is missing or unknown is SOAP 1.1.
+        // A missing or unknown content type counts as SOAP 1.1.
         for lines in ["", "Content-Type: text/plain\r\n"] {
             let reply = post_to(&gateway, "/ws", lines, "none");
             assert_eq!((reply.status(), reply.text()), (500, kong_11("Client", step, told, None)));

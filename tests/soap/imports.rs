@@ -1,4 +1,4 @@
-//! What schemas and descriptions name: in files, by URL, by namespace; compiled once, and anew when something changed.
+//! Documents that schemas and descriptions name: in files, by URL, by namespace; compiled once, and anew when something changed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -185,7 +185,7 @@ fn the_last_good_definition_serves_until_there_is_a_newer_one() {
     gateway.wait_for_log("the last good one serves");
     assert_eq!(post(&gateway, &number(9)).text(), "ok");
     assert_eq!(post(&gateway, &number(10)).status(), 500);
-    // What does not compile is no newer one either.
+    // A definition that does not compile does not replace the old one.
     *serving.lock().unwrap() = Some(types(9).replace("xs:int", "xs:nothing"));
     until("a compilation failed", || counted(&gateway, COMPILATIONS, &[BAD]) > 0);
     assert_eq!(post(&gateway, &number(9)).text(), "ok");

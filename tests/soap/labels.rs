@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What comes out is what the message's attribute says.
+/// The output is the text of the message's attribute.
 const SHEET: &str = r#"<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"><x:output method="text"/><x:template match="/"><x:value-of select="/*/@out"/></x:template></x:stylesheet>"#;
 
 fn transforming(origin: &Origin, on: &str) -> Gateway {
@@ -27,7 +27,7 @@ fn line(content_type: &str) -> String {
 const XML: &str = "text/xml; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What a message is sent as, and as what it goes on if XML, an object, an array or something else came of it.
+/// The content type of a message, and those of its result: XML, an object, an array or something else.
 const LABELS: &[(&str, [&str; 4])] = &[
     (XML, [XML, JSON, JSON, XML]),
     ("text/xml", ["text/xml", JSON, JSON, "text/xml"]),
@@ -55,7 +55,7 @@ const LABELS: &[(&str, [&str; 4])] = &[
         "application/vnd.api+json",
         [XML, "application/vnd.api+json", "application/vnd.api+json", "application/vnd.api+json"],
     ),
-    // What is unknown or missing is taken for XML, and stays as it is as long as it is.
+    // An unknown or missing type counts as XML, and stays as long as the message does.
     ("text/plain", ["text/plain", JSON, JSON, "text/plain"]),
     ("", ["", JSON, JSON, ""]),
 ];

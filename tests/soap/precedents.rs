@@ -1,5 +1,5 @@
-//! What many messages begin with is read once, and what they are but for their values: the outcome of each is that of a gateway
-//! that never met it.
+//! The common beginning of messages is read once, and so are messages that differ in values only: the outcome of each is that of
+//! a gateway that never met it.
 
 use super::*;
 
@@ -8,7 +8,7 @@ const POLICIES: &str = "policies: [
   { soap: { schema: calculator.wsdl, validate: [request, response], verbose: true } },
   { xslt: { on: request, stylesheet: rename.xsl, verbose: true } }]";
 
-/// What a client reads of a reply, but for what is new in each.
+/// The parts of a reply that a client reads, but for those that are new in each.
 fn seen(reply: &Message) -> (u16, Option<String>, String) {
     (reply.status(), reply.get("content-type").map(str::to_owned), reply.text())
 }

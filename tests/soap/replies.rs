@@ -1,4 +1,4 @@
-//! What upstreams answer, validated and transformed.
+//! Replies of upstreams, validated and transformed.
 
 use std::io::{Read as _, Write as _};
 
@@ -120,7 +120,7 @@ fn a_coded_reply_is_looked_into_and_coded_again() {
             "{text}"
         );
     }
-    // What inflates beyond the bound is refused before it is held.
+    // A body that inflates beyond the bound is refused before it is held.
     let bomb = Origin::answering(answer(200, &lines, &gzip(&" ".repeat(1 << 20))));
     let route = "policies: [{ soap: { validate: [response], body_bytes_max: 64KiB } }]";
     assert_eq!(post(&gateway(&bomb, route), &add()).status(), 502);
@@ -145,7 +145,7 @@ fn deflate_is_what_kong_refuses() {
         let gateway = gateway(&origin, &format!("errors: kong, policies: [{policies}]"));
         assert_eq!(post(&gateway, &add()).text(), fault, "{policies}");
     }
-    // What is not what it says is the server's.
+    // A body in another coding than its head says is the server's fault.
     let broken = Origin::answering(answer(200, &lines.replace("deflate", "gzip"), b"no gzip"));
     let xslt = "errors: kong, policies: [{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }]";
     let fault = kong_11(

@@ -163,7 +163,7 @@ fn typed_json_answers_as_the_load_tests_check() {
     }
 }
 
-/// What the load tests' scripts say, as the documents have it.
+/// The stages of the load tests' scripts are those of the documents.
 #[test]
 fn the_load_scripts_hold_the_documents_stages() {
     let common = include_str!("../../bench/k6/common.js");

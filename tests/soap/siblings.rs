@@ -93,7 +93,7 @@ fn a_missing_declaration_means_the_next_and_the_last_is_told() {
     );
     let value = "Error Node: Item, Error code: 1824, Line: 4";
     for (schemas, of_good, of_bad) in [
-        // What is not imported is not known.
+        // A schema that is not imported is not known.
         (vec![&strict, &item], root.as_str(), root.as_str()),
         (vec![&item, &strict], wildcard, wildcard),
         (vec![&importing, &item], "ok", value),

@@ -1,4 +1,4 @@
-//! What is wrong with a message, word for word as libxml2 2.14 says it.
+//! The faults of messages, word for word as libxml2 2.14 reports them.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What a service may read in another way than the gateway did: elements that no schema was asked about, and labels that are not
-//! the message's. They are refused, but for `errors: kong`, where they pass as they do there.
+//! Messages that a service may read in another way than the gateway: elements that no schema was asked about, and false labels.
+//! They are refused, but for `errors: kong`, where they pass as they do there.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn a_body_holds_one_element() {
                 let body = envelope(SOAP_11, &format!("{good}{other}"));
                 refused(gateway, XML, body.as_bytes(), second);
             }
-            // What is wrong with the first is told first.
+            // A fault of the first is reported first.
             let body = envelope(SOAP_11, &format!("{}{good}", operation("Add", "five", "7")));
             refused(gateway, XML, body.as_bytes(), "Error Node: intA, Error code: 1824");
             // Comments and white space are no elements.

@@ -3,12 +3,12 @@
 use super::*;
 use crate::harness::tidegate;
 
-/// What `check` says of a configuration with these keys of its route.
+/// The complaints of `check` about a configuration with these keys of its route.
 pub(super) fn complaints(route: &str, files: &[(&str, &str)]) -> String {
     checked(route, files).1
 }
 
-/// Whether `check` finds it good, and what it says.
+/// True if `check` finds it good, and its output.
 pub(super) fn checked(route: &str, files: &[(&str, &str)]) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tidegate.yaml");
@@ -198,7 +198,7 @@ fn types_without_elements_are_types() {
     }
 }
 
-/// What a client is told, or an empty text where the message passes.
+/// The text for a client, or an empty text if the message passes.
 fn told(route: &str, files: &[(&str, &str)]) -> String {
     let origin = Origin::saying("");
     let gateway =

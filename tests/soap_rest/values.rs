@@ -119,7 +119,7 @@ fn members_come_in_any_order_and_escaped() {
     assert_eq!(inside(&sent(&origin)), "<n0:number>100</n0:number><n0:card>é\n</n0:card>");
 }
 
-/// What does not fit, and what the client is told.
+/// JSON that does not fit, and the text for the client.
 const MISFITS: &[(&str, &str)] = &[
     ("1", "/: expected an object, found a number"),
     ("[]", "/: expected an object, found an array"),
@@ -294,7 +294,7 @@ fn deep_and_large_messages_are_refused() {
     assert!(wrong(&deep).ends_with("expected fewer objects and arrays inside one another"));
     let large = format!(r#"{{"number":1,"card":"{}"}}"#, "x".repeat(5000));
     assert_eq!(post(&gateway, "/api/Order", &large).status(), 413);
-    // What grows on its way is bounded too.
+    // The size after the translation is bounded too.
     let nulls = format!(r#"{{"number":1,"tag":[null{}]}}"#, ",null".repeat(790));
     assert!(nulls.len() < 4096);
     let reply = post(&gateway, "/api/Order", &nulls);
