@@ -1,5 +1,5 @@
-//! `apis` to routes and upstreams, before anything else is compiled: what a document asks for is configuration like what
-//! the operator wrote, and goes the same way from there.
+//! `apis` to routes and upstreams, before anything else is compiled: the configuration of a document is treated like the one that
+//! the operator wrote.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,8 +14,8 @@ use crate::policies::{self, Access, Diverts};
 pub(crate) struct Expanded<'c> {
     /// The configuration with the routes and upstreams that its APIs are made of.
     pub(crate) config: Cow<'c, Config>,
-    /// Names of the routes that ask nobody who it is though their API does: those for what is not in the document, and those
-    /// whose operation says so.
+    /// Names of the routes without authentication though their API asks for it: those for paths that are not in the document, and
+    /// those whose operation allows it.
     pub(crate) open: HashSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `cases`: whether they can be run. They make nothing of a plan; `tidegate test` reads them as they are written.
+//! Checks that `cases` can be run. They make nothing of a plan; `tidegate test` reads them as they are written.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use config::{Map, Report, Spanned};
 
 use crate::{files, names, paths};
 
-/// A delay is waited for. Nobody waits longer for a test; what times out later than this gets a shorter timeout in its case's
+/// A delay is waited for, and nobody waits longer for a test. A longer timeout is tested with a shorter one in its case's
 /// configuration.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
@@ -17,7 +17,7 @@ const JSON_DEPTH_MAX: usize = 512;
 /// Values in one text: more than anybody writes.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// Complains about what cannot be run. `upstreams` are the names of all that may be called.
+/// Complains about cases that cannot be run. `upstreams` are the names of all that may be called.
 pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) {
     for (_, case) in config.cases.iter() {
         request(&case.value.request, report);
@@ -69,7 +69,7 @@ fn reply(reply: &CaseReply, report: &mut Report) {
     body(reply.body.as_ref(), reply.xml.as_ref(), reply.json.as_ref(), contains, report);
 }
 
-/// A body is expected in one way, and what is compared by meaning has to have one.
+/// A body is expected in one way, and one that is compared by meaning has to have one.
 fn body(
     body: Option<&Spanned<String>>,
     xml: Option<&Spanned<String>>,

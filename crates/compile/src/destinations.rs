@@ -1,4 +1,4 @@
-//! `upstream`, `flow` and `respond`: where a route ends. What kinds of destination there are, no other file of this crate asks.
+//! `upstream`, `flow` and `respond`: the end of a route. No other file of this crate distinguishes kinds of destination.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -320,7 +320,7 @@ impl End<'_> {
         telemetry: &Telemetry,
     ) -> Option<Ends> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
-        // Whoever is diverted comes in the same form as whoever is not.
+        // A diverted request has the same form as any other.
         let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>| {
             let forwards = diversions.iter().filter_map(|name| {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());

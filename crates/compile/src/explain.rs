@@ -1,4 +1,4 @@
-//! A plan in words: the whole of it, or what becomes of one request.
+//! A plan as text: the whole of it, or its treatment of one request.
 //!
 //! Owns the text that `tidegate explain` prints. It searches the same table that serves, so it cannot tell another story.
 
@@ -98,7 +98,7 @@ pub fn explain_request(
     Ok(text)
 }
 
-/// The listener that the URL leads to: by its port, else by its scheme. Where it makes a difference which, its name is told.
+/// The listener that the URL leads to: by its port, else by its scheme. Its name is printed if the choice matters.
 fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
     let authority = url.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next());
     let port = authority.flatten().and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
@@ -292,7 +292,7 @@ fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<Requ
         Some(_) => return Err(format!("`{url}` is neither http nor https")),
         None => (None, url),
     };
-    // No client sends what is behind a `#`.
+    // No client sends a fragment.
     let target = match target.split_once('#').map_or(target, |(target, _)| target) {
         "" => "/".to_owned(),
         query if query.starts_with('?') => format!("/{query}"),

@@ -64,7 +64,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
 /// A policy with its row of the table.
 type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
 
-/// Looks at what stands below a cache, which begins with itself, and has this index behind it.
+/// Checks a cache. `below` are the policies from it on, `behind` is the index behind it.
 fn check_cache(
     keys: &Cache,
     place: At,

@@ -100,7 +100,7 @@ fn is_presentable(pair: &Pair, file: &Spanned<FilePath>, report: &mut Report) ->
     presentable
 }
 
-/// Complains about what TLS said of the files at these places.
+/// Complains about TLS errors of the files at these places.
 pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Report) {
     let (at, help) = match error {
         Error::Certificate(_) => {

@@ -63,7 +63,7 @@ impl Flows {
     }
 }
 
-/// Compiles all flows, or says what is wrong with them.
+/// Compiles all flows, or complains about their faults.
 pub(crate) fn compile(
     config: &Config,
     builder: &mut PolicyBuilder<'_>,

@@ -1,7 +1,7 @@
-//! The configuration to a plan: names to pointers, text to what the hot path reads, every complaint at once.
+//! The configuration to a plan: names to pointers, text to compiled forms for the hot path, every complaint at once.
 //!
-//! Owns what cannot be said about one value alone: whether names lead somewhere, whether two things clash, whether a
-//! certificate fits its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
+//! Owns the checks that need more than one value: a name has to lead somewhere, two things must not clash, a
+//! certificate has to fit its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
 //! the configuration names, it is a function from a configuration and the plan before to the next plan.
 //!
 //! The public names: [`compile`] and [`Compiled`]; [`explain`] for a whole configuration and [`explain_request`] for one

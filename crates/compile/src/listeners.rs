@@ -172,7 +172,7 @@ fn server(tls: &ListenerTls, http2: bool, report: &mut Report) -> Option<tls::Se
     if spec.versions.is_empty() {
         return None;
     }
-    // Certificates were found good one by one, so what is left to be wrong is the authorities.
+    // Certificates were found good one by one, so only the authorities can be wrong.
     let at = client_ca.map_or(tls.certificate.at, |(at, _)| at);
     tls::Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
 }

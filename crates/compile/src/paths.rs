@@ -1,4 +1,4 @@
-//! The paths of a route: what is matched, what is cut, what is sent instead.
+//! The paths of a route: matched, cut, and sent instead.
 
 use config::{Config, Match, Report, Route, RoutePath, Spanned};
 use plan::{PathRegex, PathSent, PathWant, Pattern, Piece, Segment};
@@ -108,7 +108,7 @@ pub(crate) fn as_matched(path: &str) -> String {
     String::from_utf8_lossy(&plan::path::unescaped(path.as_bytes())).into_owned()
 }
 
-/// True for what may stand in a request line: a path, with a query or without.
+/// True if a text may stand in a request line: a path, with a query or without.
 pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.chars().all(|c| c.is_ascii_graphic() && c != '#')
 }

@@ -74,7 +74,7 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over(self.previous, key, make)
     }
 
-    /// The same, for what can always be made.
+    /// The same, for a value that can always be made.
     pub(crate) fn kept_or<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
@@ -97,7 +97,7 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over_if(self.previous, key, will_do, new)
     }
 
-    /// Work that goes on beside the requests for as long as the plan serves. What was kept is not started again.
+    /// Work that goes on beside the requests for as long as the plan serves. Work that was kept is not started again.
     pub(crate) fn work(&mut self, work: Arc<dyn Background>) {
         if !self
             .background
@@ -157,7 +157,7 @@ impl<'p> PolicyBuilder<'p> {
         self.made.clone()
     }
 
-    /// Connects every way out, and gives what the plan holds.
+    /// Connects every way out, and gives the parts for the plan.
     pub(crate) fn finish(
         self,
         upstreams: &[Arc<Upstream>],

@@ -127,7 +127,7 @@ fn route(
     }))
 }
 
-/// The operations of a route with their counts, the last for what is none of them; nothing where nobody tells them apart.
+/// The operations of a route with their counts, the last for requests of none; nothing if nobody distinguishes them.
 fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]> {
     let unknown = (!draft.operations.is_empty()).then_some(UNKNOWN_OPERATION);
     let names = draft.operations.iter().map(String::as_str).chain(unknown);
@@ -269,7 +269,7 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
     draft
 }
 
-/// Which of its policies answer preflights.
+/// The policies that answer preflights.
 fn preflights(route: &Route) -> Preflights {
     let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;

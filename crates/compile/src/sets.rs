@@ -1,6 +1,6 @@
-//! `policy_sets` and `defaults` into the lists of policies that use them, before anything else is compiled: what comes after
-//! sees each route's policies as if they had been written there. Places stay those of the set, so a complaint about a shared
-//! policy points at it.
+//! `policy_sets` and `defaults` into the lists of policies that use them, before anything else is compiled: later stages see each
+//! route's policies as if they had been written there. Places stay those of the set, so a complaint about a shared policy
+//! points at it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! `routes.NAME.streams`: what becomes of open streams, and since when a route is as it is.
+//! `routes.NAME.streams`: the treatment of open streams, and the generation since which a route is as it is.
 
 use std::sync::Arc;
 

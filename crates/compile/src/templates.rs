@@ -65,7 +65,7 @@ pub(crate) fn lines(
         .collect()
 }
 
-/// Refuses what only the request's head says where there is none.
+/// Refuses placeholders of the request's head where there is none.
 pub(crate) fn refuse_head<'v>(
     values: impl Iterator<Item = &'v Spanned<String>>,
     parameters: &[String],

@@ -342,8 +342,7 @@ fn health(health: &config::Health, report: &mut Report) -> settled::Health {
     }
 }
 
-/// TLS clients by what they were made of. Most upstreams say the same, which is nothing, and making one means reading
-/// the system's authorities.
+/// TLS clients by their settings. Most upstreams have none, and making a client means reading the system's authorities.
 #[derive(Default)]
 struct Clients(HashMap<ClientSpec, Client>);
 

@@ -1,4 +1,4 @@
-//! A body and what was found in it: bytes until a step looks inside, from then on a tree or a tape as well.
+//! A body and its parsed form: bytes until a step looks inside, from then on a tree or a tape as well.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Content {
     view: OnceCell<Result<View, Box<str>>>,
 }
 
-/// Whose message it is, and so whose fault if it is malformed.
+/// The sender of a message, whose fault it is if it is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Maker {
     Client,
@@ -135,7 +135,7 @@ impl Content {
         })
     }
 
-    /// `$envelope`: the document; of what is no XML the same as `$body`.
+    /// `$envelope`: the document; without XML the same as `$body`.
     pub(crate) fn document(&self) -> Result<Value, FailureKind> {
         match self.view()? {
             View::Xml { document, .. } => {
@@ -200,7 +200,7 @@ impl Content {
         }
     }
 
-    /// Of a body without a content type its first character tells (RFC 9110, 8.3). What is not well-formed then is text.
+    /// The format of a body without a content type follows from its first character (RFC 9110, 8.3). A malformed one is text.
     fn read_unnamed(&self) -> View {
         let first = self.bytes.trim_ascii_start().first();
         let content_type: &[u8] = match first {

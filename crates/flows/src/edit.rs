@@ -1,4 +1,4 @@
-//! A document written again with changes at some of its nodes. The cost is linear in what is read and written, whatever the
+//! A document written again with changes at some of its nodes. The cost is linear in the bytes read and written, for any
 //! number of changes; the tree stays as it is.
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl<'d> Writer<'d, '_> {
         self.close_up_to(u32::MAX);
     }
 
-    /// Writes what begins with a node, and returns the node to go on with.
+    /// Writes the text that begins with a node, and returns the node to go on with.
     fn node(&mut self, node: NodeId) -> u32 {
         let kind = self.document.kind(node);
         if matches!(kind, Kind::Attribute | Kind::Document) {

@@ -1,8 +1,8 @@
 //! Message flows: a list of steps between a client and services, as the destination of a route.
 //!
-//! Owns what the steps do to a message, the message itself, and what a fault of a step becomes. Flows come compiled: texts are
-//! expressions, names are numbers, upstreams are ways to them. A request enters by [`FlowEnd`], an [`Answerer`](policy::Answerer),
-//! and leaves as a reply. A message is bytes until a step looks inside; what several steps read is read once.
+//! Owns the effect of steps on a message, the message itself, and the faults of steps. Flows come compiled: texts are expressions,
+//! names are numbers, upstreams are ways to them. A request enters by [`FlowEnd`], an [`Answerer`](policy::Answerer), and leaves
+//! as a reply. A message is bytes until a step looks inside; bytes that several steps read are parsed once.
 //!
 //! ```text
 //! FlowEnd::answer -> Block::run -> step::run -> steps::{call, payload, gather, ...}

@@ -9,7 +9,7 @@ use message::{Body, Gathered, Headers, Reply};
 
 use crate::content::{Content, Maker};
 
-/// A message: the request as it came, a reply, or what steps made of either.
+/// A message: the request as it came, a reply, or the product of steps.
 #[derive(Debug)]
 pub(crate) struct Message {
     /// The status of a reply; none for a request.
@@ -140,7 +140,7 @@ impl Message {
         Message { status: self.status, lines: self.lines.clone(), payload }
     }
 
-    /// The body to send. What is held stays.
+    /// The body to send. A held one stays.
     pub(crate) fn body(&mut self) -> Body {
         match &mut self.payload {
             Payload::Stream { body, .. } => std::mem::take(body),

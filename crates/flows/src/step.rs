@@ -75,7 +75,7 @@ pub enum Action {
     Cache(Box<Cache>),
 }
 
-/// Says whether a message may pass now, of which request and by which route it came.
+/// Returns a fault if a message may not pass now; it is of this request and came by this route.
 pub type Throttle = Box<dyn Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> + Send + Sync>;
 
 /// A fault that a flow makes.
@@ -293,7 +293,7 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// The same, whether it is traced or not.
+/// The same, traced or not.
 pub(crate) fn run_all<'a>(
     steps: &'a [Step],
     run: &'a Run<'a>,

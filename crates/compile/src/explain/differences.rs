@@ -6,8 +6,7 @@ use config::{Change, Difference};
 
 use super::yaml::flow;
 
-/// `+` for what is added, `-` for what is removed, `~` for what is changed, and how many there are of each; nothing if there
-/// is no difference.
+/// `+` for an addition, `-` for a removal, `~` for a change, and their numbers; nothing if there is no difference.
 pub fn explain_differences(differences: &[Difference]) -> String {
     let mut text = String::new();
     for Difference { path, change } in differences {
@@ -37,7 +36,7 @@ pub fn explain_differences(differences: &[Difference]) -> String {
     text
 }
 
-/// A value; what is not shown stands without quotes.
+/// A value; a masked one stands without quotes.
 fn plain(value: &serde_json::Value) -> String {
     match value.as_str() {
         Some(text) if text.starts_with('(') && text.ends_with(')') => text.to_owned(),

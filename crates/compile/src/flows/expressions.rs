@@ -1,4 +1,4 @@
-//! Texts to expressions and templates, with complaints about what is wrong with them.
+//! Texts to expressions and templates, with complaints about their faults.
 
 use ::flows::FlowNames;
 use config::{ExpressionLanguage, ExpressionText, Map, Report, Spanned};

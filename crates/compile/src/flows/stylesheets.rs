@@ -96,7 +96,7 @@ impl<'a> Compiler<'a, '_> {
         Some(work(&mut place, self.report))
     }
 
-    /// A schema of XML with what it imports from beside it.
+    /// An XML schema with its imports from beside it.
     pub(super) fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         let bytes = files::read(file, self.report)?;
         let path = file.value.as_path();

@@ -71,7 +71,7 @@ fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edit
     }
 }
 
-/// A request has exactly one Host; what it says is the route's business.
+/// A request has exactly one Host, and the route decides its value.
 fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
     let named = keys.set.iter().chain(keys.add.iter()).chain(keys.rename.iter());
     let renamed = keys.rename.iter().map(|(_, new)| new);

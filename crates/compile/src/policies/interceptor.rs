@@ -1,4 +1,4 @@
-//! `interceptor` to its policy: services to ways out, endpoints to diversions, the route to what it says of the API.
+//! `interceptor` to its policy: services to ways out, endpoints to diversions, the route to its API's description.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn way(
                 connect: keys.connect_timeout.0,
                 response: keys.timeout.0,
                 total: None,
-                // As for upstreams: shorter than what most servers do.
+                // As for upstreams: shorter than the timeout of most servers.
                 idle: std::time::Duration::from_secs(60),
             };
             let none = <UpstreamTls as config::Decode>::absent()?;

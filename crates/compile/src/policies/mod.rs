@@ -1,8 +1,8 @@
-//! Keys of policies to policies, a file for each kind; and what each kind does that others have to know: one table, with a whole row
-//! for each kind.
+//! Keys of policies to policies, a file for each kind; and the facts of each kind that others have to know: one table, with a
+//! whole row for each kind.
 //!
-//! Nothing else here looks at which policy it has before it: orders that make no sense, what a cache cannot know, the form of
-//! faults and the upstreams that are used are all worked out of these rows.
+//! Nothing else here distinguishes kinds of policy: wrong orders, the blind spots of a cache, the form of faults and the
+//! upstreams in use are all computed from these rows.
 
 pub(crate) mod api_key;
 pub(crate) mod authorize;
@@ -33,9 +33,9 @@ use config::{LimitBy, MessageSide, Policy, Report, Route, Spanned, UpstreamError
 use crate::policy::RouteScope;
 use crate::templates;
 
-/// A row of the table: what one policy does, by its keys.
+/// A row of the table: the facts of one policy, by its keys.
 pub(crate) struct Facts<'p> {
-    /// Whom it lets pass.
+    /// The requests that it lets pass.
     pub(crate) access: Access,
     /// It answers every request, so that the route needs no destination.
     pub(crate) answers: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Facts<'p> {
     pub(crate) replies_differ: bool,
     /// Header lines of requests that it writes for each client.
     pub(crate) writes: Written<'p>,
-    /// Header lines that it takes out of requests or gives another name: credentials, and what the operator says.
+    /// Header lines that it removes from requests or renames: credentials, and those that the operator names.
     pub(crate) removes: Vec<&'p str>,
     /// Query parameters in which it looks for credentials.
     pub(crate) secrets: Vec<&'p str>,
@@ -66,11 +66,11 @@ pub(crate) enum Access {
     Open,
     /// It finds out who asks, and turns away who shows no good credential.
     Identifies,
-    /// It turns requests away by who asks or for what.
+    /// It turns requests away by their client or their content.
     Guards,
     /// It turns addresses away, which no page has to be able to read.
     FiltersAddresses,
-    /// It answers browsers that ask whether they may ask.
+    /// It answers preflights of browsers.
     AnswersPreflights,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum Counts {
 
 pub(crate) enum Written<'p> {
     These(Vec<&'p str>),
-    /// Whatever a service says.
+    /// Any one, as a service decides.
     Any,
 }
 
@@ -99,15 +99,15 @@ pub(crate) enum Diverts {
     Never,
     /// By who asks.
     ByCaller,
-    /// By what a service says.
+    /// By the answer of a service.
     ByService,
-    /// By what stands in the body.
+    /// By the content of the body.
     ByMessage,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Xml<'p> {
-    /// It tells the client what is wrong.
+    /// It tells the client the reason of a fault.
     pub(crate) verbose: bool,
     /// The sides it holds to a schema.
     pub(crate) validates: &'p [MessageSide],
@@ -117,7 +117,7 @@ pub(crate) struct Xml<'p> {
     pub(crate) makes_faults: bool,
 }
 
-/// Builds one policy. What is wrong with it is in the report, and the plan is not built then.
+/// Builds one policy. Its faults go to the report, and then no plan is built.
 pub(crate) fn build(
     policy: &Spanned<Policy>,
     place: &mut RouteScope<'_, '_>,

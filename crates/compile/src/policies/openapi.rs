@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 
-/// References within schemas that are followed to learn what a text may mean.
+/// References within schemas that are followed to find the types of a text.
 const DEPTH_MAX: usize = 8;
 
 /// A document as it was read, or why it could not be.
@@ -30,7 +30,7 @@ pub(crate) struct Read {
     content: u64,
 }
 
-/// Builds the policy; what is wrong with the document is complained about at its name.
+/// Builds the policy; a document's faults are complained about at its name.
 pub(crate) fn build(
     keys: &OpenApi,
     place: &mut RouteScope<'_, '_>,

@@ -1,6 +1,6 @@
-//! Definitions that are fetched, or made anew from time to time: what a policy's `fetch` says, as a supply.
+//! Definitions that are fetched, or renewed from time to time: from a policy's `fetch` to a remote definition.
 //!
-//! Owns the ways out to where the documents are. How a definition is made is its recipe's business.
+//! Owns the connections to the documents' servers. A definition is made by its compiler.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ pub(crate) fn tells(route: &Route) -> bool {
 
 /// It finds out which operation a request calls.
 pub(crate) fn tells_operations(keys: &config::Soap) -> bool {
-    // Which there are is not known before it was fetched.
+    // The operations are not known before it was fetched.
     let read = keys.schema.as_ref().is_some_and(|at| matches!(at.value, DefinitionAt::File(_)));
     read && keys.validate.value.contains(&MessageSide::Request)
 }
@@ -82,7 +82,7 @@ pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
     place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
 }
 
-/// Builds the policy; what is wrong with a definition is complained about with its file, line and column.
+/// Builds the policy; faults of a definition are complained about with file, line and column.
 pub(crate) fn build(
     keys: &config::Soap,
     place: &mut RouteScope<'_, '_>,
@@ -212,7 +212,7 @@ fn api(
 /// The most warnings of one description. Whoever corrects these gets the next ones.
 const UNRESOLVED_MAX: usize = 20;
 
-/// Tells what leads nowhere in a description and is not needed.
+/// Warns of references in a description that lead nowhere and are not needed.
 fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
     for what in flaws.iter().take(UNRESOLVED_MAX) {
@@ -271,7 +271,7 @@ fn counted(
     counted
 }
 
-/// Says what is wrong with a definition: a complaint, or a warning where it is answered with faults.
+/// Complains about a faulty definition: an error, or a warning if it is answered with faults.
 pub(super) fn complain(wrong: &Wrong, at: At, faulty: bool, report: &mut Report) {
     for what in &wrong.complaints {
         match faulty {

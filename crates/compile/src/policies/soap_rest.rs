@@ -13,10 +13,10 @@ use super::soap;
 use crate::paths;
 use crate::policy::RouteScope;
 
-/// Tables of a description, or what is wrong with it.
+/// Tables of a description, or its faults.
 type Made = Result<Arc<Api>, Vec<String>>;
 
-/// Builds the policy; what is wrong is complained about, and nothing is served in its place.
+/// Builds the policy; faults are complained about, and nothing is served in its place.
 pub(crate) fn build(
     keys: &SoapRest,
     place: &mut RouteScope<'_, '_>,
@@ -202,7 +202,7 @@ fn places(
     Some(places)
 }
 
-/// An operation's path where none is written: its name, with what a path cannot hold as it is sent.
+/// An operation's path if none is written: its name, with percent escapes.
 fn own_path(operation: &Operation) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let encoded = operation.name().bytes().map(|byte| match plain(byte) {

@@ -21,10 +21,10 @@ use crate::listeners::bytes;
 use crate::policies::{self, Facts};
 use crate::policy::RouteScope;
 
-/// The newest version that our own engine runs; 1.1 is 1.0 with what was dropped again.
+/// The newest version that our own engine runs; 1.1 is 1.0 with features that were dropped again.
 const NATIVE_VERSION_MAX: f64 = 1.1;
 
-/// Builds the policy; what is wrong with the stylesheet is complained about with its file, line and column.
+/// Builds the policy; faults of the stylesheet are complained about with file, line and column.
 pub(crate) fn build(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -100,7 +100,7 @@ fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     }
 }
 
-/// The stylesheet for its engine. What is wrong with it is complained about.
+/// The stylesheet for its engine. Its faults are complained about.
 fn sheets(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -176,7 +176,7 @@ struct DefinitionCompiler {
     saxon: Option<BySaxon>,
 }
 
-/// Why there is no stylesheet.
+/// The reason why there is no stylesheet.
 #[derive(Clone)]
 struct Wrong {
     /// One a line, each with its file, line and column.
@@ -300,7 +300,7 @@ impl Resolver for Found<'_> {
         match known {
             Some(bytes) => Ok(Resource { uri, bytes: bytes.clone() }),
             None if uri.contains("://") => Err("it was not fetched".to_owned()),
-            // It was looked for: what is wrong with it is told.
+            // It was looked for: its fault is reported.
             None => load::read(Path::new(&uri)).map(|bytes| Resource { uri, bytes }),
         }
     }

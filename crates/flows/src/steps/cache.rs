@@ -64,7 +64,7 @@ struct Made {
     ended: Ended,
 }
 
-/// Gives the message that is kept, or runs the steps and keeps what they make.
+/// Gives the cached message, or runs the steps and caches the message that they make.
 pub(crate) async fn cached(
     cache: &Cache,
     run: &Run<'_>,
@@ -85,7 +85,7 @@ pub(crate) async fn cached(
 }
 
 impl Made {
-    /// None for what is not kept: the failure of a service, and what is meant for one client.
+    /// None for a message that is not cached: after the failure of a service, or meant for one client.
     fn of(state: &State, ended: Ended) -> Option<Made> {
         let message = &state.message;
         let bytes = message.content()?.bytes.clone();

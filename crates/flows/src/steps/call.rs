@@ -137,7 +137,7 @@ impl Query {
     }
 }
 
-/// Appends a text as a part of a query: what is not unreserved (RFC 3986, 2.3) as percent escapes.
+/// Appends a text as a part of a query: all but unreserved characters (RFC 3986, 2.3) as percent escapes.
 fn push_encoded(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {

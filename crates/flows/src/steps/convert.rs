@@ -260,7 +260,7 @@ fn allowed(text: &str) -> Result<(), Fault> {
     }
 }
 
-/// A member's name as that of an element: what no name may hold becomes `_`.
+/// A member's name as that of an element: each character that no name may hold becomes `_`.
 fn element_name(name: &str) -> String {
     let is_start = |c: char| c.is_alphabetic() || c == '_';
     let mut out: String = name

@@ -1,6 +1,6 @@
 //! `scatter`, `split` and `foreach`: several messages of one, and one of several.
 //!
-//! Branches run inside the task of the exchange, and each is polled only when it was woken. Whoever drops the exchange drops them.
+//! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
 //! The part that is taken of a result is cut out at once, and its tree is dropped.
 
 use std::rc::Rc;
@@ -61,7 +61,7 @@ pub struct Gather {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
     Json,
-    /// An element: what stands before the parts, and behind them.
+    /// An element: its text before the parts, and behind them.
     Xml {
         before: Box<str>,
         after: Box<str>,
@@ -103,7 +103,7 @@ struct Around {
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<Taken, Fault>)>;
 
-/// Runs the branches and gathers what came of them.
+/// Runs the branches and gathers their results.
 pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let total = made.branches.len();
     let gathered = {
@@ -121,7 +121,7 @@ pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) ->
     join(&gathered, &made.gather, run, state)
 }
 
-/// Runs the steps with each part, and gathers what came of them.
+/// Runs the steps with each part, and gathers the results.
 pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let parts = Parts::of(&made.over, run, state)?;
     let total = parts.items.len();
@@ -143,7 +143,7 @@ pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Res
     join(&gathered, &made.gather, run, state)
 }
 
-/// Runs the steps with each part, and puts what came out in its place.
+/// Runs the steps with each part, and puts the result in its place.
 pub(crate) async fn foreach(
     made: &Foreach,
     run: &Run<'_>,
@@ -262,7 +262,7 @@ async fn taken(
     cut(&value, &state.message, gather.into.as_ref(), run)
 }
 
-/// The whole body: of SOAP what is in the Body.
+/// The whole body: of SOAP the content of the Body.
 fn whole(message: &Message, run: &Run<'_>) -> Result<Taken, Fault> {
     let Some(content) = message.content() else { return Ok(Taken::nothing()) };
     let value = match content.known()? {
@@ -279,7 +279,7 @@ fn whole(message: &Message, run: &Run<'_>) -> Result<Taken, Fault> {
     cut(&value, message, into, run)
 }
 
-/// A value as text, with what stands around it.
+/// A value as text, with the text around it.
 fn cut(
     value: &Value,
     message: &Message,

@@ -34,7 +34,7 @@ pub enum Made {
 pub struct Payload {
     pub made: Made,
     pub content_type: Option<Box<str>>,
-    /// In a SOAP message it takes the place of what is in the Body.
+    /// In a SOAP message it replaces the content of the Body.
     pub envelope: bool,
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn drop_message(state: &mut State) {
 }
 
 impl Run<'_> {
-    /// Refuses what a step made, if it is over the flow's limit.
+    /// Refuses a step's body over the flow's limit.
     pub(crate) fn bound(&self, bytes: usize) -> Result<(), Fault> {
         match bytes > self.body_bytes_max {
             false => Ok(()),

@@ -15,7 +15,7 @@ use crate::steps::payload;
 /// A check against a schema.
 pub struct Validate {
     pub schema: Schemas,
-    /// If absent the body; in a SOAP message what is in the Body.
+    /// If absent the body; in a SOAP message the content of the Body.
     pub of: Option<Expression>,
     /// Instead of a fault.
     pub otherwise: Option<Steps>,
@@ -38,7 +38,7 @@ const ERRORS_MAX: usize = 10;
 /// The longest sentence about one mistake.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// Checks. What is not valid is the client's fault, unless there are steps for it.
+/// Validates. An invalid message is the client's fault, unless there are steps for it.
 pub(crate) fn check<'a>(
     validate: &'a Validate,
     run: &Run<'_>,

@@ -44,7 +44,7 @@ pub(crate) fn typed(value: Value, kind: Option<Type>, run: &Run<'_>) -> Result<V
     })
 }
 
-/// The texts `true` and `false` say what they are; for any other value its truth counts.
+/// The texts `true` and `false` are themselves; for any other value its truth counts.
 fn truth(value: &Value) -> bool {
     let is_no = matches!(value, Value::Text(text) if matches!(&**text, "false" | "0"));
     !is_no && value.boolean()

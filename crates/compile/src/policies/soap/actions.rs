@@ -57,8 +57,8 @@ fn prefixes(documents: &[Document]) -> [Option<Box<str>>; 2] {
     })
 }
 
-/// Of WSDL 2.0: `wsam:Action`, or what Web Services Addressing makes of the names (Metadata, 4.4.4). Always required.
-/// `documents` are the description and what it includes and imports.
+/// Of WSDL 2.0: `wsam:Action`, or the default by Web Services Addressing (Metadata, 4.4.4). Always required.
+/// `documents` are the description and those that it includes and imports.
 pub(super) fn of_20(documents: &[Document]) -> Actions {
     let mut own = Actions::default();
     let mut by_element = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// Adds what elements call that have no operation's name.
+/// Adds the actions by elements that are no operation's name.
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, Expected)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {
@@ -95,7 +95,7 @@ fn of_document(document: &Document, own: &mut Actions, by_element: &mut Vec<(Box
             let Some(input) = input else { continue };
             let written = document.attribute(input, WSAM, "Action").map(str::to_owned);
             let written = written.filter(|action| !action.is_empty());
-            // Only what is answered has an action that follows from the names.
+            // Only an operation with a reply has an action that follows from the names.
             let unanswered = pattern.filter(|pattern| !ANSWERED.contains(pattern));
             let unanswered = unanswered.filter(|_| written.is_none()).map(Box::from);
             let action = written

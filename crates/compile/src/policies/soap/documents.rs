@@ -1,7 +1,7 @@
 //! A schema, description or stylesheet with everything it names, read from files.
 //!
-//! All files are read before anything is compiled, so that what the plan before has compiled of the same bytes is taken
-//! over. What is named by URL is noted, and is somebody else's to fetch.
+//! All files are read before anything is compiled, so that a definition of the same bytes is taken over from the plan before.
+//! Documents that are named by URL are noted, for others to fetch.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -120,7 +120,7 @@ impl Documents {
         self.without_folders(&text)
     }
 
-    /// Why nothing was made of it: in the words of whoever compiled it, and as any client may read them.
+    /// The reason why nothing was made of it: in the compiler's words, and as any client may read it.
     pub(crate) fn failed(&self, why: &str, fetched: &Fetched) -> Failed {
         let (text, client) = (self.without_folders(why), self.without_hosts(why, fetched));
         match text == client {
@@ -148,7 +148,7 @@ impl Documents {
         format!("xml definitions {location} {bytes} {hash:x} {following:?} {:?}", self.remote)
     }
 
-    /// Notes what a document names, of which each file is looked for, and each URL remembered.
+    /// Follows the references of a document: looks for each file, and notes each URL.
     fn follow(
         &mut self,
         base: &str,
@@ -192,7 +192,7 @@ impl Documents {
         found
     }
 
-    /// The location that is meant, and as it is written; nothing for what is not followed.
+    /// The location of a reference, and the text as written; nothing if it is not followed.
     fn meant(&self, base: &str, reference: &Reference) -> Option<(String, String)> {
         match reference {
             Reference::Schema(location)
@@ -210,7 +210,7 @@ impl Documents {
         }
     }
 
-    /// URLs that are still to be fetched. What a fetched document names and a file is given for is put among the fetched.
+    /// URLs that are still to be fetched. A file given for a document that a fetched one names is added to `fetched`.
     pub(crate) fn missing(&self, fetched: &mut HashMap<String, Vec<u8>>) -> Vec<String> {
         let mut missing: Vec<String> = self.remote.clone();
         let mut waiting: Vec<String> = fetched.keys().cloned().collect();
@@ -332,8 +332,8 @@ impl Resolver for Found<'_> {
     }
 }
 
-/// Tells of a schema or description that is nowhere. What needs it does not compile; public schemas name much that nobody
-/// needs.
+/// Warns of a schema or description that is nowhere. A definition that needs it does not compile; public schemas name many that
+/// nobody needs.
 fn absent(reference: &Reference, location: &str, base: &str, at: At, report: &mut Report) {
     let written = match reference {
         Reference::Schema(written) | Reference::Description { location: written, .. } => written,
@@ -351,8 +351,8 @@ fn is_url(location: &str) -> bool {
     matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
-/// Reads a file and all it names; what is at a URL is left to be fetched. A file that the configuration names and that is not
-/// there is complained about.
+/// Reads a file and all it names; URLs are left to be fetched. A file that the configuration names and that is not there is
+/// complained about.
 pub(crate) fn load(
     first: &Spanned<DefinitionAt>,
     imports: &Map<Spanned<FilePath>>,

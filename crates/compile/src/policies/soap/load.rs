@@ -18,7 +18,7 @@ pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, parse
 use crate::policies::remote_definition::{self, Supplied};
 use crate::policy::RouteScope;
 
-/// Why there is no definition.
+/// The reason why there is no definition.
 pub(crate) struct Wrong {
     /// Each with its file, line and column.
     pub(crate) complaints: Vec<String>,
@@ -200,7 +200,7 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<(Compiled, Flaws)
     }
 }
 
-/// The schemas and actions of a description. Where all schemas are broken there is nothing that could serve.
+/// The schemas and actions of a description. If all schemas are broken, nothing can serve.
 fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), Wrong> {
     let mut complaints: Vec<String> = Vec::new();
     let tried = outline.schemas.iter().map(|made| {

@@ -1,6 +1,6 @@
 //! The operations that definitions name, for whoever counts by them.
 //!
-//! Read from the documents as they are, because what they import may not have been fetched yet.
+//! Read from the documents as they are, because their imports may not have been fetched yet.
 
 use std::collections::HashMap;
 

@@ -20,7 +20,7 @@ const MODULES_MAX: usize = 1000;
 /// Each `../` of a module takes one away.
 const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
 
-/// A stylesheet or what it imports.
+/// A stylesheet or one of its imports.
 pub(super) struct Module {
     uri: String,
     path: PathBuf,
@@ -59,7 +59,7 @@ fn settings(written: &Saxon) -> Settings {
     }
 }
 
-/// Java starts once in a process, so that what runs stays as it is.
+/// Java starts once in a process, so the running one stays as it is.
 fn stays(engine: &Engine, asked: &Settings, written: &Saxon, report: &mut Report) {
     if engine.settings() == asked {
         return;
@@ -99,7 +99,7 @@ pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::S
             let modules = recipe.modules.iter();
             modules.map(|module| (module.uri.clone(), module.bytes.clone())).collect()
         }
-        // The stylesheet comes first; what it names it names by URL.
+        // The stylesheet comes first; it names others by URL.
         true => {
             let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
             let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
@@ -124,8 +124,8 @@ fn listed(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
     lines.join("\n")
 }
 
-/// A stylesheet that is a file with all it imports and includes. What cannot be read is left for the compiler to miss, at its
-/// place.
+/// A stylesheet that is a file with all it imports and includes. A module that cannot be read is left for the compiler to miss,
+/// at its place.
 pub(super) fn modules(
     stylesheet: &Spanned<DefinitionAt>,
     bytes: &[u8],

@@ -11,7 +11,7 @@ use crate::policies::soap::load;
 /// All of it begins so.
 const INVALID: &str = "Invalid XSLT definition.";
 
-/// libxslt says where a mistake is, and in a sentence of its own what it is.
+/// libxslt reports the place of a mistake, and in a sentence of its own the mistake.
 const COMPILING: &str = "compilation error.";
 
 /// There is no Saxon. Why is the operator's business.
