@@ -26,7 +26,7 @@ pub struct Budget {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // About a second of work, a thousand times what messages of services ask for.
+            // About a second of work, a thousand times the need of services' messages.
             steps_max: 200_000_000,
             // A message of 16 MiB has no more values.
             results_max: 10_000_000,

@@ -22,7 +22,7 @@ pub struct Error {
     pub at: Place,
 }
 
-/// Why a text does not compile. The texts say what was found, or what to write.
+/// The reason why a text does not compile. The texts say what was found, or what to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -36,13 +36,13 @@ pub enum ErrorKind {
     UndeclaredPrefix(Box<str>),
     /// A function that the language does not have, or has with other arguments.
     Function(Box<str>),
-    /// Types that do not go together: JSONPath's well-typedness, and what only text or only a truth can be.
+    /// Types that do not go together: JSONPath's well-typedness, and uses of a text or a truth as the other.
     Type(Box<str>),
     /// A regular expression that is none.
     Regex(Box<str>),
     /// A placeholder where nothing can be put in safely.
     Misplaced(Box<str>),
-    /// A template whose own text breaks the rules of what it makes.
+    /// A template whose own text breaks the grammar of its output.
     Malformed(Box<str>),
     /// The text is over a limit of this crate.
     Limit {
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     },
 }
 
-/// Why an expression or template came to nothing.
+/// The failure of an expression or template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.
@@ -90,11 +90,11 @@ pub enum FailureKind {
     NotJson,
     /// A value of a type with which the language can do nothing there.
     Type(Box<str>),
-    /// A message that is not what its content type says.
+    /// A message that breaks the format of its content type.
     Malformed(Box<str>),
     /// The expression's own computation: a division by zero, a member that CEL does not find.
     Computation(Box<str>),
-    /// Whoever gives the values could not give one.
+    /// The scope failed to give a value.
     Scope(Box<str>),
 }
 

@@ -1,4 +1,4 @@
-//! An expression: which language a text is in, its names as slots, and what it comes to.
+//! An expression: the language of a text, its names as slots, and its value.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
 /// The language that a text is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// The text says it: what begins with `$` or `/` is an expression, anything else a literal.
+    /// By the text: one that begins with `$` or `/` is an expression, any other a literal.
     Marked,
     /// XPath 1.0, `{ xpath: TEXT }`.
     XPath,

@@ -1,6 +1,6 @@
 //! JSONPath (RFC 9535): text to a [`Query`] once, a query to nodes of a [`JsonText`] for each message.
 //!
-//! Owns the grammar, the types of expressions, regular expressions as RFC 9485 has them, and the order of what is found.
+//! Owns the grammar, the types of expressions, regular expressions as RFC 9485 has them, and the order of results.
 //! A query recurses by its own nesting, never by the depth of a text.
 
 mod check;

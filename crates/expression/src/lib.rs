@@ -1,9 +1,9 @@
-//! The expression language of message flows: what finds, compares and computes, and the templates that hold it.
+//! The expression language of message flows: languages that find, compare and compute, and the templates that hold them.
 //!
 //! Owns which of its languages a text is in, JSONPath, the values that go from one to another with their conversions
 //! ([`Value`]), and how a value is written into a text of which it must not break out ([`Template`]). XPath is the crate
 //! `xpath`, CEL a library. It knows no message: names are asked for once, at compile, through [`Names`], and are numbers
-//! from then on, for which a [`Scope`] has values. Whatever runs takes from a [`Budget`].
+//! from then on, for which a [`Scope`] has values. Every run takes from a [`Budget`].
 //!
 //! ```text
 //! text       = marked | literal            of { xpath | json | cel | text: TEXT } the key says the language

@@ -92,7 +92,7 @@ fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Appends a node: elements, comments and instructions as markup, of a document what is in it, all else as text.
+/// Appends a node: elements, comments and instructions as markup, of a document its content, all else as text.
 ///
 /// An element takes along the namespaces that names in it use, or texts and values that begin as such a name would. One
 /// without a namespace takes the default one back, where there is one at its new place.

@@ -9,7 +9,7 @@ pub struct Slot(pub u32);
 /// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// A value. What follows the name is a path into it.
+    /// A value. The rest behind the name is a path into it.
     Value(Slot),
     /// Several values, each by a further name: `headers`, `path`. CEL may take all of them as a map.
     Group(Slot),

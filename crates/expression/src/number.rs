@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-/// Compares two numbers of JSON by what they are worth. They were read before, so that both follow its grammar.
+/// Compares the values of two numbers of JSON. They were read before, so that both follow its grammar.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }
     let (x, y) = (value(a), value(b));
-    // Rounding keeps the order, so that only what it makes equal has to be looked at digit by digit.
+    // Rounding keeps the order, so that only numbers that it makes equal have to be compared digit by digit.
     match x.partial_cmp(&y) {
         Some(Ordering::Less) => Ordering::Less,
         Some(Ordering::Greater) => Ordering::Greater,

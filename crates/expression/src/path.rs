@@ -1,7 +1,7 @@
 //! XPath 1.0 over the documents of a message, with its values as variables.
 //!
 //! `$NAME` in a path is a value of the message; `$headers.X-Id` is one name to XPath too, and `$body.total` takes a member
-//! of a JSON value. Where a path follows a value that is no node it finds nothing.
+//! of a JSON value. A path into a value that is no node finds nothing.
 
 mod scan;
 
@@ -37,7 +37,7 @@ pub(crate) struct Path {
 #[derive(Debug)]
 struct Variable {
     slot: Slot,
-    /// Of a dotted name, what follows the value's own name.
+    /// Of a dotted name, the rest behind the value's own name.
     members: Option<Query>,
     /// A step or a predicate follows.
     is_start: bool,
@@ -143,7 +143,7 @@ struct Values<'v> {
     scope: &'v dyn Scope,
     variables: &'v [Variable],
     budget: &'v mut Budget,
-    /// Why a value could not be had.
+    /// The reason why a value could not be had.
     failed: Option<FailureKind>,
 }
 

@@ -1,7 +1,7 @@
 //! CEL over the values of a message: `body`, `headers`, `path`, `query`, `status`, `vars.NAME` and whatever else has a name.
 //!
-//! The library counts no steps. What an expression can cost is worked out before it runs, from how its loops stand inside
-//! one another and how much there is in the values it is given; what could cost more than is left does not run.
+//! The library counts no steps. The most that an expression can cost is computed before it runs, from how its loops are nested
+//! and from the size of its values; an expression that could cost more than is left does not run.
 
 mod look;
 mod values;

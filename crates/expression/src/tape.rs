@@ -66,7 +66,7 @@ impl JsonText {
         self.entry(node.0).map_or(0, |entry| entry.count)
     }
 
-    /// A value as it is written; of a string what stands between the quotes.
+    /// A value as it is written; of a string the text between the quotes.
     #[inline]
     fn inner(&self, node: JsonNode) -> &str {
         let span = self.entry(node.0).and_then(|e| self.text.get(e.from as usize..e.to as usize));

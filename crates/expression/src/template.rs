@@ -1,8 +1,8 @@
 //! Templates: texts with `{{ expression }}` in them, out of which no value can break.
 //!
-//! A template is compiled with what it makes, and its own text is read by that grammar. Each placeholder is then known by
-//! the place in which it stands, and its value is written as that place demands; a placeholder where nothing can be put in
-//! safely does not compile. A value can therefore change what a text says and never what it is made of.
+//! A template is compiled with the grammar of its output, by which its own text is read. Each placeholder is then known by
+//! its place, and its value is written as that place demands; a placeholder where nothing can be put in
+//! safely does not compile. A value can therefore change a text and never its structure.
 //!
 //! | made of | place                       | a value there                                                      |
 //! |---------|-----------------------------|--------------------------------------------------------------------|
@@ -62,7 +62,7 @@ enum Part {
 /// The place of a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Site {
-    /// With whether a default namespace is in force there.
+    /// The flag: a default namespace is in force there.
     XmlContent {
         default_namespace: bool,
     },

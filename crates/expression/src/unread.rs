@@ -1,7 +1,7 @@
 //! The first node that a plain path leads to, found while the document is read.
 //!
-//! Paths are those whose steps go down from the root and ask what is told of a node. The whole document is read, so that
-//! the answer, and whether there is one, are those that a tree gives.
+//! A plain path has steps down from the root that need only what a parser tells of a node. The whole document is read, so that
+//! the result is the one that a tree gives, also if there is none.
 
 use xml::{Here, QName, Sink, Start};
 use xpath::{NodeKind, Selection, StreamNode};
@@ -59,7 +59,7 @@ enum Found {
 }
 
 impl Reading<'_> {
-    /// A node begins. Where its value is told, that is all of it.
+    /// A node begins. If its value is told, that is all of it.
     fn node(&mut self, told: &StreamNode<'_>) {
         let depth = self.depth;
         let asked = self.path.below.get(depth).filter(|_| self.steps == depth);

@@ -1,7 +1,7 @@
 //! The encoding of XML where the content type says it: RFC 7303, section 3, has it stand above the declaration, and below a byte
 //! order mark.
 //!
-//! Owns the rare message that cannot be what its declaration says, or what it looks like. All others are read as they stand.
+//! Owns the rare message in another encoding than it declares or seems. All others are read as they stand.
 
 /// The declaration has to end within so many bytes, as where the parser looks for it.
 const DECLARATION_BYTES_MAX: usize = 1024;
@@ -34,7 +34,7 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
             false => None,
         };
     }
-    // Some software labels everything so. What is UTF-8 is that: a text in Latin-1 hardly ever looks like it.
+    // Some software labels everything so. Valid UTF-8 counts as UTF-8: a text in Latin-1 hardly ever looks like it.
     let latin = is_latin1(told) && !has_mark(message) && std::str::from_utf8(message).is_err();
     let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
     latin.then(|| undeclared(&text()))
@@ -150,7 +150,7 @@ pub fn value_of<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
     written.trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
-/// The parameters of a content type as they are written: what stands between semicolons outside quotes.
+/// The parameters of a content type as they are written: the parts between semicolons outside quotes.
 pub fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     let pieces = content_type.split(move |byte| {

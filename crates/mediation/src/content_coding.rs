@@ -28,7 +28,7 @@ pub enum Coding {
     Brotli,
 }
 
-/// Why a coding was not taken off.
+/// The reason why a coding was not taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undecoded {
     /// The bytes are not of the coding.

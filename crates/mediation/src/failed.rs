@@ -1,6 +1,6 @@
-//! Why a message is refused, and who is told what of it.
+//! The refusal of a message, and its texts for the sender and for the log.
 
-/// Why a message is refused.
+/// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// In the words of libxml2 where it has some.
@@ -31,8 +31,8 @@ impl Failed {
         Failed { text: text.into(), server: true, told: None }
     }
 
-    /// The receiver's, where `text` is the reference system's and names what the sender did not. `client` is for everybody
-    /// else's clients and `log` for the log.
+    /// The receiver's, if `text` is the reference system's and names things that the sender did not. `client` is for the clients
+    /// of all other routes, `log` for the log.
     pub fn hiding(
         text: impl Into<Box<str>>,
         client: impl Into<Box<str>>,

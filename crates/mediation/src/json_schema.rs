@@ -1,7 +1,7 @@
 //! JSON held to schemas, draft 2020-12.
 //!
-//! Owns how a text becomes a [`Document`], and what is said of one that breaks its schema. Schemas are compiled once, with
-//! whatever they refer to; which schema a message has to obey is the caller's business.
+//! Owns the reading of a text as a [`Document`], and the faults of one that breaks its schema. Schemas are compiled once, with
+//! their references; the caller decides which schema a message has to obey.
 
 #[cfg(test)]
 mod agrees;

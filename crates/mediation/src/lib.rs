@@ -22,7 +22,7 @@ pub use failed::{Failed, Told};
 
 use kit::LocalBoxFuture;
 
-/// Work on one message, which may be done already. What is done costs no future and no allocation.
+/// Work on one message, which may be done already. Done work costs no future and no allocation.
 pub enum Work<'a, T> {
     Done(T),
     Waits(LocalBoxFuture<'a, T>),

@@ -5,7 +5,7 @@
 use xml::{Here, QName, Sink, Start};
 use xsd::{Breach, Invalid, TypeName};
 
-/// libxml2 names no more than these of what could stand somewhere.
+/// The most names in libxml2's list of expected elements.
 const EXPECTED_MAX: usize = 10;
 
 /// `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`
@@ -95,7 +95,7 @@ impl Sink for Open {
     }
 }
 
-/// Rules whose sentence names nothing: whether it is about elements within, its code, and what it says.
+/// Rules whose sentence names nothing: true if it is about elements within, the code, and the sentence.
 const PLAIN: &[(&str, bool, u16, &str)] = &[
     ("cvc-elt.1", false, 1845, "No matching global declaration available for the validation root."),
     (
@@ -248,7 +248,7 @@ fn other_code(code: &str) -> u16 {
         ("limit.regex_steps_max", 1839),
     ];
     let known = CODES.iter().find(|(known, _)| *known == code);
-    // 1877: identity constraints, which is what is left.
+    // 1877: identity constraints, the only ones left.
     known.map_or(1877, |(_, number)| *number)
 }
 

@@ -24,7 +24,7 @@ pub struct Operations {
     base_path: String,
     items: Vec<PathItem>,
     paths: Paths,
-    /// For each path what `Allow` says.
+    /// The value of `Allow` for each path.
     allowed: Vec<String>,
 }
 
@@ -34,13 +34,13 @@ pub type OperationAt = (usize, usize);
 /// The result of a search by method and path.
 pub enum Found<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
-    /// Asked what there is.
+    /// An OPTIONS request.
     Options(&'a str),
     OtherMethod(&'a str),
     Nothing,
 }
 
-/// Why a message is refused.
+/// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// A content type that is not described.
@@ -60,7 +60,7 @@ impl Operations {
         self.items.get(at.0)?.operations.get(at.1)
     }
 
-    /// Which operation a method and a path mean, and the values of its path.
+    /// The operation of a method and a path, and the values of its path.
     pub fn find<'a>(&'a self, method: &[u8], path: &'a [u8]) -> Found<'a> {
         let path = match path.strip_prefix(self.base_path.as_bytes()) {
             Some(b"") => &b"/"[..],
@@ -91,7 +91,7 @@ impl Operations {
 }
 
 impl Operation {
-    /// Holds what calls it to its parameters and its body: at most `max` things of each are told.
+    /// Validates the parameters and the body of a request: at most `max` faults of each are told.
     pub fn check_request(
         &self,
         values: &Values<'_>,
@@ -116,8 +116,8 @@ impl Operation {
         if wrong.is_empty() { Ok(()) } else { Err(Refused::Wrong(wrong)) }
     }
 
-    /// Holds what it came to to what is described for its status. `has_none`: there is no body, whatever is described. The error
-    /// is what is wrong, as in [`Refused::Wrong`].
+    /// Validates a response by its status. `has_none`: there is no body, whatever is described. The error is as in
+    /// [`Refused::Wrong`].
     pub fn check_response(
         &self,
         status: u16,

@@ -12,8 +12,8 @@ use xml::Document;
 
 use crate::{Failed, charset, libxml_messages};
 
-/// As deep as `serde_json` and other readers go. The number of values is bounded by the body's bytes, and by what a tape can
-/// count.
+/// As deep as `serde_json` and other readers go. The number of values is bounded by the body's bytes, and by the entries of a
+/// tape.
 pub const JSON_LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
 
 /// Takes the tape of a body, which is this text; it is read if nobody has. [`Gathered::keep_tape`] gives it to the next one.

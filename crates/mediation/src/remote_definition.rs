@@ -1,6 +1,6 @@
 //! Definitions that are made beside the messages: schemas, descriptions, envelopes and stylesheets alike.
 //!
-//! Owns what serves, who waits for it, and when it is to be made anew. Who makes it, and of what, is the caller's business; no
+//! Owns the definition that serves, the wait for it, and the time of its renewal. Its maker is the caller's business; no
 //! message makes anything, and none waits longer than once for the first time.
 
 use std::any::Any;
@@ -25,7 +25,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(30);
 /// The text for clients: without the places of the documents and the system's error.
 const LATE: &str = "The definition has not been fetched yet";
 
-/// When a definition is made.
+/// The times at which a definition is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// For one document.
@@ -58,10 +58,10 @@ pub struct RemoteDefinition<M> {
     pace: Pace,
     serving: Arc<Last<M>>,
     state: watch::Sender<State>,
-    /// A message asked for it, which is what one that is not eager waits for.
+    /// A message asked for it. A definition that is not eager waits for that.
     asked: AtomicBool,
     wanted: Notify,
-    /// Whoever makes it, which has to live as long as there is somebody to wait for it.
+    /// The maker, which has to live as long as there is somebody to wait for it.
     _maker: Arc<dyn Any + Send + Sync>,
 }
 
@@ -69,15 +69,14 @@ pub struct RemoteDefinition<M> {
 struct State {
     /// There is one that serves.
     ready: bool,
-    /// Why the last try came to nothing.
+    /// The reason why the last try failed.
     failed: Option<Failed>,
     failures: u32,
     due: Option<clock::Instant>,
 }
 
 impl<M: Send + Sync + 'static> RemoteDefinition<M> {
-    /// `last` is what serves at once. `fetched`: it is made of what is fetched, so that nobody knows how old what serves is, and
-    /// it is due at once.
+    /// `last` serves at once. `fetched`: it is made of fetched documents, so that its age is not known, and it is due at once.
     pub fn new(
         name: &str,
         pace: Pace,

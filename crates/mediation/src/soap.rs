@@ -55,8 +55,8 @@ pub struct Found {
 }
 
 impl Definitions {
-    /// Checks what calls an operation, with the lines of its head. `translated`: its version was chosen by whoever made an
-    /// envelope of it, so that its lines say nothing of that.
+    /// Checks an input, with the lines of its head. `translated`: its version was chosen by whoever made an envelope of it, so
+    /// that its lines say nothing of that.
     pub fn check_input(
         self: &Arc<Self>,
         headers: &Headers,
@@ -71,7 +71,7 @@ impl Definitions {
         self.check_content_type(headers, message, found.version.filter(|_| !translated))
     }
 
-    /// Checks what an operation came to, which may be a fault.
+    /// Checks an output, which may be a fault.
     pub fn check_output(
         self: &Arc<Self>,
         content_type: Option<&[u8]>,

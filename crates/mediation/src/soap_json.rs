@@ -1,7 +1,7 @@
 //! JSON translated to SOAP and back, by the types of a service's description.
 //!
-//! Owns what an envelope travels as, what becomes of faults, and what is told of a message that is not translated. How values are
-//! translated is in `wsdl::typed`, whose tables come made.
+//! Owns the content type of envelopes, the status of faults, and the texts about messages that are not translated. Values are
+//! translated in `wsdl::typed`, whose tables come made.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Faults {
     pub statuses: Vec<(Box<str>, u16)>,
 }
 
-/// Why JSON is not translated: what its sender is told.
+/// The reason why JSON is not translated, as its sender is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     Wrong(String),
@@ -77,7 +77,7 @@ impl Translation {
                     .map_err(|why| typed::Refused::Malformed { at: why.at, expected: why.what })?;
                 self.api.request_on(operation, text, &tape, bytes_max)
             }
-            // Of what is no text it says so, and nothing means an empty object.
+            // It complains itself of bytes that are no text; nothing means an empty object.
             Ok(_) | Err(_) => self.api.request(operation, bytes, bytes_max),
         }
     }

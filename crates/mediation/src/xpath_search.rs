@@ -1,4 +1,4 @@
-//! Which of several cases a message fits, by what stands in it.
+//! The choice of one of several cases by the content of a message.
 //!
 //! Owns the order of the cases and the budget of looking. Expressions come compiled; where all of them go straight down, the
 //! message is searched while it is read, and no tree is made.

@@ -1,6 +1,6 @@
 //! A message transformed by a stylesheet.
 //!
-//! Owns the run's budgets and deadline, the clean-up of empty namespaces, and the content type of what came out. Stylesheets
+//! Owns the run's budgets and deadline, the clean-up of empty namespaces, and the content type of the result. Stylesheets
 //! come compiled, for our own engine or for Saxon; all else is the same for both.
 
 mod feed;
@@ -48,7 +48,7 @@ pub struct Transformation {
     pub style: Style,
     /// Takes every ` xmlns=""` out of the result.
     pub strip_empty_namespaces: bool,
-    /// The largest message. What comes out may be a few times as large.
+    /// The largest message. The result may be a few times as large.
     pub bytes_max: usize,
     /// The timeout of Saxon, the wait for it included.
     pub timeout: Duration,

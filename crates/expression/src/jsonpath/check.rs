@@ -1,4 +1,4 @@
-//! Types of expressions (RFC 9535, 2.4.3): what may be compared, tested, and given to which function.
+//! Types of expressions (RFC 9535, 2.4.3): the rules for comparisons, tests, and arguments of functions.
 
 use crate::jsonpath::iregexp::Regex;
 use crate::jsonpath::parse::Cursor;

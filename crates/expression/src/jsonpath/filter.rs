@@ -164,7 +164,7 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(usize, Part)>, Error> {
     }
 }
 
-/// No function takes a truth, so that a logical expression is read only to be refused for what it is.
+/// No function takes a truth, so a logical expression is only read to be refused as such.
 fn argument(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     let from = cursor.at;
     if !matches!(cursor.peek(), Some(b'!' | b'(')) {

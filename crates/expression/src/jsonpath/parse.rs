@@ -67,7 +67,7 @@ impl<'t> Cursor<'t> {
         Err(kind.at(self.text, at))
     }
 
-    /// Reads something inside what is being read.
+    /// Reads a nested part.
     pub(super) fn nested<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,

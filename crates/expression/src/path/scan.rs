@@ -1,6 +1,6 @@
 //! A look at an expression's text without its grammar: strings, variables and brackets.
 
-/// For each variable in the order of the text, whether a step or a predicate follows it.
+/// For each variable in the order of the text: true if a step or a predicate follows it.
 pub(super) fn starts(text: &str) -> Vec<bool> {
     let mut starts = Vec::new();
     let mut rest = text;

@@ -55,7 +55,7 @@ impl<'e> Waiting<'e> {
     }
 }
 
-/// Looks at a whole expression. What is wrong comes with the number of its part.
+/// Checks a whole expression. An error has the number of its part.
 pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<Looked, (ErrorKind, u64)> {
     let mut looked = Looked::default();
     let part = program.expression();
@@ -119,7 +119,7 @@ pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<Looked, (ErrorKind
     Ok(looked)
 }
 
-/// Names of a macro's own begin with what no name may begin with.
+/// A macro's own names begin with `@`, as no other name may.
 fn is_free(name: &str, bound: &[&str]) -> bool {
     !bound.contains(&name) && !name.starts_with('@')
 }
@@ -132,9 +132,9 @@ fn entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
 }
 
 fn unknown(name: &str, env: &Arc<Env>) -> Option<ErrorKind> {
-    // Operators, and what macros are made of, begin otherwise.
+    // Operators and parts of macros begin otherwise.
     let is_named = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    // Only what is not declared yet may be added.
+    // Only a function that is not declared yet may be added.
     let mut names = Context::with_env(env.clone());
     let is_unknown = is_named && names.add_function(name, |value: i64| value).is_ok();
     is_unknown.then(|| ErrorKind::Function(format!("there is no function `{name}`").into()))

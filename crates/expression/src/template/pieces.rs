@@ -1,4 +1,4 @@
-//! A template's text told apart: what is written, and what is put in.
+//! A template's text, split into literals and placeholders.
 
 use crate::{Error, ErrorKind, Expression, Language, Names};
 
@@ -79,7 +79,7 @@ fn end(text: &str) -> Option<usize> {
     None
 }
 
-/// Compiles what stands between the braces. A literal makes no sense there, so that what does not begin with `$` or `/` is
+/// Compiles the text between the braces. A literal makes no sense there, so that a text that does not begin with `$` or `/` is
 /// XPath too: `{{ count(//item) }}`.
 pub(super) fn compile(text: &str, names: &dyn Names) -> Result<Expression, Error> {
     let language = match text.starts_with(['$', '/']) {

@@ -194,7 +194,7 @@ fn try_out(text: &str, filled: &Filled, sites: &mut [Site]) -> Result<(), Error>
 }
 
 struct Reading {
-    /// For each open element whether it has a default namespace.
+    /// For each open element: true if it has a default namespace.
     defaults: Vec<bool>,
     /// The same for each placeholder in content.
     found: Vec<bool>,

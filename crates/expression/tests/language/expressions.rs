@@ -328,7 +328,7 @@ fn texts_that_nest_without_end_are_refused() {
         for times in [300, 1300] {
             let source = format!("{}{inner}{}", before.repeat(times), behind.repeat(times));
             for language in languages {
-                // Whatever comes of it, the thread's stack is large enough.
+                // The thread's stack is large enough, for a value and for an error.
                 let compiled = Expression::compile(&source, language, &message);
                 let ran = compiled.map(|e| e.value(&message, &mut Budget::default()).is_ok());
                 // A run of signs is one sign or none, and no nesting.

@@ -277,7 +277,7 @@ proptest! {
             prop_assert!(made.is_ok(), "{template} with {value:?}: {made:?}");
             prop_assert_eq!(made.unwrap(), structure(&fill(&plain)).unwrap(), "{} with {:?}", template, value);
         }
-        // And what it says is said.
+        // The value comes back as it was.
         let template = r#"<a b="{{ $v }}" c='{{ $v }}'>{{ $v }}<![CDATA[{{ $v }}]]]><d/>{{ $v }}]></a>"#;
         let made = fill(template, Kind::Xml, &message).unwrap();
         let document = xml::Document::parse(made.as_bytes(), &xml::Options::default()).unwrap();
@@ -326,7 +326,7 @@ proptest! {
         }
     }
 
-    /// No text makes any of the compilers panic, and what compiles runs.
+    /// No text makes any of the compilers panic, and a compiled text runs.
     #[test]
     fn any_text_may_be_compiled(source in hostile()) {
         let message = Message::json("{\"a\": [1]}").with("v", text("x"));

@@ -1,5 +1,5 @@
-//! Documents on a tape are judged as the library judges values of its own: the same ones pass, and what is said about
-//! the others is the same.
+//! Documents on a tape are judged as the library judges values of its own: the same ones pass, and the others have the same
+//! faults.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -83,7 +83,7 @@ fn is_once(text: &[u8]) -> bool {
     serde_json::from_slice::<Once>(text).is_ok()
 }
 
-/// Gives whether the text is right; none where it has a name twice.
+/// Returns true if the text is valid; none if it has a name twice.
 fn agree(schema: &Schema, known: &Validator, text: &str) -> Option<bool> {
     let value: Value = serde_json::from_str(text).unwrap();
     if !is_once(text.as_bytes()) {

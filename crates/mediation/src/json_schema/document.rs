@@ -1,6 +1,6 @@
-//! A value as schemas see it: JSON as text, with where its parts are.
+//! A value as schemas see it: JSON as text, with the places of its parts.
 //!
-//! Owns what JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has two members of one name is refused:
+//! Owns the cases that JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has a name twice is refused:
 //! some readers take the first and some the last, so that a schema would vouch for one and the service read the other. A
 //! number is in the range of a double, and every digit of it counts.
 
@@ -32,7 +32,7 @@ pub struct Document<'a> {
 const LOOKS_MIN: u32 = 500_000;
 const LOOKS_PER_VALUE: u32 = 50;
 
-/// Why a text is no document; lines and columns count from 1, columns in bytes.
+/// The reason why a text is no document; lines and columns count from 1, columns in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
     /// It is no JSON.
@@ -122,7 +122,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Looks at what the grammar lets pass: names that come twice, and numbers beyond all bounds.
+    /// Checks beyond the grammar: names that come twice, and numbers beyond all bounds.
     fn settled(&mut self) -> Settled {
         let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(self.tape.entries()) {
@@ -179,7 +179,7 @@ impl<'a> Document<'a> {
         true
     }
 
-    /// One of 64 bits for a name, by its length and its ends: names with different bits differ. What is escaped may be any.
+    /// One of 64 bits for a name, by its length and its ends: names with different bits differ. A name with escapes may have any.
     fn mark(&self, name: Entry) -> u64 {
         if name.kind == Kind::Escaped {
             return u64::MAX;

@@ -144,7 +144,7 @@ impl JsonNumber for Literal<'_> {
     }
 }
 
-/// The keywords about numbers, each with what has to hold of a number and the schema's.
+/// The keywords about numbers, each with the relation between a number and the schema's.
 pub(super) const KEYWORDS: [(&str, Holds); 5] = [
     ("minimum", |number, limit| number.against(limit).is_ge()),
     ("maximum", |number, limit| number.against(limit).is_le()),

@@ -32,7 +32,7 @@ pub struct Schemas {
 pub struct Schema(Arc<Validator<OnTape>>);
 
 impl Schemas {
-    /// Documents by their URI. `formats`: whether `format` is more than a comment.
+    /// Documents by their URI. `formats`: `format` is more than a comment.
     pub fn new(
         documents: impl IntoIterator<Item = (String, Json)>,
         formats: bool,

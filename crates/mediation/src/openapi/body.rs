@@ -18,7 +18,7 @@ pub(super) enum Checked {
     Wrong(Vec<String>),
 }
 
-/// Holds a body that is there to what is described. `shown`: whether what is wrong may quote it.
+/// Validates a body against the described content types. `shown`: faults may quote it.
 pub(super) fn check(
     content: &[Content],
     headers: &Headers,
@@ -100,7 +100,7 @@ fn read<'a>(
     }
 }
 
-/// A text as what it says it is in, where that can be read.
+/// A text in the charset that it declares, if that can be read.
 fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(Cow::Borrowed(text));

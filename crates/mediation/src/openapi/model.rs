@@ -85,7 +85,7 @@ pub enum Shape {
 /// An object in a parameter or a form.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Object {
-    /// By name; what may also be a list says so.
+    /// By name; a member that may also be a list has that shape.
     pub members: Vec<(Box<str>, Shape)>,
     /// Lists that a form writes as one value, and how.
     pub joined: Vec<(Box<str>, Style)>,

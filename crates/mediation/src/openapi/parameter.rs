@@ -10,7 +10,7 @@ use super::path::Values;
 use super::text::{Said, decoded, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
 
-/// Why a value is not even held to its schema: who reads it differs in what they read.
+/// A value that is refused before its schema is asked: readers differ in how they read it.
 pub(super) enum Wrong {
     /// It may be there once and is there again, of which some take the first and some the last.
     Twice,
@@ -62,7 +62,7 @@ pub(super) fn faults(
     faults
 }
 
-/// Appends what is wrong with a value that was found, or not.
+/// Appends the faults of a value that was found, or of a missing one.
 pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mut Vec<String>) {
     let place = match parameter.place {
         Place::Path => "path parameter",
@@ -304,7 +304,7 @@ fn may_be_anything(object: &Object, name: &str) -> bool {
     }
 }
 
-/// The object that a form is, or what is wrong with it.
+/// The object of a form, or the fault of the form.
 pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Said, String> {
     let mut map = Members::new();
     for (name, value) in pairs(bytes) {

@@ -1,4 +1,4 @@
-//! Which path of the document a request is for.
+//! The search for the document's path of a request.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::model::{PathItem, Piece};
 use super::text::decoded;
 
-/// Paths by what they are looked for with. A path without parameters wins over one with.
+/// Paths by their keys in the search. A path without parameters wins over one with.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     /// In order, each once.
@@ -131,7 +131,7 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
     Some(values)
 }
 
-/// A parameter takes what stands before the next literal piece.
+/// A parameter takes the text before the next literal piece.
 fn in_segment<'a>(pieces: &'a [Piece], text: Cow<'a, str>, values: &mut Values<'a>) -> Option<()> {
     let mut rest = &*text;
     for (at, piece) in pieces.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Texts of requests: percent escapes, pairs, and what a text means.
+//! Texts of requests: percent escapes, pairs, and typed values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

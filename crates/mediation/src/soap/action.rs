@@ -25,7 +25,7 @@ pub struct Asked {
 pub enum Strictness {
     /// A request without one passes, whatever the description says.
     Optional,
-    /// The description says whether there has to be one.
+    /// The description decides if a request needs one.
     Required,
 }
 
@@ -61,7 +61,7 @@ impl Actions {
         Actions { prefixes: Some(prefixes), ..Actions::default() }
     }
 
-    /// Notes what is expected of messages with this element. Of several the first counts that has an action at all.
+    /// Notes the expected action of messages with this element. Of several the first counts that has an action at all.
     pub fn expect(&mut self, element: &str, expected: Expected) {
         let all = self.of.entry(element.into()).or_default();
         match all.iter_mut().find(|known| known.version == expected.version) {
@@ -142,7 +142,7 @@ impl Actions {
     }
 }
 
-/// Looks at the action of a request. Where there are no `actions`, its operation is held to a schema that is no WSDL's.
+/// Checks the action of a request. Without `actions` the schema of its operation is no WSDL's.
 pub(super) fn check(
     actions: Option<&Actions>,
     asked: Asked,
@@ -163,7 +163,7 @@ pub(super) fn check(
     checked.map_err(|text| format!("{INTRO}{text}"))
 }
 
-/// The prefix of a message's envelope. It is refused, so that nobody waits for what is behind.
+/// The prefix of a message's envelope. The message is refused, so that nobody waits for the rest.
 fn prefix(message: &[u8]) -> Option<String> {
     let mut outermost = Outermost(None);
     // It ends with the first element.

@@ -1,7 +1,7 @@
 //! One message against its schemas, in one pass and without a tree, whole or as it arrives.
 //!
-//! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: what one
-//! message made them allocate serves the next.
+//! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: the memory that
+//! one message made them allocate serves the next.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -44,7 +44,7 @@ pub(super) struct Validators {
     precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
 }
 
-/// A validator with what it was made for, which a supply may have replaced.
+/// A validator with its schema, which a supply may have replaced.
 pub(super) struct Ready {
     of: Weak<Schema>,
     pub(super) validator: Validator,
@@ -105,7 +105,7 @@ impl Validators {
     }
 }
 
-/// Checks a message. `headers` are an input's; an output has none, and may be a fault instead of what the schema says.
+/// Checks a message. `headers` are an input's; an output has none, and may be a fault instead of an element of the schema.
 pub(super) fn check(
     definitions: &Arc<Definitions>,
     message: &[u8],
@@ -225,7 +225,7 @@ static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml
 pub(super) enum Fed {
     No,
     Yes,
-    /// It has complained; the first complaint is what is told.
+    /// It has complained; only the first complaint is told.
     Enough,
 }
 
@@ -240,13 +240,13 @@ pub(super) struct State {
     refused: Option<Failed>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
-    /// The place of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
+    /// The index of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
     pub(super) schema: usize,
     turn: usize,
     more: bool,
     /// The failure in place of that schema, if it does not compile.
     broken: Option<Failed>,
-    /// The envelope's schema knows nothing of what stands in the body and takes any of it, so that none is shown to it.
+    /// The envelope's schema does not know the content of the body and accepts any, so that none is shown to it.
     pub(super) shallow: bool,
     in_body: bool,
     /// There was a body.
@@ -322,7 +322,7 @@ impl State {
         ready.filter(|_| self.fed_envelope != Fed::No).map(|ready| &ready.validator)
     }
 
-    /// The same of what stands in its body.
+    /// The same of the content of its body.
     pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
         let ready = validators.api.get(self.schema).and_then(Option::as_ref);
         let ready = ready.filter(|_| self.fed_api != Fed::No);
@@ -495,7 +495,7 @@ pub(super) fn is_soap(uri: &str) -> bool {
     matches!(uri, SOAP_11 | SOAP_12)
 }
 
-/// One complaint is what is told.
+/// Stops at the first complaint, the only one that is told.
 fn validator(schema: &Arc<Schema>) -> Validator {
     let bounds = Bounds { invalid_max: 1, ..Bounds::default() };
     Validator::new(schema.clone(), Root::Declared, bounds)
@@ -556,7 +556,7 @@ impl Sink for Pass<'_> {
         if state.depth == 2 && state.in_body {
             state.within = false;
             if state.fed_api == Fed::Yes {
-                // The operation is over; what follows it is the envelope's business.
+                // The operation is over; the rest is the envelope's business.
                 state.fed_api = Fed::Enough;
             }
         }

@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 256;
 #[derive(Debug, Default, Clone)]
 pub struct Code {
     depth: usize,
-    /// Within the body, its fault, and what has the code.
+    /// Within the body, its fault, and the element with the code.
     body: bool,
     fault: bool,
     outer: bool,

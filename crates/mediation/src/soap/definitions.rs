@@ -41,9 +41,9 @@ pub enum Api {
 
 /// A schema or a description, ready to validate with.
 pub struct Compiled {
-    /// The schemas of what stands in the body.
+    /// The schemas of the content of the body.
     pub schemas: Schemas,
-    /// Of a description: what requests are to name as their action.
+    /// Of a description: the actions that requests have to name.
     pub actions: Option<Actions>,
 }
 
@@ -94,7 +94,7 @@ impl Definitions {
         envelopes.chain(api).filter(|supply| !supply.is_ready())
     }
 
-    /// Waits until all of it is there, or known not to come. What it came to is what the message is told.
+    /// Waits until all of them are there, or have failed. The message is told the result.
     pub async fn settle(&self) {
         let awaited: Vec<_> = self.awaited().collect();
         for supply in &awaited {

@@ -1,7 +1,7 @@
 //! The schemas of a definition and the order in which they are tried.
 //!
 //! Owns which of them are asked about an element: the first that declares it, and others only where that one asks for a
-//! declaration it does not have. How a message is validated is in `check`.
+//! declaration it does not have. Messages are validated in `check`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use xsd::Schema;
 
 use crate::Failed;
 
-/// A message is parsed once for each of them, so that there have to be few. Who writes so many of one name means one of the
-/// first.
+/// A message is parsed once for each of them, so that there have to be few. With so many of one name, the first ones are meant.
 const TRIED_MAX: usize = 8;
 
-/// A schema, or what is told to whom it would have judged.
+/// A schema, or the text for messages that it would have judged.
 pub type Tried = Result<Arc<Schema>, Failed>;
 
 /// Schemas in the order of their documents.
@@ -36,7 +35,7 @@ impl Schemas {
         Schemas::new(vec![Ok(schema)])
     }
 
-    /// Schemas in order. One that does not compile decides about what none before it declares.
+    /// Schemas in order. One that does not compile decides about elements that none before it declares.
     pub fn new(all: Vec<Tried>) -> Schemas {
         let broken = all.iter().position(Result::is_err);
         let last = all.len().checked_sub(1);

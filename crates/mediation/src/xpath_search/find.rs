@@ -1,7 +1,7 @@
 //! The first nodes that plain paths lead to, found while the message is read.
 //!
-//! Owns how far down each path the open elements are, and the comparison of what is found with what it shall be. Paths are those
-//! whose steps go down from the root and ask what is told of a node; the answer is the one a tree gives.
+//! Owns the depth of the open elements on each path, and the comparison of found text with the wanted one. A plain path has
+//! steps down from the root that need only what a parser tells of a node; the answer is the one a tree gives.
 
 use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 use xpath::{NodeKind, Selection, StreamNode, StreamStep};
@@ -40,7 +40,7 @@ struct Place {
 enum Found {
     #[default]
     Nothing,
-    /// It is open, and what was read of it is the beginning of what it shall be, up to there; or differs.
+    /// It is open, and its text so far is the beginning of the wanted one, up to there; or differs.
     Part { of: NodeKind, same: Option<usize> },
     /// All of it.
     Whole { same: bool },
@@ -57,7 +57,7 @@ impl Search {
         Some(Search { sought: sought.collect::<Option<_>>()?, known: Pool::default() })
     }
 
-    /// Which is the first whose node is what it shall be.
+    /// The first case whose node has the wanted value.
     pub(super) fn first(&self, message: &[u8]) -> Result<Option<usize>, xml::Error> {
         let mut reading = Reading { search: self, seen: Seen::default() };
         reading.seen.places.resize(self.sought.len(), Place::default());
@@ -71,7 +71,7 @@ impl Search {
 }
 
 impl Place {
-    /// A node begins below `depth` open elements. Where its value is told, that is all of it.
+    /// A node begins below `depth` open elements. If its value is told, that is all of it.
     fn node(&mut self, sought: &Sought, depth: usize, told: &StreamNode<'_>) {
         let fits = |asked: &[StreamStep]| asked.iter().any(|asked| asked.accepts(told));
         if !matches!(self.found, Found::Nothing)
@@ -91,7 +91,7 @@ impl Place {
         }
     }
 
-    /// More of what is open.
+    /// More text of the open node.
     fn text(&mut self, sought: &Sought, text: &str) {
         if let Found::Part { same, .. } = &mut self.found {
             *same = same.and_then(|at| {

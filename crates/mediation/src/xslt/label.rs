@@ -1,4 +1,4 @@
-//! The content type of what a stylesheet made.
+//! The content type of a stylesheet's result.
 
 use crate::charset;
 

@@ -37,7 +37,7 @@ impl Made {
     }
 }
 
-/// Why nothing did.
+/// The reason why there is no result.
 pub enum Refused {
     /// The step failed at this message.
     Failed(Failed),
@@ -167,7 +167,7 @@ impl Transformation {
     }
 }
 
-/// The text without any ` xmlns=""`, so that what a stylesheet wrote without a namespace takes its parent's.
+/// The text without any ` xmlns=""`, so that elements that a stylesheet wrote without a namespace take their parent's.
 fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     static EMPTY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" xmlns=\"\""));
     let mut found = EMPTY.find_iter(&bytes).peekable();
