@@ -35,7 +35,7 @@ impl Documents {
         files.collect()
     }
 
-    /// A composed schema requires what any of its parts does. So a property of the other side is excused in all parts.
+    /// A composed schema requires all that its parts require. So a property of the other side is excused in all parts.
     fn excuse(&self, spot: &Spot, value: &Json, flag: &str, excused: &mut Excused) {
         if is_of_several(value) {
             let mut parts = Vec::new();

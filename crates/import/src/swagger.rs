@@ -181,7 +181,7 @@ fn parameter(old: &Json) -> Json {
     Json::Object(new)
 }
 
-/// The style of a list, and whether it explodes; `csv` is the default.
+/// The style of a list, and true if it explodes; `csv` is the default.
 fn format(parameter: &Json) -> Option<(&'static str, bool)> {
     let is_list = parameter.get("type").and_then(Json::as_str) == Some("array");
     is_list.then(|| match parameter.get("collectionFormat").and_then(Json::as_str) {

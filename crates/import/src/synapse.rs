@@ -1,8 +1,8 @@
 //! Artifacts of Apache Synapse and WSO2 Micro Integrator, turned into a configuration.
 //!
-//! Owns what each artifact and mediator becomes: proxies and APIs are routes, sequences are flows, endpoints are upstreams. It
-//! runs nothing of what it reads and downloads nothing. Every part is in the table: converted, approximated with the
-//! difference, or refused with the reason; a comment stands in the place of what was refused.
+//! Owns the counterpart of each artifact and mediator: proxies and APIs are routes, sequences are flows, endpoints are upstreams.
+//! It runs nothing that it reads and downloads nothing. Every part is in the table: converted, approximated with the
+//! difference, or refused with the reason; a comment stands in the place of a refused part.
 
 mod archive;
 mod artifacts;
@@ -36,7 +36,7 @@ pub struct Imported {
     pub table: Table,
 }
 
-/// Reads a file, a folder or a Composite Application archive. The error says what cannot be read; whatever has no counterpart
+/// Reads a file, a folder or a Composite Application archive. The error names an unreadable file; a part without a counterpart
 /// is in the table.
 pub fn import(path: &Path) -> Result<Imported, String> {
     let sources = archive::read(path)?;
@@ -72,7 +72,7 @@ impl<'a> Converter<'a> {
         artifacts.others.iter().for_each(|other| self.other(other));
     }
 
-    /// Converts what nothing else refers to, so that one file of a project can be imported alone.
+    /// Converts artifacts that no other refers to, so that one file of a project can be imported alone.
     fn unused(&mut self, named: &Element<'a>) {
         let name = named.attribute("name").or(named.attribute("key")).unwrap_or_default();
         match named.name() {

@@ -141,7 +141,7 @@ pub fn slug(name: &str) -> String {
     name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
 }
 
-/// A whole configuration that offers an API; the error says what is missing.
+/// A whole configuration that offers an API; the error names the missing part.
 fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
     let address = options.upstream.as_deref().or(api.address()).unwrap_or_default();
     let scheme = ["http://", "https://"].into_iter().find(|scheme| address.starts_with(scheme));

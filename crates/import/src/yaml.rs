@@ -13,7 +13,7 @@ pub(crate) fn comment(text: &str) -> Json {
     json!({ COMMENT: text })
 }
 
-/// Returns whether a value is a comment.
+/// Returns true if a value is a comment.
 pub(crate) fn is_comment(value: &Json) -> bool {
     commented(value).is_some()
 }
@@ -114,7 +114,7 @@ fn remark(text: &str, depth: usize, out: &mut String) {
     }
 }
 
-/// Returns whether a list stands on one line.
+/// Returns true if a list stands on one line.
 fn is_flow(items: &[Json]) -> bool {
     items.iter().all(|item| !item.is_object() && !item.is_array())
 }
@@ -141,7 +141,7 @@ fn below(value: &Json, depth: usize, out: &mut String) {
     }
 }
 
-/// Returns whether a text can be written as lines: nothing is lost there, and the first line shows the indentation.
+/// Returns true if a text can be written as lines: nothing is lost there, and the first line shows the indentation.
 fn is_lines(text: &str) -> bool {
     let is_plain = |c: char| {
         c == '\n'

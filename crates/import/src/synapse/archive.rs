@@ -1,6 +1,6 @@
-//! Reading what is to be imported: one file, a folder, or a Composite Application archive.
+//! Reading of the imported files: one file, a folder, or a Composite Application archive.
 //!
-//! Owns the bounds on what is read, and that nothing outside the folder or the archive is. Nothing is unpacked to disk.
+//! Owns the bounds on the files, and that none outside the folder or the archive is read. Nothing is unpacked to disk.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -25,7 +25,7 @@ const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", ".settings"];
 const READ: [&str; 9] =
     [".xml", ".xsl", ".xslt", ".xsd", ".wsdl", ".json", ".xquery", ".dmc", ".txt"];
 
-/// A file, with its path below what is imported.
+/// A file, with its path below the imported folder.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) name: String,
@@ -41,7 +41,7 @@ pub(super) struct Sources {
     bytes: u64,
 }
 
-/// Reads a file, a folder or an archive. The error says what cannot be read.
+/// Reads a file, a folder or an archive. The error names an unreadable file.
 pub(super) fn read(path: &Path) -> Result<Sources, String> {
     let shown = path.display();
     let about = fs::metadata(path).map_err(|error| format!("cannot read `{shown}`: {error}"))?;
@@ -57,7 +57,7 @@ pub(super) fn read(path: &Path) -> Result<Sources, String> {
     Ok(sources)
 }
 
-/// Returns whether a file is an archive with artifacts in it.
+/// Returns true if a file is an archive with artifacts in it.
 fn is_archive(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.ends_with(".car") || name.ends_with(".zip")
@@ -127,7 +127,7 @@ impl Sources {
                 let why = "an archive in an archive is not read; a connector's operations have no counterpart";
                 self.refused.push((whole, why.to_owned()));
             } else if is_read(&within) {
-                // The announced size may be wrong; what counts is what comes out.
+                // The announced size may be wrong; the size that is read counts.
                 let bytes = bounded(entry, FILE_BYTES_MAX.min(ALL_BYTES_MAX - self.bytes))
                     .map_err(|what| format!("the entry {within:?}: {what}"))?;
                 self.push(whole, bytes)?;

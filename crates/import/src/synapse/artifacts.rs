@@ -20,7 +20,7 @@ pub(super) struct Resource {
     pub(super) content: Vec<u8>,
 }
 
-/// The files, parsed; what [`Artifacts`] points into.
+/// The parsed files, into which [`Artifacts`] points.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     artifacts: Vec<File>,
@@ -53,7 +53,7 @@ pub(super) struct Artifacts<'a> {
 }
 
 impl Files {
-    /// Parses what is an artifact, and keeps the rest for references.
+    /// Parses artifacts, and keeps other files for references.
     pub(super) fn parse(sources: Sources, table: &mut Table) -> Files {
         let mut files = Files::default();
         for (name, why) in sources.refused {
@@ -83,7 +83,7 @@ impl Files {
         files
     }
 
-    /// Returns whether there is any artifact.
+    /// Returns true if there is no artifact.
     pub(super) fn is_empty(&self) -> bool {
         self.artifacts.is_empty()
     }
@@ -145,7 +145,7 @@ impl<'a> Artifacts<'a> {
         }
     }
 
-    /// The content of what a key refers to: a local entry, a resource of the registry, or a file.
+    /// The content of a key's target: a local entry, a resource of the registry, or a file.
     pub(super) fn resource(&self, key: &str) -> Result<Resource, String> {
         if let Some((&key, entry)) = self.entries.get_key_value(key) {
             self.taken.borrow_mut().insert(key);

@@ -154,14 +154,14 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Notes where what is being made differs from what it was.
+    /// Notes a difference between the step that is being made and its mediator.
     pub(super) fn note(&mut self, what: &str) {
         if self.notes.iter().all(|known| known != what) {
             self.notes.push(what.to_owned());
         }
     }
 
-    /// The steps of a list of mediators, and whether the flow ends in them.
+    /// The steps of a list of mediators, and true if the flow ends in them.
     pub(super) fn steps(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
         let mut steps = Vec::new();
         let mut at = 0;
@@ -183,7 +183,7 @@ impl<'a> Converter<'a> {
         (steps, false)
     }
 
-    /// Notes what stands behind the end of a flow.
+    /// Notes mediators behind the end of a flow.
     fn unreachable(&mut self, rest: &[Element<'a>]) {
         let idle = ["drop", "log", "description", "respond"];
         for item in rest.iter().filter(|item| !idle.contains(&item.name())) {
@@ -236,7 +236,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The steps of a branch. What properties in it say about later calls ends with it.
+    /// The steps of a branch. Settings of its properties for later calls end with it.
     pub(super) fn branch(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
         let pending = self.flow.pending.clone();
         let side = self.flow.side;
@@ -401,7 +401,7 @@ impl<'a> Converter<'a> {
         self.table.add(outcome, &what, element.place(), note);
     }
 
-    /// Adds a row for what is refused outside of flows, and a comment to a section of the configuration.
+    /// Adds a row for a refusal outside of flows, and a comment to a section of the configuration.
     pub(super) fn refuse(&mut self, section: &str, what: &str, place: Place, why: &str) {
         self.out.remark(section, what, &place, why);
         self.table.add(Outcome::Refused, what, place, why);

@@ -1,11 +1,11 @@
-//! Expressions in `${...}`: a place in the message becomes its name, what computes and compares becomes CEL.
+//! Expressions in `${...}`: a place in the message becomes its name, computations and comparisons become CEL.
 
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::{Value, header};
 use super::xpath_text::Gives;
 
-/// Operators of both languages, longest first, and what stands for them in CEL.
+/// Operators of both languages, longest first, with their counterparts in CEL.
 const OPERATORS: [(&str, &str); 18] = [
     ("==", "=="),
     ("!=", "!="),
@@ -37,7 +37,7 @@ const WORDS: [(&str, &str); 6] = [
     ("null", "null"),
 ];
 
-/// The value of what stands between the braces.
+/// The value of the text between the braces.
 pub(super) fn value<'a>(
     converter: &mut Converter<'a>,
     element: &Element<'a>,
@@ -54,7 +54,7 @@ pub(super) fn value<'a>(
     }
 }
 
-/// The text up to the brace that closes, and what follows it.
+/// The text up to the brace that closes, and the rest behind it.
 pub(super) fn close(text: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

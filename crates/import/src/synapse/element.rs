@@ -107,7 +107,7 @@ impl<'d> Element<'d> {
         document.to_text(self.node, &Form::Moved { kept: &kept }).trim().to_owned()
     }
 
-    /// The markup of what is within: elements without the namespace of the artifact, or the text as it is meant.
+    /// The inner markup: elements without the namespace of the artifact, or the text without escapes.
     pub(super) fn content(&self) -> String {
         match self.children().as_slice() {
             [] => self.text(),

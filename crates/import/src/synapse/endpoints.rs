@@ -1,4 +1,4 @@
-//! Endpoints: each becomes an upstream, and what a call of it says besides.
+//! Endpoints: each becomes an upstream, and further keys of a call.
 
 use serde_json::{Map, Value as Json, json};
 use xml::{Document, Kind, NodeId, Options};
@@ -398,7 +398,7 @@ impl<'a> Converter<'a> {
         Some(Json::Object(suspend))
     }
 
-    /// The step that calls a target, with what properties said about the call.
+    /// The step that calls a target, with the settings of properties for the call.
     pub(super) fn call(
         &mut self,
         target: &Target,
@@ -458,7 +458,7 @@ impl<'a> Converter<'a> {
 }
 
 fn millis(value: f64) -> u64 {
-    // Durations of artifacts are far below what a double has exactly.
+    // Durations of artifacts are far below the integers that a double holds exactly.
     format!("{value:.0}").parse().unwrap_or_default()
 }
 

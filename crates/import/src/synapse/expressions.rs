@@ -1,7 +1,7 @@
 //! Expressions of artifacts as expressions of flows: XPath, JSONPath, and the `${...}` of newer versions.
 //!
-//! Owns which language a text is in and what names mean. Each result was compiled by the language of flows, so that what is
-//! written can be read again.
+//! Owns the choice of a text's language and the meaning of names. Each result was compiled by the language of flows, so that the
+//! output can be read again.
 
 use expression::{Expression, Known, Language, Names, Slot};
 use serde_json::{Value as Json, json};
@@ -124,7 +124,7 @@ impl<'a> Converter<'a> {
         Ok(Value::Path(format!("$body{dot}{rest}"), Gives::Other))
     }
 
-    /// Compiles what was made, by the language of flows.
+    /// Compiles a result, by the language of flows.
     fn compiles(&self, value: &Value) -> Result<(), String> {
         let (text, language) = match value {
             Value::Literal(_) => return Ok(()),
@@ -291,7 +291,7 @@ impl Meaning for Meant<'_, '_> {
     }
 }
 
-/// The names of a flow, to compile what was made.
+/// The names of a flow, to compile a result.
 struct FlowNames<'n> {
     namespaces: &'n [(String, String)],
 }

@@ -94,7 +94,7 @@ impl Output {
         path
     }
 
-    /// Puts a comment about what is refused into a section.
+    /// Puts a comment about a refused part into a section.
     pub(super) fn remark(&mut self, section: &str, what: &str, place: &Place, why: &str) {
         let section = match section {
             "upstreams" => &mut self.upstreams,

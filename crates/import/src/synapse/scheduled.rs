@@ -228,7 +228,7 @@ impl<'a> Converter<'a> {
         Ok((keys, note))
     }
 
-    /// The flow that a task runs: a sequence, from its beginning to the end of what it sends.
+    /// The flow that a task runs: a sequence, from its beginning to the end of its sends.
     fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
         let found = self.artifacts.sequences.get_key_value(key);
         let (&key, &sequence) =

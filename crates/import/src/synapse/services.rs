@@ -139,7 +139,7 @@ impl<'a> Converter<'a> {
         self.close(row, notes, result);
     }
 
-    /// Ends the row of an artifact with what was noted of it.
+    /// Ends the row of an artifact with its notes.
     fn close(&mut self, row: usize, outer: Vec<String>, result: Result<(), String>) {
         let notes = std::mem::replace(&mut self.notes, outer).join("; ");
         let failures = std::mem::take(&mut self.failures).join("; ");
@@ -310,7 +310,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// The main sequence, which gets what no proxy and no API is for.
+    /// The main sequence, which gets requests that are for no proxy and no API.
     pub(super) fn main(&mut self, main: Element<'a>) {
         let does = main.descendants().iter().any(|item| {
             matches!(item.name(), "call" | "respond" | "payloadFactory" | "callout")

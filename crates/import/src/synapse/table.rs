@@ -1,4 +1,4 @@
-//! The table of an import: what was converted, approximated and refused, each with its place.
+//! The table of an import: converted, approximated and refused parts, each with its place.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// A place in an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The file's path below what is imported.
+    /// The file's path below the imported folder.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -25,14 +25,14 @@ pub enum Outcome {
     Refused,
 }
 
-/// A part of an artifact and what became of it.
+/// A part of an artifact and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub outcome: Outcome,
-    /// The element, with what tells it from others.
+    /// The element, with the attribute that tells it from others.
     pub what: String,
     pub place: Place,
-    /// Empty for what is converted.
+    /// Empty for a converted part.
     pub note: String,
 }
 
@@ -43,13 +43,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens a row, so that it stands above those of what is within.
+    /// Opens a row, so that it stands above those of inner elements.
     pub(super) fn begin(&mut self, what: String, place: Place) -> usize {
         self.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
         self.rows.len() - 1
     }
 
-    /// Sets what became of a row; the worst outcome stays.
+    /// Sets the outcome of a row; the worst one stays.
     pub(super) fn set(&mut self, row: usize, outcome: Outcome, note: &str) {
         let Some(row) = self.rows.get_mut(row) else { return };
         row.outcome = row.outcome.max(outcome);

@@ -1,6 +1,6 @@
 //! XPath of an artifact, rewritten: names of Synapse become names of flows, and everything else stays as it is written.
 //!
-//! Owns the reading of XPath 1.0 as far as names in it can be told apart. What a name becomes is the caller's.
+//! Owns the reading of XPath 1.0 as far as names in it can be told apart. The caller replaces the names.
 
 /// The result type of an expression, as far as its text shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ const CORE: [&str; 27] = [
     "round",
 ];
 
-/// Rewrites an expression. The error says what has no counterpart, and where in the text.
+/// Rewrites an expression. The error names the part without a counterpart, and its place in the text.
 #[allow(clippy::wildcard_enum_match_arm, reason = "most tokens are copied as they are")]
 pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, Gives), String> {
     let tokens = tokens(text)?;
@@ -134,7 +134,7 @@ pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, 
     Ok((out.trim().to_owned(), gives(&tokens)))
 }
 
-/// Returns whether a token begins a path that is relative to where the expression is put.
+/// Returns true if a token begins a path that is relative to the place of the expression.
 fn begins_step(before: Option<Token<'_>>, token: Token<'_>) -> bool {
     let is_step = matches!(
         token,
@@ -290,7 +290,7 @@ fn token<'t>(
     }
 }
 
-/// Returns whether a token ends an operand, behind which `*` and `and` are operators.
+/// Returns true if a token ends an operand, behind which `*` and `and` are operators.
 fn is_operand(before: Option<Token<'_>>) -> bool {
     match before {
         None => false,

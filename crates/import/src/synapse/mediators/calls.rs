@@ -7,7 +7,7 @@ use super::super::element::Element;
 use super::super::endpoints::Target;
 use super::gathering;
 
-/// `send`: a call and what runs on its reply, or the answer to the client.
+/// `send`: a call and the mediators for its reply, or the answer to the client.
 pub(super) fn send<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -45,7 +45,7 @@ pub(super) fn send<'a>(
     Ok(Next::End)
 }
 
-/// The calls of a message that is sent, and what runs on the reply.
+/// The calls of a message that is sent, and the mediators for the reply.
 pub(in super::super) fn sent<'a>(
     c: &mut Converter<'a>,
     targets: &[Target],
@@ -68,7 +68,7 @@ pub(in super::super) fn sent<'a>(
 /// Converts the mediators that run on the reply to a sent call. They end the flow.
 pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if c.flow.in_branch {
-        // The aggregate goes on with what comes out.
+        // The aggregate goes on with the result.
         let side = std::mem::replace(&mut c.flow.side, Side::Reply);
         let made = c.branch(&c.flow.reply.clone()).0;
         c.flow.side = side;
@@ -138,7 +138,7 @@ fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     steps.push(json!({ "respond": keys }));
 }
 
-/// `loopback`: what runs on replies runs now.
+/// `loopback`: the mediators for replies run now.
 pub(super) fn loopback(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
     match c.flow.side {
         Side::Request => {

@@ -1,4 +1,4 @@
-//! Mediators that decide what runs: conditions, cases, loops, sequences and templates.
+//! Mediators that control the flow: conditions, cases, loops, sequences and templates.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -58,7 +58,7 @@ pub(super) fn filter<'a>(
     })
 }
 
-/// The steps of `then` or `else`: a sequence by name, or what is within.
+/// The steps of `then` or `else`: a sequence by name, or the mediators within.
 fn part<'a>(c: &mut Converter<'a>, part: &Element<'a>) -> Result<(Vec<Json>, bool), String> {
     match part.attribute("sequence") {
         None => Ok(c.branch(&part.children())),
@@ -108,7 +108,7 @@ pub(super) fn switch<'a>(
     Ok(if all_end { Next::End } else { Next::Continue })
 }
 
-/// `in` and `out`: what is within runs on one way only.
+/// `in` and `out`: their mediators run on one way only.
 pub(super) fn side<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -299,7 +299,7 @@ fn finish<'a>(
     Ok(Next::Skip(found.taken))
 }
 
-/// A recipient list: a call to each, and what collects the replies.
+/// A recipient list: a call to each, and the mediators that collect the replies.
 pub(super) fn recipients(
     c: &mut Converter<'_>,
     targets: &[Target],
@@ -320,7 +320,7 @@ pub(super) fn recipients(
     Ok(())
 }
 
-/// `scatter-gather`: branches and what joins them, in one mediator.
+/// `scatter-gather`: branches and their aggregate, in one mediator.
 pub(super) fn scatter_gather<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

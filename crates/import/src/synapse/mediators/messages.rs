@@ -90,7 +90,7 @@ fn soap_header<'a>(
     Ok(())
 }
 
-/// `log`: a line with what its level and its properties say.
+/// `log`: a line with the parts of its level and its properties.
 pub(super) fn log<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -46,7 +46,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("eventPublisher", "there is no event sink"),
 ];
 
-/// An element as a row names it: with what tells it from others.
+/// An element as a row names it: with the attribute that tells it from others.
 pub(super) fn told(element: &Element<'_>) -> String {
     let telling =
         ["name", "key", "id", "source", "xpath", "expression", "messageStore", "target", "level"];
@@ -60,7 +60,7 @@ pub(super) fn told(element: &Element<'_>) -> String {
     }
 }
 
-/// Appends the steps of a mediator. `rest` is what stands behind it. The error says why there is no counterpart.
+/// Appends the steps of a mediator. `rest` are the mediators behind it. The error says why there is no counterpart.
 pub(super) fn convert<'a>(
     converter: &mut Converter<'a>,
     item: &Element<'a>,

@@ -77,7 +77,7 @@ fn own<'a>(
             c.note("a SOAP fault of the service is told by its status 5xx");
             return Ok(());
         }
-        // Says what Synapse does without it too.
+        // Sets the behaviour that Synapse has without it too.
         "preserveProcessedHeaders" | "PRESERVE_WS_ADDRESSING" | "enableREST" => {
             c.note("it has no effect here");
             return Ok(());

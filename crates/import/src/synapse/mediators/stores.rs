@@ -8,7 +8,7 @@ use super::super::element::Element;
 use super::super::expressions::Value;
 use crate::yaml::variable;
 
-/// `cache`: what stands behind it is done once for equal requests.
+/// `cache`: the mediators behind it run once for equal requests.
 pub(super) fn cache<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -18,7 +18,7 @@ pub(super) fn xslt<'a>(
     if key.contains('{') {
         return Err("a stylesheet that is computed has no counterpart".to_owned());
     }
-    // The message is what is in the Body, as an element or as the whole.
+    // The message is the content of the Body, as an element or as the whole.
     let whole = ["$body", "$body/*", "$body/*[1]", "$body/child::*", "//*[1]"];
     if item.attribute("source").is_some_and(|source| !whole.contains(&source)) {
         return Err("only the whole message can be transformed".to_owned());
@@ -64,7 +64,7 @@ fn file(c: &mut Converter<'_>, key: &str, ending: &str) -> Result<String, String
     Ok(c.out.file(resource, ending))
 }
 
-/// `validate`: a schema, and what runs where the message is not valid.
+/// `validate`: a schema, and the mediators that run if the message is not valid.
 pub(super) fn validate<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
