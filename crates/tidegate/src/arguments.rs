@@ -175,7 +175,7 @@ Examples:
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write what packages and the guide say of the program.
+    /// Write texts about the program for packages and the guide.
     #[command(hide = true)]
     Manual {
         #[command(subcommand)]
@@ -386,7 +386,7 @@ pub(crate) struct Token {
     pub(crate) count: Option<u32>,
 }
 
-/// When a token ends, as seen from now.
+/// The end of a token's validity, as seen from now.
 #[derive(Clone, Copy)]
 pub(crate) struct Expiry {
     /// It has ended already.

@@ -52,7 +52,7 @@ fn tls(arguments: &Backend) -> Option<Tls> {
     }
 }
 
-/// Ctrl-C. Where it cannot be caught, it ends the program the rough way.
+/// Ctrl-C. If it cannot be caught, it ends the program the rough way.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! `tidegate demo`: a gateway and its backends in one process, requests through it, and what came of each.
+//! `tidegate demo`: a gateway and its backends in one process, requests through it, and their outcomes.
 
 use std::io::IsTerminal;
 use std::net::{SocketAddr, TcpListener};
@@ -51,7 +51,7 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Ctrl-C, or a second one. Where it cannot be caught, it ends the program the rough way.
+/// Ctrl-C, or a second one. If it cannot be caught, it ends the program the rough way.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! `tidegate diff`: two configurations, or what serves and what would.
+//! `tidegate diff`: two configurations, or the one in service and a new one.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::{ask, log};
 /// As diff(1): 1 is an answer.
 const CANNOT_BE_TOLD: u8 = 2;
 
-/// A gateway compiles what it is asked about, stylesheets and schemas included.
+/// A gateway compiles the configuration for the answer, stylesheets and schemas included.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) fn diff(files: &[PathBuf], admin: Option<&str>) -> anyhow::Result<ExitCode> {
@@ -76,7 +76,7 @@ fn against(url: &str, new: &Path) -> anyhow::Result<Vec<Difference>> {
     found.context("the gateway tells a kind of difference that is not known here")
 }
 
-/// Every complaint, or what else is wrong.
+/// Every complaint, or another problem.
 fn refusal(problem: &Value) -> String {
     let text = |of: &Value, name: &str| match of.get(name) {
         Some(Value::String(text)) => text.clone(),

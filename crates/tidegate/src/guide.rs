@@ -43,7 +43,7 @@ fn commands(file: &str) -> Vec<Simple> {
     found
 }
 
-/// A line as the shell splits it, as far as the guide goes: quotes, comments, variables in front, what is redirected, and several
+/// A line as the shell splits it, as far as the guide goes: quotes, comments, variables in front, redirections, and several
 /// commands in one line.
 fn split(line: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words) = (Vec::new(), Vec::new());
@@ -94,7 +94,7 @@ fn documents() -> Vec<String> {
     files
 }
 
-/// Why the program would not take a command.
+/// The reason why the program would not take a command.
 fn refused(words: &[String]) -> Option<String> {
     match Arguments::try_parse_from(words) {
         Ok(_) => None,

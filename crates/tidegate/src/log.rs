@@ -1,4 +1,4 @@
-//! The program's own log, and what it says to whoever started it.
+//! The program's own log, and its messages to whoever started it.
 
 use std::io::{ErrorKind, IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,8 +15,8 @@ const FORMAT: &str = "TIDEGATE_LOG_FORMAT";
 /// True if each record is a JSON object on a line of its own. Set once, before the first record.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log on standard error: warnings and what an operator wants to know, unless `TIDEGATE_LOG` says otherwise. The
-/// error is what is wrong with that.
+/// Starts the log on standard error: warnings and news for an operator, unless `TIDEGATE_LOG` says otherwise. The
+/// error is a fault of that variable.
 pub(crate) fn start() -> Result<(), String> {
     let written = std::env::var_os(LEVEL).unwrap_or_default();
     let level = filter(&written.to_string_lossy())?;
@@ -64,8 +64,8 @@ pub(crate) fn say(line: &str) {
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Writes what a command was asked for on standard output: if that cannot be written, the command has failed. A reader that
-/// has gone away has what it wanted, as `head` has.
+/// Writes the result of a command to standard output: if that cannot be written, the command has failed. A reader that
+/// has gone away has read enough, as `head` has.
 pub(crate) fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -31,7 +31,7 @@ pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) 
     done
 }
 
-/// It ends, which may take as long as `limit`: what others need to hear of it, and exchanges. The manager is asked to wait for that.
+/// It ends, which may take as long as `limit`: the notice to others, and exchanges. The manager is asked to wait for that.
 pub(crate) fn stopping(limit: Duration) {
     let micros = limit.saturating_add(SLACK).as_micros();
     tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS=Letting exchanges end."));

@@ -20,7 +20,7 @@ pub(crate) struct Running {
     pub(crate) admin: Option<std::net::SocketAddr>,
 }
 
-/// Why there is no gateway.
+/// The reason why there is no gateway.
 pub(crate) enum NotStarted {
     Complaints(Report),
     Failed(anyhow::Error),
@@ -194,7 +194,7 @@ impl Signals {
         }
     }
 
-    /// Does what signals ask for; returns when the program shall end.
+    /// Obeys signals; returns when the program shall end.
     async fn steer(&mut self, running: &Running) -> Ending {
         loop {
             match self.next().await {

@@ -144,7 +144,7 @@ fn differs(here: &str, expected: &str, came: &str) -> Difference {
 struct Decimal {
     negative: bool,
     digits: String,
-    /// Wide enough for the exponent of any text and its digits; what is wider stays as written.
+    /// Wide enough for the exponent of any text and its digits; a wider one stays as written.
     power: Result<i128, String>,
 }
 

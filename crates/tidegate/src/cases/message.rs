@@ -19,7 +19,7 @@ pub(super) struct Message {
     pub(super) body: Vec<u8>,
 }
 
-/// Which message is read.
+/// The kind of message that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Request,
@@ -29,7 +29,7 @@ pub(super) enum Side {
     },
 }
 
-/// One end of a wire, with what came over it and was not read yet.
+/// One end of a wire, with the bytes that came over it and were not read yet.
 pub(super) struct Incoming<R> {
     wire: R,
     buffer: Vec<u8>,
@@ -42,7 +42,7 @@ struct Head {
     framing: Framing,
 }
 
-/// Four times what a flow holds: whatever passes a gateway in a test is in memory.
+/// Four times the size that a flow holds: a body that passes a gateway in a test is in memory.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Message {
@@ -147,7 +147,7 @@ fn parse(bytes: &[u8], side: Side) -> Result<Option<Head>, http1::Error> {
     Ok(Some(Head { message, head_len, framing }))
 }
 
-/// The gateway's own limits are what is tested; these only bound memory.
+/// The gateway's own limits are under test; these only bound memory.
 fn limits() -> Limits {
     Limits { head_bytes_max: 1024 * 1024, target_bytes_max: 1024 * 1024, headers_max: 10_000 }
 }

@@ -1,7 +1,7 @@
 //! `tidegate test` and `tidegate explain --run`: requests through a whole gateway without a network.
 //!
-//! Owns what stands in for clients and upstreams ([`rehearsal`], [`services`]), how what came is compared with what a case expects
-//! ([`difference`]), and how outcomes are told. Each case has a gateway of its own, so that none sees another's counts and caches.
+//! Owns the stand-ins for clients and upstreams ([`rehearsal`], [`services`]), the comparison of messages with those that a case
+//! expects ([`difference`]), and the report. Each case has a gateway of its own, so that none sees another's counts and caches.
 
 mod difference;
 mod json;
@@ -39,7 +39,7 @@ struct Outcome {
     failures: Vec<String>,
 }
 
-/// Cases mostly wait for what they delay, so there may be more of them than cores.
+/// Cases mostly wait for their own delays, so there may be more of them than cores.
 const THREADS_MAX: usize = 8;
 
 /// Runs the cases of a configuration whose names match `only`.
@@ -136,7 +136,7 @@ fn failures(loaded: &Loaded, case: &Case) -> anyhow::Result<Vec<String>> {
     let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
     let services = Services::once(case.calls.iter().map(|call| call.value.clone()));
     let reply = rehearsal::run(compiled, telemetry, &services, &sent(&case.request)?);
-    // Calls first: what is wrong with the reply mostly follows from them.
+    // Calls first: a wrong reply mostly follows from them.
     let mut failures = wrong_calls(&services);
     match reply {
         Ok(reply) => {

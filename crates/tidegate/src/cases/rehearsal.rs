@@ -1,7 +1,7 @@
 //! One request through a whole gateway inside a thread: the real listener, pipeline, policies and upstreams, and no network.
 //!
-//! The seam is the connection, not the call: what stands in for an upstream speaks HTTP over a wire inside the process. So
-//! everything above the socket is what serves traffic: framing, hop-by-hop headers, timeouts, retries, breakers.
+//! The seam is the connection, not the call: a stand-in for an upstream speaks HTTP over a wire inside the process. So
+//! everything above the socket is the code that serves traffic: framing, hop-by-hop headers, timeouts, retries, breakers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -95,7 +95,7 @@ async fn exchange(
     reply.context("the connection was closed without a reply")
 }
 
-/// One round of what goes on beside the requests. What it calls may be listed, and need not.
+/// One round of the work beside the requests. Its calls may be listed, and need not.
 async fn begin(plan: &Plan, services: &Services) {
     let local = SocketAddr::from(LOCAL);
     let caller = Rc::new(Caller::new(local, local, Scheme::Http, 0));

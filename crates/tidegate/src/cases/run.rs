@@ -1,4 +1,4 @@
-//! `tidegate explain FILE --run FILE`: what each step of a flow made of a message.
+//! `tidegate explain FILE --run FILE`: the message before and after each step of a flow.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::{WRONG_USAGE, log};
 /// As large a body as a flow holds, and its head.
 const REQUEST_BYTES_MAX: u64 = 17 * 1024 * 1024;
 
-/// Sends the request in a file, and prints what came of it.
+/// Sends the request in a file, and prints the trace.
 pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCode> {
     let loaded = config::load(file);
     let telemetry = Telemetry::new(1);

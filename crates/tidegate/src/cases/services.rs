@@ -135,7 +135,7 @@ impl Services {
         let answered = answer.as_ref().map(status);
         let upstream = upstream.to_owned();
         self.0.came.borrow_mut().push(Came { upstream, request, answered });
-        // Whoever is not waiting yet looks first.
+        // A task that does not wait yet looks first.
         self.0.news.notify_one();
         answer
     }
@@ -160,7 +160,7 @@ fn status(answer: &CaseAnswer) -> u16 {
     u16::try_from(answer.status.get()).unwrap_or(200)
 }
 
-/// An answer as it goes over the wire. What is not listed is answered, so that it fails once and is not tried again.
+/// An answer as it goes over the wire. A call that is not listed is answered, so that it fails once and is not tried again.
 fn written(answer: Option<&CaseAnswer>, to_head: bool) -> Vec<u8> {
     let Some(answer) = answer else {
         return head("HTTP/1.1 501 Not Listed", std::iter::empty(), Some(0)).into_bytes();
