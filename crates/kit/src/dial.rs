@@ -30,7 +30,7 @@ pub struct Link(Box<dyn Stream>);
 /// The most that one read takes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Connects to an address, or in tests to what stands in for it; the caller sets the deadline.
+/// Connects to an address, or in tests to its stand-in; the caller sets the deadline.
 pub async fn to(address: SocketAddr) -> io::Result<Wire> {
     #[cfg(any(test, feature = "fake"))]
     if let Some(dialled) = crate::fake::dialled(address) {

@@ -28,7 +28,7 @@ pub fn dialled(upstream: &str) -> Option<io::Result<Wire>> {
     Some(network(upstream).map(Wire::Wrapped))
 }
 
-/// Refuses a connection to what is no upstream, where something stands in for the network.
+/// Refuses a connection that is to no upstream, if there is a stand-in for the network.
 pub fn refuse_others() -> io::Result<()> {
     match NETWORK.with_borrow(Option::is_some) {
         true => Err(io::ErrorKind::ConnectionRefused.into()),

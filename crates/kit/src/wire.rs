@@ -10,8 +10,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes both ways: TLS over a socket, or an in-memory pipe in tests. Whoever made one knows its type, and can get the socket
-/// below.
+/// Bytes both ways: TLS over a socket, or an in-memory pipe in tests. Its maker knows its type, and can get the socket below.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Any {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Any> Duplex for T {}

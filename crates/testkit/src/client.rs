@@ -1,4 +1,4 @@
-//! The client of an exchange, and what came of it.
+//! The client of an exchange, and its outcome.
 
 use crate::message::{Message, Side, read_messages};
 use crate::wire::Act;
@@ -58,7 +58,7 @@ impl Client {
 }
 
 impl Outcome {
-    /// The replies that were written; `heads`: whether each is to HEAD. What is no reply, or begun and left, is an error.
+    /// The replies that were written; `heads`: true for each to HEAD. Bytes that are no reply, or a part of one, are an error.
     pub fn replies(&self, heads: &[bool]) -> Result<Vec<Message>, String> {
         let (replies, rest) = read_messages(&self.written, Side::Replies(heads), self.ended)?;
         match rest {

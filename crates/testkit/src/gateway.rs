@@ -62,7 +62,7 @@ impl Gateway {
         Ok(Gateway { plan, telemetry, unbound, services })
     }
 
-    /// Lets what is beside the requests do its work.
+    /// Runs the work beside the requests.
     pub async fn begin(&self) {
         self.services.stand_in();
         let caller = Rc::new(Caller::new(LOCAL.into(), LOCAL.into(), Scheme::Http, 0));

@@ -15,8 +15,8 @@ use plan::telemetry::Telemetry;
 
 pub use exchange::exchange;
 
-/// A header of the PROXY protocol and what follows: it is read to its end and no further, whatever follows, and no part of it is a
-/// header itself.
+/// A header of the PROXY protocol and the bytes behind it: it is read to its end and no further, whatever follows, and no part of
+/// it is a header itself.
 pub fn proxy_header(bytes: &[u8]) {
     let (whole, len) = read_header(bytes);
     let Ok(ends) = whole else { return };

@@ -1,8 +1,8 @@
 //! A gateway in memory: a configuration compiled by the real `config` and `compile`, served by the real `listen`, `pipeline`,
 //! `policies` and `upstream`, between a client and services that are scripts. One thread, a paused clock, no sockets.
 //!
-//! Owns what stands in for the peers ([`Wire`], [`Services`], [`Client`]), and how what was written to them is read ([`Message`]).
-//! It decides nothing about what a gateway should do: that is for whoever drives it, the contract suite in `tests` and the fuzz
+//! Owns the stand-ins for the peers ([`Wire`], [`Services`], [`Client`]), and the reading of bytes written to them ([`Message`]).
+//! It decides nothing about what a gateway should do: that is for its users, the contract suite in `tests` and the fuzz
 //! targets, whose judges are in [`judge`]. A request enters by [`Gateway::exchange`] and leaves as an [`Outcome`]. Nothing of the
 //! program uses it.
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-/// Longer by the paused clock than anything waits: what still waits then waits for nothing.
+/// Longer by the paused clock than any wait: a test that still waits then waits for nothing.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 thread_local! {

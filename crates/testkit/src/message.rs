@@ -4,11 +4,11 @@ use std::fmt;
 
 use http1::{Asked, Decoder, Limits, parse_request, parse_response};
 
-/// Which messages are expected.
+/// The kind of messages that are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side<'a> {
     Requests,
-    /// Replies; whether each is to HEAD. Those behind the last that is told of are not.
+    /// Replies; true for each that is to HEAD. Those behind the end of the list are not.
     Replies(&'a [bool]),
 }
 
@@ -53,7 +53,7 @@ impl Message {
     }
 }
 
-/// Everything that was written, and what of it is no whole head yet. Interim replies are left out. `ended`: no more will come.
+/// All messages that were written, and the bytes behind them. Interim replies are left out. `ended`: no more will come.
 pub fn read_messages<'b>(
     mut bytes: &'b [u8],
     side: Side<'_>,
@@ -75,7 +75,7 @@ pub fn read_messages<'b>(
     }
 }
 
-/// `to_head`: a reply, and whether it is to HEAD.
+/// `to_head`: a reply; true if it is to HEAD.
 fn read_one(
     bytes: &[u8],
     to_head: Option<bool>,

@@ -20,10 +20,10 @@ pub enum Act {
     Reset,
 }
 
-/// Hears what is written and says what is done about it.
+/// Hears written bytes and returns the acts in answer.
 pub(crate) type Hears = Box<dyn FnMut(&[u8]) -> Vec<Act>>;
 
-/// The gateway's end of a connection. Its clones are the same end, for whoever wants to see what was written.
+/// The gateway's end of a connection. Its clones are the same end, to look at the bytes that were written.
 #[derive(Clone)]
 pub struct Wire(Rc<RefCell<State>>);
 
@@ -53,7 +53,7 @@ impl Wire {
         })))
     }
 
-    /// Answers what is written.
+    /// A wire that answers written bytes.
     pub(crate) fn answered(piece: Option<usize>, hears: Hears) -> Wire {
         let wire = Wire::new([], piece);
         wire.0.borrow_mut().hears = Some(hears);

@@ -1,4 +1,4 @@
-//! Whole exchanges: whatever a client sends, what it is answered and what the upstream is asked can be read to the letter.
+//! Whole exchanges: whatever a client sends, the replies to it and the requests to the upstream can be read to the letter.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ async fn converse(gateway: &Gateway, way: u8, bytes: &[u8]) {
         }
     };
     let pieces = answered(gateway, &client, &heads).await;
-    // Those behind it may depend on what was there when the connection's fate was decided.
+    // Later replies may depend on the bytes that were there when the connection's fate was decided.
     let first = |replies: &[Message]| replies.first().map(|reply| reply.is.clone());
     assert_eq!(first(&pieces), first(&whole), "it depends on the pieces: {}", bytes.escape_ascii());
 }

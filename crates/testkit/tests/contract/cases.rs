@@ -1,6 +1,6 @@
-//! A case for each kind of policy: a configuration, and requests with what becomes of them. A new policy's case goes here.
+//! A case for each kind of policy: a configuration, and requests with their outcomes. A new policy's case goes here.
 
-/// A policy with what shows that it works.
+/// A policy with the sign that it works.
 pub(crate) struct Case {
     /// As in a route's `policies`.
     pub(crate) policy: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) volatile: &'static [&'static str],
 }
 
-/// A request with what becomes of it.
+/// A request with its outcome.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask {
     /// `METHOD TARGET`.

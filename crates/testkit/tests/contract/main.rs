@@ -1,6 +1,6 @@
-//! The contract of policies: what has to hold for each kind, whatever else it does. An exchange may be dropped at any await, a body
-//! may come in any pieces, a client or an upstream may be gone: there is one reply at the most and one record, nothing stays under
-//! way, and what was said does not depend on how it came.
+//! The contract of policies: rules that hold for each kind, whatever else it does. An exchange may be dropped at any await, a
+//! body may come in any pieces, a client or an upstream may be gone: there is one reply at the most and one record, nothing
+//! stays under way, and the messages do not depend on the pieces.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

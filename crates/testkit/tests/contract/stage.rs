@@ -1,4 +1,4 @@
-//! A gateway for a case, its services, and what was said.
+//! A gateway for a case, its services, and the messages between them.
 
 use std::io::Read as _;
 use std::path::Path;
