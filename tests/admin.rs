@@ -1,4 +1,4 @@
-//! The operators' API: what it shows, what it takes, and whom it refuses.
+//! The operators' API: its answers, its changes, and its refusals.
 
 use std::collections::BTreeSet;
 

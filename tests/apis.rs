@@ -1,4 +1,4 @@
-//! `apis`: routes made of OpenAPI documents, and what their extensions ask for.
+//! `apis`: routes made of OpenAPI documents, and the effect of their extensions.
 
 use serde_json::{Value, json};
 
@@ -489,7 +489,7 @@ fn nothing_leads_out_of_the_sandboxs_path() {
     }
 }
 
-/// A base is cut from what was matched, however its escapes are written.
+/// A base is cut from the path that was matched, however its escapes are written.
 #[test]
 fn a_base_may_be_written_with_escapes() {
     let [production, other] = ["production", "other"].map(Origin::saying);
@@ -584,7 +584,7 @@ paths: { /a: { get: { responses: {} } } }
     assert_eq!(ask(&gateway, "GET", "/v1/a", "").status(), 401);
 }
 
-/// Each service its own credentials or none: what cannot be sent apart is refused.
+/// Each service its own credentials or none: a document that cannot separate them is refused.
 #[test]
 fn credentials_of_one_service_go_to_no_other() {
     let config = |user: &str| format!("{{ type: BASIC, username: {user}, password: secret }}");

@@ -112,7 +112,7 @@ fn one_client_with_wrong_passwords_keeps_nobody_else_out() {
     let origin = Origin::saying("ok");
     let hash = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
     let users: String = (0..4).map(|n| format!("erin{n}: \"{hash}\"\n")).collect();
-    // Whoever guesses this one's keeps a place for thirty times as long.
+    // A guess at this one's password keeps a place for thirty times as long.
     let users = format!("{users}slow: \"{}\"\n", hash.replace("$05$", "$10$"));
     let route = "policies: [{ basic: { users: { file: users.yaml } } }]";
     let listener = "trusted_proxies: [\"127.0.0.0/8\"]";

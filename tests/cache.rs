@@ -1,4 +1,4 @@
-//! `cache`: what RFC 9111 asks of a shared cache, from the outside.
+//! `cache`: the rules of RFC 9111 for a shared cache, from the outside.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
     }
 }
 
-/// Issue 18, 6: what goes past the cache is not answered from it, and what comes of it is given to nobody else.
+/// Issue 18, 6: a request that goes past the cache is not answered from it, and its reply is given to nobody else.
 #[test]
 fn requests_that_say_more_than_the_key_holds_go_past_the_cache() {
     const BODY: &str = "Content-Length: 4\r\n\r\nevil";
@@ -181,7 +181,7 @@ fn a_body_over_http2_goes_past_the_cache() {
     assert_eq!(get("").0, "1");
 }
 
-/// Issue 18, 6: `ttl` is for what succeeds, unless `statuses` says otherwise.
+/// Issue 18, 6: `ttl` is for successful replies, unless `statuses` says otherwise.
 #[test]
 fn a_reply_that_says_nothing_is_kept_where_its_status_is_listed() {
     const LISTED: &str = "ttl: 1h, statuses: [200, 404]";
@@ -209,7 +209,7 @@ fn a_reply_that_says_nothing_is_kept_where_its_status_is_listed() {
     }
 }
 
-/// Issue 18, 6: an upstream makes links and redirects of what trusted proxies say the client asked for.
+/// Issue 18, 6: an upstream makes links and redirects of the request's origin as trusted proxies report it.
 #[test]
 fn what_trusted_proxies_say_of_the_url_is_part_of_it() {
     for (line, trusted, is_part) in [
@@ -474,7 +474,7 @@ fn replies_of_one_place_are_not_given_for_another() {
         assert_eq!(text(&below, ""), "0");
     }
     assert_eq!((origin.requests().len(), other.requests().len()), (1, 1));
-    // Above it, what was sent elsewhere is not kept.
+    // Above it, a reply from elsewhere is not cached.
     let above = start(&format!("{{ cache: {{}} }}, {interceptor}"));
     assert_eq!(text(&above, "X-Go: 1\r\n"), "other");
     assert_eq!((text(&above, ""), text(&above, "")), ("1".into(), "2".into()));
@@ -542,7 +542,7 @@ routes:
     assert_eq!(one.requests().last().unwrap().target(), "/other");
 }
 
-/// Validators of what is kept are for the place it came from: elsewhere they would get an answer nobody asked for.
+/// Validators of a cached reply are for the place it came from: elsewhere they would get an answer nobody asked for.
 #[test]
 fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {
     const KEPT: &str = "Cache-Control: max-age=0\r\nETag: \"v1\"\r\n";
@@ -595,7 +595,7 @@ fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {
         let reply = ask(&gateway, "GET /p", lines);
         assert_eq!((reply.status(), reply.text().as_str()), (status, text), "{lines} {reply:?}");
     }
-    // The last went where what is kept came from, and was about that.
+    // The last request went to the source of the cached reply, and was about that.
     assert_eq!(origin.requests().last().unwrap().get("if-none-match"), Some("\"v1\""));
 }
 
@@ -734,7 +734,7 @@ fn requests_for_the_same_at_once_ask_once() {
     assert_eq!(origin.accepted(), 5, "nobody else asked");
 }
 
-/// A credential that a policy above has taken out is what the reply may depend on.
+/// The reply may depend on a credential that a policy above has removed.
 #[test]
 fn a_reply_that_varies_by_what_was_taken_out_is_not_kept() {
     for (vary, kept) in [("Authorization", false), ("Accept", true)] {
@@ -799,7 +799,7 @@ fn a_reply_is_not_kept_that_varies_by_what_is_written_below() {
         });
         assert_eq!(texts[1] == texts[0], kept, "{below} {lines} {keys}");
     }
-    // Above it, the cache sees what the upstream does.
+    // Above it, the cache sees the same as the upstream.
     let origin = counting("Cache-Control: max-age=600\r\nVary: X-Who\r\n");
     let route = format!("policies: [{client}, {{ cache: {{}} }}]");
     let listener = "trusted_proxies: [127.0.0.1]";
@@ -850,7 +850,7 @@ fn a_cache_above_what_makes_replies_differ_is_a_complaint() {
     }
 }
 
-/// RFC 9111, 4.3.4: a 304 may be the first to say what the reply varies by.
+/// RFC 9111, 4.3.4: a 304 may be the first to name the lines that the reply varies by.
 #[test]
 fn what_varies_by_the_word_of_a_304_is_kept_for_its_variant_alone() {
     for (vary, kept) in [("X-A", true), ("Accept, *", false), ("Via", false)] {
@@ -992,7 +992,7 @@ fn nobody_waits_for_the_reply_to_a_credential() {
     );
 }
 
-/// A reply whose client takes nothing of it does not end, and is not what the others wait for.
+/// A reply whose client takes nothing of it does not end, and the others do not wait for it.
 #[test]
 fn a_client_that_takes_nothing_holds_nobody_up() {
     const NO_WINDOW: &[u8] = &[0, 4, 0, 0, 0, 0];

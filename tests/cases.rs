@@ -1,4 +1,4 @@
-//! `tidegate test` and `tidegate explain --run`: what they say of a configuration, and that they reach no network.
+//! `tidegate test` and `tidegate explain --run`: their output, and that they reach no network.
 
 use std::fs;
 use std::net::TcpListener;

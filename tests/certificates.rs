@@ -1,4 +1,4 @@
-//! Certificates that others refuse are named for what they are: by `check`, in the log and in the metrics.
+//! Certificates that others refuse are reported: by `check`, in the log and in the metrics.
 
 use std::sync::LazyLock;
 

@@ -70,7 +70,7 @@ fn the_secured_api_serves_with_and_without_its_interceptor() {
     for (path, intercepted) in [("/plain", false), ("/intercepted", true)] {
         let reply = example.ask("POST", path, &example.token, body);
         assert_eq!((reply.status(), reply.text()), (200, body.into()), "{path}");
-        // Without a body, the echo tells what it saw.
+        // Without a body, the echo describes the request.
         let told = example.ask("POST", path, &example.token, "").text();
         assert!(told.starts_with(&format!("POST {path} HTTP/1.1\n")), "{told}");
         assert_eq!(told.contains("\nx-intercepted: request\n"), intercepted, "{path}: {told}");

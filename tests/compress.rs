@@ -126,7 +126,7 @@ fn what_must_not_be_compressed_passes_byte_for_byte() {
     assert_eq!(ask(&before(&origin, "bytes_min: 0B"), "GET", "gzip").text(), "ab");
 }
 
-/// It says what the reply would have said that the client has (RFC 9110, 15.4.5).
+/// A 304 has the validators of the 200 that it stands for (RFC 9110, 15.4.5).
 #[test]
 fn a_304_is_about_what_the_client_was_given() {
     for (lines, accept, etag, vary) in [

@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// A complaint as it is printed, without the folder: its place and what it says.
+/// A complaint as it is printed, without the folder: its place and its text.
 fn complaints(said: &Run, folder: &Path) -> Vec<(String, String)> {
     let prefix = format!("{}/", folder.display());
     let lines = said.stderr.lines().filter_map(|line| line.strip_prefix(&prefix));
@@ -43,7 +43,7 @@ fn complaints(said: &Run, folder: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Checks a file and compares the place of each complaint and a part of what it says.
+/// Checks a file and compares the place of each complaint and a part of its text.
 #[track_caller]
 fn complains(text: &str, expected: &[(&str, &str)]) {
     let files = Files::new(&[("gate.yaml", text)]);
@@ -464,7 +464,7 @@ fn the_examples_are_good() {
     assert!(!examples.is_empty());
     for example in examples.iter().filter(|example| !example.with_file_name("keys.sh").exists()) {
         let said = tidegate(&["check", example.to_str().unwrap()]);
-        // A route shows what becomes of messages where the definition is none.
+        // One route has a definition that does not compile, to show its messages.
         let warned = |line: &&str| line.contains("warning") && !line.contains("invalid.wsdl");
         let warnings: Vec<&str> = said.stderr.lines().filter(warned).collect();
         assert_eq!((said.code, warnings), (Some(0), vec![]), "{}", example.display());
@@ -563,7 +563,7 @@ fn an_upstream_that_only_policies_send_to_is_used() {
     }
 }
 
-/// Whatever is wrong, and wherever on the line: with the reading of YAML, with a name, with a value beside the secret.
+/// For any mistake, anywhere on the line: in the YAML, in a name, in a value beside the secret.
 #[test]
 fn a_complaint_shows_the_line_without_the_secrets_in_it() {
     for section in [

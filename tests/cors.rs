@@ -128,7 +128,7 @@ fn error_replies_can_be_read_by_pages_too() {
     let reply = ask(&gateway, "GET", "/", &page);
     assert_eq!(reply.status(), 502);
     assert_eq!(reply.get("access-control-allow-origin"), Some(PAGE));
-    // The body is too large, by what it announces and by what comes.
+    // The body is too large, by its announced length and by its bytes.
     let body = [("Origin", PAGE), ("Content-Length", "9")];
     let reply = ask(&gateway, "POST", "/", &body);
     assert_eq!(reply.status(), 413);

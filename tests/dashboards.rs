@@ -1,7 +1,7 @@
-//! deploy/grafana: what its dashboards ask Prometheus for is there, by name and label.
+//! deploy/grafana: the series that its dashboards query are there, by name and label.
 //!
-//! For the gateway that is what a running one prints after some traffic; for k6 and for pods it is what these print, kept in
-//! `dashboards/`.
+//! For the gateway the series are those that a running one prints after some traffic; for k6 and for pods those that they print,
+//! kept in `dashboards/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! The limit on a whole call of an upstream, and what the access log says of its attempts.
+//! The limit on a whole call of an upstream, and its attempts in the access log.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! deploy/: the figures of the documents are in the manifests, and what they start does its work within them.
+//! deploy/: the figures of the documents are in the manifests, and the started programs do their work within them.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `tidegate diff`: what a change would change, told before it is made, and nothing told where nothing would.
+//! `tidegate diff`: the effects of a change, told before it is made; nothing is told of a change without effect.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Two {
         tidegate(&["diff", &self.path("old/tidegate.yaml"), &self.path("new/tidegate.yaml")])
     }
 
-    /// The lines of a difference, without what stands behind the path of whole sections.
+    /// The lines of a difference, without the text behind the path of whole sections.
     #[track_caller]
     fn lines(&self) -> Vec<String> {
         let said = self.diff();
@@ -180,7 +180,7 @@ fn secrets_are_told_to_change_and_are_never_shown() {
         ],
         "{said:?}"
     );
-    // Neither are those of what comes as a whole.
+    // Neither are those of a section that comes as a whole.
     let (start, _) = SECRETS.split_once("  b:\n").unwrap();
     let two = Two::new(start, SECRETS);
     let said = two.diff();
@@ -275,7 +275,7 @@ fn syncing_the_same_file_twice_changes_nothing() {
     assert_eq!(against(&gateway, &next).code, Some(0));
     assert_eq!(diff_of(&gateway, &gateway.path("tidegate.yaml")).code, Some(0));
     assert_eq!(generation(&put(&gateway, &next)), (2, false));
-    // Other words for the same: nothing is told, and what is made anew takes all over.
+    // Other words for the same: nothing is told, and parts that are made anew take all over.
     let words = format!("# the same\n{next}");
     assert_eq!(against(&gateway, &words).code, Some(0));
     assert_eq!(generation(&put(&gateway, &words)), (3, true));

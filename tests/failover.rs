@@ -1,4 +1,4 @@
-//! Two targets, one of them dead: what is lost by default is nothing.
+//! Two targets, one of them dead: by default nothing is lost.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -95,7 +95,7 @@ fn a_target_that_never_answers_a_connection_costs_no_request() {
     socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
     socket.listen(0).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // Nobody accepts, and once its queue is full the system drops what comes.
+    // Nobody accepts, and once its queue is full the system drops new connections.
     let limit = std::time::Duration::from_millis(200);
     let mut queued = Vec::new();
     while let Ok(connection) = std::net::TcpStream::connect_timeout(&address, limit) {

@@ -122,7 +122,7 @@ fn bodies_over_the_limit_are_refused_whoever_made_them() {
     assert_eq!((reply.status(), reply.text()), (200, large));
 }
 
-/// `$body//*` of a deep tree is quadratic in what it writes; the bound on what a step makes ends it.
+/// The output of `$body//*` on a deep tree is quadratic; the bound on a step's output ends it.
 #[test]
 fn an_expression_that_finds_too_much_ends_at_the_bound_of_the_step() {
     let unused = Origin::saying("unused");
@@ -233,7 +233,7 @@ fn parts_that_run_at_once_are_bounded() {
     assert!(origin.accepted() <= 3, "{}", origin.accepted());
 }
 
-/// Values go in as texts wherever they stand, and what cannot be written is a fault.
+/// Values go in as texts wherever they stand, and a value that cannot be written is a fault.
 #[test]
 fn no_value_breaks_out_of_its_place() {
     let origin = Origin::saying("ok");

@@ -38,7 +38,7 @@ fn post(gateway: &Gateway, path: &str, lines: &str, body: &str) -> Message {
     ))
 }
 
-/// Which of some messages pass, by their path and the value of a header.
+/// The messages of each case that pass, by their path and the value of a header.
 #[test]
 fn a_throttle_counts_by_whom_it_is_told() {
     let origin = Origin::saying("unused");

@@ -39,7 +39,7 @@ fn soap(body: &str) -> String {
     )
 }
 
-/// Steps that answer by themselves: what comes in, and what goes out.
+/// Steps that answer by themselves: the request, and the reply.
 #[test]
 fn steps_make_the_reply() {
     let orders = r#"<m:orders xmlns:m="urn:m"><m:order id="1">a &amp; b</m:order><m:order id="2">c</m:order></m:orders>"#;
@@ -207,7 +207,7 @@ fn the_envelope_of_a_soap_message_stays_around_what_is_made() {
     }
 }
 
-/// A stylesheet for a part sees that alone, and what it makes stands in the part's place.
+/// A stylesheet for a part sees that alone, and its result stands in the part's place.
 #[test]
 fn a_stylesheet_may_be_for_a_part_of_the_message() {
     let sheet = r#"<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">

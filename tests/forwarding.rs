@@ -78,7 +78,7 @@ fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
     name
 }
 
-/// A client must not rob a request of what routes, frames or protects it.
+/// A client must not rob a request of the lines that route, frame or protect it.
 #[test]
 fn connection_cannot_name_what_the_gateway_needs() {
     let origin = Origin::echo();
@@ -288,7 +288,7 @@ fn a_request_goes_no_further_than_it_says() {
     }
 }
 
-/// RFC 9110, 7.6.3: what a gateway has sent on and gets back would go round for ever.
+/// RFC 9110, 7.6.3: a request that a gateway has sent on and gets back would go round for ever.
 #[test]
 fn a_request_that_comes_back_is_stopped_at_the_second_pass() {
     let yaml = |to: &str| {

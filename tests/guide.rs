@@ -1,8 +1,8 @@
-//! README and guide say what holds: every block of configuration is checked by the program, every block of JSON is JSON, and what
+//! README and guide are true: the program checks every block of configuration, every block of JSON is JSON, and the text that
 //! the program writes into the guide is fresh. Commands are read by the program's own parser, in `crates/tidegate/src/guide.rs`.
 //!
-//! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise it is a part, and its keys say of what: of the
-//! file, of a route, of an upstream, or a list of policies. What a part names and does not define is put beside it.
+//! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise it is a part, by its keys: of the
+//! file, of a route, of an upstream, or a list of policies. Things that a part names and does not define are put beside it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::harness::{Backend, Gateway, tidegate, tidegate_with};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Blocks that show what is printed, and are not compared with what is. May only shrink.
+/// Blocks of output that are not compared with the program's. May only shrink.
 const PRINTED_MAX: usize = 3;
 
 /// Complaints about parts that a block may leave out, or name only.
@@ -89,7 +89,7 @@ fn indented(text: &str, by: usize) -> String {
     text.lines().map(|line| format!("{:by$}{line}\n", "")).collect()
 }
 
-/// The block as a file of a configuration, and whether it is the whole of it.
+/// The block as a file of a configuration, and true if it is the whole of it.
 fn configuration(block: &Block, schema: &Value) -> (String, bool) {
     let (keys, text) = (top(&block.text, ""), &block.text);
     let lacks = |key: &str| !keys.contains(key);
@@ -196,7 +196,7 @@ fn every_configuration_in_the_guide_is_taken() {
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
-    // It is seen to find what is wrong.
+    // The check finds faults.
     for (text, complaint) in [
         ("routes:\n  a: { match: { path: /a }, upstraem: b }\n", "unknown key `upstraem`"),
         ("- rate_limit: { requests: 0, per: 1m }\n", "expected"),

@@ -1,5 +1,5 @@
-//! HTTP/2 clients that mean harm, or have gone without saying so. What a session says to which frame is tested where sessions
-//! are; this is about what a gateway does then.
+//! HTTP/2 clients that mean harm, or have gone without a word. The answers of a session to frames are tested with sessions;
+//! this is about the gateway's acts.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(Path::new(FOLDER).join(name)).unwrap()
 }
 
-/// An origin that gives back what it gets, with its content type.
+/// An origin that echoes bodies, with their content type.
 fn echo() -> Origin {
     Origin::start(|peer| {
         while let Some(request) = peer.request() {

@@ -1,4 +1,4 @@
-//! `interceptor`: what the service is told, what its answers change, and what becomes of requests when it fails.
+//! `interceptor`: the calls of the service, the effect of its answers, and requests when it fails.
 
 use std::time::{Duration, Instant};
 

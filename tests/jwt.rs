@@ -1,4 +1,4 @@
-//! Tokens: who signed them, what they allow, what the upstream sees, and what an attacker gets.
+//! Tokens: their signers, their permissions, the upstream's view, and attacks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ fn ask(gateway: &Gateway, token: &str) -> Message {
     gateway.wire().ask(with(token))
 }
 
-/// A 401 tells what RFC 6750 says and nothing else.
+/// A 401 has the challenge of RFC 6750 and nothing else.
 #[track_caller]
 fn refused(reply: &Message, what: &str) {
     assert_eq!(reply.status(), 401, "{what}: {reply:?}");
@@ -178,7 +178,7 @@ fn a_bad_token_is_refused_without_a_reason_that_helps() {
     assert_eq!(ask(&gateway, &EC.token(&good)).status(), 200);
 }
 
-/// RFC 8725, 3.11: what the same issuer signs for another purpose shows nobody who asks.
+/// RFC 8725, 3.11: a token of the same issuer for another purpose identifies nobody.
 #[test]
 fn tokens_of_another_kind_are_refused() {
     let origin = Origin::saying("ok");
@@ -713,7 +713,7 @@ fn the_upstream_is_told_by_a_token_of_ours() {
     assert_eq!(keys["keys"].as_array().unwrap().len(), 2);
     assert_eq!(keys["keys"][0]["kid"], part(0)["kid"]);
     assert!(!published.text().contains("\"d\""));
-    // A gateway before another believes what the first one says.
+    // A gateway before another believes the first one's lines.
     let inner = yaml_for_inner(&origin);
     let inner = Gateway::start_beside(inner, &[("own.jwks", &published.text())]);
     assert_eq!(ask(&inner, told).status(), 200);

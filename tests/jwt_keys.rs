@@ -109,7 +109,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     assert!(idp.requests().len() < 10, "{} readings", idp.requests().len());
     gateway.wait_for_log("the issuer's keys cannot be read");
-    // Others are served meanwhile, and what is no token at all is refused at once.
+    // Others are served meanwhile, and a text that is no token is refused at once.
     let began = Instant::now();
     assert_eq!(ask(&gateway, "garbage").status(), 401);
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());

@@ -80,7 +80,7 @@ fn a_body_with_a_length_and_trailers_leaves_framed_once() {
     let head = frame(HEADERS, HEAD, 1, &block(&lines));
     let data = frame(DATA, 0, 1, smuggled.as_bytes());
     let trailers = frame(HEADERS, ALL, 1, &block(&[("x-sum", "1")]));
-    // All at once, the trailers later, and each apart: what is known when the request is sent on differs.
+    // All at once, the trailers later, and each apart: the parts that are known when the request is sent on differ.
     let ways = [
         vec![[head.clone(), data.clone(), trailers.clone()].concat()],
         vec![[head.clone(), data.clone()].concat(), trailers.clone()],
@@ -108,7 +108,7 @@ fn a_body_with_a_length_and_trailers_leaves_framed_once() {
     }
 }
 
-/// Issue 18.3 and 18.5, and what else HTTP/1 refuses: lines that two readers may read differently.
+/// Issue 18.3 and 18.5, and other refusals of HTTP/1: lines that two readers may read differently.
 #[test]
 fn lines_that_http_1_refuses_are_refused_over_http_2() {
     let origin = Origin::echo();
@@ -229,7 +229,7 @@ fn trailers_do_not_say_again_what_policies_have_decided() {
     assert_eq!(bodies, ["5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"; 2]);
 }
 
-/// Issue 18.8: what a gateway drops or sets comes back under the same name with underscores, which CGI cannot tell apart.
+/// Issue 18.8: a line that a gateway drops or sets comes back under the same name with underscores, which CGI cannot tell apart.
 #[test]
 fn names_with_underscores_are_dropped_with_their_twins() {
     let origin = Origin::saying("ok");
@@ -296,8 +296,7 @@ fn what_only_a_proxy_may_say_is_dropped_from_others() {
     }
 }
 
-/// Issue 18.11: what comes byte by byte is read as what comes at once. That it costs no more than its length, `http1::Partial`
-/// shows.
+/// Issue 18.11: a request byte by byte is read like one at once. `http1::Partial` shows that it costs no more than its length.
 #[test]
 fn a_head_in_single_bytes_is_a_head() {
     let origin = Origin::saying("ok");
@@ -319,7 +318,7 @@ fn a_head_in_single_bytes_is_a_head() {
     assert_eq!(wire.read_reply().status(), 400);
 }
 
-/// Issue 18.18: what is no version is a bad request, with an answer; what may be one some day is a version that is not spoken.
+/// Issue 18.18: a text that is no version is a bad request, with an answer; one that may be a version some day is not supported.
 #[test]
 fn what_is_no_version_is_a_bad_request() {
     let origin = Origin::saying("ok");
@@ -339,8 +338,8 @@ fn what_is_no_version_is_a_bad_request() {
     }
 }
 
-/// Issue 18.2: what was written of a connection's output was kept until all of it was. A client that reads slowly, and gives its
-/// streams new room all the time, never let it come to that.
+/// Issue 18.2: the written part of a connection's output was kept until all of it was written. A client that reads slowly, and
+/// gives its streams new room all the time, never let it come to that.
 #[test]
 fn a_slow_reader_of_http_2_is_not_kept_for() {
     if !small_send_buffers("message_rules::a_slow_reader_of_http_2_is_not_kept_for") {

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Gate, Gateway, H2, Message, Origin, Peer, full, tidegate, until};
 
-/// A route with a mirror, on one worker. `mirror` is what stands beside its upstream.
+/// A route with a mirror, on one worker. `mirror` are the keys beside its upstream.
 fn start(origin: &Origin, mirror_at: &str, mirror: &str, route: &str) -> Gateway {
     Gateway::start(format!(
         r#"

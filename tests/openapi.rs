@@ -567,7 +567,7 @@ fn bodies_of_replies_are_read_and_their_values_never_told() {
         assert_eq!(got.status(), 502, "{body}: {got:?}");
         assert!(errors(&got)[0].starts_with(fault), "{got:?}");
         assert!(!got.text().contains("s3cret"), "{got:?}");
-        // The upstream was asked for what can be read.
+        // The upstream is offered no coding, so that the reply can be read.
         assert_eq!(origin.request().get("accept-encoding"), None);
     }
     // A message without a schema passes.

@@ -45,7 +45,7 @@ fn nested(levels: usize, leaf: &str) -> String {
     format!("{}{leaf}{}", r#"{"op":"and","args":["#.repeat(levels), "]}".repeat(levels))
 }
 
-/// Each level doubled what a message costs: 375 bytes took ten seconds, a few more all memory there was.
+/// Each level doubled the cost of a message: 375 bytes took ten seconds, a few more all memory there was.
 #[test]
 fn alternatives_within_alternatives_have_one_budget_for_a_message() {
     const BAD: &str = r#"{"op":"leaf","v":"bad"}"#;

@@ -100,7 +100,7 @@ fn a_service_manager_is_told_when_it_serves_reloads_and_stops() {
 
     managed.signal(Signal::TERM);
     let stopping = managed.told();
-    // The times of `drain.delay` and `shutdown.drain`, and some for what is not an exchange.
+    // The times of `drain.delay` and `shutdown.drain`, and some for the rest.
     assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC=22010000\n"), "{stopping}");
     assert_eq!(managed.process.wait().unwrap().code(), Some(0));
 }

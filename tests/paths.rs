@@ -99,7 +99,7 @@ fn overlong_escapes_are_refused_on_every_listener() {
                 assert_eq!(reply.status, 400, "{listener} {target} over HTTP/2");
             }
         }
-        // In a query they are the service's to read, and what is not too long is a name.
+        // In a query they are the service's to read, and a sequence that is not overlong is a name.
         for target in ["/raw/x?a=%c0%af", "/raw/%e0%a0%80", "/raw/%f0%90%80%80"] {
             let reply =
                 gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));

@@ -380,7 +380,7 @@ fn decoded(text: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// With nothing but what the key set publishes.
+/// With nothing but the published key set.
 #[track_caller]
 fn verifies(token: &str, key: &Value) -> bool {
     let (signed, signature) = token.rsplit_once('.').unwrap();

@@ -1,4 +1,4 @@
-//! One configuration after another: what changes at once, what stays, and what nobody may notice.
+//! One configuration after another: some parts change at once, some stay, and some changes nobody may notice.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -329,7 +329,7 @@ fn nothing_fails_under_load_while_reloading() {
     );
 }
 
-/// An origin with a path that upgrades and echoes lines, and one that streams what it is told.
+/// An origin with a path that upgrades and echoes lines, and one that streams the events it is given.
 fn streaming_origin(events: Receiver<&'static str>) -> Origin {
     let events = Mutex::new(events);
     Origin::start(move |peer: &mut Peer| {
@@ -639,7 +639,7 @@ fn memory_does_not_grow_with_reloads() {
         assert_eq!(wire.get(&format!("/1/{}/", n % 2)).text(), "hello");
     };
     let resident = || metric(&gateway, "process_resident_memory_bytes").unwrap();
-    // The first half fills what is kept on purpose: metrics by name, and the allocator's pages, of 2 MiB each.
+    // The first half fills caches that are kept on purpose: metrics by name, and the allocator's pages, of 2 MiB each.
     (1..=RELOADS / 2).for_each(&mut reload);
     let before = resident();
     (RELOADS / 2 + 1..=RELOADS).for_each(&mut reload);

@@ -15,13 +15,13 @@ use crate::telemetry::metric;
 const RELOADS: usize = 30;
 const ROUTES: usize = 200;
 
-/// Reloads after which memory is first looked at: what is made once is made, and what is freed late has been.
+/// Reloads before memory is first looked at: then one-time allocations are made, and late ones freed.
 const SETTLED: usize = 50;
 
 /// The bound of the memory in the end, relative to then, beside the streams' own.
 const GROWTH_MAX: f64 = 1.25;
 
-/// Pairs of streams by which it is seen what a pair needs, and those before them. Memory grows by pages of 2 MiB.
+/// Pairs of streams to measure the memory of a pair, and those before them. Memory grows by pages of 2 MiB.
 const WEIGHED: usize = 500;
 const WEIGHED_AFTER: usize = 50;
 

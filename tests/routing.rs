@@ -1,8 +1,8 @@
-//! Which route a request takes, and which path the upstream sees.
+//! The route of a request, and the path that the upstream sees.
 
 use crate::harness::{Gateway, Origin, Plain, Wire, tidegate};
 
-/// A listener that lets pass what servers read differently.
+/// A listener that lets paths pass that servers read differently.
 pub(crate) const KEEP_PATHS: &str =
     "paths: { escaped_slash: keep, empty_segments: keep, parameters: keep }";
 

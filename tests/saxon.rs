@@ -11,7 +11,7 @@ use crate::harness::{Gateway, Message, Origin};
 
 const SOAP_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 
-/// A stylesheet of XSLT 3.0 with this content. `f` and `xs` are what they usually are.
+/// A stylesheet of XSLT 3.0 with this content. `f` and `xs` are the usual prefixes.
 fn sheet(content: &str) -> String {
     format!(
         "<xsl:stylesheet version=\"3.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\" \

@@ -276,7 +276,7 @@ fn goaway_is_on_the_wire() {
     };
     assert_eq!(read(&mut wire).map(|(kind, _)| kind), Some(SETTINGS));
     gateway.signal(Signal::TERM);
-    // It asks whether all has arrived before it goes; who answers sees it go at once.
+    // It checks that all has arrived before it goes; a client that answers sees it go at once.
     while let Some((kind, payload)) = read(&mut wire) {
         if kind == PING {
             let acknowledged = [0, 0, 8, PING, 1, 0, 0, 0, 0];

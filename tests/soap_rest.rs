@@ -73,7 +73,7 @@ fn sent(origin: &Origin) -> String {
     text[from..text.find("</soap:Body>").expect("its end")].to_owned()
 }
 
-/// The sentence a problem has about what is wrong.
+/// The sentence of a problem about the fault.
 fn wrong(reply: &Message) -> String {
     let problem: serde_json::Value = serde_json::from_str(&reply.text()).expect("a problem");
     problem["errors"][0].as_str().unwrap_or_else(|| panic!("{problem}")).to_owned()

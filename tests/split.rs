@@ -160,7 +160,7 @@ routes: { split: { match: {}, upstream: { a: 90, b: 10 } } }
     assert!(asked.contains(expected), "{asked}");
 }
 
-/// RFC 9111, 4.4: what a request changed by way of one upstream is forgotten of the others too.
+/// RFC 9111, 4.4: a resource that a request changed by way of one upstream is forgotten of the others too.
 #[test]
 fn a_change_forgets_the_replies_of_all_shares() {
     const KEPT: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 1\r\n\r\n";

@@ -182,7 +182,7 @@ fn a_half_closed_client_gets_its_reply() {
     assert!(wire.is_closed());
 }
 
-/// A reply that breaks off must not look complete: the client sees what came, and no end.
+/// A reply that breaks off must not look complete: the client gets the part that came, and no end.
 #[test]
 fn a_reply_that_breaks_off_looks_broken() {
     let sized = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello";

@@ -48,7 +48,7 @@ fn configuration(origin: &Origin, listeners: &[&str], drain: &str, more: &str) -
     )
 }
 
-/// Opens a stream and reads what there is of it.
+/// Opens a stream and reads the first part of it.
 fn stream(wire: &mut Wire, path: &str, first: &str) {
     wire.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert_eq!(wire.read_head().status(), 200);

@@ -110,7 +110,7 @@ fn check_labels(sample: &str) {
     while !rest.is_empty() {
         let (name, value) = rest.split_once("=\"").expect("a label");
         assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{sample}");
-        // An escaped quote is within the value, and so is what an escaped backslash stands before.
+        // An escaped quote is within the value, and so is a character behind an escaped backslash.
         let plain = value.replace("\\\\", "..").replace("\\\"", "..");
         let end = plain.find('"').expect("a closing quote");
         rest = value[end + 1..].trim_start_matches(',');
@@ -244,7 +244,7 @@ fn the_wait_for_the_upstream_is_told_apart() {
     };
     until("it is counted", || sum("request").is_some_and(|seconds| seconds > 0.0));
     let [total, own, upstream] = ["request", "own", "upstream"].map(|name| sum(name).unwrap());
-    // Both waits, less what the origin's sleep had begun before the gateway's clock was read.
+    // Both waits, less the part of the origin's sleep before the gateway's clock was read.
     let wait = (2 * WAIT).as_secs_f64() * 0.75;
     assert!(upstream >= wait && total >= upstream && own < wait, "{total} {own} {upstream}");
     assert!((total - own - upstream).abs() < 0.001, "{total} is not {own} and {upstream}");

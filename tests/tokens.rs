@@ -26,7 +26,7 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
 }
 
-/// A curve, and what is signed with its keys.
+/// A curve, with an algorithm for its keys.
 pub(crate) struct Curve {
     name: &'static str,
     algorithm: &'static str,
@@ -132,7 +132,7 @@ impl Key {
         format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
     }
 
-    /// A token with these claims and what a good one says beside them.
+    /// A token with these claims and those of a good one beside them.
     pub(crate) fn token(&self, claims: &Value) -> String {
         let mut all = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 600 });
         let all_claims = all.as_object_mut().unwrap();
@@ -171,7 +171,7 @@ impl Key {
     }
 }
 
-/// A token whose signature is a HMAC with these bytes as the key: what an attacker makes of a public key.
+/// A token whose signature is a HMAC with these bytes as the key: an attacker's, made with a public key.
 pub(crate) fn hmac_token(secret: &[u8], header: &str, payload: &str) -> String {
     let signed = format!("{}.{}", base64(header), base64(payload));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());

@@ -27,7 +27,7 @@ fn tunnel(gateway: &Gateway) -> Wire {
     wire
 }
 
-/// Switches, and sends back what comes until the end.
+/// Switches, and echoes until the end.
 fn echo(peer: &mut Peer) {
     peer.request();
     peer.send(SWITCH);
@@ -224,7 +224,7 @@ fn a_refused_upgrade_is_an_ordinary_reply() {
     assert_eq!(origin.accepted(), 1);
 }
 
-/// Both ends of the tunnel would speak what the other does not.
+/// Each end of the tunnel would speak a protocol that the other does not know.
 #[test]
 fn a_switch_to_what_was_not_asked_for_is_502() {
     for (line, status) in [

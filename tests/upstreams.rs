@@ -344,7 +344,7 @@ fn a_body_too_large_to_keep_has_one_attempt() {
     let origin = answering_in_turn(&[FAILED, OK]);
     let upstream = "retry: { attempts: 3, on: [503], body_bytes_max: 4B }";
     let gateway = Plain { upstream, ..Plain::default() }.start(&origin);
-    // Larger than what is read at once: one that comes with its head is at hand.
+    // Larger than one read: a body that comes with its head is at hand.
     let body = "x".repeat(200_000);
     let length = body.len();
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -368,7 +368,7 @@ fn a_body_at_hand_is_sent_again_whatever_its_size() {
     assert!(seen.len() == 2 && seen.iter().all(|request| request.body == body.as_bytes()));
 }
 
-/// A policy's own call obeys what its upstream says of retries.
+/// A policy's own call obeys the retries of its upstream.
 #[test]
 fn a_fetch_goes_on_to_another_target_only_where_retries_do() {
     let origin = Origin::saying("ok");

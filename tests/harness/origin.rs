@@ -1,4 +1,4 @@
-//! The service behind the gateway, scripted: it does with each connection what a test says.
+//! The service behind the gateway, scripted: a test decides what it does with each connection.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::{Deref, DerefMut};
@@ -136,7 +136,7 @@ impl Origin {
 }
 
 impl Drop for Origin {
-    /// Closes the port, so that what still comes is refused.
+    /// Closes the port, so that later connections are refused.
     fn drop(&mut self) {
         self.seen.stopped.store(true, Ordering::SeqCst);
         // It only wakes the accepting thread; that it may fail is no matter.

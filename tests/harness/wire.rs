@@ -8,7 +8,7 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 use super::{Message, PATIENCE, Trust, headers};
 
-/// A connection. Every read has a limit; what was read and not asked for waits in a buffer.
+/// A connection. Every read has a limit; bytes that were read and not asked for wait in a buffer.
 pub(crate) struct Wire {
     stream: Box<dyn Duplex>,
     socket: TcpStream,
@@ -47,7 +47,7 @@ impl Wire {
         Wire::wrap_client(TcpStream::connect_timeout(&address, PATIENCE)?, host, trust)
     }
 
-    /// Makes a plain connection a TLS client's, after what was sent plainly.
+    /// Makes a plain connection a TLS client's, after the plain bytes.
     pub(crate) fn wrap_client(socket: TcpStream, host: &str, trust: &Trust) -> io::Result<Wire> {
         limit_waits(&socket);
         let name = host.to_owned().try_into().expect("a host name");
@@ -129,7 +129,7 @@ impl Wire {
         (self.fill_to(1) && !self.unread.is_empty()).then(|| self.read_head())
     }
 
-    /// Reads a whole reply, or what came of it. Interim replies have to be read before.
+    /// Reads a whole reply, or the part that came. Interim replies have to be read before.
     #[track_caller]
     pub(crate) fn read_reply(&mut self) -> Message {
         let mut reply = self.read_head();
@@ -287,7 +287,7 @@ impl Wire {
         socket2::SockRef::from(&self.socket).set_linger(linger).expect("an open socket");
     }
 
-    /// Waits for the end of the connection, and says whether it was a reset.
+    /// Waits for the end of the connection; true if it was a reset.
     #[track_caller]
     pub(crate) fn is_reset(&mut self) -> bool {
         let read = self.stream.read(&mut [0]);
@@ -300,7 +300,7 @@ impl Wire {
         self.alpn.as_deref()
     }
 
-    /// Waits for the end of a TLS connection; whether it was one that was meant.
+    /// Waits for the end of a TLS connection; true if it was closed in order.
     #[track_caller]
     pub(crate) fn says_goodbye(&mut self) -> bool {
         self.ended = true;

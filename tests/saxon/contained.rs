@@ -47,7 +47,7 @@ fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
         assert_eq!(reply.status(), 500, "{name}");
         assert!(said.iter().any(|said| reply.text().contains(said)), "{name}: {}", reply.text());
         assert!(began.elapsed() < PATIENCE, "{name}: {:?}", began.elapsed());
-        // On a busy machine a second may be too short for what comes behind it, too.
+        // On a busy machine a second may be too short for the next message, too.
         until("others are transformed", || transform(&gateway, "good", "<a>on</a>").text() == "on");
     }
     // The threads they held are free again.

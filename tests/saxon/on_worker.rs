@@ -48,7 +48,7 @@ fn warm(gateway: &Gateway, name: &str, said: &str) {
     });
 }
 
-/// Asks until a worker has run one itself: what others held up may be the machine's for a while.
+/// Asks until a worker has run one itself: a transformation that others held up may be the machine's for a while.
 #[track_caller]
 fn until_on_worker(gateway: &Gateway, mut ask: impl FnMut()) {
     let before = on_workers(gateway);

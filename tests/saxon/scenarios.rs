@@ -14,7 +14,7 @@ const FILES: &[(&str, &str)] = &[
 const COMPANY: &str = include_str!("../../examples/soap/saxon/company.xml");
 const ADD: &str = include_str!("../../examples/soap/saxon/add.json");
 
-/// The service's side: notes what it is asked and answers as the calculator or as httpbin does.
+/// The service's side: notes its requests and answers as the calculator or as httpbin does.
 fn service(reply: impl Fn(&Message) -> (String, &'static str) + Send + Sync + 'static) -> Origin {
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -56,7 +56,7 @@ fn the_scenarios_answer_byte_for_byte() {
         (echo, "application/json")
     });
     let gateway = examples(&calculator, &httpbin);
-    // Twice, since what one message left in a thread's memory must not show in the next.
+    // Twice, since traces of one message in a thread's memory must not show in the next.
     for _ in 0..2 {
         let body = format!(
             "<soap:Envelope xmlns:soap=\"{SOAP_11}\">\n <soap:Body>\n  <Subtract xmlns=\"http://tempuri.org/\"><intA>5</intA><intB>7</intB></Subtract>\n </soap:Body>\n</soap:Envelope>"

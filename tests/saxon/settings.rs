@@ -1,4 +1,4 @@
-//! Engines, parameters, reload, and what `check` says.
+//! Engines, parameters, reload, and the output of `check`.
 
 use super::*;
 use crate::harness::{tidegate_with, until};

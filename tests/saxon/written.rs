@@ -36,7 +36,7 @@ const DOCUMENTS: &[&str] = &[
     "<a><b><c>\n      1\n</c><c><!-- c --></c></b><b>  </b><b><c/>\n\n</b></a>",
 ];
 
-/// Calls of the two functions, `more` being what makes them Saxon's own.
+/// Calls of the two functions; `more` makes them Saxon's own.
 const JSON: &[&str] = &[
     "<xsl:copy-of select=\"json-to-xml(.MORE)\"/>",
     "<xsl:value-of select=\"xml-to-json(json-to-xml(.)MORE)\"/>",
@@ -79,7 +79,7 @@ const TEXTS: &[&str] = &[
     "{\"a\": 1,}",
 ];
 
-/// Whatever is missing at its end, or is too much in its midst, is found as Saxon finds it.
+/// Any missing end and any surplus inside is found as Saxon finds it.
 const BROKEN: &str = r#"{"a": [1, -2.5e3, "x\"y"], "b": {"c": null, "d": true}}"#;
 
 const TO_JSON: &str = "<xsl:value-of select=\"xml-to-json(.MORE)\"/>";

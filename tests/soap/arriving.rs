@@ -1,4 +1,4 @@
-//! Requests that come in pieces: what is wrong with the beginning is told before the end.
+//! Requests that come in pieces: a fault in the beginning is told before the end.
 
 use super::*;
 

@@ -25,7 +25,7 @@ fn patterns_have_one_budget_for_a_message() {
     let origin = Origin::echo();
     let route = "policies: [{ soap: { schema: p.xsd, verbose: true } }]";
     let gateway = gateway_to(&origin.url(), route, &[("p.xsd", SCHEMA)]);
-    // Each text is right by itself, and below what one may cost.
+    // Each text is right by itself, and below its own bound.
     for (long, short, status) in [(1, 0, 200), (0, 5000, 200), (4, 0, 500), (1, 5000, 200)] {
         let reply = post(&gateway, &message(long, short));
         assert_eq!(reply.status(), status, "{long} and {short}: {reply:?}");
@@ -35,7 +35,7 @@ fn patterns_have_one_budget_for_a_message() {
     assert_eq!(origin.requests().len(), 3);
 }
 
-/// Elements within one another, each of which wants the keys below it to be different; IDs and what refers to them.
+/// Elements within one another, each of which wants the keys below it to be different; IDs and references to them.
 const KEYS: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:p" xmlns="urn:p" elementFormDefault="qualified">
   <xs:element name="m"><xs:complexType><xs:choice minOccurs="0" maxOccurs="unbounded">
     <xs:element ref="m"/>

@@ -1,4 +1,4 @@
-//! Descriptions as they are in the world: what messages and actions are held to counts, and what leads nowhere beside it is told.
+//! Descriptions as found in the world: they are judged by the parts that messages and actions need; other broken references warn.
 
 use super::wrong::checked;
 use super::*;
@@ -32,7 +32,7 @@ const BINDING_2: &str = r#"<binding name="B" interface="I" type="http://www.w3.o
 
 const KEYS: &str = "action: required, verbose: true";
 
-/// Asserts that messages and actions are held to what the description says.
+/// Asserts that messages and actions are validated against the description.
 #[track_caller]
 fn assert_serves(gateway: &Gateway, what: &str) {
     let call = |value: &str, action: &str| {
@@ -153,7 +153,7 @@ fn descriptions_are_included_and_imported_by_file_and_by_http() {
             assert_serves(&gateway_to(&origin.url(), &route, files), &main);
         }
     }
-    // Without what it imports, the rest leads nowhere.
+    // Without its imports, the rest leads nowhere.
     let main = wsdl(&["<w:import namespace=\"urn:t\" location=\"part.wsdl\"/>", TYPES, BINDING]);
     let part = wsdl(&[MESSAGE, PORT_TYPE]);
     let files: &[(&str, &str)] = &[("main.wsdl", &main), ("part.wsdl", &part)];

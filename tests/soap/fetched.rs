@@ -25,7 +25,7 @@ impl Shelf {
         self.0.lock().unwrap().remove(path).expect("a document");
     }
 
-    /// Serves what is there, and 404 for the rest.
+    /// Serves the documents that are there, and 404 for the rest.
     fn serve(&self) -> Origin {
         let shelf = self.clone();
         Origin::start(move |peer| {
@@ -270,8 +270,8 @@ fn a_change_of_the_pace_keeps_the_last_good_definition() {
     }
 }
 
-/// Issue 18.9: what cannot be fetched, or does not compile, is the operator's to know. `errors: kong` alone names the
-/// location, which is the definition's own word, since those faults are compared to the letter.
+/// Issue 18.9: a definition that cannot be fetched, or does not compile, is the operator's to know. `errors: kong` alone names
+/// the location, which is the definition's own word, since those faults are compared to the letter.
 #[test]
 fn what_cannot_be_fetched_is_told_without_hosts_and_without_the_systems_error() {
     let (echo, shelf) = (Origin::echo(), Shelf::default());

@@ -83,7 +83,7 @@ fn what_a_fetched_document_names_is_fetched_too_from_hosts_that_files_name() {
     let asked: Vec<_> = schemas.requests().iter().map(|one| one.target().to_owned()).collect();
     assert_eq!(asked, ["/a/types.xsd", "/b/small.xsd"]);
 
-    // Whoever serves a schema cannot make the gateway ask a third.
+    // The server of a schema cannot make the gateway ask a third.
     let third = Origin::saying("never");
     let elsewhere = includes.replace("../b", &third.url());
     let schemas = Origin::answering(xml(&elsewhere));
@@ -246,7 +246,7 @@ fn a_definition_is_compiled_once_for_all_and_anew_only_where_it_changed() {
     }
     assert_eq!(counted(&gateway, COMPILATIONS, &[GOOD, "main.xsd"]), 1);
     assert_eq!(counted(&gateway, COMPILATIONS, &[GOOD, "other.wsdl"]), 1);
-    // A file that only a schema names is watched, and only what it is part of is compiled again.
+    // A file that only a schema names is watched, and only definitions with it are compiled again.
     gateway.put("types.xsd", &types(19));
     until("the change serves", || ask("/a/", &number(10)).text() == "ok");
     assert_eq!(ask("/b/", &number(10)).text(), "ok");
@@ -339,7 +339,7 @@ fn descriptions_are_put_together_from_those_they_import() {
         assert_eq!(post(&gateway, &good).text(), "ok");
     }
     assert_eq!(post(&gateway, &of_other(10)).status(), 500);
-    // As Kong without its key: what is imported is as if it were not there.
+    // As Kong without its key: the imports are as if they were not there.
     let keys = format!("schema: \"{}\", wsdl_imports: false", schema.display());
     let gateway = holding(&origin, &keys, &[]);
     assert_eq!(post(&gateway, &number(9)).text(), "ok");

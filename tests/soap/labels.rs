@@ -1,5 +1,4 @@
-//! The content type of what a stylesheet made, in every combination of what the client sent, what the upstream sent, and what
-//! came out.
+//! The content type of a stylesheet's result, in every combination of the types of request, reply and result.
 
 use super::*;
 
@@ -11,7 +10,7 @@ fn transforming(origin: &Origin, on: &str) -> Gateway {
     gateway_to(&origin.url(), &route, &[("out.xsl", SHEET)])
 }
 
-/// XML that says what is to come out.
+/// XML that names the output.
 fn message(out: &str) -> String {
     let out = out.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     format!("<a out=\"{out}\"/>")
@@ -81,7 +80,7 @@ fn a_request_goes_on_as_what_it_became() {
 
 #[test]
 fn a_reply_is_labelled_for_the_client_by_what_it_became() {
-    // It answers with what it was sent, as the request's `x-label` says.
+    // It echoes the message, with the type in the request's `x-label`.
     let origin = Origin::start(|peer| {
         while let Some(request) = peer.request() {
             let label = line(request.get("x-label").unwrap_or_default());

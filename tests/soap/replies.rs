@@ -37,7 +37,7 @@ fn a_reply_is_held_to_the_wsdl() {
     );
     assert_eq!(reply.status(), 500);
 
-    // A fault is what a service may answer at any time.
+    // A service may answer with a fault at any time.
     let fault = envelope(
         SOAP_11,
         "<soap:Fault><faultcode>soap:Client</faultcode><faultstring>no</faultstring></soap:Fault>",
@@ -47,7 +47,7 @@ fn a_reply_is_held_to_the_wsdl() {
     assert_eq!((reply.status(), reply.text()), (500, fault));
 }
 
-/// Whatever is wrong with a reply: a client that could mend it would not find it.
+/// For any fault of a reply: a client that could mend it would not find it.
 #[test]
 fn a_refused_reply_is_the_servers_fault_whoever_refuses_it() {
     let files: &[(&str, &str)] =
@@ -137,7 +137,7 @@ fn deflate_is_what_kong_refuses() {
     let fault = kong_11("Client", "Response - General process failed", message, Some(200));
     assert_eq!((reply.status(), reply.text()), (500, fault.clone()));
     assert_eq!(reply.get("content-encoding"), None);
-    // Whichever policy looks into it.
+    // For each policy that looks into it.
     for policies in [
         "{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",
         "{ soap: { schema: calculator.wsdl, validate: [response], verbose: true } }, { xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",

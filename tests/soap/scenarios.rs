@@ -40,7 +40,7 @@ fn each_scenario_answers_as_the_load_tests_check() {
     ];
     for (number, body, lines, holds, region) in cases {
         let lines = format!("Content-Type: text/xml; charset=utf-8\r\n{lines}");
-        // Twice, since what one message left in a validator must not show in the next.
+        // Twice, since traces of one message in a validator must not show in the next.
         for _ in 0..2 {
             let reply = post_to(&gateway, &format!("/scen{number}"), &lines, &body);
             assert_eq!(reply.status(), 200, "{number}: {}", reply.text());

@@ -1,4 +1,4 @@
-//! The schemas of one description: each compiled for itself with what it imports, and tried in order.
+//! The schemas of one description: each compiled for itself with its imports, and tried in order.
 
 use super::wrong::checked;
 use super::*;
@@ -37,7 +37,7 @@ fn holding(origin: &Origin, text: &str, keys: &str, files: &[(&str, &str)]) -> G
     gateway_to(&origin.url(), &route, &[&[("a.wsdl", text)], files].concat())
 }
 
-/// Asserts what is told of messages with this content, however they come and whatever came before: `ok`, or a part of it.
+/// Asserts the answer to messages with this content, in any pieces and after any others: `ok`, or a part of it.
 #[track_caller]
 fn assert_told(gateway: &Gateway, content: &str, what: &str) {
     let body = envelope(SOAP_11, content);

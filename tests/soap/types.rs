@@ -1,4 +1,4 @@
-//! `xsi:type` in what an envelope carries: the schemas of the API judge it, and the envelope's does not.
+//! `xsi:type` in the content of an envelope: the schemas of the API judge it, and the envelope's does not.
 
 use super::*;
 

@@ -63,7 +63,7 @@ fn a_body_holds_one_element() {
         "<soap:Fault><faultcode>a</faultcode><faultstring>b</faultstring></soap:Fault>".to_owned(),
     ];
     for gateway in &gateways {
-        // Again and again, so that what is known of messages before has its turn.
+        // Again and again, so that the knowledge of earlier messages is used.
         for _ in 0..4 {
             passes(gateway, XML, envelope(SOAP_11, &good).as_bytes());
             for other in &own {

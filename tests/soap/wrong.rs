@@ -160,7 +160,7 @@ fn what_cannot_be_fetched_or_counted_is_complained_about() {
         let plain = said.replace('"', "`");
         assert!(said_all.contains(said) || said_all.contains(&plain), "{policies}: {said_all}");
     }
-    // With `fetch` it is not known yet whether it compiles.
+    // With `fetch` the result of the compilation is not known yet.
     let said = complaints("policies: [{ soap: { schema: main.xsd, fetch: {} } }]", files);
     assert!(!said.contains("main.xsd:"), "{said}");
 }
@@ -248,7 +248,7 @@ fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
     }
 }
 
-/// The log has it: hosts behind the gateway and what stands in their URLs are no client's business.
+/// The log has it: hosts behind the gateway and the content of their URLs are no client's business.
 #[test]
 fn a_client_is_not_told_what_a_stylesheet_asked_for() {
     let asks = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document('http://inner.corp/x?token=SECRET')\"/></xsl:template></xsl:stylesheet>";

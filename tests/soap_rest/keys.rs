@@ -1,4 +1,4 @@
-//! Mistakes in the configuration, and what is said of them.
+//! Mistakes in the configuration, and the complaints about them.
 
 use super::{CALCULATOR, TYPES, mirror, offering_at, post};
 use crate::harness::{Run, tidegate};
