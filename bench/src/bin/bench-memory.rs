@@ -1,8 +1,8 @@
 //! `bench-memory`: the memory that a gateway needs for connections that are open and silent: idle ones, event streams, tunnels.
 //!
 //! Owns the measurement from start to table. Each case has a gateway of its own with one worker and plain HTTP/1, and a backend
-//! in this process. What is counted is the gateway's resident memory (`Rss` of /proc/PID/smaps_rollup) with the connections, less
-//! that before them, by their number. The first connections are left out: for them a gateway makes what it makes once. Memory of the
+//! in this process. The figure is the gateway's resident memory (`Rss` of /proc/PID/smaps_rollup) with the connections, less
+//! that before them, by their number. The first connections are left out: for them a gateway allocates things once. Memory of the
 //! system, such as socket buffers, is not resident memory and not counted.
 
 // The machine's clock is the measuring tool; nothing here runs inside the gateway.

@@ -6,7 +6,7 @@ pub fn is_token(bytes: &[u8]) -> bool {
 }
 
 /// True if some servers read two header names as one: ignoring case, and with `_` taken as `-`, since CGI and its descendants
-/// (WSGI, PHP, Rack) turn both into the same variable. Whoever removes or replaces a header has to cover all of its spellings.
+/// (WSGI, PHP, Rack) turn both into the same variable. A policy that removes or replaces a header has to cover all its spellings.
 pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
     fn folded(byte: u8) -> u8 {
         if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }

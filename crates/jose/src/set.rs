@@ -120,7 +120,7 @@ impl KeySet {
     }
 }
 
-/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys. Whoever made such a set mistook
+/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys. The maker of such a set mistook
 /// one key for another, and so might we.
 fn unmistakable(keys: Vec<Key>, left: &mut Left) -> Vec<Key> {
     let mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);

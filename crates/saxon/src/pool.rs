@@ -251,7 +251,7 @@ impl Sheet {
         self.kept.as_ref()
     }
 
-    /// Records a run: its elapsed time, and the CPU time, so that the stylesheet is not blamed for what other threads used of the
+    /// Records a run: its elapsed time, and the CPU time, so that the stylesheet is not blamed for other threads' use of the
     /// core. A worker does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
         self.trust.took(busy);

@@ -209,7 +209,7 @@ fn plain_stack() {
 /// an eighth to a quarter of a request's time.
 pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the argument outlives the call, which is about this thread. Where the system refuses, it goes on as before.
+    // SAFETY: the argument outlives the call, which is about this thread. If the system refuses, it goes on as before.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 

@@ -16,8 +16,8 @@ pub enum Value {
     Number(f64),
     /// A string.
     Text(Rc<str>),
-    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document that the caller has added to the world. Where a node-set
-    /// is needed, it counts as the set of that root.
+    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document that the caller has added to the world. It counts as
+    /// the set of that root if a node-set is needed.
     Tree(Node),
 }
 

@@ -1,4 +1,4 @@
-//! Which crate may depend on which. The list of members in the root manifest is the map: its comments name the bands, and
+//! The allowed dependencies of crates. The list of members in the root manifest is the map: its comments name the bands, and
 //! dependencies point down.
 //!
 //! Owns the rules about dependencies and nothing of how crates are built. Dependencies of tests are free.

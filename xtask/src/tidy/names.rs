@@ -1,4 +1,4 @@
-//! Names of types that say nothing to a reader who comes from another gateway, and what to call such a type instead.
+//! Names of types that say nothing to a reader who comes from another gateway, with better ones.
 
 use super::Complaint;
 use super::source::{Source, is_name};
