@@ -311,7 +311,7 @@ pub(crate) fn words(route: &Route) -> String {
 }
 
 impl End<'_> {
-    /// With the upstreams themselves. `diversions` are the names of those that something may divert to.
+    /// Builds it with the upstreams themselves. `diversions` are the names of those that something may divert to.
     pub(crate) fn build(
         self,
         route: &str,

@@ -8,7 +8,7 @@ use crate::{templates, told};
 /// Names of the policies that find out who asks.
 const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls";
 
-/// Looks at the order of a route's policies. On one that is `open` by intent, nobody is meant to be found out.
+/// Checks the order of a route's policies. On one that is `open` by intent, no client needs an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     let rows = policies::of(route);
     let rows: Vec<Row<'_>> = route.policies.iter().zip(&rows).collect();

@@ -109,8 +109,8 @@ pub fn compile(
     Ok(Compiled { plan, warnings })
 }
 
-/// As written, else one for each core, within the same bounds. Workers are started once, so a plan keeps the number of
-/// the one before.
+/// The configured number, else one for each core, within the same bounds. Workers are started once, so a plan keeps the
+/// number of the one before.
 fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get).min(256);
     let written = config.workers.map(|workers| listeners::count(workers.value.get()));
@@ -125,7 +125,7 @@ fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usi
     running
 }
 
-/// As written. Its socket is opened once, so a plan keeps what the one before has.
+/// The configured address. Its socket is opened once, so a plan keeps that of the one before.
 fn admin(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<SocketAddr> {
     let written = config.admin.as_ref().map(|admin| &admin.address);
     let address = written.map(|address| address.value.0);

@@ -41,7 +41,7 @@ pub(crate) struct Draft<'c> {
     streams: Streams,
 }
 
-/// Looks at every route by itself and then at all together.
+/// Checks every route by itself and then all together.
 pub(crate) fn check<'c>(
     config: &'c Config,
     flows: &'c Flows,

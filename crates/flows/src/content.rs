@@ -24,7 +24,7 @@ const JSON_ENTRIES_MAX: usize = 2_000_000;
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
     pub(crate) maker: Maker,
-    /// As the message's header had it.
+    /// The value of the message's header.
     content_type: Option<Box<[u8]>>,
     view: OnceCell<Result<View, Box<str>>>,
 }

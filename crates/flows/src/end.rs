@@ -36,7 +36,7 @@ pub struct FlowEnd {
     pub flow: Arc<Flow>,
     /// The route's name.
     pub route: Box<str>,
-    /// Of all flows of the configuration.
+    /// The slots of all flows of the configuration.
     pub slots: Arc<Slots>,
     /// Names of the route's path parameters, in their order.
     pub parameters: Box<[Box<str>]>,

@@ -14,7 +14,7 @@ use crate::content::{Content, Maker};
 pub(crate) struct Message {
     /// The status of a reply; none for a request.
     pub(crate) status: Option<u16>,
-    /// Of a reply all its lines. Of a request those about its body, and those that the flow set: the client's own lines stay with
+    /// All lines of a reply. Of a request those about its body, and those that the flow set: the client's own lines stay with
     /// [`State::request_lines`](crate::state::State) and never go back to it.
     pub(crate) lines: Headers,
     pub(crate) payload: Payload,

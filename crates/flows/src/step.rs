@@ -165,7 +165,7 @@ impl Step {
 }
 
 impl Action {
-    /// As it is written.
+    /// The key of the step in the configuration.
     fn name(&self) -> &'static str {
         match self {
             Action::Call(_) => "call",

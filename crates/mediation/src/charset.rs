@@ -40,7 +40,7 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
     latin.then(|| undeclared(&text()))
 }
 
-/// Of UTF-8, or of UTF-16, which is told by its shape as well.
+/// True behind a byte order mark of UTF-8 or UTF-16, and for UTF-16 by its shape.
 fn has_mark(message: &[u8]) -> bool {
     matches!(message, [0xEF, 0xBB, 0xBF, ..] | [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..])
         || matches!(message, [b'<', 0, ..] | [0, b'<', ..])

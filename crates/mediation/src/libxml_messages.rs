@@ -329,7 +329,7 @@ fn line_of(message: &[u8], invalid: &Invalid) -> u32 {
     }
 }
 
-/// Looks for the element around an offset.
+/// Finds the element around an offset.
 struct Lines {
     wanted: u64,
     open: Vec<u32>,

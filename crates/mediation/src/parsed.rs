@@ -16,7 +16,7 @@ use crate::{Failed, charset, libxml_messages};
 /// tape.
 pub const JSON_LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
 
-/// Takes the tape of a body, which is this text; it is read if nobody has. [`Gathered::keep_tape`] gives it to the next one.
+/// Takes the tape of a body, which is this text; it is parsed if nobody has. [`Gathered::keep_tape`] gives it to the next one.
 pub fn tape(body: &mut Gathered, text: &str, limits: &Limits) -> Result<Tape, Malformed> {
     debug_assert!(std::ptr::eq(text.as_bytes(), &*body.bytes), "it is the text of these bytes");
     match body.take_tape().filter(|tape| tape.is_within(limits)) {

@@ -131,7 +131,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
     }
 
-    /// Says that somebody waits for it.
+    /// Notes that somebody waits for it.
     pub fn ask(&self) {
         if !self.asked.swap(true, Ordering::AcqRel) {
             self.wanted.notify_one();

@@ -116,7 +116,7 @@ impl Arriving {
         Ok(Arriving { feed: check::Feed::new(definitions.clone())?, definitions })
     }
 
-    /// Looks at the bytes of `so_far` behind `from`. The first thing that is wrong is told.
+    /// Checks the bytes of `so_far` behind `from`. The error is the first fault.
     pub fn feed(
         &mut self,
         headers: &Headers,

@@ -33,7 +33,7 @@ pub enum Sheet {
 
 /// The stylesheet of a transformation.
 pub enum Sheets {
-    /// As it was compiled with the configuration; or why it was not, with which each message is refused.
+    /// Compiled with the configuration; or the failure with which each message is refused.
     Fixed(Result<Arc<Sheet>, Failed>),
     /// Fetched and compiled beside the messages.
     Supplied(Arc<RemoteDefinition<Sheet>>),
@@ -52,7 +52,7 @@ pub struct Transformation {
     pub bytes_max: usize,
     /// The timeout of Saxon, the wait for it included.
     pub timeout: Duration,
-    /// Of messages that Saxon was told; nothing at first.
+    /// Known messages of Saxon; nothing at first.
     pub known: Known,
 }
 

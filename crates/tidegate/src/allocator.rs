@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for Allocator {
 mod tests {
     use super::*;
 
-    /// Of every size and alignment, so many at once that each size class has more than a page.
+    /// Blocks of every size and alignment, so many at once that each size class has more than a page.
     #[test]
     fn blocks_have_the_alignment_that_was_asked_for() {
         for align in [1, 2, 4, 8, 16, 32, 64, 128, 4096] {

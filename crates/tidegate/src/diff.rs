@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::check::{compiled, say_report};
 use crate::{ask, log};
 
-/// As diff(1): 1 is an answer.
+/// The exit code of an error, as in diff(1): 1 is an answer.
 const CANNOT_BE_TOLD: u8 = 2;
 
 /// A gateway compiles the configuration for the answer, stylesheets and schemas included.

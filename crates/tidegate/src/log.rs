@@ -50,7 +50,7 @@ fn filter(written: &str) -> Result<EnvFilter, String> {
     filter.parse(written).map_err(|_| wrong())
 }
 
-/// Says a line on standard error; where the log is JSON, as a record of it.
+/// Writes a line to standard error; if the log is JSON, as a record of it.
 pub(crate) fn say_error(line: &str) {
     if IS_JSON.load(Relaxed) {
         return tracing::error!("{line}");
@@ -59,7 +59,7 @@ pub(crate) fn say_error(line: &str) {
     let _unheard = writeln!(stderr(), "{line}");
 }
 
-/// Says a line on standard output, as far as somebody listens.
+/// Writes a line to standard output, as far as somebody listens.
 pub(crate) fn say(line: &str) {
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }

@@ -27,7 +27,7 @@ use crate::arguments::{Arguments, Command};
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
-/// As clap ends the program.
+/// The exit code of clap.
 pub(crate) const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {

@@ -20,7 +20,7 @@ pub(crate) fn serving() {
     tell("READY=1\nSTATUS=Serving.");
 }
 
-/// Says that files are looked at again, and how that went.
+/// Tells the manager that files are read again, and the result.
 pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     tell("RELOADING=1\nSTATUS=Looking at the configuration again.");
     let done = reload.await;
@@ -31,7 +31,7 @@ pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) 
     done
 }
 
-/// It ends, which may take as long as `limit`: the notice to others, and exchanges. The manager is asked to wait for that.
+/// Tells the manager that it ends, and to wait: `limit` is the longest time for the notice to others and for exchanges.
 pub(crate) fn stopping(limit: Duration) {
     let micros = limit.saturating_add(SLACK).as_micros();
     tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS=Letting exchanges end."));

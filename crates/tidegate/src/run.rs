@@ -104,7 +104,7 @@ async fn admin_api(
 }
 
 impl Running {
-    /// Says that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
+    /// Reports that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
     async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
         self.control.set_draining();
         let delay = self.control.plan().drain_delay;

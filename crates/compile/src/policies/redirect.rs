@@ -6,7 +6,7 @@ use config::{Redirect, Report};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
-/// As the standard has them (RFC 9110, 15.4); the others are no redirects of this kind.
+/// The redirects of the standard (RFC 9110, 15.4); other 3xx are none of this kind.
 const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
 pub(crate) fn build(

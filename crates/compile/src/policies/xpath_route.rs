@@ -12,7 +12,7 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstreams};
 
-/// As for upstreams that are written.
+/// The defaults of upstreams that are written.
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
     response: Duration::from_secs(20),

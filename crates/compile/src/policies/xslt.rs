@@ -186,7 +186,7 @@ struct Wrong {
 }
 
 impl Wrong {
-    /// As each of those who read of it does: clients without hosts, unless they compare the words; the log with places.
+    /// Texts for each reader: clients without hosts, unless they compare the words; the log with places.
     fn failed(self, documents: &Documents, fetched: &Fetched) -> Failed {
         let client = documents.without_hosts(&self.told, fetched);
         Failed::hiding(self.told, client, self.complaints)
@@ -196,7 +196,7 @@ impl Wrong {
 struct BySaxon {
     engine: Arc<Engine>,
     parameters: Vec<(String, String)>,
-    /// Those that are files.
+    /// The modules that are files.
     modules: Vec<saxon::Module>,
 }
 

@@ -436,7 +436,7 @@ fn replace(
 struct Parts {
     items: Vec<Value>,
     content: Option<Rc<Content>>,
-    /// Of SOAP, the envelope around the Body's content.
+    /// The SOAP envelope around the Body's content.
     envelope: Option<(String, String)>,
 }
 

@@ -23,11 +23,11 @@ pub struct Document<'a> {
     tape: Tape,
     /// Objects with many members, in the order of the tape.
     sorted: Vec<Sorted>,
-    /// Looks at its values that are left to a validation; see [`Document::look`].
+    /// The number of looks at its values that are left to a validation; see [`Document::look`].
     looks_left: Cell<u32>,
 }
 
-/// Looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
+/// The looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
 /// (`oneOf` of lists of the same `oneOf`) are tried in all combinations, which double with each level of a document.
 const LOOKS_MIN: u32 = 500_000;
 const LOOKS_PER_VALUE: u32 = 50;

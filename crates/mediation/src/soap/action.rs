@@ -34,7 +34,7 @@ pub enum Strictness {
 pub struct Expected {
     /// The version of the binding; none where both are meant.
     pub version: Option<Version>,
-    /// As it is written, if it is.
+    /// The action as written, if there is one.
     pub action: Option<Box<str>>,
     pub required: bool,
     /// The pattern of an operation that is not answered, where that leaves it without an action.
@@ -56,7 +56,7 @@ pub const IN_OPT_OUT: &str = "http://www.w3.org/ns/wsdl/in-opt-out";
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
 
 impl Actions {
-    /// Of a WSDL 1.1 with these prefixes of its SOAP bindings, by version; still without any.
+    /// Makes the actions of a WSDL 1.1 with these prefixes of its SOAP bindings, by version; still without any action.
     pub fn of_11(prefixes: [Option<Box<str>>; 2]) -> Actions {
         Actions { prefixes: Some(prefixes), ..Actions::default() }
     }
@@ -244,7 +244,7 @@ const MALFORMED: &str =
 /// The quotes that may stand around an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// Those of a quoted string (RFC 9110, 5.6.4).
+    /// The quotes of a quoted string (RFC 9110, 5.6.4).
     Double,
     /// Single ones too, as the reference system has it.
     Either,
@@ -317,7 +317,7 @@ mod tests {
     const ADD: &str = "http://t/Add";
     const NONE: &str = "Unable to get the value of 'soap:operation soapAction' attribute in the WSDL linked with 'Empty' Operation name";
 
-    /// Of an operation whose name ends in `!` an empty action is allowed.
+    /// Checks an action. An operation whose name ends in `!` may have an empty one.
     fn checked(
         strictness: Strictness,
         version: Version,

@@ -40,7 +40,7 @@ pub(super) struct Validators {
     /// By the place of the schema.
     api: Vec<Option<Ready>>,
     pub(super) operation: String,
-    /// Of requests, and of replies.
+    /// For requests, and for replies.
     precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
 }
 
@@ -76,7 +76,7 @@ struct Spare {
 const SPARE_MAX: usize = 256;
 
 thread_local! {
-    /// Those used last are at the end.
+    /// The last used ones are at the end.
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -165,7 +165,7 @@ impl Feed {
         Ok(Feed { definitions, api, validators, state: State::new(false), parser })
     }
 
-    /// Looks at the next bytes; `so_far` is the message up to their end. The first thing that is wrong is told.
+    /// Checks the next bytes; `so_far` is the message up to their end. The error is the first fault.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -468,7 +468,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Gives an event to whoever is to see it.
+    /// Gives an event to the validators that need it.
     fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), Stop>) {
         let state = &mut *self.state;
         let slot = state.version.unwrap_or(Version::V11).index();

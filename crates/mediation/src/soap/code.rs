@@ -10,7 +10,7 @@ use super::check::is_soap;
 /// A code is a short name with a prefix.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Looks for the code.
+/// Finds the code of a fault.
 #[derive(Debug, Default, Clone)]
 pub struct Code {
     depth: usize,

@@ -16,7 +16,7 @@ use crate::remote_definition::RemoteDefinition;
 
 /// Compiled definitions for the messages of a route.
 pub struct Definitions {
-    /// Of SOAP 1.1, which is for XML without an envelope too, and of SOAP 1.2.
+    /// For SOAP 1.1, which is for XML without an envelope too, and for SOAP 1.2.
     pub envelopes: [Envelope; 2],
     /// The definition of the content of the body.
     pub api: Api,
@@ -114,7 +114,7 @@ impl Definitions {
         self.operations.get(element).copied()
     }
 
-    /// Looks at the action of a request.
+    /// Checks the action of a request.
     pub(super) fn check_action(
         &self,
         api: Option<&Arc<Compiled>>,

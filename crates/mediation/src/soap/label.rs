@@ -17,7 +17,7 @@ pub(super) fn coding(headers: &Headers) -> Result<(), Failed> {
     }
 }
 
-/// Holds the content type to a message that was found good, and to the version of its envelope if there is one.
+/// Checks the content type against a valid message, and against the version of its envelope if there is one.
 pub(super) fn content_type(
     headers: &Headers,
     message: &[u8],

@@ -11,7 +11,7 @@ use super::{Compiled, Definitions, Envelope, Version};
 /// The state behind an envelope's beginning.
 pub(super) struct Memory {
     state: State,
-    /// Of the validator of the envelope.
+    /// The mark of the envelope's validator.
     mark: Option<Mark>,
 }
 

@@ -20,9 +20,9 @@ pub type Tried = Result<Arc<Schema>, Failed>;
 /// Schemas in the order of their documents.
 pub struct Schemas {
     all: Box<[Tried]>,
-    /// Those that are tried for an element, by its namespace and its local name.
+    /// The schemas that are tried for an element, by its namespace and its local name.
     of: HashMap<Box<str>, HashMap<Box<str>, Turns>>,
-    /// Those for elements that none of them declares.
+    /// The schemas for elements that none of them declares.
     otherwise: Turns,
 }
 

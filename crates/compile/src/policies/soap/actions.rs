@@ -11,8 +11,8 @@ const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 /// Patterns that have a reply.
 const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
-/// Of WSDL 1.1: what bindings over HTTP say, by the operation's name and by the element of its message. What an element
-/// calls is first the operation of that name.
+/// The actions of WSDL 1.1: of bindings over HTTP, by the operation's name and by the element of its message. An element
+/// calls first the operation of its own name.
 pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
     let mut own = Actions::of_11(prefixes(documents));
     let mut by_element = Vec::new();

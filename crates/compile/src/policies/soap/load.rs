@@ -36,7 +36,7 @@ enum Told {
 }
 
 impl Wrong {
-    /// With files as clients may read them.
+    /// Names files as clients may read them.
     fn of(complaints: Vec<String>, found: &Found<'_>) -> Wrong {
         let first = complaints.first().map_or("", String::as_str);
         let unusable = match complaints.iter().any(|complaint| is_of_another(complaint)) {
