@@ -1,7 +1,5 @@
 //! Text and nodes as XML markup.
 
-use std::collections::BTreeSet;
-
 use xml::{Document, Form, Kind, NodeId};
 
 use crate::{Budget, FailureKind};
@@ -128,21 +126,53 @@ fn push_element(
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
     budget.charge(u64::from(document.end(node).0.saturating_sub(node.0)))?;
-    let kept: Vec<&str> = used(document, node).into_iter().collect();
+    let markup = document.markup(node);
+    let kept = taken_along(document, node, markup);
     let from = out.len();
-    document.write(node, &Form::Moved { kept: &kept }, out);
-    budget.output(out.len() - from)?;
     let name = document.name(node);
+    let behind_name =
+        1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
+    match markup.and_then(|markup| markup.split_at_checked(behind_name)) {
+        Some((name, rest)) => {
+            budget.output(name.len() + rest.len())?;
+            out.push_str(name);
+            for prefix in kept.iter().filter(|prefix| **prefix != "xml") {
+                push_declaration(document, node, prefix, out, budget)?;
+            }
+            out.push_str(rest);
+        }
+        None => {
+            document.write(node, &Form::Moved { kept: &kept }, out);
+            budget.output(out.len() - from)?;
+        }
+    }
     let undeclared = document.lookup_prefix(node, "").is_none();
     if default_namespace
         && undeclared
         && document.declared(node).all(|(prefix, _)| !prefix.is_empty())
     {
-        let colon = usize::from(!name.prefix.is_empty());
-        let behind = from + 1 + name.prefix.len() + colon + name.local.len();
-        push_in(out, behind, " xmlns=\"\"", budget)?;
+        push_in(out, from + behind_name, " xmlns=\"\"", budget)?;
     }
     Ok(())
+}
+
+/// Declares a prefix as it is around an element, which does not declare it itself.
+fn push_declaration(
+    document: &Document,
+    node: NodeId,
+    prefix: &str,
+    out: &mut String,
+    budget: &mut Budget,
+) -> Result<(), FailureKind> {
+    let Some(uri) = document.lookup_prefix(node, prefix) else { return Ok(()) };
+    if document.declared(node).any(|(own, _)| own == prefix) {
+        return Ok(());
+    }
+    push(out, if prefix.is_empty() { " xmlns" } else { " xmlns:" }, budget)?;
+    push(out, prefix, budget)?;
+    push(out, "=\"", budget)?;
+    push_attribute(out, uri, budget)?;
+    push(out, "\"", budget)
 }
 
 fn push_in(
@@ -158,26 +188,37 @@ fn push_in(
     Ok(())
 }
 
-/// Prefixes that names of a subtree use, and words of its texts and values that look like such names.
-fn used(document: &Document, node: NodeId) -> BTreeSet<&str> {
-    let mut used = BTreeSet::new();
+/// The prefixes around an element that something in it uses: names, or words of its texts and values that look like names.
+fn taken_along<'d>(document: &'d Document, node: NodeId, markup: Option<&str>) -> Vec<&'d str> {
+    // Without a colon only the default namespace is used.
+    if markup.is_some_and(|markup| !markup.contains(':')) {
+        return vec![""];
+    }
+    let around = document.namespaces(node).into_iter().map(|(prefix, _)| prefix);
+    let mut unseen: Vec<&str> = around.collect();
+    let mut used = Vec::with_capacity(unseen.len());
+    let mut see = |prefix: &str| {
+        if let Some(at) = unseen.iter().position(|known| *known == prefix) {
+            used.push(unseen.swap_remove(at));
+        }
+        unseen.is_empty()
+    };
     for id in (node.0..document.end(node).0).map(NodeId) {
-        match document.kind(id) {
-            Kind::Element => drop(used.insert(document.name(id).prefix)),
+        let all_seen = match document.kind(id) {
+            Kind::Element => see(document.name(id).prefix),
             Kind::Attribute => {
-                let name = document.name(id);
-                used.insert(name.prefix);
-                // A type named without a prefix is in the default namespace.
-                if name.local == "type"
-                    && !name.prefix.is_empty()
-                    && !document.value(id).contains(':')
-                {
-                    used.insert("");
-                }
-                used.extend(prefixes(document.value(id)));
+                let (name, value) = (document.name(id), document.value(id));
+                // Where a type is named without a prefix, it is in the default namespace.
+                let type_name = name.local == "type" && !name.prefix.is_empty();
+                let plain = type_name && !value.contains(':') && see("");
+                let own = !name.prefix.is_empty() && see(name.prefix);
+                plain || own || prefixes(value).any(&mut see)
             }
-            Kind::Text => used.extend(prefixes(document.value(id))),
-            Kind::Document | Kind::Comment | Kind::Instruction => {}
+            Kind::Text => prefixes(document.value(id)).any(&mut see),
+            Kind::Document | Kind::Comment | Kind::Instruction => false,
+        };
+        if all_seen {
+            break;
         }
     }
     used

@@ -108,6 +108,12 @@ impl<'d> Writer<'d, '_> {
     }
 
     fn element(&mut self, node: NodeId, change: Option<&'d Change>) -> u32 {
+        let end = self.document.end(node).0;
+        let changed = self.edits.nodes.range(node.0..end).next().is_some();
+        if let (false, Some(markup)) = (changed, self.document.markup(node)) {
+            self.out.push_str(markup);
+            return end;
+        }
         let name = self.document.name(node);
         self.out.push('<');
         self.name(name);
@@ -119,10 +125,9 @@ impl<'d> Writer<'d, '_> {
         if self.document.first_child(node).is_none() && !added {
             self.out.push_str("/>");
             self.out.push_str(change.map(|change| &*change.after).unwrap_or_default());
-            return self.document.end(node).0;
+            return end;
         }
         self.out.push('>');
-        let end = self.document.end(node).0;
         self.open.push(Open { end, name, change });
         let Some(change) = change else { return node.0 + 1 };
         self.out.push_str(&change.first);

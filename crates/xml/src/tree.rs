@@ -5,6 +5,7 @@
 mod arena_pool;
 mod build;
 mod from_bytes;
+mod markup;
 mod names;
 mod positions;
 mod without;
@@ -52,7 +53,8 @@ struct Node {
     end: u32,
     /// The preceding sibling, or the node itself if there is none. For an attribute, the preceding attribute.
     previous: u32,
-    /// Range of its text in the document's string.
+    /// Range of its text in the document's string. Of an element the first is the offset of its end tag in the source, or of its
+    /// only tag.
     value_start: u32,
     value_end: u32,
     /// Bytes of the source before the node, as far as 32 bits reach.

@@ -231,6 +231,13 @@ impl Builder {
         self.child(Kind::Instruction, name, data)
     }
 
+    /// Notes that the end tag of the innermost open element begins at this source offset.
+    pub(crate) fn end_at(&mut self, offset: u64) {
+        if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
+            node.value_start = u32::try_from(offset).unwrap_or(u32::MAX);
+        }
+    }
+
     /// Ends the innermost open element.
     pub fn end(&mut self) -> Result<(), BuildError> {
         match self.open {
@@ -284,10 +291,6 @@ impl Builder {
     /// Takes positions of nodes from this source. False if each node needs its own position.
     pub(crate) fn locate(&mut self, source: &[u8]) -> bool {
         self.document.positions.take_down(source)
-    }
-
-    pub(crate) fn set_places(&mut self, places: Vec<(u32, u32)>) {
-        self.document.positions = Positions::Nodes(places);
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The sink that builds a tree.
 
+use crate::tree::positions::Positions;
 use crate::tree::{BuildError, Builder, Document};
 use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start, XML_NAMESPACE};
 
@@ -26,10 +27,13 @@ pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> 
     builder.reserve(bytes.len());
     let mut sink = TreeSink { builder, spaces: [UNKNOWN; SPACES], places };
     crate::parse(bytes, options, &mut sink)?;
-    if let Some(places) = sink.places {
-        sink.builder.set_places(places);
+    let places = sink.places;
+    let mut document = sink.builder.finish();
+    match places {
+        Some(places) => document.positions = Positions::Nodes(places),
+        None => document.allow_copies(),
     }
-    Ok(sink.builder.finish())
+    Ok(document)
 }
 
 impl TreeSink {
@@ -115,6 +119,7 @@ impl Sink for TreeSink {
     }
 
     fn end(&mut self, _name: QName<'_>, here: Here<'_>) -> Result<(), Error> {
+        self.builder.end_at(here.offset());
         let built = self.builder.end();
         self.done(built, here)
     }

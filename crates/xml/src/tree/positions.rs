@@ -19,7 +19,9 @@ pub(crate) enum Positions {
 /// A copy of the source. The copy costs less than counting lines that mostly nobody asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
+    /// Its markup may be copied: the tree is the whole of it, and no document type gives it another meaning.
+    pub(crate) copies: bool,
     /// Offsets at which its lines begin.
     lines: OnceLock<Vec<u32>>,
 }
@@ -35,7 +37,7 @@ impl Positions {
         }
         let mut bytes = self.take_memory();
         bytes.extend_from_slice(source);
-        *self = Positions::Source(Source { bytes, lines: OnceLock::new() });
+        *self = Positions::Source(Source { bytes, copies: false, lines: OnceLock::new() });
         true
     }
 
@@ -68,6 +70,11 @@ fn is_utf8(source: &[u8]) -> bool {
 }
 
 impl Source {
+    /// The same for a tree that has not all of it.
+    pub(crate) fn without_copies(&self) -> Source {
+        Source { copies: false, ..self.clone() }
+    }
+
     fn place(&self, offset: u32) -> (u32, u32) {
         let lines = self.lines.get_or_init(|| self.count());
         let line = lines.partition_point(|start| *start <= offset).max(1);

@@ -49,7 +49,7 @@ impl Document {
             unparsed: self.unparsed.clone(),
             positions: match &self.positions {
                 Positions::None(_) => Positions::None(Vec::new()),
-                Positions::Source(source) => Positions::Source(source.clone()),
+                Positions::Source(source) => Positions::Source(source.without_copies()),
                 Positions::Nodes(all) => {
                     let kept = (0..).zip(all).filter(|(id, _)| !is_dropped(*id));
                     Positions::Nodes(kept.map(|(_, place)| *place).collect())

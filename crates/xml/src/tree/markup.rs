@@ -1,0 +1,86 @@
+//! The markup of an element as it stands in the source.
+
+use crate::tree::positions::Positions;
+use crate::tree::{Document, Kind, NodeId};
+
+impl Document {
+    /// Returns the markup of an element byte by byte as the source has it, from its start tag to its end tag. Prefixes in it may
+    /// be declared outside of it.
+    ///
+    /// None for other nodes, for a tree that was built or has lost nodes, for a source that is not UTF-8, and for one with a
+    /// document type, where markup may stand for something else.
+    pub fn markup(&self, element: NodeId) -> Option<&str> {
+        let Positions::Source(source) = &self.positions else { return None };
+        let node = self.node(element).filter(|node| node.kind == Kind::Element)?;
+        let (from, last_tag) = (node.offset as usize, node.value_start as usize);
+        let end = last_tag + tag_len(source.bytes.get(last_tag..)?)?;
+        let markup = source.bytes.get(from..end).filter(|_| source.copies)?;
+        std::str::from_utf8(markup).ok()
+    }
+
+    /// Lets [`Document::markup`] copy from the source, unless it has a document type in front of its root element.
+    pub(crate) fn allow_copies(&mut self) {
+        let root =
+            self.root_element().and_then(|root| self.node(root)).map_or(0, |root| root.offset);
+        if let Positions::Source(source) = &mut self.positions {
+            let prolog = source.bytes.get(..root as usize);
+            source.copies =
+                prolog.is_some_and(|prolog| memchr::memmem::find(prolog, b"<!DOCTYPE").is_none());
+        }
+    }
+}
+
+/// Returns the length of the tag in front of the text. A `>` in the quotes of a value does not end it.
+fn tag_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..)?;
+        let found = memchr::memchr3(b'>', b'"', b'\'', rest)?;
+        let byte = *rest.get(found)?;
+        if byte == b'>' {
+            return Some(at + found + 1);
+        }
+        at += found + 1;
+        at += memchr::memchr(byte, text.get(at..)?)? + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Doctype, Document, Kind, NodeId, Options};
+
+    fn parse(source: &str) -> Document {
+        let options = Options { doctype: Doctype::Internal, ..Options::default() };
+        Document::parse(source.as_bytes(), &options).unwrap()
+    }
+
+    fn markups(document: &Document) -> Vec<Option<&str>> {
+        let all = (0..document.len()).map(NodeId);
+        all.filter(|id| document.kind(*id) == Kind::Element).map(|id| document.markup(id)).collect()
+    }
+
+    #[test]
+    fn each_element_has_the_bytes_of_the_source() {
+        let source = "\u{feff}<?xml version='1.0'?>\r\n<!-- <!DOC --><a  x = '>\"' >\r\n<b y=\">'/>\"/><p:c xmlns:p='urn:p'\t>\
+                      <![CDATA[<c>]]>&amp;é</p:c \n><c></c>t</a ><!-- c -->";
+        assert_eq!(
+            markups(&parse(source)),
+            [
+                Some(&source[source.find("<a").unwrap()..source.find("<!-- c").unwrap()]),
+                Some("<b y=\">'/>\"/>"),
+                Some("<p:c xmlns:p='urn:p'\t><![CDATA[<c>]]>&amp;é</p:c \n>"),
+                Some("<c></c>"),
+            ]
+        );
+        assert_eq!(parse(source).markup(Document::ROOT), None);
+    }
+
+    #[test]
+    fn what_may_mean_something_else_is_not_copied() {
+        assert_eq!(markups(&parse("<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>")), [None]);
+        let utf16: Vec<u8> = "\u{feff}<a/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(markups(&Document::parse(&utf16, &Options::default()).unwrap()), [None]);
+        let document = parse("<a> <b/></a>");
+        assert_eq!(markups(&document.without(&[NodeId(2)])), [None, None]);
+    }
+}
