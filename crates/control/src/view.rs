@@ -45,7 +45,7 @@ pub fn revoked(plan: &Plan) -> Value {
     json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
 }
 
-/// What the steps of a message did, if one was asked for and came.
+/// The work of the steps of a message, if one was asked for and came.
 pub fn trace(tracer: &Tracer) -> Value {
     let trace = tracer.left().map(|trace| {
         let steps: Vec<Value> = trace.steps.iter().map(step).collect();

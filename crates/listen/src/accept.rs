@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     pub(crate) caller: Rc<Caller>,
 }
 
-/// How long to leave a listener alone for which the system has no descriptors. Short enough that a freed one is taken at
+/// The wait of a listener for which the system has no descriptors. Short enough that a freed one is taken at
 /// once, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -196,7 +196,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What a connection holds while it waits for a request, of which thousands do: `make bench-memory`.
+    /// The memory that a connection holds while it waits for a request, of which thousands do: `make bench-memory`.
     #[test]
     fn a_connection_that_waits_is_small() {
         let (future, own, client) =

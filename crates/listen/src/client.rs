@@ -40,13 +40,13 @@ pub(crate) struct Client {
     pub(crate) wire: Wire,
     /// Bytes read and not used: the beginning of a head, or what came behind a request.
     pub(crate) buffer: Vec<u8>,
-    /// How far the beginning of a head in the buffer was looked at.
+    /// The part of a head in the buffer that was looked at.
     pub(crate) partial: http1::Partial,
     /// The current request's body.
     pub(crate) decoder: Decoder,
     /// A `100 Continue` is owed before the body is read.
     owes_leave: bool,
-    /// What is left to write of interim replies.
+    /// The rest of interim replies, to be written.
     interim: Vec<u8>,
     /// Payload of the current request, read so far.
     pub(crate) body_bytes: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Client {
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What may wait behind the request that is being answered. A client that pipelines more is read later.
+/// The bytes that may wait behind the request that is being answered. A client that pipelines more is read later.
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
 /// Interim replies that a client does not take beyond this are dropped.

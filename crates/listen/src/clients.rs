@@ -65,7 +65,7 @@ impl Drop for Counted {
     }
 }
 
-/// What a client is known by: its address, of IPv6 the network of 64 bits that one subscriber has. No network that is in use
+/// The number of a client: its address, of IPv6 the network of 64 bits that one subscriber has. No network that is in use
 /// begins with 32 zero bits and is none of IPv4's.
 fn number(client: IpAddr) -> u64 {
     match client.to_canonical() {

@@ -49,7 +49,7 @@ struct Watched {
     idle: Rc<Cell<Idle>>,
 }
 
-/// Whether a connection's place may be given to another.
+/// A connection's readiness to give its place to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Idle {
     /// It has a request.
@@ -61,10 +61,10 @@ enum Idle {
     GivenUp,
 }
 
-/// How many idle connections are remembered of one look at all of them, so that a flood of new ones does not make each look.
+/// Idle connections that are remembered of one look at all of them, so that a flood of new ones does not make each look.
 const IDLEST_MAX: usize = 256;
 
-/// How soon all are looked at again. To look at 65,536 takes half a millisecond, which a flood may cost one part in twenty.
+/// The time between two looks at all. To look at 65,536 takes half a millisecond, which a flood may cost one part in twenty.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Lets a task know when its door closes.
@@ -80,7 +80,7 @@ pub(crate) struct Permit {
     pub(crate) listener_state: Rc<ListenerState>,
     worker: usize,
     watch: Watch,
-    /// Where clients are counted.
+    /// The count that this client is in.
     counted: Option<Counted>,
 }
 
@@ -124,7 +124,7 @@ impl ListenerState {
         self.closing.get()
     }
 
-    /// What has no end of its own, like a tunnel, must end now.
+    /// True if streams without an end of their own, such as tunnels, must end now.
     pub(crate) fn is_cutting(&self) -> bool {
         self.cutting.get()
     }
@@ -240,7 +240,7 @@ impl ListenerState {
 }
 
 impl Watch {
-    /// Whether the door is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
+    /// True if the door is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
     /// registers once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         if !self.registered.replace(true)

@@ -20,7 +20,7 @@ struct Events {
     last: Boundary,
 }
 
-/// Where in a stream of events the last byte was. Lines end with CR, LF or both, and events with an empty line.
+/// The place of the last byte in a stream of events. Lines end with CR, LF or both, and events with an empty line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Boundary {
     /// No byte of a line has come since the last empty one.
@@ -46,7 +46,7 @@ pub(crate) fn end_between(
     Some(stay)
 }
 
-/// What the work of a connection came to, or nothing if its listener was cut before.
+/// The result of a connection's work, or nothing if its listener was cut before.
 pub(crate) async fn until_cut<T>(
     permit: &Permit,
     mut work: impl Future<Output = T> + Unpin,

@@ -27,7 +27,7 @@ struct Pooled {
     work: Pin<Box<dyn Future<Output = Infallible>>>,
 }
 
-/// What goes in and out of a future that never ends.
+/// The input and the output of a future that never ends.
 #[derive(Default)]
 struct Handover {
     begun: Cell<Option<(Rc<H1>, Arrival)>>,

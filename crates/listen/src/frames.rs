@@ -1,9 +1,9 @@
-//! Where the frames and messages of a WebSocket end (RFC 6455, 5.2), as far as their headers tell.
+//! Ends of the frames and messages of a WebSocket (RFC 6455, 5.2), as far as their headers tell.
 //!
 //! Every tunnel that is a WebSocket follows its frames from the first byte on, since nobody can tell later where one begins. It
 //! reads two to fourteen bytes of each and steps over the rest, so a message costs some tens of instructions, whatever its length.
 
-/// How far one direction of a WebSocket has come.
+/// The progress of one direction of a WebSocket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frames {
     header: [u8; HEADER_BYTES_MAX],
@@ -89,7 +89,7 @@ impl Frames {
         taken + passed
     }
 
-    /// How long the header is, as far as can be told of what came of it.
+    /// The length of the header, as far as the bytes that came tell it.
     fn header_bytes(&self) -> u8 {
         if self.begun < 2 {
             return 2;

@@ -34,7 +34,7 @@ pub struct Upkeep {
     plans: mpsc::Receiver<Arc<Plan>>,
 }
 
-/// What outlives a plan because the next one may say the same.
+/// State that outlives a plan because the next one may say the same.
 #[derive(Default)]
 struct Held {
     sockets: Sockets,
@@ -103,7 +103,7 @@ impl Gateway {
         self.upkeep.send(plan).await.map_err(|_| "the upkeep has ended".to_owned())
     }
 
-    /// Where the listeners really are, by name: port 0 has become a number.
+    /// The real addresses of the listeners, by name: port 0 has become a number.
     pub fn addresses(&self) -> Vec<(String, SocketAddr)> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).sockets.addresses()
     }

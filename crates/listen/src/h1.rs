@@ -39,7 +39,7 @@ pub(crate) struct H1 {
     first: bool,
 }
 
-/// What the alarm was set for, while the next head is waited for.
+/// The reason for which the alarm was set, while the next head is waited for.
 #[derive(Default)]
 struct Waiting {
     /// For the rest of a head.
@@ -48,7 +48,7 @@ struct Waiting {
     to_close: bool,
 }
 
-/// What came next on a connection.
+/// The next thing that came on a connection.
 enum Next {
     Request(Arrival),
     /// The bytes are no request. Answer and close.
@@ -63,7 +63,7 @@ pub(crate) struct Arrival {
     keep_alive: bool,
 }
 
-/// What is done about what came next. None of it is held by a connection that waits for a request.
+/// The work that the next thing asks for. None of it is held by a connection that waits for a request.
 enum Work<E, R> {
     /// Of the pool.
     Exchange(E),
@@ -72,7 +72,7 @@ enum Work<E, R> {
     Done(After),
 }
 
-/// How far an exchange has come.
+/// The stage that an exchange has reached.
 pub(crate) enum Exchanged {
     /// To its end.
     Over(After),
@@ -98,7 +98,7 @@ struct Replying {
     ends_by_closing: bool,
 }
 
-/// Whether a connection goes on.
+/// The connection's way on.
 pub(crate) enum After {
     Next,
     /// Nothing is left to read: close at once.
@@ -453,7 +453,7 @@ impl H1 {
         }
     }
 
-    /// Whether what is left of the request's body is little enough to read past.
+    /// True if the rest of the request's body is little enough to read past.
     fn can_discard(&self) -> bool {
         let client = self.client.borrow();
         let little = client.decoder.remaining().is_none_or(|n| n <= DISCARDED_BYTES_MAX);
@@ -538,20 +538,20 @@ impl H1 {
     }
 }
 
-/// How a connection ends whose reply broke off. It must not look complete to a client that reads until the connection closes.
+/// The end of a connection whose reply broke off. It must not look complete to a client that reads until the connection closes.
 fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
     let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
     account.broke(fault);
     if cut { After::Cut } else { After::Close }
 }
 
-/// Whether a 101 switches to WebSocket.
+/// True if a 101 switches to WebSocket.
 fn is_websocket(reply: &Reply) -> bool {
     let protocol = reply.head.headers.get("upgrade").unwrap_or_default();
     protocol.eq_ignore_ascii_case(b"websocket")
 }
 
-/// Whether the first line says that it means HTTP, however badly.
+/// True if the first line says that it means HTTP, however badly.
 fn names_http(input: &[u8]) -> bool {
     let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
     line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))

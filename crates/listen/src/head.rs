@@ -1,9 +1,9 @@
-//! What is asked of a request's head on every wire, and what one that fails it is answered.
+//! Rules for a request's head on every wire, and the answer to one that breaks them.
 
 use fault::{Fault, Kind};
 use plan::Listener;
 
-/// What a head may cost here.
+/// The limits of a head at this listener.
 pub(crate) fn limits(listener: &Listener) -> http1::Limits {
     let limits = &listener.limits;
     http1::Limits {

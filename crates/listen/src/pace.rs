@@ -1,4 +1,4 @@
-//! How long a request's body may take to come.
+//! The time that a request's body may take to come.
 //!
 //! Three bounds, of which the nearest counts: a pause, the whole body, and a rate. The rate is an account of time: it begins
 //! with as much as a pause may take, each byte that comes puts its share in, never more than that again, and waiting for the
@@ -22,7 +22,7 @@ pub(crate) struct Pace {
     pause: Duration,
     /// Bytes a second; 0 for any.
     rate: u64,
-    /// What may be waited for before the rate is missed.
+    /// The time that may be waited before the rate is missed.
     credit: Duration,
     /// When the whole body has to be there.
     end: Option<Instant>,
@@ -38,7 +38,7 @@ pub(crate) struct Pace {
 /// The reply has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
 pub(crate) type Replying = Rc<Cell<bool>>;
 
-/// What the alarm was set for.
+/// The reason for which the alarm was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nearest {
     Pause,

@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Source and destination.
 type Ends = (SocketAddr, SocketAddr);
 
-/// What every version 2 header begins with. A version 1 header is at least one byte shorter than this and the four bytes
+/// The bytes that begin every version 2 header. A version 1 header is at least one byte shorter than this and the four bytes
 /// behind it, so reading these twelve first never reads too far.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest version 1 line, its CRLF included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 
-/// What version 2 may add behind the addresses. Balancers send well under 300 bytes.
+/// Bytes that version 2 may add behind the addresses. Balancers send well under 300 bytes.
 const ADDITIONS_BYTES_MAX: usize = 4096;
 
 /// Reads the header and nothing behind it. None: the balancer speaks for itself (health checks).

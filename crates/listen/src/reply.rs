@@ -17,7 +17,7 @@ use crate::date;
 use crate::stay::Stay;
 use crate::write_progress::WriteProgress;
 
-/// What the request says about its reply.
+/// Facts about the request that rule its reply.
 #[derive(Clone, Copy)]
 pub(crate) struct ReplyRules {
     pub(crate) protocol: Protocol,
@@ -26,7 +26,7 @@ pub(crate) struct ReplyRules {
     pub(crate) keep_alive: bool,
 }
 
-/// How a reply ends.
+/// The way in which a reply's end is marked.
 enum Framing {
     /// No body, and nothing said about one.
     None,

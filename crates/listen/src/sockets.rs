@@ -17,7 +17,7 @@ pub(crate) struct Sockets {
     bound: HashMap<Key, Bound>,
 }
 
-/// What a listener is known by across plans: the address the operator wrote. Where the system chooses the port every listener
+/// The identity of a listener across plans: the address the operator wrote. Where the system chooses the port every listener
 /// gets another, so there its name belongs to it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -32,7 +32,7 @@ struct Bound {
     open: Arc<Open>,
 }
 
-/// What a worker gets for one listener.
+/// The parts that a worker gets for one listener.
 pub(crate) struct Opened {
     pub(crate) listener: Arc<Listener>,
     /// Connections open over all workers.
@@ -112,7 +112,7 @@ impl Sockets {
     }
 }
 
-/// Whether the system takes both for one address: they are equal, or one of them stands for the other, too.
+/// True if the system takes both for one address: they are equal, or one of them stands for the other, too.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
         IpAddr::V4(any) => any.is_unspecified() && b.is_ipv4(),

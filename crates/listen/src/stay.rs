@@ -13,7 +13,7 @@ use plan::Streams;
 use crate::accept::Connection;
 use crate::connections::Watch;
 
-/// What one open stream asks: an event stream or a tunnel. It belongs to one task for life.
+/// The wishes of one open stream: an event stream or a tunnel. It belongs to one task for life.
 pub(crate) struct Stay {
     watch: Watch,
     /// A reload changed or removed the route. Nothing where that is nothing to the stream.
@@ -39,7 +39,7 @@ impl Stay {
         Stay { watch, changed, streams, leaving: Cell::new(false), alarm: RefCell::new(alarm) }
     }
 
-    /// Whether the stream has to leave; if not yet, the task is woken when it does.
+    /// True if the stream has to leave; if not yet, the task is woken when it does.
     pub(crate) fn has_to_leave(&self, cx: &mut Context<'_>) -> bool {
         let is_closing = self.watch.is_closing(cx.waker());
         if self.leaving.get() {
@@ -64,7 +64,7 @@ impl Stay {
         }
     }
 
-    /// What there is to say of a stream that was cut.
+    /// The fault of a stream that was cut.
     pub(crate) fn cut(&self) -> Fault {
         let drain = self.streams.drain;
         Fault::new(Kind::StreamCut, format!("the stream had not ended {drain:?} after it was to"))

@@ -20,7 +20,7 @@ pub(crate) struct Passed {
     pub(crate) down: u64,
 }
 
-/// How long a tunnel may be silent.
+/// The time for which a tunnel may be silent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Silence {
     /// Both ways, while both ends are open.
@@ -81,7 +81,7 @@ struct Direction {
     websocket: Option<WebSocket>,
 }
 
-/// What is known of a direction that is a WebSocket.
+/// State of a direction that is a WebSocket.
 struct WebSocket {
     frames: Frames,
     /// The Close frame that tells the other side of the end.

@@ -21,7 +21,7 @@ use crate::accept;
 use crate::connections::ListenerState;
 use crate::sockets::{Key, Opened};
 
-/// What the gateway tells a worker.
+/// Orders of the gateway to a worker.
 pub(crate) enum Order {
     /// Serve this from now on. Exchanges that began with another plan end with it.
     Adopt { serving: Serving, sockets: Vec<Opened>, done: oneshot::Sender<()> },
@@ -35,23 +35,23 @@ pub(crate) struct Serving {
     pub(crate) access_log: Option<Arc<AccessLog>>,
 }
 
-/// What every connection of a worker shares.
+/// State that every connection of a worker shares.
 pub(crate) struct Worker {
     pub(crate) index: usize,
     current: RefCell<Rc<Current>>,
 }
 
-/// What a request takes when it arrives. It keeps the plan until it is answered, and the books until its reply ends.
+/// The parts that a request takes when it arrives. It keeps the plan until it is answered, and the books until its reply ends.
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
     pub(crate) recorders: Rc<Recorders>,
 }
 
-/// How often idle upstream connections are looked at. They are also checked when they are used, so this only bounds how
+/// The time between two looks at idle upstream connections. They are also checked when they are used, so this only bounds how
 /// long closed ones keep their descriptors.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a draining worker looks whether it is done.
+/// The time between two looks of a draining worker whether it is done.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 /// Connections that a worker turns to at a time. What they read stands back together and is written together

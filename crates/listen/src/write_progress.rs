@@ -1,6 +1,6 @@
-//! Whether a client that is slow still takes its reply.
+//! The progress of a slow client that still takes its reply.
 //!
-//! What the system takes for a client says little: it holds megabytes, and may take no more for minutes while the client reads
+//! That the system takes bytes says little: it holds megabytes, and may take no more for minutes while the client reads
 //! on. So the system is asked what the client acknowledged, when a deadline comes and not before.
 
 use std::any::Any;
@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 /// Looks at one wait for a client.
 #[derive(Default)]
 pub(crate) struct WriteProgress {
-    /// What the last look found.
+    /// The finding of the last look.
     before: Option<Option<Delivery>>,
 }
 
@@ -34,7 +34,7 @@ impl WriteProgress {
         self.before.is_none()
     }
 
-    /// Whether the client has acknowledged anything since the last look. The first only looks.
+    /// True if the client has acknowledged anything since the last look. The first only looks.
     pub(crate) fn goes_on(&mut self, wire: &Wire) -> bool {
         let now = socket(wire).and_then(delivery);
         let Some(before) = self.before.replace(now) else { return true };
@@ -42,7 +42,7 @@ impl WriteProgress {
         acknowledged(now) > acknowledged(before)
     }
 
-    /// Whether what was written last may still be on its way.
+    /// True if bytes that were written last may still be on their way.
     pub(crate) fn is_behind(&self) -> bool {
         self.before.flatten().is_some_and(|told| !told.is_done)
     }

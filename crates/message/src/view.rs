@@ -1,4 +1,4 @@
-//! What was read of a body, for the next step that would read the same bytes.
+//! The tree or tape that was read of a body, for the next step that would read the same bytes.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl View {
         View(Box::new(Kept { of: of.clone(), parsed: Parsed::Xml(tree) }))
     }
 
-    /// Whether it is that of these bytes: not of others that are equal, but of these in memory.
+    /// True if it is that of these bytes: not of others that are equal, but of these in memory.
     pub(crate) fn is_of(&self, bytes: &Bytes) -> bool {
         let known = &self.0.of;
         known.len() == bytes.len() && std::ptr::eq(known.as_ptr(), bytes.as_ptr())

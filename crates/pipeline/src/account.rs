@@ -106,7 +106,7 @@ impl Account {
         self.route.as_ref()
     }
 
-    /// How the route writes faults, if one was found.
+    /// The form in which the route writes faults, if one was found.
     pub(crate) fn errors(&self) -> Errors {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }

@@ -83,7 +83,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether the open streams of a route, which may be one of an older plan, go on with this one.
+    /// True if the open streams of a route, which may be one of an older plan, go on with this one.
     pub fn keeps_streams_of(&self, route: &Route) -> bool {
         match route.streams.reload {
             OnReload::Keep => true,

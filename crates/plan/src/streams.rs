@@ -1,17 +1,17 @@
-//! What becomes of a route's open streams: event streams and tunnels.
+//! Rules for a route's open streams: event streams and tunnels.
 
 use std::time::Duration;
 
-/// What an operator said about the streams of a route.
+/// Settings of the streams of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
     pub reload: OnReload,
-    /// How long a stream that has to leave may take.
+    /// The time that a stream that has to leave may take.
     pub drain: Duration,
     pub age_max: Option<Duration>,
 }
 
-/// What a reload does to the streams of a route that it changes or removes.
+/// The effect of a reload on the streams of a route that it changes or removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnReload {
     Keep,
@@ -22,7 +22,7 @@ pub enum OnReload {
 }
 
 impl Streams {
-    /// What holds where nobody said anything.
+    /// The settings of a route that has none.
     pub const USUAL: Streams =
         Streams { reload: OnReload::Keep, drain: Duration::from_secs(30), age_max: None };
 }

@@ -17,7 +17,7 @@ use crate::query;
 /// No key is longer.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// Where keys are, and whose they are.
+/// Keys with their owners, and the places where requests have them.
 pub struct Keys {
     headers: Vec<String>,
     queries: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Keys {
     holders: HashMap<[u8; 32], Arc<Identity>>,
 }
 
-/// What is wrong with a list of keys.
+/// The fault of a list of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeysError {
     /// Two subjects have one key; their places in the list.

@@ -27,13 +27,13 @@ use checks::{Checks, Full};
 
 /// No name with its password is longer.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
-/// How long a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
+/// The time for which a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
 const WRONG_FOR: u64 = 10;
-/// What a worker remembers. The text is a digest, so each takes a hundred bytes.
+/// Texts that a worker remembers. Each is a digest, so it takes a hundred bytes.
 const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Who may come in.
+/// The users that may come in.
 pub struct Users {
     number: u64,
     users: HashMap<String, (Hashed, Arc<Identity>)>,
@@ -43,7 +43,7 @@ pub struct Users {
     forward: bool,
 }
 
-/// What a worker remembers of a name with a password.
+/// A worker's memory of a name with a password.
 #[derive(Clone, Copy)]
 enum Known {
     Right,
@@ -110,7 +110,7 @@ impl Users {
         Ok((name, password.get(1..).unwrap_or_default().to_vec()))
     }
 
-    /// What this worker knows, or can work out in no time.
+    /// The verdict that this worker knows, or can work out in no time.
     fn known(&self, name: &str, password: &[u8], digest: &[u8; 32]) -> Option<bool> {
         let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, digest).copied());
         match known {
@@ -193,7 +193,7 @@ impl OnCall<RequestHead> for Users {
     }
 }
 
-/// What a name and its password are remembered by.
+/// The digest by which a name and its password are remembered.
 fn digest(name: &str, password: &[u8]) -> [u8; 32] {
     sha256(&[name.as_bytes(), b":", password].concat())
 }

@@ -31,23 +31,23 @@ use entry::{Entry, Times};
 use flight::{Boarded, Follower, Leader};
 use request::{Bypass, keyed_lines};
 
-/// What the operator said beside the sizes, which are the store's.
+/// Settings beside the sizes, which are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The largest body that is kept.
     pub entry_bytes_max: usize,
-    /// How long a reply is fresh that says nothing about it.
+    /// The time for which a reply is fresh that says nothing about it.
     pub ttl: Option<Duration>,
     /// The statuses that this holds for.
     pub ttl_statuses: Box<[u16]>,
     /// Requests with a `Cookie` are treated like all others.
     pub ignores_cookies: bool,
-    /// How long a stale reply may stand in for a failing upstream.
+    /// The time for which a stale reply may stand in for a failing upstream.
     pub stale_if_error: Duration,
-    /// How long a request waits for the reply to another one; zero: it does not, as below another cache of the route, which may
+    /// The longest wait of a request for the reply to another one; zero: it does not, as below another cache of the route, which may
     /// be of the same store: it would wait for itself.
     pub wait: Duration,
-    /// What a reply that is kept cannot vary by.
+    /// Facts that a kept reply cannot vary by.
     pub unseen: Unseen,
     /// Names of the upstreams that policies above may send a request to, by their index: the store outlives a plan, and in
     /// the next one the index may be another's.
@@ -94,7 +94,7 @@ struct Ask(Arc<Cache>);
 
 struct Keep(Arc<Cache>);
 
-/// What the request step leaves for the response step.
+/// State that the request step leaves for the response step.
 enum Pending {
     /// The reply may be kept.
     Get(Box<Asked>),
@@ -106,12 +106,12 @@ enum Pending {
 
 struct Asked {
     key: Box<[u8]>,
-    /// Where the request was to go when it came here.
+    /// The destination that the request had when it came here.
     route_override: RouteOverride,
     /// As the request was here; what the reply varies by is among it.
     headers: Headers,
     at: Instant,
-    /// What is kept and has to be asked about.
+    /// The kept reply that has to be asked about.
     stale: Option<Arc<Entry>>,
     /// The client's own `If-None-Match`.
     condition: Option<Box<[u8]>>,
@@ -119,7 +119,7 @@ struct Asked {
     leader: Option<Leader>,
 }
 
-/// What came of looking at a request.
+/// The outcome of looking at a request.
 enum Seen {
     Decided(Flow),
     Wait(Box<[u8]>, Directives, Follower),
@@ -223,7 +223,8 @@ impl Cache {
         key.into()
     }
 
-    /// Whether to wait for another request's reply. Who wants the upstream's own word does not. Nobody waits for the reply to a credential, which mostly is not kept.
+    /// Decides if a request waits for another one's reply. One that wants the upstream's own word does not, nor one with a
+    /// credential, whose reply mostly is not kept.
     fn board(&self, ex: &Exchange, head: &RequestHead, key: &[u8], asked: &Directives) -> Boarded {
         let insists = asked.no_cache || asked.max_age == Some(0);
         match self.settings.wait.is_zero() || insists {
@@ -424,7 +425,7 @@ impl Cache {
         }
     }
 
-    /// How long a reply of this status is fresh that says nothing about it.
+    /// The time for which a reply of this status is fresh that says nothing about it.
     fn ttl(&self, status: u16) -> Option<Duration> {
         self.settings.ttl.filter(|_| self.settings.ttl_statuses.contains(&status))
     }

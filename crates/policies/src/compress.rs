@@ -17,7 +17,7 @@ pub use coder::Encoding;
 use crate::body_lines;
 use coder::Coder;
 
-/// What the operator said.
+/// Settings of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Those that may be used, the preferred one first.

@@ -17,12 +17,12 @@ use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Slot, Slo
 use crate::hash::Key;
 use crate::key::KeySource;
 
-/// What the operator said.
+/// Settings of the policy.
 #[derive(Debug)]
 pub struct Settings {
     pub requests: u32,
     pub by: KeySource,
-    /// How long a request may wait for a place.
+    /// The time for which a request may wait for a place.
     pub wait: Duration,
 }
 
@@ -51,7 +51,7 @@ struct Permit {
 struct Limit {
     settings: Settings,
     permits: Arc<Permits>,
-    /// Where an exchange has its place.
+    /// The slot in which an exchange has its place.
     slot: Slot<Permit>,
 }
 
@@ -156,7 +156,7 @@ impl Limit {
         self.settings.by.hash(self.permits.hash, ex, head)
     }
 
-    /// Who shares a place with everybody is told that the service is busy, anybody else that it asks too much.
+    /// The refusal. One who shares a place with everybody is told that the service is busy, anybody else that it asks too much.
     fn refusal(&self) -> Fault {
         let kind = match self.settings.by {
             KeySource::Everybody | KeySource::Operation => Kind::Busy,

@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 
-/// What the operator said, as it is sent. Nothing in it needs checking again.
+/// Settings of the policy, as they are sent. Nothing in them needs checking again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub origins: Origins,
@@ -36,7 +36,7 @@ pub enum Origins {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Exact(String),
-    /// What stands before and after the part that may differ: letters, digits, dots and dashes.
+    /// The texts before and after the part that may differ: letters, digits, dots and dashes.
     Pattern {
         before: String,
         after: String,
@@ -55,10 +55,10 @@ pub enum AllowedHeaders {
 /// An origin is a scheme, a host and a port: 8 + 253 + 6 bytes, and room to spare.
 const ORIGIN_BYTES_MAX: usize = 512;
 
-/// What a page may ask for in one preflight. Real ones ask for a handful of headers.
+/// Bytes that a page may ask for in one preflight. Real ones ask for a handful of headers.
 const ASKED_BYTES_MAX: usize = 4096;
 
-/// What a preflight's reply depends on.
+/// The request headers that a preflight's reply depends on.
 const PREFLIGHT_VARY: &[u8] =
     b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
 
@@ -126,7 +126,7 @@ impl Settings {
         if self.is_for_all() { b"*" } else { origin }
     }
 
-    /// Who may read the reply.
+    /// Names the origin that may read the reply.
     fn name_origin(&self, origin: &[u8], headers: &mut Headers) {
         headers.add_known("Access-Control-Allow-Origin", origin);
         if self.credentials {
@@ -170,7 +170,7 @@ fn asked_headers(head: &RequestHead) -> Option<Vec<u8>> {
     (is_list && names.len() <= ASKED_BYTES_MAX).then_some(names)
 }
 
-/// What the Fetch standard calls a CORS-preflight request.
+/// True for a request that the Fetch standard calls a CORS-preflight request.
 fn is_preflight(head: &RequestHead) -> bool {
     head.method() == b"OPTIONS"
         && head.headers.contains("origin")

@@ -16,7 +16,7 @@ pub enum Hashed {
     Argon2(String),
 }
 
-/// How much work one guess may cost; a hash that asks for more is refused when it is configured.
+/// The work that one guess may cost; a hash that asks for more is refused when it is configured.
 const BCRYPT_COST_MAX: u32 = 14;
 const ARGON2_KIB_MAX: u32 = 256 * 1024;
 const ARGON2_PASSES_MAX: u32 = 16;
@@ -79,7 +79,7 @@ impl Hashed {
         matches!(self, Hashed::Bcrypt(_) | Hashed::Argon2(_))
     }
 
-    /// Whether it is the hash of this secret.
+    /// True if it is the hash of this secret.
     pub(crate) fn is_of(&self, secret: &[u8]) -> bool {
         match self {
             Hashed::Sha256(hash) => equal(hash, &sha256(secret)),

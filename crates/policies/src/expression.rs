@@ -59,12 +59,12 @@ impl Expression {
         }
     }
 
-    /// Whether it asks who asks.
+    /// True if the expression asks who asks.
     pub fn wants_identity(&self) -> bool {
         self.uses.iter().any(|name| matches!(*name, "claims" | "subject" | "tier" | "scheme"))
     }
 
-    /// Whether the rule holds. Says why where it cannot be worked out, or is no yes or no.
+    /// True if the rule holds. The error says why it cannot be worked out, or is no yes or no.
     pub fn holds(&self, ex: &Exchange, head: &RequestHead) -> Result<bool, String> {
         let value = self.value(ex, head)?;
         if let Value::Bool(holds) = value {
@@ -100,7 +100,7 @@ fn is_known(name: &str) -> bool {
     VARIABLES.contains(&name) || name.starts_with('@')
 }
 
-/// Whether a macro of the expression binds the name: `roles.exists(r, r == "ops")`.
+/// True if a macro of the expression binds the name: `roles.exists(r, r == "ops")`.
 fn is_bound(name: &str, text: &str) -> bool {
     const MACROS: [&str; 5] = ["all", "exists", "exists_one", "map", "filter"];
     MACROS

@@ -5,7 +5,7 @@ use fault::{Fault, Kind};
 use message::{Headers, ReplyHead, RequestHead};
 use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
-/// What to do to one side's header lines. Names and values are checked by whoever compiles them.
+/// Edits of one side's header lines. Names and values are checked by whoever compiles them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
     /// The old name and the new one. Where the old one is there, its lines take the place of those of the new one.

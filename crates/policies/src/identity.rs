@@ -1,4 +1,4 @@
-//! Who was found to ask, made from what a credential says.
+//! The identity of the one that asks, made from a credential.
 
 use policy::{Claims, Identity, IdentityScheme};
 

@@ -23,7 +23,7 @@ pub struct Settings {
     pub request: Option<Service>,
     pub response: Option<Service>,
     pub api: Api,
-    /// What `dynamicEndpoint` may name.
+    /// The endpoints that `dynamicEndpoint` may name.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -37,7 +37,7 @@ pub struct Service {
     pub body_bytes_max: usize,
 }
 
-/// What a service is told.
+/// The parts of an exchange that a service is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Includes {
     pub request_headers: bool,
@@ -59,12 +59,12 @@ pub struct Endpoint {
     pub base_path: Option<String>,
 }
 
-/// What `invocationContext` says of the API.
+/// The facts about the API in `invocationContext`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Api {
     pub name: String,
     pub version: String,
-    /// What the client asked for, if absent.
+    /// The host of the API; if absent, the one that the client asked for.
     pub vhost: Option<String>,
     pub base_path: String,
     pub path_template: String,

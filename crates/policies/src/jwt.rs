@@ -33,7 +33,7 @@ use claims::Checked;
 use refusal::Refusal;
 use token::Found;
 
-/// What an operator asks of tokens on a route.
+/// The demands on tokens on a route.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// One of these has to be named by `aud`; any may where there are none.
@@ -78,7 +78,7 @@ struct Verified {
     changes: Cell<u64>,
 }
 
-/// What a believed token does to a request.
+/// The effect of a believed token on a request.
 #[derive(Clone)]
 struct Pass {
     identity: Arc<Identity>,
@@ -113,7 +113,7 @@ const BELIEVED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Refused ones. They are cheap to refuse again, so few are worth the memory.
 const REFUSED_MAX: usize = 1024;
 const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// How long a refusal is remembered: long enough to make a client that repeats itself cheap, short enough that nobody notices
+/// The time for which a refusal is remembered: long enough to make a client that repeats itself cheap, short enough that nobody notices
 /// when it is no longer right.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
@@ -146,7 +146,7 @@ impl OnCall<RequestHead> for OnToken {
     }
 }
 
-/// What came of looking at a token without waiting.
+/// The outcome of looking at a token without waiting.
 enum Verdict {
     Known(Result<Pass, Refusal>),
     /// Somebody has to be asked.
@@ -190,7 +190,7 @@ impl Verifier {
         }
     }
 
-    /// What this worker knows about the token, if that still holds.
+    /// The verdict on the token that this worker remembers, if it still holds.
     fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
         let known = BELIEVED.with_borrow_mut(|memory| {
             let verified = memory.get(self.number, text)?;
@@ -300,14 +300,14 @@ impl Verifier {
         found.ok_or(Refusal::IssuerUnknown)
     }
 
-    /// Whether asking may help: for newer keys, or about the token itself.
+    /// True if asking may help: for newer keys, or about the token itself.
     fn may_learn(&self, token: &Token<'_>) -> bool {
         let index = token.claims().and_then(|claims| self.issuer_of(&claims).ok());
         let issuer = index.and_then(|index| self.issuers.get(index));
         issuer.is_some_and(|issuer| issuer.keys.published().is_some())
     }
 
-    /// Whether the text may be a token that only its issuer can read.
+    /// True if the text may be a token that only its issuer can read.
     fn opaque(&self, text: &[u8]) -> bool {
         let asked = self.issuers.iter().any(|issuer| issuer.introspection.is_some());
         asked && introspect::is_token(text)
@@ -413,7 +413,7 @@ impl Verifier {
         Ok(Onward::Next)
     }
 
-    /// What the client sent in the headers that tell of its claims is not believed.
+    /// Removes lines that tell of claims: those that a client sent are not believed.
     fn forget_lines(&self, head: &mut RequestHead) {
         self.settings.claims_to_headers.iter().for_each(|(name, _)| head.headers.remove(name));
     }

@@ -15,11 +15,11 @@ use crate::hash::{Hash, Key};
 pub enum KeySource {
     /// The client's address; of IPv6, the network of 64 bits that one subscriber has.
     Client,
-    /// Who was found to be asking; the client where nobody was.
+    /// The one that was found to be asking; the client where nobody was.
     Subject,
     /// The value of a header; the client where there is none.
     Header(String),
-    /// What an expression gives; the client where it gives no text.
+    /// The value of an expression; the client where it gives no text.
     Expression(Arc<Expression>),
     /// All requests together.
     Everybody,

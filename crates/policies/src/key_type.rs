@@ -6,12 +6,12 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
 use crate::rebased;
 
-/// Where requests of the sandbox go.
+/// The destination of requests of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     /// The index among the route's diversions.
     pub diversion: usize,
-    /// What paths begin with, and what stands there instead at the sandbox.
+    /// The beginning of paths, and its replacement at the sandbox.
     pub path: Option<(String, String)>,
 }
 

@@ -24,14 +24,14 @@ pub struct Trusted {
     pub subjects: Vec<String>,
     pub names: Vec<String>,
     pub fingerprints: Vec<[u8; 32]>,
-    /// Where a trusted proxy passes the certificate on.
+    /// The header in which a trusted proxy passes the certificate on.
     pub header: Option<String>,
     pub optional: bool,
 }
 
 /// No certificate is longer, in whatever form.
 const CERTIFICATE_BYTES_MAX: usize = 32 * 1024;
-/// What a worker remembers of certificates: a client has one for all its connections.
+/// Certificates that a worker remembers: a client has one for all its connections.
 const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -125,7 +125,7 @@ impl OnCertificate {
     }
 }
 
-/// Who holds a certificate: its subject, else its first name, else its fingerprint.
+/// The holder of a certificate: its subject, else its first name, else its fingerprint.
 fn holder(certificate: Certificate, fingerprint: &[u8; 32]) -> Identity {
     let Certificate { subject, names, .. } = certificate;
     let hex = || fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -14,7 +14,7 @@ use policy::{Policy, Slots, Step};
 
 /// One `openapi`, as `compile` settles it.
 pub struct Settings {
-    /// What stands in front of the document's paths; without a slash at its end.
+    /// The text in front of the document's paths; without a slash at its end.
     pub base_path: String,
     pub paths: Vec<PathItem>,
     pub request: bool,

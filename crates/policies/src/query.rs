@@ -5,7 +5,7 @@ use std::ops::Range;
 use kit::percent;
 use message::RequestHead;
 
-/// Where the values of a parameter are, in order, as they came.
+/// The places of a parameter's values, in order, as they came.
 pub(crate) fn values<'q>(
     query: &'q [u8],
     name: &'q str,
@@ -19,7 +19,7 @@ pub(crate) fn values<'q>(
     })
 }
 
-/// Whether this pair has that name, which may be written with escapes: whoever reads the query takes them back.
+/// True if this pair has that name, which may be written with escapes: whoever reads the query takes them back.
 fn is_named(pair: &[u8], name: &str) -> bool {
     let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
     *percent::decoded(written, true) == *name.as_bytes()

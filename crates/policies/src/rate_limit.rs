@@ -26,7 +26,7 @@ use counts::Taken;
 use shared::Shared;
 use window::seconds;
 
-/// What the operator said.
+/// Settings of the policy.
 #[derive(Debug)]
 pub struct Settings {
     pub by: KeySource,
@@ -144,7 +144,7 @@ impl Tier {
         }
     }
 
-    /// How many windows hold at once.
+    /// The number of windows that hold at once.
     pub fn windows(&self) -> usize {
         self.windows.len()
     }
@@ -176,7 +176,7 @@ impl Limit {
     }
 }
 
-/// What a request is counted under.
+/// The key under which a request is counted.
 struct Counted<'l> {
     tier: &'l Tier,
     /// Of the tier, as the policy numbers them.

@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use message::{Body, Reply, RequestHead};
 use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
-/// What the operator said.
+/// Settings of the policy.
 #[derive(Debug)]
 pub struct Settings {
     pub status: u16,
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// What may not stand in a URI is written by its code (RFC 3986, 2): `\` too, which browsers take for `/`, and line ends.
+/// Writes bytes that may not stand in a URI by their codes (RFC 3986, 2): `\` too, which browsers take for `/`, and line ends.
 fn encoded(uri: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();

@@ -25,10 +25,10 @@ const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// All of them: four of the largest, or a standard whole.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// How long one round of work looks for something to do. Work that nobody holds any more ends with its round.
+/// The time in which one round of work looks for something to do. Work that nobody holds any more ends with its round.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// What clients are told instead of where the documents are and what the system says about it.
+/// The text for clients instead of the place of the documents and the system's words about it.
 const UNFETCHED: &str = "A document that the definition names cannot be fetched";
 
 /// libxml2 names the location, which is the definition's own word and all that whoever compares faults to the letter gets to
@@ -38,7 +38,7 @@ fn unfetched(location: &str, why: &str) -> Failed {
     Failed::hiding(text, UNFETCHED, format!("the import '{location}' cannot be fetched: {why}"))
 }
 
-/// What is to be fetched.
+/// A document to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The URL, by which it will be asked for.
@@ -52,9 +52,9 @@ pub struct Wanted {
 /// Documents that were fetched, by location.
 pub type Fetched = HashMap<String, Vec<u8>>;
 
-/// How a definition `M` is made of what was fetched.
+/// The recipe by which a definition `M` is made of the fetched documents.
 pub trait DefinitionCompiler<M>: Send + Sync {
-    /// What is named and not there. The recipe may add what it has itself.
+    /// The documents that are named and not there. The recipe may add those that it has itself.
     fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String>;
 
     /// The definition, once nothing is wanted.

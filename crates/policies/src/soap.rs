@@ -20,7 +20,7 @@ use policy::{
 
 pub use coding::Codings;
 
-/// How the policy behaves.
+/// Settings of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     pub request: bool,
@@ -43,7 +43,7 @@ const RESPONSE: &str = "Response - XSD validation failed";
 /// The step where no other fits.
 const RESPONSE_GENERAL: &str = "Response - General process failed";
 
-/// What is said of a reply that is not looked into because of its status.
+/// The words about a reply that is not looked into because of its status.
 const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
@@ -152,7 +152,7 @@ impl Side {
     }
 }
 
-/// What a step above made of a request is in the version that it wants.
+/// True if a step above made the request: it is in the version that the step wants.
 fn translated(ex: &Exchange) -> bool {
     ex.notes.as_ref().is_some_and(|notes| notes.translated)
 }

@@ -16,10 +16,10 @@ use wsdl::typed::{Api, Operation};
 
 use crate::soap::Codings;
 
-/// What the policy was told, and the tables it works by.
+/// Settings of the policy, and the tables it works by.
 pub struct Settings {
     pub api: Arc<Api>,
-    /// What stands in front of every path, without a slash at its end.
+    /// The text in front of every path, without a slash at its end.
     pub prefix: Box<str>,
     /// The operations by their paths behind the prefix, sorted by path and method.
     pub places: Vec<Place>,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub codings: Codings,
 }
 
-/// Where an operation is.
+/// The place of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub path: Box<str>,
@@ -61,7 +61,7 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     }
 }
 
-/// What both sides work by; see [`Settings`].
+/// The tables that both sides work by; see [`Settings`].
 struct Service {
     translation: Translation,
     prefix: Box<str>,

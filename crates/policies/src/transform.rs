@@ -21,7 +21,7 @@ pub use query::QueryEdits;
 use crate::body_lines;
 use json::Refused;
 
-/// What to do. Sides without edits have no step.
+/// Settings of the policy. Sides without edits have no step.
 #[derive(Debug, Default)]
 pub struct Settings {
     pub query: QueryEdits,

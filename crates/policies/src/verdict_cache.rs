@@ -1,14 +1,14 @@
-//! What a worker remembers of texts it has judged before: tokens, keys, passwords. Bounded in number and in bytes; nothing is
+//! A worker's memory of texts it has judged before: tokens, keys, passwords. Bounded in number and in bytes; nothing is
 //! shared between workers, so nothing is locked.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-/// How many bytes at the end of a text are hashed. A token ends in its signature, which nobody can choose; whoever sends
+/// Bytes at the end of a text that are hashed. A token ends in its signature, which nobody can choose; whoever sends
 /// another token with the same end meets a comparison of the whole and replaces nothing but rubbish.
 const HASHED_BYTES: usize = 48;
 
-/// How many verdicts in a row are spared for having been asked for. Looking at more would make a request wait.
+/// Verdicts in a row that are spared for having been asked for. Looking at more would make a request wait.
 const SPARED_MAX: usize = 256;
 
 /// Verdicts by text, in slots that are taken over in turn: what was not asked for since its last turn makes way. A slot
@@ -45,7 +45,7 @@ impl<V> VerdictCache<V> {
         VerdictCache { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
     }
 
-    /// What is known of the text, to whoever `owner` is.
+    /// The verdict on the text, known to `owner`.
     pub(crate) fn get(&mut self, owner: u64, text: &[u8]) -> Option<&V> {
         if self.places.is_empty() {
             return None;
@@ -182,7 +182,7 @@ mod tests {
         format!("{number:060}").into_bytes()
     }
 
-    /// What the slots say of themselves is what they hold.
+    /// The slots' own accounts agree with the memory's.
     fn check<V>(memory: &VerdictCache<V>) {
         let held = || memory.slots.iter().filter(|slot| slot.value.is_some());
         assert_eq!(held().count(), memory.places.len());

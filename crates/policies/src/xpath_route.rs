@@ -23,7 +23,7 @@ pub struct Case {
     pub target: Option<Box<[u8]>>,
 }
 
-/// What the policy does.
+/// Settings of the policy.
 pub struct Settings {
     pub cases: Vec<Case>,
     pub verbose: bool,
@@ -51,7 +51,7 @@ struct Routing {
     bytes_max: usize,
 }
 
-/// Where messages of a case go; see [`Case`].
+/// The way of messages of a case; see [`Case`].
 struct Way {
     diversion: usize,
     target: Option<Box<[u8]>>,

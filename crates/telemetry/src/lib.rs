@@ -143,7 +143,7 @@ impl Telemetry {
         })
     }
 
-    /// Where a trace of a message is asked for.
+    /// The place to ask for a trace of a message.
     pub fn tracer(&self) -> &Arc<trace::Tracer> {
         &self.tracer
     }

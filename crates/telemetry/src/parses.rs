@@ -1,11 +1,11 @@
-//! How often messages were parsed into a tape or a tree.
+//! Counts of messages that were parsed into a tape or a tree.
 //!
 //! Whoever parses has a message and knows no exchange. A worker is a thread, so the thread keeps the count until the next exchange
 //! of the worker is recorded.
 
 use std::cell::Cell;
 
-/// What a message was parsed from.
+/// The format of a parsed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -41,7 +41,7 @@ pub fn count(format: Format) {
     COUNTS.set(counts);
 }
 
-/// What this thread parsed since this was last asked.
+/// The count of this thread since the last call.
 pub(crate) fn take() -> Parses {
     COUNTS.take()
 }

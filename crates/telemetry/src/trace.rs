@@ -1,4 +1,4 @@
-//! What the steps of one message did, for an operator who asked.
+//! The work of the steps of one message, for an operator who asked.
 //!
 //! Whoever runs a flow looks once whether somebody asks; without a question nothing is kept. One message is traced for each
 //! question. Bodies are cut, and what looks like a secret in them is masked.
@@ -23,7 +23,7 @@ pub struct Trace {
     pub request_id: Box<str>,
     /// In the order in which they began.
     pub steps: Vec<TracedStep>,
-    /// How many steps ran after the last of these.
+    /// The number of steps that ran after the last of these.
     pub left_out: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedStep {
     pub name: &'static str,
-    /// How many steps it is inside of.
+    /// The number of steps around it.
     pub depth: u16,
     /// Of a branch, or a part of the message: its number, from 1.
     pub part: Option<usize>,
@@ -59,7 +59,7 @@ const BODY_BYTES_MAX: usize = 4 * 1024;
 /// Steps of one trace: a flow has tens, and one that goes over parts of a message repeats them.
 pub const STEPS_MAX: usize = 1_000;
 
-/// What the names of secrets have in them, without regard to case.
+/// Words in the names of secrets, without regard to case.
 const SECRETS: [&str; 9] = [
     "password",
     "passwd",
@@ -72,7 +72,7 @@ const SECRETS: [&str; 9] = [
     "credential",
 ];
 
-/// What stands for a secret.
+/// Stands for a secret.
 const MASK: &str = "***";
 
 impl Tracer {
@@ -149,7 +149,7 @@ fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
     Some(start..found + whole)
 }
 
-/// Where the value of a name is, if it has one that is not empty.
+/// The range of a name's value, if it has one that is not empty.
 fn value_of(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
     let (before, behind) = (text.get(..name.start)?, text.get(name.end..)?);
     if before.ends_with('<') {

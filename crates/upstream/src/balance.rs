@@ -19,7 +19,7 @@ pub(crate) struct Turn {
     credit: Vec<i64>,
 }
 
-/// What a request says about its target.
+/// The request's wishes about its target.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wish {
     /// The hash of its key.

@@ -155,7 +155,7 @@ pub struct Suspend {
     pub after: u32,
     /// The length of the first suspension.
     pub initial: Duration,
-    /// What the length is multiplied by at each further failure, in thousandths. At least 1,000.
+    /// The factor of the length at each further failure, in thousandths. At least 1,000.
     pub factor_permille: u32,
     /// The longest suspension.
     pub max: Duration,

@@ -59,7 +59,7 @@ impl Pins {
         self.targets.get(at).map(|(_, target)| *target)
     }
 
-    /// What follows `NAME=`, if this is its name.
+    /// The text behind `NAME=`, if this is its name.
     fn value<'a>(&self, pair: &'a [u8]) -> Option<&'a [u8]> {
         pair.strip_prefix(self.sticky.cookie.as_bytes())?.strip_prefix(b"=")
     }

@@ -12,12 +12,12 @@ use plan::Listener;
 use super::stream::{Shared, Stream};
 use crate::pace::{Pace, Replying};
 
-/// What of a request the exchange goes on with beside its head.
+/// The parts of a request with which the exchange goes on beside its head.
 pub(super) struct Begun {
     pub(super) body: Body,
-    /// Where the body's bytes are counted as they are read.
+    /// The count of the body's bytes as they are read.
     pub(super) counted: Rc<Cell<u64>>,
-    /// Where a body that is still coming is told that the reply begins.
+    /// Tells a body that is still coming that the reply begins.
     pub(super) replying: Option<Replying>,
 }
 

@@ -34,19 +34,19 @@ pub(crate) fn is_preface(bytes: &[u8]) -> bool {
     bytes.starts_with(http2::PREFACE)
 }
 
-/// What there is so far may become the preface.
+/// True if these bytes may become the preface.
 pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
     bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
 }
 
-/// How long a client that was told to go has to say that it has read it.
+/// The time in which a client that was told to go has to say that it has read it.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 struct H2 {
     connection: Rc<Connection>,
     listener: Arc<Listener>,
     shared: Rc<Shared>,
-    /// What was read and is no whole frame yet, or was left for later.
+    /// Bytes that were read and are no whole frame yet, or were left for later.
     unread: Vec<u8>,
     /// Something may be on its way through TLS.
     unflushed: bool,
@@ -59,7 +59,7 @@ struct H2 {
     write_progress: WriteProgress,
 }
 
-/// What the connection waits for, apart from its wire: what the alarm is set for.
+/// The event for which the connection waits, apart from its wire: the reason for which the alarm is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first frames, or the rest of a head.

@@ -64,7 +64,7 @@ fn send_head(stream: &Stream, status: u16, head: &ReplyHead, length: Option<u64>
 
 struct Sending {
     body: Body,
-    /// What the body gave and the client has not taken yet.
+    /// The piece that the body gave and the client has not taken yet.
     piece: Bytes,
     ended: bool,
     trailers: Trailers,
@@ -75,7 +75,7 @@ struct Sending {
     write_progress: WriteProgress,
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
-    /// What a stream of events asks.
+    /// The wishes of a stream of events.
     stay: Option<Rc<Stay>>,
 }
 
@@ -191,7 +191,7 @@ impl Sending {
         Poll::Pending
     }
 
-    /// Whether the client takes what was written. That it does is nothing to a stream for which it leaves no room.
+    /// True if the client takes bytes that were written. That it does is nothing to a stream for which it leaves no room.
     fn goes_on(&mut self, stream: &Stream) -> bool {
         let is_first = self.write_progress.is_new();
         let takes = self.write_progress.goes_on(&stream.shared.wire());

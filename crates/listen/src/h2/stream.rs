@@ -1,4 +1,4 @@
-//! What a connection's task and those of its streams share.
+//! State that a connection's task and those of its streams share.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// What the connection waits for, which was `before`; `begun` says that a frame has, and has not ended.
+    /// The event for which the connection waits, which was `before`; `begun` says that a frame has, and has not ended.
     pub(super) fn phase(&self, before: Phase, begun: bool) -> Phase {
         let session = self.session.borrow();
         match (session.open(), before) {

@@ -42,7 +42,7 @@ pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'st
     }
 }
 
-/// What speaks of the request as one of HTTP, and not of the message.
+/// True if the fault speaks of the request as one of HTTP, and not of the message.
 fn is_refused_unread(kind: Kind) -> bool {
     matches!(
         kind,

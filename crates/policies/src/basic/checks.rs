@@ -18,11 +18,11 @@ use kit::{SharedAlarm, clock};
 const CHECKED_MAX: usize = 4;
 /// Those of one client among them: the others' first password finds a place at once.
 const CHECKED_OF_CLIENT_MAX: usize = 2;
-/// What one client may have waiting. A person has one; an office behind one address a few, since what is right is remembered.
+/// Checks of one client that may wait. A person has one; an office behind one address a few, since right passwords are remembered.
 const WAITING_OF_CLIENT_MAX: usize = 16;
-/// What may wait in the process. Past it, the client with the most makes way.
+/// Checks that may wait in the process. Past it, the client with the most makes way.
 const WAITING_MAX: usize = 256;
-/// How long a request waits: twice what the sixteen of one client take with the slowest hashes people use (250 ms).
+/// The longest wait of a request: twice the time that the sixteen of one client take with the slowest hashes people use (250 ms).
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The places and who waits for one.
@@ -35,7 +35,7 @@ struct State {
     running: Vec<u64>,
     /// Clients that wait, in the order of their turns.
     clients: VecDeque<Client>,
-    /// Who was called and has not come yet.
+    /// Those that were called and have not come yet.
     called: Vec<u64>,
 }
 
@@ -223,7 +223,7 @@ mod tests {
 
     type Asking<'c> = Pin<Box<dyn Future<Output = Result<Place, Full>> + 'c>>;
 
-    /// What has come of each that was asked for: none where it waits.
+    /// The outcome of each one that was asked for: none while it waits.
     async fn look(asked: &mut [Option<Asking<'_>>]) -> Vec<Option<Result<Place, Full>>> {
         let mut found = Vec::new();
         poll_fn(|cx| {

@@ -2,7 +2,7 @@
 
 use message::Headers;
 
-/// What is said. A time that cannot be read is zero: what is not understood is not fresh.
+/// The directives of a message. A time that cannot be read is zero: an unknown one is not fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) no_store: bool,

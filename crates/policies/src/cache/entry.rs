@@ -14,17 +14,17 @@ use super::directives::{Directives, seconds};
 pub(super) struct Entry {
     head: ReplyHead,
     body: Bytes,
-    /// What the request has to say for this reply to be its own: names with their values.
+    /// The lines that a request has to have for this reply to be its own: names with their values.
     varies: Vec<(String, Vec<u8>)>,
     times: Times,
 }
 
-/// What decides about freshness, settled when the reply came.
+/// The times that decide about freshness, settled when the reply came.
 #[derive(Debug, Clone)]
 pub(super) struct Times {
     said: Directives,
     came: Instant,
-    /// How old it was when it came.
+    /// The age that it had when it came.
     age: Duration,
     fresh_for: Duration,
     /// The reply, or the operator, says how long it is fresh.
@@ -104,7 +104,7 @@ pub(super) fn hindrance(
     hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
 
-/// Who asked showed who it is, and the reply does not say that it is for all.
+/// The header that shows who asks; such a reply is kept only if it says that it is for all.
 pub(super) const AUTHORIZATION: &str = "authorization";
 
 fn has_validator(headers: &Headers) -> bool {
@@ -157,7 +157,7 @@ impl Entry {
         has_validator(&self.head.headers)
     }
 
-    /// Whether a 304 is about this reply: what it names is this one's (RFC 9111, 4.3.4).
+    /// True if a 304 is about this reply: the validator that it names is this one's (RFC 9111, 4.3.4).
     pub(super) fn is_meant_by(&self, news: &Headers) -> bool {
         let lines = &self.head.headers;
         match (news.get("etag"), lines.get("etag")) {
@@ -196,7 +196,7 @@ impl Entry {
         entry
     }
 
-    /// Whether it may still be kept, with what a 304 said.
+    /// True if it may still be kept, with the lines of a 304.
     pub(super) fn may_stay(&self, is_authorized: bool) -> bool {
         hindrance(&self.head, is_authorized, &self.times).is_none()
     }

@@ -31,7 +31,7 @@ pub(super) struct Flight {
     until: Instant,
 }
 
-/// What a request is to do that finds nothing kept.
+/// The way on of a request that finds nothing kept.
 pub(super) enum Boarded {
     /// Ask, and let others wait.
     Lead(Leader),
@@ -68,7 +68,7 @@ impl Flight {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// How long the next piece may still take; all of it before there is a first.
+    /// The time that the next piece may still take; all of it before there is a first.
     fn patience(&self) -> Duration {
         let moved = self.moved.load(Ordering::Relaxed);
         let pause = if moved == 0 { 0 } else { self.age_ms().saturating_sub(moved) };

@@ -1,4 +1,4 @@
-//! What a request says beside its URL that may change the reply: such a request goes past the cache, or what it says is in the
+//! Lines of a request beside its URL that may change the reply: such a request goes past the cache, or the lines are in the
 //! key. Anything else the upstream has to name in `Vary`.
 //!
 //! Names are compared with `_` as `-`: backends that read header lines as variables cannot tell them apart.
@@ -119,7 +119,7 @@ fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a name begins with what stands in `front` in lower case, `_` being `-`.
+/// True if a name begins with the text of `front`, which is in lower case, `_` being `-`.
 fn begins(name: &[u8], front: &[u8]) -> bool {
     let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
     name.len() >= front.len() && name.iter().zip(front).all(same)

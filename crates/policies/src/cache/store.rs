@@ -1,7 +1,7 @@
-//! Where replies are kept, for all workers: a few shards, each with a lock of its own that is held to look up or to link,
+//! The store of replies for all workers: a few shards, each with a lock of its own that is held to look up or to link,
 //! never to copy a body. A store per worker would keep each reply as often as there are workers.
 //!
-//! What was not asked for since the hand last passed goes first (the clock algorithm).
+//! An entry that was not asked for since the hand last passed goes first (the clock algorithm).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -31,7 +31,7 @@ struct Shard {
     /// The next slot's number.
     next: u64,
     bytes: usize,
-    /// What is asked for just now and others may wait for. No more than exchanges under way.
+    /// Replies that are asked for just now and others may wait for. No more than exchanges under way.
     flights: HashMap<Box<[u8]>, Arc<Flight>>,
     /// Hashes of keys whose replies were not kept lately, each in the place that its hash gives it.
     alone: Vec<Option<(u64, Instant)>>,
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Whether a request that found nothing asks, or waits for one that does for at most so long. One that does not lead lets nobody
+    /// Decides if a request that found nothing asks, or waits for one that does for at most so long. One that does not lead lets nobody
     /// wait.
     pub(super) fn board(self: &Arc<Store>, key: &[u8], leads: bool, longest: Duration) -> Boarded {
         let hash = self.hasher.hash_one(key);

@@ -4,7 +4,7 @@ use message::Headers;
 
 use super::Encoding;
 
-/// What is read of it. Browsers send 30 bytes.
+/// Bytes that are read of it. Browsers send 30 bytes.
 const BYTES_MAX: usize = 1024;
 
 /// The encoding to use: the client's favourite, and ours among equals. None: it wants the bytes as they are.

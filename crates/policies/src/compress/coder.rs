@@ -41,7 +41,7 @@ const BROTLI_QUALITY: u32 = 4;
 /// 256 KiB, as a power of two.
 const BROTLI_WINDOW: u32 = 18;
 
-/// What it collects before it encodes.
+/// Bytes that it collects before it encodes.
 const BROTLI_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The library's own default.

@@ -1,4 +1,4 @@
-//! What can be known of an expression before there is a request: functions and members that do not exist, patterns that
+//! Checks of an expression before there is a request: functions and members that do not exist, patterns that
 //! cannot be read, and results that are no yes or no.
 
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn text(expr: &IdedExpr) -> Option<&str> {
     Some(text.inner())
 }
 
-/// What an expression gives, where that is never true or false.
+/// The kind of an expression's result, if it is never true or false.
 pub(super) fn no_verdict(whole: &IdedExpr) -> Option<&'static str> {
     match &whole.expr {
         Expr::Literal(LiteralValue::Boolean(_)) => None,

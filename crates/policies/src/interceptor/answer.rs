@@ -1,4 +1,4 @@
-//! What an interceptor answered, read and checked.
+//! An interceptor's answer, read and checked.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -110,7 +110,7 @@ fn endpoint(object: Object<'_>) -> Result<Cow<'_, str>, Fault> {
     name.map(|(_, name)| name).ok_or_else(|| invalid("`dynamicEndpoint` has no `endpointName`"))
 }
 
-/// What cannot be used. The cause is the interceptor's, never the client's to read.
+/// The fault of an answer that cannot be used. The cause is the interceptor's, never the client's to read.
 pub(super) fn invalid(why: &str) -> Fault {
     Fault::with_detail(
         Kind::InterceptorInvalid,

@@ -1,4 +1,4 @@
-//! What an answer changes: lines of heads and trailers.
+//! The changes that an answer makes to lines of heads and trailers.
 
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use policy::Exchange;
 
 use super::Service;
 
-/// What an answer may say beside its body: headers and trailers of another message, of ordinary size.
+/// Bytes that an answer may have beside its body: headers and trailers of another message, of ordinary size.
 const REST_BYTES_MAX: usize = 256 * 1024;
 
 /// The head of every call of one side.

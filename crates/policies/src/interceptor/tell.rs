@@ -1,4 +1,4 @@
-//! What an interceptor is told: one JSON object, written straight into the bytes that are sent.
+//! The request to an interceptor: one JSON object, written straight into the bytes that are sent.
 
 use base64::Engine as _;
 use message::{Headers, RequestHead};
@@ -132,7 +132,7 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
-/// Who asks. The token is told only where the request still carries it.
+/// The identity of the one that asks. The token is told only where the request still carries it.
 fn authentication(ex: &Exchange, head: &RequestHead) -> String {
     let mut told = Told::new(64);
     if let Some(identity) = &ex.identity {
@@ -181,7 +181,7 @@ pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
     lines.fold(Lines::new(), |lines, (name, value)| joined(lines, name.trim(), value.trim()))
 }
 
-/// How long so many bytes are in base64.
+/// The length of so many bytes in base64.
 pub(super) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }

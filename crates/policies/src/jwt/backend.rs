@@ -16,7 +16,7 @@ use super::claims::value_in;
 use super::next_number;
 use crate::verdict_cache::VerdictCache;
 
-/// What the tokens say.
+/// The contents of the tokens.
 pub struct Settings {
     pub header: String,
     pub issuer: String,

@@ -1,4 +1,4 @@
-//! What a token says, held against what the issuer and the route ask for (RFC 7519, 4.1).
+//! Claims of a token, held against the demands of the issuer and the route (RFC 7519, 4.1).
 
 use jose::{Members, Object};
 use policy::{Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
@@ -9,7 +9,7 @@ use super::issuer::Issuer;
 use super::refusal::Refusal;
 use crate::identity::identity;
 
-/// What a claim has to be.
+/// The value that a claim has to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// There, whatever it says.
@@ -140,12 +140,12 @@ fn in_time(claims: &Members<'_>, leeway: u64, now: u64) -> Result<Option<u64>, R
     Ok(until)
 }
 
-/// Whether `aud`, a text or a list of them, names one of these; nothing wanted is always there.
+/// True if `aud`, a text or a list of them, names one of these; nothing wanted is always there.
 fn names_one(audience: Option<&Value>, wanted: &[String]) -> bool {
     wanted.is_empty() || audience.is_some_and(|audience| is_one(audience, wanted))
 }
 
-/// Whether a value, or one item of a list, is one of these texts.
+/// True if a value, or one item of a list, is one of these texts.
 fn is_one(value: &Value, wanted: &[String]) -> bool {
     let is = |value: &Value| match value {
         Value::String(text) => wanted.contains(text),
@@ -206,7 +206,7 @@ fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Re
     Ok(tier.map(Into::into))
 }
 
-/// Who the token is about; the application where it is about nobody.
+/// The subject of the token; the application where it is about nobody.
 fn subject<'c>(claims: &'c Members<'_>, issuer: &Issuer) -> &'c str {
     let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
     let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
@@ -219,7 +219,7 @@ fn bytes<'c>(claims: impl Iterator<Item = (&'c str, &'c Value)>) -> usize {
     64 + claims.map(|(name, value)| 96 + name.len() + value_bytes(value)).sum::<usize>()
 }
 
-/// What a value takes beside its place. Its depth is the JSON reader's to bound.
+/// The memory of a value beside its place. Its depth is the JSON reader's to bound.
 fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

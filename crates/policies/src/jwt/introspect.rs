@@ -20,7 +20,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// No token that only its issuer can read is longer.
 const TOKEN_BYTES_MAX: usize = 4096;
 
-/// How an issuer is asked.
+/// The way to ask an issuer.
 pub struct Introspection {
     outlet: Arc<dyn Fetch>,
     path: String,
@@ -46,7 +46,7 @@ impl Introspection {
         Introspection { outlet, path, credentials, timeout, cache }
     }
 
-    /// What the issuer says of the token, and until when that is believed.
+    /// The issuer's word on the token, and until when that is believed.
     pub(crate) async fn ask(&self, ex: &Exchange, token: &[u8]) -> Result<(Object, u64), Refusal> {
         let claims = self.fetch(ex, token).await.map_err(Refusal::Unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
@@ -76,7 +76,7 @@ impl Introspection {
     }
 }
 
-/// Whether a text can be a token at all (RFC 6750, 2.1).
+/// True if a text can be a token at all (RFC 6750, 2.1).
 pub(crate) fn is_token(text: &[u8]) -> bool {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
     !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && text.iter().all(good)

@@ -1,4 +1,4 @@
-//! Who signs tokens.
+//! Issuers of tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::introspect::Introspection;
 use super::published::Published;
 use super::refusal::Refusal;
 
-/// Who signs tokens, and how its tokens are read.
+/// An issuer of tokens, and the way to read its tokens.
 #[derive(Debug)]
 pub struct Issuer {
-    /// What `iss` has to say. Without it only introspection finds the issuer's tokens.
+    /// The value of `iss`. Without it only introspection finds the issuer's tokens.
     pub issuer: Option<String>,
     pub keys: Keys,
     pub introspection: Option<Introspection>,
     /// One of these has to be named by `aud`; any may where there are none.
     pub audiences: Vec<String>,
-    /// What a token may be, as [`jose::kind`] has it; anything where there are none.
+    /// The types that a token may have, as [`jose::kind`] has it; anything where there are none.
     pub types: Vec<String>,
     pub leeway: Duration,
     pub expiry_required: bool,
@@ -30,7 +30,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Whether a token is of a kind that shows who asks (RFC 8725, 3.11). What its header leaves open, its claims may tell:
+    /// True if a token is of a kind that shows who asks (RFC 8725, 3.11). If its header leaves that open, its claims may tell:
     /// `at_hash` and `c_hash` are in ID tokens alone, and `events` in security events, of which the order to log out is one.
     pub(crate) fn takes(&self, token: &Token<'_>, claims: &Members<'_>) -> bool {
         let says = |name: &str, what: &str| claims.get(name).and_then(Value::as_str) == Some(what);
@@ -50,14 +50,14 @@ impl Issuer {
     }
 }
 
-/// Where an issuer's keys are.
+/// The source of an issuer's keys.
 #[derive(Debug)]
 pub enum Keys {
     /// It has none, and is asked about each token.
     Nowhere,
     /// In files.
     Fixed(KeySet),
-    /// Where it publishes them.
+    /// The address at which it publishes them.
     Published(Arc<Published>),
 }
 

@@ -24,15 +24,15 @@ pub const KEYS_BYTES_MAX: usize = 512 * 1024;
 
 /// The shortest time between two times of reading. Whoever makes up names of keys can cause no more than this.
 const APART: Duration = Duration::from_secs(1);
-/// How long an issuer that fails is left alone at first, and at most.
+/// The time for which an issuer that fails is left alone at first, and at most.
 const AWAY_MIN: Duration = Duration::from_secs(1);
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long one round of work looks for something to do. Work that nobody holds any more ends with its round.
+/// The time in which one round of work looks for something to do. Work that nobody holds any more ends with its round.
 const ROUND: Duration = Duration::from_millis(500);
-/// How many requests may wait for newer keys at once, for one issuer. More are refused at once.
+/// Requests that may wait for newer keys at once, for one issuer. More are refused at once.
 const WAITING_MAX: usize = 1024;
 
-/// Where to read.
+/// The source to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// The path of the key set.
@@ -53,20 +53,20 @@ pub struct Published {
     metrics: Arc<IssuerMetrics>,
     known: watch::Sender<Known>,
     generation: AtomicU64,
-    /// How many times reading was begun.
+    /// The number of readings begun.
     begun: AtomicU64,
     wanted: Notify,
     waiting: AtomicUsize,
 }
 
-/// What is known of the keys.
+/// The present knowledge of the keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     keys: Option<Arc<KeySet>>,
     generation: u64,
     /// A digest of the text they were read from.
     text: u64,
-    /// How many times reading has ended, and whether the last one failed.
+    /// The number of readings that have ended, and whether the last one failed.
     ended: u64,
     failed: u32,
     /// When it is to be read next.

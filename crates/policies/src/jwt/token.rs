@@ -1,4 +1,4 @@
-//! Where a request has its token, and the request without it.
+//! The place of a request's token, and the request without it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use message::RequestHead;
 use super::Settings;
 use crate::query;
 
-/// What a request has.
+/// The token that a request has.
 pub(crate) enum Found {
     Nothing,
     /// More than one place says something; which of them counts is nobody's guess.
@@ -17,7 +17,7 @@ pub(crate) enum Found {
     At(Place),
 }
 
-/// Where the token is.
+/// The place of the token.
 pub(crate) enum Place {
     /// In the only line of its name, at these bytes of the value.
     Header(Range<usize>),

@@ -9,7 +9,7 @@ use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
 use super::{ERRORS_MAX, Settings};
 
-/// What both sides share.
+/// State that both sides share.
 pub(super) struct Checks {
     pub(super) operations: Operations,
     request: bool,

@@ -38,10 +38,10 @@ pub struct Counts {
 #[repr(align(64))]
 struct Shard(Mutex<Slots>);
 
-/// What became of a request.
+/// The verdict on a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// How long it has to wait, in nanoseconds, if it may not pass now.
+    /// The time that it has to wait, in nanoseconds, if it may not pass now.
     pub(crate) wait: Option<u64>,
     /// One for each window.
     pub(crate) standings: [Standing; WINDOWS_MAX],
@@ -186,7 +186,7 @@ impl Entry {
 }
 
 impl Taken {
-    /// What others decided: how far ahead of now each window is then, in nanoseconds.
+    /// The verdict of others: how far ahead of now each window is then, in nanoseconds.
     pub(crate) fn elsewhere(windows: &[Window], passes: bool, ahead: &[u64]) -> Taken {
         let mut standings = [Standing::default(); WINDOWS_MAX];
         let mut wait = 1;

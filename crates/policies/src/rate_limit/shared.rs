@@ -26,22 +26,22 @@ use tokio::sync::{Notify, oneshot};
 use super::counts::{Counts, WINDOWS_MAX};
 use super::{Tier, Window, resp};
 
-/// Where a store listens.
+/// The address of a store.
 pub mod store {
     pub use kit::dial::Place;
 }
 
-/// Where the counts meet.
+/// The store in which the counts meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Store {
     pub place: Place,
-    /// How TLS is spoken, where it is.
+    /// The TLS client, if TLS is spoken.
     pub tls: Option<tls::Client>,
     pub password: Option<String>,
     pub database: u32,
-    /// How often counts are told.
+    /// The time between two tellings of counts.
     pub interval: Duration,
-    /// How long the server may take.
+    /// The time that the server may take.
     pub timeout: Duration,
 }
 
@@ -63,11 +63,11 @@ pub struct Shared {
     metrics: Arc<StoreMetrics>,
 }
 
-/// What the server says to a request.
+/// The server's answer to a request.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) passes: bool,
-    /// How far ahead of now each window is then, in nanoseconds.
+    /// The distance of each window ahead of now, in nanoseconds.
     pub(crate) ahead: [u64; WINDOWS_MAX],
 }
 
@@ -85,7 +85,7 @@ const ASKS_MAX: usize = 10_000;
 /// written to be longer, what hangs is seen within a second.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
-/// What one key has to tell.
+/// The counts that one key has to tell.
 struct Told {
     key: u64,
     tier: u32,
@@ -169,7 +169,7 @@ impl Shared {
         !self.answers.load(Ordering::Relaxed)
     }
 
-    /// Whether one more request of a key passes, by the server's word. None where it does not answer.
+    /// True if one more request of a key passes, by the server's word. None where it does not answer.
     pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<Said> {
         let (answer, said) = oneshot::channel();
         {
@@ -205,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// What passed untold of a request's key goes with it.
+    /// The requests of a key that passed untold go with it.
     fn untold(&self, ask: &Ask) -> Told {
         let mut told = Told { key: ask.key, tier: ask.tier, untold: 0 };
         self.counts.change(ask.key, |entry| {

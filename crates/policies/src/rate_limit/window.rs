@@ -9,21 +9,21 @@ use std::time::Duration;
 /// At most so many requests in so long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// How it is called in the reply's header lines.
+    /// Its name in the reply's header lines.
     pub name: Box<str>,
     pub requests: u32,
     pub per: Duration,
     /// As many may come at once.
     pub burst: u32,
-    /// What one request costs, in nanoseconds.
+    /// The cost of one request, in nanoseconds.
     interval: u64,
-    /// What the burst costs.
+    /// The cost of the burst.
     tolerance: u64,
     /// The beginning of what a reply tells of it.
     told: Box<str>,
 }
 
-/// How a key stands with one window after a request.
+/// The standing of a key with one window after a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// As many more would pass at once.
@@ -40,12 +40,12 @@ impl Window {
         Window { name: name.into(), requests, per, burst, interval, tolerance, told }
     }
 
-    /// What one request costs.
+    /// The cost of one request.
     pub(crate) fn interval(&self) -> u64 {
         self.interval
     }
 
-    /// What the burst costs.
+    /// The cost of the burst.
     pub(crate) fn tolerance(&self) -> u64 {
         self.tolerance
     }
@@ -96,7 +96,7 @@ mod tests {
         Window::new("a", requests, per, burst)
     }
 
-    /// How many of `count` requests pass at the given times.
+    /// The number of `count` requests that pass at the given times.
     fn passed(window: &Window, times: impl IntoIterator<Item = u64>) -> usize {
         let mut paid_at = 0;
         let pass = |now| window.take(paid_at, now).map(|next| paid_at = next).is_ok();

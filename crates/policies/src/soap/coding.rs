@@ -18,10 +18,10 @@ const LEVEL: u32 = 5;
 /// Brotli for what is made while somebody waits, and its window as a power of two.
 const BROTLI: (u32, u32) = (4, 18);
 
-/// What the encoder collects before it encodes.
+/// Bytes that the encoder collects before it encodes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// How a policy treats codings.
+/// The policy's treatment of codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings {
     /// Refuses what the reference system refuses: all but gzip.
@@ -110,7 +110,7 @@ impl Codings {
 
 /// Why a coding was not taken off.
 pub(crate) enum Refused {
-    /// What the client may be told, and whose fault it is.
+    /// The words for the client, and whose fault it is.
     Failed(Failed),
     Fault(Fault),
 }

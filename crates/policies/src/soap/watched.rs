@@ -13,7 +13,7 @@ use mediation::soap::Code;
 use policy::BodyTransform;
 use telemetry::SoapFault;
 
-/// What stands before the code is an envelope's start, and headers perhaps.
+/// Bytes that may stand before the code: an envelope's start, and headers perhaps.
 const LOOKED_BYTES_MAX: usize = 64 << 10;
 
 /// So many bytes of a coding at a time, which can be a thousand times as many without it.
@@ -26,7 +26,7 @@ pub(super) struct Watched {
     left: usize,
     /// Takes off the coding it comes in.
     gzip: Option<Box<MultiGzDecoder<Vec<u8>>>>,
-    /// Where the exchange's notes find it.
+    /// The cell in which the exchange's notes find it.
     told: Rc<Cell<Option<SoapFault>>>,
 }
 

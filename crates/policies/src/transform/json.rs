@@ -22,12 +22,12 @@ pub struct Pointer(Vec<Box<str>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap;
 
-/// What to do to a document.
+/// Edits of a document.
 #[derive(Debug, Default)]
 pub struct JsonEdits {
     root: Node,
     values: Vec<Template>,
-    /// Where the values are that are moved.
+    /// The places of the values that are moved.
     moved: Vec<Pointer>,
 }
 
@@ -51,7 +51,7 @@ struct Child {
 enum Act {
     Remove,
     Set(usize),
-    /// What is moved comes here, if it was there.
+    /// A moved value comes here, if it was there.
     Put(usize),
 }
 
@@ -215,12 +215,12 @@ struct Edit<'a> {
     text: &'a str,
     tape: &'a [Entry],
     values: &'a [Cow<'a, [u8]>],
-    /// What is moved, if it is there.
+    /// The moved values that are there.
     moved: Vec<Option<&'a str>>,
     out: Vec<u8>,
 }
 
-/// What becomes of a value that is there.
+/// The fate of a value that is there.
 enum Fate<'a> {
     Stays,
     Goes,
@@ -336,7 +336,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Whether a value comes here, or inside, where there is none.
+    /// True if a value comes here, or inside, where there is none.
     fn makes(&self, node: &Node) -> bool {
         self.made(node).is_some() || node.inside.iter().any(|child| self.makes(&child.node))
     }

@@ -7,7 +7,7 @@ use kit::percent::decoded;
 use message::RequestHead;
 use policy::{Escape, Exchange, Template};
 
-/// What to do to the query, in this order. Names and values are what they mean, without escapes.
+/// Edits of the query, in this order. Names and values are their meaning, without escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryEdits {
     /// The old name and the new one. Where the old one is there, its parameters take the place of those of the new one.

@@ -1,4 +1,4 @@
-//! How the client speaks, noted before a stylesheet makes another message of what it sent.
+//! The client's message format, noted before a stylesheet makes another message of what it sent.
 //!
 //! Behind the stylesheet an envelope no longer says it: it may be of another version, or of what came as JSON.
 
@@ -15,7 +15,7 @@ const LOOKED_BYTES_MAX: usize = 1 << 10;
 static OF_11: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_11));
 static OF_12: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_12));
 
-/// What the message itself says; nothing where nobody would ask, because nothing is noted of how clients speak.
+/// The format that the message itself tells; nothing where nobody would ask, because nothing is noted of how clients speak.
 pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     let notes = ex.notes.as_ref()?;
     match notes.translated {

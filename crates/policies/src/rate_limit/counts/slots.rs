@@ -13,7 +13,7 @@ const PROBES: usize = 16;
 const NUMBERS: usize = 1;
 const NUMBERS_TOLD: usize = 2;
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: u64,
@@ -70,7 +70,7 @@ impl Slots {
         (0..count).map(move |step| first.wrapping_add(step) & last)
     }
 
-    /// Where a key is.
+    /// The slot of a key.
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         self.probes(key).find(|at| self.numbers.get(at * self.stride()) == Some(&key))
     }
