@@ -18,7 +18,7 @@ pub trait Decode: Sized {
     /// Reads a value; complains and gives nothing if it cannot.
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self>;
 
-    /// What it is when nothing was written; nothing if it has to be written.
+    /// The value when nothing was written; nothing if it has to be written.
     fn absent() -> Option<Self> {
         None
     }
@@ -26,14 +26,14 @@ pub trait Decode: Sized {
     /// Writes it as it could have been read, with every default spelt out.
     fn encode(&self) -> Json;
 
-    /// What may be written, as JSON Schema.
+    /// The values that may be written, as JSON Schema.
     fn schema(schema: &mut SchemaBuilder) -> Json;
 }
 
-/// What decoding needs beside the value: where to complain, and where relative paths start.
+/// Needs of decoding beside the value: where to complain, and where relative paths start.
 pub struct Decoder<'a> {
     report: &'a mut Report,
-    /// How many values could not be read.
+    /// The number of values that could not be read.
     faults: usize,
     /// Files that values name, for whoever watches for changes.
     named: Vec<PathBuf>,
@@ -158,7 +158,7 @@ impl<'a> Decoder<'a> {
 
     /// One key of a section: what was written, else what it is when nothing was.
     ///
-    /// What was written and cannot be read is complained about and counts as absent, so that the rest of
+    /// A written value that cannot be read is complained about and counts as absent, so that the rest of
     /// the configuration can still be looked at. Nothing is served from it: there was a complaint.
     pub(crate) fn field<T: Decode>(
         &mut self,
@@ -199,7 +199,7 @@ impl<'a> Decoder<'a> {
 }
 
 impl<'n> Section<'n> {
-    /// What was written for a key, by whichever of its names.
+    /// The value of a key, by whichever of its names.
     fn get(&self, key: &str) -> Option<&'n Node> {
         let by_older = || {
             let names = self.older.iter().filter(|(_, first)| *first == key);

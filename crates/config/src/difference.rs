@@ -1,4 +1,4 @@
-//! What tells two configurations apart, place by place.
+//! Differences of two configurations, place by place.
 //!
 //! Owns when two values mean the same, the paths of places, and what of a value may be shown. Defaults are filled in, so that
 //! one that is spelt out is no difference; neither is the order of names.
@@ -22,11 +22,11 @@ pub struct Difference {
     /// Such as `routes.a.policies[1].jwt.issuers`; places in a list are counted in the configuration that has them, and in the
     /// new one where both do.
     pub path: String,
-    /// What is different there.
+    /// The difference there.
     pub change: Change,
 }
 
-/// What is different at a place. Secrets are not shown in it.
+/// A difference at a place. Secrets are not shown in it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Only the new one has this.
@@ -39,19 +39,19 @@ pub enum Change {
     Content(Json),
 }
 
-/// Who is told.
+/// The reader of the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Who has both texts: all but secrets.
+    /// One who has both texts: all but secrets.
     Operator,
-    /// Who may ask the admin API: neither values of headers and parameters nor bodies.
+    /// One who may ask the admin API: neither values of headers and parameters nor bodies.
     Api,
 }
 
 /// Keys whose members are values of headers and parameters, which the admin API shows to nobody.
 const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters"];
 
-/// What tells them apart, in the order of the configuration's sections.
+/// The differences of two configurations, in the order of their sections.
 pub fn differences(old: &Loaded, new: &Loaded, shown: Shown) -> Vec<Difference> {
     let encoded = |loaded: &Loaded| loaded.config.as_ref().map(|config| config.encode());
     let (before, after) = (encoded(old), encoded(new));
@@ -85,7 +85,7 @@ impl Difference {
         }
     }
 
-    /// What [`Difference::to_json`] told.
+    /// The difference that [`Difference::to_json`] told.
     pub fn from_json(told: &Json) -> Option<Difference> {
         let value = |name: &str| told.get(name).cloned();
         let change = match told.get("change")?.as_str()? {
@@ -202,7 +202,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether two lists of texts differ in the folders of files at most.
+    /// True if two lists of texts differ in the folders of files at most.
     fn names_same_files(&self, old: Side<'_>, new: Side<'_>) -> bool {
         let (old, new) = (old.items(), new.items());
         let same = |(old, new): (&Side<'_>, &Side<'_>)| {
@@ -296,7 +296,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-/// What an item of a list is at all: the one key of a policy.
+/// The kind of an item of a list: the one key of a policy.
 fn kind(item: &Json) -> Option<&str> {
     let keys = item.as_object().filter(|keys| keys.len() == 1)?;
     keys.keys().next().map(String::as_str)
@@ -310,7 +310,7 @@ fn beside<'t>(text: &'t str, loaded: &Loaded) -> Option<&'t Path> {
     named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
 }
 
-/// Whether the same was written, places and quotes aside.
+/// True if the same was written, places and quotes aside.
 fn same_text(old: Option<&Node>, new: Option<&Node>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
     match (&old.value, &new.value) {

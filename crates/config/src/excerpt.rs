@@ -5,22 +5,22 @@
 
 use crate::report::{At, Sources};
 
-/// How the names of keys end that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
+/// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
 /// `keys_max` is none.
 const SECRET_ENDS: &[&str] =
     &["password", "passwd", "secret", "token", "key", "authorization", "cookie"];
 
-/// What is taken for one of these when somebody mistypes it: as many slips are forgiven.
+/// Names that are taken for one of these when somebody mistypes them: as many slips are forgiven.
 const MISTYPED: &[&str] = &["password", "secret", "client_secret"];
 const SLIPS_MAX: usize = 2;
 
 /// Keys with a secret for each name below them.
 const HOLDERS: &[&str] = &["keys", "users"];
 
-/// What stands for a secret.
+/// Stands for a secret.
 const HIDDEN: &str = "***";
 
-/// How far up the keys that a line belongs to are looked for. A line with more above it belongs to a long list, as secrets do.
+/// Lines above a line in which its keys are looked for. A line with more above it belongs to a long list, as secrets do.
 const ABOVE_MAX: usize = 1000;
 
 /// A line that may be shown, and the column in it that stands for that of the file.
@@ -51,14 +51,14 @@ fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
     Some((line, hidden))
 }
 
-/// Whether the value of a key of this name is a secret.
+/// True if the value of a key of this name is a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     SECRET_ENDS.iter().any(|end| key.ends_with(end))
         || MISTYPED.iter().any(|word| strsim::damerau_levenshtein(&key, word) <= SLIPS_MAX)
 }
 
-/// Whether the members of a key of this name are secrets.
+/// True if the members of a key of this name are secrets.
 pub(crate) fn holds_secrets(key: &str) -> bool {
     HOLDERS.iter().any(|holder| key.eq_ignore_ascii_case(holder))
 }
@@ -66,7 +66,7 @@ pub(crate) fn holds_secrets(key: &str) -> bool {
 /// A range of bytes.
 type Span = std::ops::Range<usize>;
 
-/// Whether a line stands below a key that has or holds secrets: it begins further right than the key's line.
+/// True if a line stands below a key that has or holds secrets: it begins further right than the key's line.
 fn is_below_secret(above: &str, line: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut least, named) = (indent(line), !keys(line).is_empty());
@@ -170,7 +170,7 @@ fn value(line: &str, begin: usize, flow: bool) -> Option<Span> {
     (!known).then_some(begin..begin + value.len())
 }
 
-/// Where a quoted text ends, its quote included.
+/// The end of a quoted text, its quote included.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut rest = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = rest.next() {
@@ -185,7 +185,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Where a map or list ends. Brackets in texts may end it late, or at the end of the line: too much is hidden, not too little.
+/// The end of a map or list. Brackets in texts may end it late, or at the end of the line: too much is hidden, not too little.
 fn balanced(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut ends =

@@ -1,4 +1,4 @@
-//! What complaints never say: what came from the environment or from files, keys in PEM, and passwords in URLs.
+//! Texts that complaints never say: those from the environment or from files, keys in PEM, and passwords in URLs.
 //!
 //! Owns what a complaint says in its place. It looks at the words of a complaint, of which every one passes here: whoever
 //! complains need not know where a value came from.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::report::{At, CUT};
 use crate::values::NOT_SHOWN;
 
-/// How a key or a certificate begins.
+/// The beginning of a key or a certificate.
 pub(crate) const PEM: &str = "-----BEGIN";
 
 /// Shorter values are in other words by chance: they are found only where a complaint quotes them and nothing else, at their
@@ -18,7 +18,7 @@ const CHARS_MIN: usize = 4;
 /// Longer ones nobody would say by chance: they are looked for wherever the complaint is.
 const ANYWHERE_CHARS_MIN: usize = 8;
 
-/// What was put in for references. It is never shown, not even to who looks for defects.
+/// The texts that were put in for references. They are never shown, not even to one who looks for defects.
 #[derive(Clone, Default)]
 pub(crate) struct Hidden(Vec<Arc<PutIn>>);
 
@@ -55,7 +55,7 @@ impl Hidden {
         }))
     }
 
-    /// What has backticks in it, which would end its quotes.
+    /// The words of a text with backticks in it, which would end its quotes.
     fn broken(&self, at: At, mut said: String) -> String {
         let here = self.0.iter().filter(|one| one.at == at).flat_map(|one| &one.texts);
         let all = here.chain(self.0.iter().flat_map(|one| &one.values));
@@ -76,7 +76,7 @@ impl Hidden {
 }
 
 impl PutIn {
-    /// Whether a quoted piece tells of this: it is all of it, a part of it, or has what was put in for a part.
+    /// True if a quoted piece tells of this: it is all of it, a part of it, or has the text that was put in for a part.
     fn is_in(&self, piece: &str) -> bool {
         if piece.chars().count() < CHARS_MIN {
             return !piece.is_empty() && self.texts.iter().chain(&self.values).any(|t| t == piece);
@@ -100,7 +100,7 @@ pub(crate) fn without_secret(what: &str, secret: &str) -> String {
     })
 }
 
-/// What stands between backticks, as `shown` says it.
+/// Replaces each text between backticks by that of `shown`.
 fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
     let pieces = what.split('`').enumerate().map(|(index, piece)| match index % 2 {
         1 => shown(piece),
@@ -109,7 +109,7 @@ fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
     pieces.collect::<Vec<_>>().join("`")
 }
 
-/// Whether a key or a certificate begins in a text. Its first line alone is what help names.
+/// True if a key or a certificate begins in a text. Its first line alone is what help names.
 fn holds_pem(text: &str) -> bool {
     let Some((_, label)) = text.split_once(PEM) else { return false };
     label.split_once("-----").is_none_or(|(_, rest)| !rest.is_empty())
@@ -137,14 +137,14 @@ fn hide(said: &mut String, lower: &str) {
     }
 }
 
-/// How much of a text in lower case another begins with, in bytes.
+/// The length of a text's beginning that is another's too, in lower case, in bytes.
 fn in_common(said: &str, lower: &str) -> usize {
     let pairs = said.chars().zip(lower.chars());
     let same = pairs.take_while(|(said, lower)| said.to_ascii_lowercase() == *lower);
     same.map(|(said, _)| said.len_utf8()).sum()
 }
 
-/// Where a text in lower case is in another, from there on.
+/// The place of a text in lower case in another, from there on.
 fn find(said: &str, from: usize, lower: &str) -> Option<usize> {
     let rest = said.get(from..)?.to_ascii_lowercase();
     rest.find(lower).map(|begin| from + begin)
@@ -185,7 +185,7 @@ mod tests {
     use crate::load::parse_with;
     use crate::report::At;
 
-    /// What is said of a text, `TOKEN` being a secret.
+    /// The words about a text, `TOKEN` being a secret.
     fn said(text: &str) -> String {
         let variables = [("TOKEN", "Hush-Hush"), ("N", "3x"), ("PEM", "-----BEGIN KEY-----\nHush")];
         let variables: HashMap<String, String> = variables

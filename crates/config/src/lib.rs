@@ -1,4 +1,4 @@
-//! What the operator wrote: text read into types, with the place of everything kept.
+//! The configuration as the operator wrote it: text read into types, with the place of everything kept.
 //!
 //! Owns the keys of the configuration, their defaults, the JSON Schema that editors use, and the
 //! complaints about text that cannot be read. It gives nothing a meaning: whether a route's upstream

@@ -12,23 +12,23 @@ use crate::sections::Config;
 use crate::substitute::{Substitution, Variables, read_text};
 use crate::yaml;
 
-/// What came of reading a configuration.
+/// The outcome of reading a configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What the operator wrote, defaults filled in; nothing if the text has no shape at all. If the report
+    /// The configuration, defaults filled in; nothing if the text has no shape at all. If the report
     /// has errors it is what could be read, for `compile` to find the other complaints and never to serve.
     pub config: Option<Config>,
-    /// What could not be read. Its sources are the texts that places point into.
+    /// Complaints about values that could not be read. Its sources are the texts that places point into.
     pub report: Report,
     /// Everything it depends on: the files of the configuration, those put in by `${file:PATH}`, and
     /// those that values name, such as certificates. A change to one of them is a change.
     pub files: Vec<PathBuf>,
-    /// What was written, references put in.
+    /// The text as it was written, references put in.
     pub(crate) tree: Option<Node>,
 }
 
 impl Loaded {
-    /// Whether there is a configuration that says nothing below a key, nor below one that is probably a misspelt one.
+    /// True if there is a configuration that says nothing below a key, nor below one that is probably a misspelt one.
     pub fn lacks(&self, key: &str) -> bool {
         let Some(Value::Map(entries)) = self.tree.as_ref().map(|tree| &tree.value) else {
             return false;
@@ -183,7 +183,7 @@ impl Reading {
     }
 }
 
-/// Whether a file of a folder is part of the configuration. Hidden files are left out: editors and Kubernetes keep their own copies
+/// True if a file of a folder is part of the configuration. Hidden files are left out: editors and Kubernetes keep their own copies
 /// in such.
 pub fn is_configuration(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));

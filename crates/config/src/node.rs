@@ -5,20 +5,20 @@ use crate::report::{At, quote};
 /// One value of the file.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where the value starts.
+    /// The place at which the value starts.
     pub at: At,
-    /// Where the key that names the value starts; a value in a list is its own owner.
+    /// The place at which the key that names the value starts; a value in a list is its own owner.
     pub owner: At,
-    /// What is there.
+    /// The value itself.
     pub value: Value,
 }
 
-/// What can stand at a place.
+/// A value of a place.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Nothing, `~` or `null`.
     Null,
-    /// What could not be substituted. It was complained about, and is not again.
+    /// A value that could not be substituted. It was complained about, and is not again.
     Unreadable,
     /// Text; what it means depends on the type it is read into.
     Scalar(Scalar),
@@ -43,14 +43,14 @@ pub struct Scalar {
 pub struct Entry {
     /// The key's text.
     pub key: String,
-    /// Where the key starts.
+    /// The place at which the key starts.
     pub key_at: At,
     /// The value.
     pub node: Node,
 }
 
 impl Node {
-    /// What a complaint calls this value.
+    /// The name of this value in a complaint.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Null | Value::Unreadable => "nothing".to_owned(),

@@ -35,7 +35,7 @@ pub fn reference() -> String {
 struct Page<'s> {
     sections: &'s Map<String, Json>,
     seen: HashSet<&'s str>,
-    /// Where each section is told: under the first path that leads to it.
+    /// The place at which each section is told: under the first path that leads to it.
     places: Vec<(&'s str, String)>,
     text: String,
 }
@@ -93,7 +93,7 @@ impl<'s> Page<'s> {
         found
     }
 
-    /// What may be written, in words.
+    /// The values that may be written, in words.
     fn kind(&self, takes: &Json) -> String {
         if let Some(name) = named(takes) {
             let place = self.places.iter().find(|(placed, _)| *placed == name);
@@ -205,7 +205,7 @@ fn bounds(takes: &Json) -> String {
     }
 }
 
-/// What a text has to look like. Shapes of one key alone are told by its own words.
+/// The shape of a text. Shapes of one key alone are told by its own words.
 fn text(pattern: &str) -> &'static str {
     match pattern {
         p if p.starts_with("^[0-9]+(ms|") => "a duration: `250ms`, `5s`, `1h`",

@@ -36,11 +36,11 @@ pub struct Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Arc<[Source]>,
-    /// Where the lines of each begin, once somebody asks: a hostile file has very many complaints, and very many lines.
+    /// The offsets of the lines of each, once somebody asks: a hostile file has very many complaints, and very many lines.
     begins: Arc<OnceLock<Vec<Vec<usize>>>>,
 }
 
-/// Whether a complaint stops the configuration from being used.
+/// The effect of a complaint on the use of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The configuration cannot be used.
@@ -52,13 +52,13 @@ pub enum Severity {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Where.
+    /// Its place.
     pub at: At,
-    /// Whether it stops the configuration.
+    /// Errors stop the configuration, warnings do not.
     pub severity: Severity,
-    /// What is wrong: one sentence without a full stop.
+    /// The defect: one sentence without a full stop.
     pub what: String,
-    /// What to write instead.
+    /// The text to write instead.
     pub help: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Report {
         self.files.insert(file);
     }
 
-    /// Whether further complaints are only counted.
+    /// True if further complaints are only counted.
     pub(crate) fn is_full(&self) -> bool {
         self.complaints.len() >= COMPLAINTS_MAX
     }
@@ -239,12 +239,12 @@ impl Report {
         self.complaints.is_empty()
     }
 
-    /// What stops the configuration, in order of place.
+    /// Complaints that stop the configuration, in order of place.
     pub fn errors(&self) -> impl Iterator<Item = &Complaint> {
         self.of_severity(Severity::Error)
     }
 
-    /// What does not stop it, in order of place.
+    /// Complaints that do not stop it, in order of place.
     pub fn warnings(&self) -> impl Iterator<Item = &Complaint> {
         self.of_severity(Severity::Warning)
     }

@@ -30,7 +30,7 @@ pub(crate) struct SectionSchema<'b> {
     builder: &'b mut SchemaBuilder,
     properties: Map<String, Json>,
     required: Vec<&'static str>,
-    /// What holds of keys that have two names.
+    /// Rules of keys that have two names.
     named: Vec<Json>,
 }
 

@@ -14,7 +14,7 @@ use crate::yaml::TEXT_BYTES_MAX;
 /// A referenced file holds a secret or a short text; larger things have keys that name files.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Where variables come from. A test gives its own.
+/// The source of variables. A test gives its own.
 pub(crate) type Variables<'v> = &'v HashMap<String, String>;
 
 /// Replaces every reference in a tree.
@@ -25,7 +25,7 @@ pub(crate) struct Substitution<'a> {
     pub(crate) folder: &'a Path,
     /// Every file read, for whoever watches for changes.
     pub(crate) files: &'a mut Vec<PathBuf>,
-    /// What is wrong.
+    /// The complaints so far.
     pub(crate) report: &'a mut Report,
     /// Text put in so far.
     pub(crate) bytes: usize,

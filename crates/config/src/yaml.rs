@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str, file: u32, report: &mut Report) -> Option<Node> {
 /// A limit was met, and said: reading on would only cost.
 struct Stop;
 
-/// What a tree costs to hold.
+/// The cost of holding a tree.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     nodes: usize,
@@ -98,7 +98,7 @@ enum OpenKind {
     },
 }
 
-/// What stands before a colon.
+/// The text before a colon.
 enum Key {
     Name(String),
     /// `<<`: the value's keys are taken over.
@@ -113,9 +113,9 @@ struct Tree<'r> {
     stack: Vec<Open>,
     anchors: HashMap<usize, (Node, Cost)>,
     root: Option<Node>,
-    /// What the tree costs so far.
+    /// The cost of the tree so far.
     spent: Cost,
-    /// What the copies kept for aliases cost; nested anchors keep the same text more than once.
+    /// The cost of the copies kept for aliases; nested anchors keep the same text more than once.
     kept: Cost,
 }
 
@@ -320,7 +320,7 @@ fn take_over(node: Node, merged: &mut Vec<Entry>, report: &mut Report) {
     }
 }
 
-/// What a key is; why it is refused was said already.
+/// The kind of a key; the reason why it is refused was said already.
 fn accept_key(node: Node, seen: &mut HashMap<String, At>, report: &mut Report) -> (Key, At) {
     let at = node.at;
     let (name, quoted) = match node.value {

@@ -1,4 +1,4 @@
-//! What cannot be read, and what is said about it.
+//! Values that cannot be read, and the complaints about them.
 
 use std::path::Path;
 
@@ -244,7 +244,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:12:20: expected `true` or `false`, found `maybe`
               help: write `true` or `false` without quotes
             gate.yaml:13:3: the key `targets` is missing
-              help: add `targets`: Where the service runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+              help: add `targets`: Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
             gate.yaml:16:21: expected text, found a list
               help: write a text; quote it where YAML would misread it
             gate.yaml:16:52: expected `present: true`, found `false`

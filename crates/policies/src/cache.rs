@@ -44,8 +44,8 @@ pub struct Settings {
     pub ignores_cookies: bool,
     /// The time for which a stale reply may stand in for a failing upstream.
     pub stale_if_error: Duration,
-    /// The longest wait of a request for the reply to another one; zero: it does not, as below another cache of the route, which may
-    /// be of the same store: it would wait for itself.
+    /// The longest wait of a request for the reply to another one; zero: it does not, as below another cache of the route, which
+    /// may be of the same store: it would wait for itself.
     pub wait: Duration,
     /// Facts that a kept reply cannot vary by.
     pub unseen: Unseen,

@@ -113,8 +113,8 @@ const BELIEVED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Refused ones. They are cheap to refuse again, so few are worth the memory.
 const REFUSED_MAX: usize = 1024;
 const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The time for which a refusal is remembered: long enough to make a client that repeats itself cheap, short enough that nobody notices
-/// when it is no longer right.
+/// The time for which a refusal is remembered: long enough that a client that repeats itself is cheap, short enough that nobody
+/// notices when it is no longer right.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {

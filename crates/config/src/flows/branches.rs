@@ -18,7 +18,7 @@ keys! {
         over: ExpressionText,
         /// The steps.
         steps: Steps,
-        /// How many run at once.
+        /// The number of messages under way at once.
         // One after the other, as the list is written.
         parallel: Between<1, 1_000> = const { Between::new(1) },
     }
@@ -31,10 +31,10 @@ keys! {
         over: ExpressionText,
         /// The steps.
         steps: Steps,
-        /// How many run at once.
+        /// The number of messages under way at once.
         // Enough to hide the time of one call behind others, and few enough for the service called.
         parallel: Between<1, 1_000> = const { Between::new(8) },
-        /// How the results become one message.
+        /// The way in which the results become one message.
         gather: Gather,
     }
 }
@@ -44,30 +44,30 @@ keys! {
     pub struct ScatterStep {
         /// The branches, each a step or a list of steps.
         branches: Vec<Steps>,
-        /// How the results become one message.
+        /// The way in which the results become one message.
         gather: Gather,
     }
 }
 
 keys! {
-    /// How the results of branches become one message.
+    /// The way in which the results of branches become one message.
     pub struct Gather {
-        /// What is taken of each result; the whole body if absent.
+        /// The part that is taken of each result; the whole body if absent.
         take: Option<ExpressionText>,
-        /// What the parts are put into: an element such as `<All/>`, or `{ json: [] }`. If absent, JSON goes into an array and
+        /// The element around the parts, such as `<All/>`, or `{ json: [] }`. If absent, JSON goes into an array and
         /// XML into what stands around the first.
         into: Option<GatherInto>,
-        /// How many results are enough: `all`, or a number.
+        /// The number of results that are enough: `all`, or a number.
         complete: GatherComplete = GatherComplete::All,
         /// The longest that is waited.
         // As long as a client waits that was told nothing else.
         timeout: Timeout = Timeout(Duration::from_secs(30)),
-        /// What becomes of results when some are missing.
+        /// The fate of results when some are missing.
         partial: Partial = Partial::Fault,
     }
 }
 
-/// What gathered parts are put into.
+/// The wrapper around gathered parts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GatherInto {
     /// An element, as markup.
@@ -76,7 +76,7 @@ pub enum GatherInto {
     Json,
 }
 
-/// How many results a gather waits for.
+/// The number of results that a gather waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatherComplete {
     /// As many as there are branches.
@@ -86,7 +86,7 @@ pub enum GatherComplete {
 }
 
 words! {
-    /// What becomes of results when some are missing.
+    /// The fate of results when some are missing.
     pub enum Partial {
         /// A fault.
         Fault = "fault",

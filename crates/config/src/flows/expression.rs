@@ -21,7 +21,7 @@ pub struct ExpressionText {
 /// The language of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionLanguage {
-    /// What begins with `$` or `/` is an expression, any other text a literal.
+    /// Text that begins with `$` or `/` is an expression, any other a literal.
     Marked,
     /// XPath 1.0.
     XPath,
@@ -36,16 +36,16 @@ pub enum ExpressionLanguage {
 /// A value to set: an expression, and perhaps its type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetValue {
-    /// What is set.
+    /// The new value.
     pub value: ExpressionText,
-    /// What it is made; as it is found if absent.
+    /// The type that it is made; left as it is found if absent.
     pub kind: Option<ValueType>,
 }
 
 /// A condition: the truth of an expression, or whether its text matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// What is looked at.
+    /// The value that is looked at.
     pub value: ExpressionText,
     /// A regular expression to search in its text.
     pub matches: Option<Spanned<String>>,

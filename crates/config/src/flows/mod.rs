@@ -32,14 +32,14 @@ use crate::values::{Map, Size, Spanned, Timeout};
 pub struct Flow(pub FlowKeys);
 
 keys! {
-    /// What happens to a message, step by step. A flow that ends without `respond` answers with the message it has.
+    /// The steps that a message goes through. A flow that ends without `respond` answers with the message it has.
     pub struct FlowKeys {
         /// Prefixes of its expressions, with their namespaces. `soap` and `soap12` are those of the envelopes.
         namespaces: Map<Spanned<String>> = Map::default(),
         /// The longest that it may take as a whole.
         // Longer than the 30 s that a gather waits, so that its partial answer comes out.
         timeout: Timeout = Timeout(Duration::from_secs(60)),
-        /// How much it may hold.
+        /// Bounds of the flow.
         limits: FlowLimits,
         /// The steps.
         steps: Steps,
@@ -49,7 +49,7 @@ keys! {
 }
 
 keys! {
-    /// How much a flow may hold.
+    /// Bounds of a flow.
     pub struct FlowLimits {
         /// The largest body: 413 above for a request, 502 for a reply, 500 for what a step makes.
         // As large as documents of services get; a tree of one takes some ten times as much.

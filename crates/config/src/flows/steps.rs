@@ -26,7 +26,7 @@ keys! {
         query: Option<QueryTemplate>,
         /// Changes to the headers for this call alone.
         headers: CallHeaders,
-        /// What is sent as the body; the message's own if absent.
+        /// The body that is sent; the message's own if absent.
         body: Option<ExpressionText>,
         /// The longest that the whole call may take; the upstream's own timeouts hold too.
         timeout: Option<Timeout>,
@@ -97,7 +97,7 @@ keys! {
     pub struct FaultStep {
         /// Whose fault it is.
         code: FaultCode = FaultCode::Server,
-        /// What clients read, a template.
+        /// The text that clients read, a template.
         reason: Spanned<String> = Spanned::unwritten("The message could not be processed.".to_owned()),
         /// More for them, a template.
         detail: Option<Spanned<String>>,
@@ -147,23 +147,23 @@ keys! {
         json: Option<Spanned<JsonTemplate>>,
         /// A template of text.
         text: Option<Spanned<String>>,
-        /// What an expression finds: a node set as its markup.
+        /// The result of an expression: a node set as its markup.
         from: Option<ExpressionText>,
         /// The bytes of a file.
         file: Option<Spanned<FilePath>>,
         /// The content type; by what was made if absent.
         content_type: Option<Spanned<String>>,
-        /// What becomes of the envelope of a SOAP message.
+        /// The fate of the envelope of a SOAP message.
         envelope: EnvelopeUse = EnvelopeUse::Keep,
     }
 }
 
 words! {
-    /// What becomes of the envelope of a SOAP message.
+    /// The fate of the envelope of a SOAP message.
     pub enum EnvelopeUse {
         /// It stays around what is made.
         Keep = "keep",
-        /// What is made is the whole message.
+        /// The new body is the whole message.
         Drop = "drop",
     }
 }
@@ -171,26 +171,26 @@ words! {
 keys! {
     /// Puts something into the message at each place that `target` finds.
     pub struct EnrichStep {
-        /// What is put there: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
+        /// The text that is put there: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
         source: Option<EnrichSource>,
-        /// Where.
+        /// The place.
         target: ExpressionText,
-        /// How.
+        /// The action at the place.
         action: EnrichAction = EnrichAction::Replace,
     }
 }
 
-/// What is put into a message.
+/// The text that is put into a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EnrichSource {
-    /// What is found.
+    /// The result of an expression.
     Expression(ExpressionText),
     /// A template of XML.
     Xml(Spanned<String>),
 }
 
 words! {
-    /// How a source is put at a target.
+    /// The way in which a source is put at a target.
     pub enum EnrichAction {
         /// In its place.
         Replace = "replace",
@@ -210,7 +210,7 @@ keys! {
     pub struct XsltStep {
         /// The stylesheet's file.
         stylesheet: Spanned<DefinitionAt>,
-        /// What runs it.
+        /// The engine that runs it.
         engine: XsltEngine = XsltEngine::Auto,
         /// The element that is transformed, as a document of its own. The result takes its place.
         of: Option<ExpressionText>,
@@ -226,9 +226,9 @@ keys! {
         schema: Option<Spanned<FilePath>>,
         /// A JSON Schema, a file.
         json_schema: Option<Spanned<FilePath>>,
-        /// What is checked. If absent, the body; in a SOAP message what is in the Body.
+        /// The value that is checked. If absent, the body; in a SOAP message the content of the Body.
         of: Option<ExpressionText>,
-        /// What is done with what is not valid, instead of a client's fault.
+        /// Steps for a message that is not valid, instead of a client's fault.
         otherwise as "else": Option<Steps>,
     }
 }
@@ -242,7 +242,7 @@ keys! {
         root: Option<Spanned<String>>,
         /// Paths such as `orders/order` of elements that are arrays of JSON, even if there is one.
         arrays: Vec<Spanned<String>> = Vec::new(),
-        /// Whether texts that are numbers and truths become such.
+        /// True: texts that are numbers and truths become such.
         // The digits of an order's number are no number.
         types: bool = false,
     }
@@ -283,7 +283,7 @@ keys! {
 keys! {
     /// Does what the first fitting case says.
     pub struct SwitchStep {
-        /// What is compared, as text.
+        /// The value that is compared, as text.
         on: ExpressionText,
         /// The cases.
         cases: Vec<SwitchCase>,
@@ -309,7 +309,7 @@ keys! {
     pub struct LogStep {
         /// Its level.
         level: LogLevel = LogLevel::Info,
-        /// What it says, a template.
+        /// The text of the line, a template.
         message: Spanned<String>,
     }
 }
@@ -319,11 +319,11 @@ words! {
     pub enum LogLevel {
         /// For those who look for something.
         Debug = "debug",
-        /// What happens.
+        /// Events.
         Info = "info",
-        /// What should not go on.
+        /// Events that should not go on.
         Warn = "warn",
-        /// What is broken.
+        /// Failures.
         Error = "error",
     }
 }
@@ -331,9 +331,9 @@ words! {
 keys! {
     /// Gives a message again that steps made before.
     pub struct CacheStep {
-        /// What tells messages apart, a template.
+        /// The key of a message, a template. Messages of one key share an entry.
         key: Spanned<String>,
-        /// How long one is kept.
+        /// The time for which an entry is kept.
         ttl: Timeout,
         /// The steps that make it.
         steps: Steps,
@@ -343,11 +343,11 @@ keys! {
 keys! {
     /// Lets so many messages pass in a time; 429 above.
     pub struct ThrottleStep {
-        /// How many.
+        /// The number of requests in the time.
         requests: Requests,
         /// The time, such as `1s` or `1m`.
         per: Spanned<Timeout>,
-        /// Who shares a count, as in `rate_limit`; the flow's messages all together if absent.
+        /// The key of a count, as in `rate_limit`; the flow's messages all together if absent.
         by: Option<Spanned<LimitBy>>,
     }
 }

@@ -31,7 +31,7 @@ keys! {
         /// Whether requests without a token are allowed, without a subject. A bad token is still refused.
         optional: bool = false,
         /// Headers for the upstream by name, each with the claim it is made of, such as `x-user: sub` or `x-city: address.city`.
-        /// What the client sent in them is removed.
+        /// Lines of these names that the client sent are removed.
         claims_to_headers: Map<Spanned<String>> = Map::default(),
         /// Requires this API in the token's `subscribedAPIs` claim, and takes the plan from there.
         subscription: Option<Subscription>,
@@ -93,7 +93,7 @@ keys! {
     }
 }
 
-/// What a claim has to be.
+/// The value that a claim has to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimWanted {
     /// There, whatever it says.

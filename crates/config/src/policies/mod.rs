@@ -98,21 +98,21 @@ macro_rules! policies {
 }
 
 policies! {
-    /// Who asks is shown by a key.
+    /// A key shows who asks.
     ApiKey = "api_key",
     /// A rule says who may do what.
     Authorize = "authorize",
     /// Tells the upstream who asks.
     BackendJwt = "backend_jwt",
-    /// Who asks is shown by a name and a password.
+    /// A name and a password show who asks.
     Basic = "basic",
     /// Publishes the keys of `backend_jwt`.
     Jwks = "jwks",
-    /// Who asks is shown by a signed token.
+    /// A signed token shows who asks.
     Jwt = "jwt",
     /// Tokens for a sandbox go to the sandbox.
     KeyType = "key_type",
-    /// Who asks is shown by a client certificate.
+    /// A client certificate shows who asks.
     MutualTls = "mutual_tls",
     /// Changes headers on the way in and out.
     Headers = "headers",

@@ -8,7 +8,7 @@ use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Between, Spanned, Timeout};
 
-/// How many requests a limit may allow.
+/// The number of requests that a limit may allow.
 pub type Requests = Between<1, 1_000_000_000>;
 
 keys! {
@@ -61,13 +61,13 @@ keys! {
 pub enum LimitBy {
     /// The client's address.
     Client,
-    /// Who was found to be asking.
+    /// The subject that was found to be asking.
     Subject,
     /// All requests of the route together.
     Route,
     /// The value of a header.
     Header(String),
-    /// What an expression in CEL gives.
+    /// The value of an expression in CEL.
     Expression(String),
     /// The operation of the service's description that is called.
     Operation,

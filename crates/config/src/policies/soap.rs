@@ -86,14 +86,14 @@ words! {
 words! {
     /// One of the two messages of an exchange.
     pub enum MessageSide {
-        /// What the client sends.
+        /// Requests of clients.
         Request = "request",
-        /// What the upstream answers.
+        /// Replies of the upstream.
         Response = "response",
     }
 }
 
-/// How a request's action is checked.
+/// The check of a request's action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoapAction {
     pub check: ActionCheck,
@@ -106,7 +106,7 @@ impl SoapAction {
 }
 
 keys! {
-    /// How a request's action is checked.
+    /// The check of a request's action.
     pub(super) struct SoapActionKeys {
         /// How strictly: `off`, `optional` or `required`.
         // What a WSDL says of its actions is there to be kept.
@@ -141,7 +141,7 @@ impl Decode for SoapAction {
 }
 
 words! {
-    /// What becomes of an empty action where the description has none.
+    /// The treatment of an empty action where the description has none.
     pub enum EmptyAction {
         /// The request is refused.
         Refuse = "refuse",
@@ -151,7 +151,7 @@ words! {
 }
 
 words! {
-    /// How strictly a request's action is looked at.
+    /// The strictness of the check of a request's action.
     pub enum ActionCheck {
         /// Not at all.
         Off = "off",
@@ -163,7 +163,7 @@ words! {
 }
 
 words! {
-    /// What becomes of replies that are no success.
+    /// The treatment of replies that are no success.
     pub enum UpstreamErrors {
         /// They are treated as others.
         Pass = "pass",
@@ -173,7 +173,7 @@ words! {
 }
 
 words! {
-    /// What becomes of definitions that do not compile.
+    /// The treatment of definitions that do not compile.
     pub enum BadDefinitions {
         /// The configuration is refused.
         Complain = "complain",
@@ -182,7 +182,7 @@ words! {
     }
 }
 
-/// How envelopes are checked.
+/// The check of envelopes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Envelope {
     /// Not at all.

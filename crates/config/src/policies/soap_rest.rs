@@ -35,7 +35,7 @@ keys! {
 }
 
 keys! {
-    /// Where an operation is.
+    /// The place of an operation.
     pub struct RestOperation {
         /// Its path behind the prefix, such as `/orders`; otherwise its name.
         path: Option<Spanned<String>>,
@@ -54,7 +54,7 @@ words! {
 }
 
 words! {
-    /// What status a fault of the service gets.
+    /// The status of a service's fault.
     pub enum FaultStatus {
         /// The one it came with.
         Kept = "kept",

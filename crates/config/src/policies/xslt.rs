@@ -39,7 +39,7 @@ keys! {
 }
 
 words! {
-    /// How XML is written.
+    /// The way in which XML is written.
     pub enum XsltOutput {
         /// As `xsl:output` asks: lines, CDATA sections and a document type among it.
         Plain = "plain",
@@ -49,7 +49,7 @@ words! {
 }
 
 words! {
-    /// What runs stylesheets.
+    /// The engine that runs stylesheets.
     pub enum XsltEngine {
         /// The gateway itself: XSLT 1.0.
         Native = "native",

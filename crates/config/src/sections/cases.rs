@@ -13,7 +13,7 @@ keys! {
         request: CaseRequest,
         /// The calls that it causes, in any order. One that is not here and one that is not made fail the case.
         calls: Vec<Spanned<CaseCall>> = Vec::new(),
-        /// What the reply has to be. What is not written is not compared.
+        /// The reply that is expected. Parts that are not written are not compared.
         reply: CaseReply,
     }
 }
@@ -39,15 +39,15 @@ keys! {
     pub struct CaseCall {
         /// The upstream's name; of a URL that a policy calls, scheme, host and port.
         upstream: Spanned<String>,
-        /// What has to come. What is not written is not compared.
+        /// The request that is expected. Parts that are not written are not compared.
         expect: CaseExpect,
-        /// What is answered.
+        /// The answer.
         reply: CaseAnswer,
     }
 }
 
 keys! {
-    /// What has to come at an upstream.
+    /// The request that is expected at an upstream.
     pub struct CaseExpect {
         /// The method.
         method: Option<Spanned<String>>,
@@ -65,7 +65,7 @@ keys! {
 }
 
 keys! {
-    /// What is answered for an upstream.
+    /// The answer of an upstream.
     pub struct CaseAnswer {
         /// The status.
         status: Between<200, 599> = const { Between::new(200) },
@@ -73,14 +73,14 @@ keys! {
         headers: Map<Spanned<String>> = Map::default(),
         /// The body.
         body: String = String::new(),
-        /// How long the answer takes.
+        /// The time that the answer takes.
         // It is waited for, so it is bounded by `compile`.
         delay: Spanned<Duration> = Spanned::unwritten(Duration::ZERO),
     }
 }
 
 keys! {
-    /// What the reply has to be.
+    /// The reply that is expected.
     pub struct CaseReply {
         /// The status.
         status: Option<Between<200, 599>>,

@@ -47,7 +47,7 @@ keys! {
 }
 
 words! {
-    /// What becomes of `%2F` and `%5C` in a path.
+    /// The treatment of `%2F` and `%5C` in a path.
     pub enum EscapedSlash {
         /// 400.
         Refuse = "refuse",
@@ -59,7 +59,7 @@ words! {
 }
 
 words! {
-    /// What becomes of empty segments in a path.
+    /// The treatment of empty segments in a path.
     pub enum EmptySegments {
         /// Several slashes are one.
         Merge = "merge",
@@ -71,7 +71,7 @@ words! {
 }
 
 words! {
-    /// What becomes of `;` in a path.
+    /// The treatment of `;` in a path.
     pub enum PathParameters {
         /// 400.
         Refuse = "refuse",
@@ -114,7 +114,7 @@ keys! {
 }
 
 words! {
-    /// Whether clients need a certificate.
+    /// The demand for certificates of clients.
     pub enum ClientAuthMode {
         /// Turned away without one.
         Require = "require",

@@ -73,7 +73,7 @@ keys! {
 keys! {
     /// An upstream that gets copies of requests. Clients never wait for it, and never see its faults.
     pub struct RouteMirror {
-        /// Where they go: the name of one of the `upstreams`.
+        /// The destination of the copies: the name of one of the `upstreams`.
         upstream: Spanned<String>,
         /// How many of the requests are copied, in percent; fractions are allowed.
         percent: Percent = Percent::ALL,
@@ -84,7 +84,7 @@ keys! {
 }
 
 words! {
-    /// How errors are written to the client.
+    /// The form in which errors are written to the client.
     pub enum Errors {
         /// RFC 9457 problem details.
         Problem = "problem",
@@ -95,7 +95,7 @@ words! {
     }
 }
 
-/// What a path has to be.
+/// The path that a request has to have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoutePath {
     /// A path, with parameters and `**`.
@@ -107,7 +107,7 @@ pub enum RoutePath {
 keys! {
     /// The map form of a path.
     pub(crate) struct RegexPath {
-        /// What the whole path has to match; named groups, `(?<name>...)`, are parameters.
+        /// The pattern of the whole path; named groups, `(?<name>...)`, are parameters.
         regex: Spanned<String>,
     }
 }
@@ -146,7 +146,7 @@ keys! {
 }
 
 keys! {
-    /// What becomes of open event streams and tunnels.
+    /// Rules for open event streams and tunnels.
     pub struct RouteStreams {
         /// When a reload changes or removes the route: `keep` serves them on with the policies they began with, `close` ends them.
         // Most reloads change nothing that a stream would notice, and each stream that ends is a client that connects again.
@@ -161,7 +161,7 @@ keys! {
 }
 
 words! {
-    /// What a reload does to the open streams of a route that it changes or removes.
+    /// The effect of a reload on the open streams of a route that it changes or removes.
     pub enum StreamsOnReload {
         /// They go on with the policies they began with.
         Keep = "keep",

@@ -9,7 +9,7 @@ use crate::schema::SchemaBuilder;
 use crate::values::{FilePath, Spanned};
 
 keys! {
-    /// What the gateway says about its traffic. Metrics are always at the admin address.
+    /// Metrics and logs about the traffic. Metrics are always at the admin address.
     pub struct Telemetry {
         /// The access log, one line for each request; none without it.
         // A line costs more than all else the gateway does for a small request.
@@ -27,7 +27,7 @@ keys! {
     }
 }
 
-/// What a line of the access log looks like.
+/// The format of a line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// An object with every field.
@@ -36,7 +36,7 @@ pub enum LogFormat {
     Template(String),
 }
 
-/// Where the access log goes.
+/// The file or stream of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPath {
     /// The program's output.

@@ -15,9 +15,9 @@ use crate::values::{
 keys! {
     /// One service that requests are sent to.
     pub struct Upstream {
-        /// Where the service runs: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+        /// Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
         targets: Spanned<Vec<Target>>,
-        /// How a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
+        /// The rule by which a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
         /// A cookie that keeps each client at its target. Without it `balance` alone chooses.
@@ -46,7 +46,7 @@ keys! {
 /// One place where an upstream runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Where.
+    /// The address of the target.
     pub url: Spanned<TargetUrl>,
     /// Its share of requests, relative to the others' weights.
     pub weight: Weight,
@@ -58,14 +58,14 @@ type Weight = Between<1, 65_535>;
 keys! {
     /// A target with its weight.
     pub(crate) struct WeightedTarget {
-        /// Where it listens: `http://HOST:PORT` or `https://HOST:PORT`.
+        /// The address of the target: `http://HOST:PORT` or `https://HOST:PORT`.
         url: Spanned<TargetUrl>,
         /// Its share of requests, relative to the others' weights.
         weight: Weight = const { Between::new(1) },
     }
 }
 
-/// How a target is chosen.
+/// The rule by which a target is chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
     /// One after the other, by weight.
@@ -121,7 +121,7 @@ keys! {
         // Repeating is only safe where the operator says so. A pooled connection that proves stale is
         // replaced once regardless.
         attempts: Option<Spanned<Between<0, 10>>>,
-        /// What is retried: `connect_failure`, `reset`, `timeout`, or a status from 500.
+        /// The failures that are retried: `connect_failure`, `reset`, `timeout`, or a status from 500.
         // No byte of the request left the gateway then.
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
@@ -142,7 +142,7 @@ keys! {
 keys! {
     /// Suspends a target for a growing time when requests to it fail.
     pub struct Suspend {
-        /// What counts: `timeout`, `connect_failure`, `reset`, or a status from 500.
+        /// The failures that count: `timeout`, `connect_failure`, `reset`, or a status from 500.
         // A status may be about one request; a target that does not reply is of no use to any.
         on: Spanned<Vec<RetryOn>> = Spanned::unwritten(vec![
             RetryOn::Timeout,
@@ -154,7 +154,7 @@ keys! {
         /// For how long a target is suspended the first time.
         // A restart of a service is over in seconds.
         initial: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(1))),
-        /// What the time is multiplied by when the next request after a suspension fails too.
+        /// The factor of the time when the next request after a suspension fails too.
         factor: Factor = Factor::TWO,
         /// The longest suspension.
         // Nobody wants to wait longer for a service that is back.

@@ -1,4 +1,4 @@
-//! Where to listen, whom to trust, where to connect.
+//! Addresses to listen at, to trust and to connect to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,7 +20,7 @@ pub struct Address(pub SocketAddr);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
 
-/// Where an upstream's target listens: scheme, host and port, and nothing after that.
+/// The address of an upstream's target: scheme, host and port, and nothing after that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TargetUrl {
     /// True for `https`.

@@ -1,4 +1,4 @@
-//! Where a definition is: in a file, or at a URL.
+//! The place of a definition: in a file, or at a URL.
 
 use std::fmt;
 

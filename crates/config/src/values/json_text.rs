@@ -60,7 +60,7 @@ fn write(node: &Node, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// What is a value of JSON without quotes: a switch or a number.
+/// True for a value of JSON without quotes: a switch or a number.
 fn is_bare(text: &str) -> bool {
     let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     matches!(text, "true" | "false") || begins && is_number(text)

@@ -17,7 +17,7 @@ words! {
     }
 }
 
-/// What of a request a consistent hash is taken of.
+/// The part of a request of which a consistent hash is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashBy {
     /// The client's address.
@@ -30,7 +30,7 @@ pub enum HashBy {
     Cookie(String),
 }
 
-/// What makes a second attempt worth it, or suspends a target.
+/// The failures that make a second attempt worth it, or suspend a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
     /// No connection came about.
@@ -56,7 +56,7 @@ pub struct StatusRange {
     pub last: u16,
 }
 
-/// What a header or a query parameter has to be.
+/// The value that a header or a query parameter has to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
     /// Exactly this text.

@@ -30,9 +30,9 @@ use crate::schema::{SchemaBuilder, bare};
 /// A value and the place where it was written. Equal if the values are, wherever they stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Spanned<T> {
-    /// What was written.
+    /// The value that was written.
     pub value: T,
-    /// Where.
+    /// Its place.
     pub at: At,
     /// False if something within could not be read: a complaint about what is not there would mislead.
     pub intact: bool,
@@ -105,7 +105,7 @@ impl<T> Map<T> {
         readable.chain(self.unreadable.iter().map(String::as_str))
     }
 
-    /// How many names there are.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

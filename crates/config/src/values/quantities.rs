@@ -21,7 +21,7 @@ pub struct Percent(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timeout(pub Duration);
 
-/// What something is multiplied by, at least 1, in thousandths.
+/// A factor of at least 1, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor(u32);
 
@@ -108,7 +108,7 @@ impl Percent {
     /// All of it.
     pub const ALL: Percent = Percent(1_000_000);
 
-    /// How many of a million.
+    /// The number out of a million.
     pub fn of_million(self) -> u32 {
         self.0
     }

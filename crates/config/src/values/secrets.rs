@@ -17,7 +17,7 @@ use crate::yaml;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
-/// Who has which secret: written out, or in a file.
+/// Secrets with their owners: written out, or in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Credentials {
     /// `{ file: PATH }`
@@ -29,7 +29,7 @@ pub enum Credentials {
 /// One subject and its secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Credential {
-    /// Who.
+    /// The owner.
     pub subject: String,
     /// The secret, or its hash.
     pub secret: Secret,
@@ -47,7 +47,7 @@ keys! {
     }
 }
 
-/// What stands for a secret wherever configurations are shown.
+/// Stands for a secret wherever configurations are shown.
 pub(crate) const NOT_SHOWN: &str = "(not shown)";
 const HELP: &str =
     "write `{ SUBJECT: SECRET }`, or `{ file: PATH }` for a file with one `SUBJECT: SECRET` a line";

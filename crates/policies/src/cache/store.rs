@@ -94,8 +94,8 @@ impl Store {
         }
     }
 
-    /// Decides if a request that found nothing asks, or waits for one that does for at most so long. One that does not lead lets nobody
-    /// wait.
+    /// Decides if a request that found nothing asks, or waits at most so long for one that does. One that does not lead lets
+    /// nobody wait.
     pub(super) fn board(self: &Arc<Store>, key: &[u8], leads: bool, longest: Duration) -> Boarded {
         let hash = self.hasher.hash_one(key);
         let Some(mut shard) = self.shard_of(hash) else { return Boarded::Alone };
