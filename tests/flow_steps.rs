@@ -114,3 +114,79 @@ fn a_cache_keeps_what_may_be_given_to_others() {
         assert_eq!(post(&gateway, "/?n=2", "", "").text(), again, "{steps}");
     }
 }
+
+/// The message becomes the program's value, and the rest of the flow sees that.
+#[test]
+fn a_script_makes_the_message_anew() {
+    let origin = Origin::echo();
+    let program = "{ id: .order.id, total: ([.order.lines[] | .price * .count] | add) }";
+    let flow = format!(
+        "[script: {{ jq: '{program}' }}, call: echo, header: {{ set: {{ x-total: '{{{{ $body.total }}}}' }} }}]"
+    );
+    let gateway = start(&origin, &flow);
+    for id in ["1", "12345678901234567890123456789.10"] {
+        let body = format!(
+            r#"{{"order": {{"id": {id}, "lines": [{{"price": 3, "count": 2}}, {{"price": 4, "count": 1}}]}}}}"#
+        );
+        let reply = post(&gateway, "/", "Content-Type: application/json\r\n", &body);
+        assert_eq!((reply.status(), reply.get("x-total")), (200, Some("10")), "{}", reply.text());
+        assert_eq!(reply.text(), format!(r#"{{"id":{id},"total":10}}"#));
+        let request = origin.requests().pop().unwrap();
+        assert_eq!(request.get("content-type"), Some("application/json"));
+    }
+    let reply = post(&gateway, "/", "Content-Type: application/json\r\n", "{");
+    assert_eq!(reply.status(), 400, "{}", reply.text());
+    let reply = post(&gateway, "/", "Content-Type: text/xml\r\n", "<a/>");
+    assert_eq!(reply.status(), 400, "{}", reply.text());
+}
+
+/// Each ends within its bounds, once, in the flow's `catch`, and the next message is answered.
+#[test]
+fn a_script_that_asks_too_much_is_stopped() {
+    let origin = Origin::saying("unused");
+    for (program, why) in [
+        ("def f: f; f", "stopped after 1 s"),
+        ("last(range(1e12))", "stopped after 1 s"),
+        ("def f: 1 + f; f", "too much memory or stack"),
+        ("[limit(1e9; repeat(1))]", ""),
+        ("[range(1e9)] | length", ""),
+        (r#""x" * 1e9 | length"#, ""),
+        ("reduce range(1e9) as $i (0; . + 1)", "stopped after 1 s"),
+        (".a.b", "cannot index"),
+        ("1, 2", "several values"),
+        ("error(\"none left\")", "none left"),
+        ("halt", "too much memory or stack"),
+    ] {
+        let program = program.replace('\'', "''");
+        let flow = format!(
+            "{{ steps: [filter: {{ when: \"$query.ok = '1'\", then: [respond: {{ text: fine }}] }}, script: {{ jq: '{program}' }}, respond: {{}}], catch: [respond: {{ text: '{{{{ $error.detail }}}}' }}] }}"
+        );
+        let gateway = start(&origin, &flow);
+        for _ in 0..2 {
+            let reply = post(&gateway, "/", "Content-Type: application/json\r\n", r#"{"a":"b"}"#);
+            let said = reply.text();
+            assert!(said.starts_with("script: ") && said.contains(why), "{program}: {said}");
+        }
+        assert_eq!(post(&gateway, "/?ok=1", "", "").text(), "fine", "{program}");
+    }
+}
+
+/// The workers of the gateway are not kept by a program that runs, and nothing of it stays behind.
+#[test]
+fn a_script_keeps_no_worker_and_no_process() {
+    let origin = Origin::saying("unused");
+    let flow = "[filter: { when: \"$query.ok = '1'\", then: [respond: { text: fine }] }, script: { jq: 'def f: f; f' }, respond: {}]";
+    let gateway = start(&origin, flow);
+    let children = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).unwrap();
+        let of =
+            |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
+        threads.map(|thread| of(thread.unwrap()).unwrap().split_whitespace().count()).sum::<usize>()
+    };
+    let mut slow = gateway.wire();
+    slow.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(post(&gateway, "/?ok=1", "", "").text(), "fine");
+    assert_eq!(children(), 1);
+    assert_eq!(slow.read_reply().status(), 500);
+    assert_eq!(children(), 0);
+}

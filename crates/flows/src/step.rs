@@ -15,7 +15,8 @@ use telemetry::FlowMetrics;
 use crate::names::{NameTable, Named};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
-    cache, call, convert, enrich, gather, header, payload, soap_header, validate, variable, xslt,
+    cache, call, convert, enrich, gather, header, payload, script, soap_header, validate, variable,
+    xslt,
 };
 use crate::trace;
 
@@ -64,6 +65,7 @@ pub enum Action {
     Xslt(Box<Xslt>),
     Validate(Box<Validate>),
     Convert(Convert),
+    Script(Box<jq::Program>),
     Filter { when: Condition, then: Steps, otherwise: Steps },
     Switch { on: Expression, cases: Vec<(Test, Steps)>, default: Steps },
     Foreach(Box<Foreach>),
@@ -180,6 +182,7 @@ impl Action {
             Action::Xslt(_) => "xslt",
             Action::Validate(_) => "validate",
             Action::Convert(_) => "convert",
+            Action::Script(_) => "script",
             Action::Filter { .. } => "filter",
             Action::Switch { .. } => "switch",
             Action::Foreach(_) => "foreach",
@@ -210,7 +213,7 @@ impl Action {
             Action::Enrich(enrich) => enrich.slots(),
             Action::Xslt(xslt) => xslt.slots(),
             Action::Validate(validate) => validate.of.iter().flat_map(Expression::slots).collect(),
-            Action::Convert(_) => Vec::new(),
+            Action::Convert(_) | Action::Script(_) => Vec::new(),
             Action::Filter { when, .. } => condition(when),
             Action::Switch { on, .. } => on.slots(),
             Action::Foreach(foreach) => foreach.over.slots(),
@@ -232,6 +235,7 @@ impl Action {
             | Action::Xslt(_)
             | Action::Validate(_)
             | Action::Convert(_)
+            | Action::Script(_)
             | Action::Foreach(_)
             | Action::Split(_)
             | Action::Scatter(_) => true,
@@ -263,6 +267,7 @@ impl Action {
             | Action::Enrich(_)
             | Action::Xslt(_)
             | Action::Convert(_)
+            | Action::Script(_)
             | Action::Log { .. }
             | Action::Throttle(_) => Vec::new(),
             Action::Validate(validate) => validate.otherwise.iter().collect(),
@@ -351,6 +356,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
         | Action::Enrich(_)
         | Action::Xslt(_)
         | Action::Convert(_)
+        | Action::Script(_)
         | Action::Foreach(_)
         | Action::Split(_)
         | Action::Scatter(_)
@@ -385,6 +391,7 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
         Action::Enrich(made) => enrich::enrich(made, run, state)?,
         Action::Xslt(made) => xslt::transform(made, run, state).await?,
         Action::Convert(made) => convert::convert(made, run, state)?,
+        Action::Script(program) => script::script(program, run, state).await?,
         Action::Foreach(made) => return gather::foreach(made, run, state).await,
         Action::Split(made) => gather::split(made, run, state).await?,
         Action::Scatter(made) => gather::scatter(made, run, state).await?,

@@ -31,6 +31,9 @@ static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 pub(crate) const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == jq::ARGUMENT) {
+        return jq::serve();
+    }
     let arguments = Arguments::parse();
     if let Err(why) = log::start() {
         log::say_error(&why);

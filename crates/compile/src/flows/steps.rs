@@ -74,13 +74,29 @@ impl<'a> Compiler<'a, '_> {
             },
             Step::Throttle(keys) => Action::Throttle(self.throttle(keys)),
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
-            Step::Script(_) | Step::Sql(_) => {
+            Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
+            Step::Sql(_) => {
                 let what = format!("the step `{}` is not built yet", step.value.name());
                 self.report.error(step.at, what, "remove it");
                 return None;
             }
         };
         Some(flows::Step::new(action, self.table, metrics))
+    }
+
+    fn script(&mut self, text: &Spanned<String>) -> Option<jq::Program> {
+        match jq::Program::new(&text.value) {
+            Ok(program) => Some(program),
+            Err(malformed) => {
+                let what = format!("the program in jq is malformed, at {malformed}");
+                self.report.error(
+                    text.at,
+                    what,
+                    "write a filter of jq, such as `{ id: .order.id }`",
+                );
+                None
+            }
+        }
     }
 
     fn fault(&mut self, keys: &'a config::FaultStep, namespaces: &Namespaces) -> Option<MadeFault> {

@@ -7,6 +7,7 @@ pub(crate) mod enrich;
 pub(crate) mod gather;
 pub(crate) mod header;
 pub(crate) mod payload;
+pub(crate) mod script;
 pub(crate) mod soap_header;
 pub(crate) mod validate;
 pub(crate) mod variable;

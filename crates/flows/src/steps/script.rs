@@ -1,0 +1,42 @@
+//! `script`: the message's JSON made anew by a program in jq.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use jq::Program;
+
+use crate::content::View;
+use crate::state::{Run, State};
+use crate::steps::call::{flow_timeout, within};
+use crate::steps::payload;
+
+/// The longest run over one message, its wait for a free process included.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Replaces the message by the program's value. A program without one leaves an empty message.
+pub(crate) async fn script(
+    program: &Program,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
+    let Some(content) = state.message.content().cloned() else { return Ok(()) };
+    let message = match content.known()? {
+        View::Json(_) => content.bytes.clone(),
+        View::Empty => Bytes::new(),
+        View::Xml { .. } | View::Text(_) | View::Bytes => {
+            return Err(content.malformed("script: the message is not JSON"));
+        }
+    };
+    let left = run.left();
+    let failed = |what: &str| Fault::new(Kind::FlowFailed, format!("script: {what}"));
+    let value = match within(left.min(LONGEST), program.run(&message)).await {
+        Some(ran) => ran.map_err(|why| failed(&why.to_string()))?,
+        None if left <= LONGEST => return Err(flow_timeout()),
+        None => return Err(failed("it was stopped after 1 s")),
+    };
+    let text = Bytes::from(value.unwrap_or_default());
+    run.bound(text.len())?;
+    state.message.replace(text, payload::JSON.as_bytes());
+    Ok(())
+}

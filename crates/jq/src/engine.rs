@@ -1,0 +1,158 @@
+//! A process that runs one program, on both sides of its socket.
+//!
+//! The parent sends the program's text, then messages; the engine answers each: a byte of [`Status`], then the value or the words
+//! about the failure. Each text has its length in front, in four bytes (little endian).
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::interpreter::{self, Compiled};
+use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
+
+/// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
+pub const ARGUMENT: &str = "jq-engine";
+
+/// This program, even if its file was replaced.
+const SELF: &str = "/proc/self/exe";
+
+/// The first byte of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Status {
+    Value = 0,
+    Nothing = 1,
+    Failed = 2,
+}
+
+/// An answer of the program.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Value(Vec<u8>),
+    Nothing,
+    Failed(String),
+}
+
+/// A process with one program. It is killed when this is dropped.
+pub(crate) struct Engine {
+    process: Child,
+    socket: UnixStream,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // It may have ended by itself; both calls say so then, which changes nothing.
+        let _ended = self.process.kill();
+        let _gone = self.process.wait();
+    }
+}
+
+impl Engine {
+    /// Starts a process and hands it the program.
+    pub(crate) fn start(text: &str) -> io::Result<Engine> {
+        let (mut socket, theirs) = UnixStream::pair()?;
+        let process = Command::new(SELF)
+            .arg0("tidegate")
+            .arg(ARGUMENT)
+            .env_clear()
+            // The allocator reserves address space, and asks for memory as it is used, so that the limit counts that.
+            .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        // Less than a socket takes at once, so this does not wait.
+        write_text(&mut socket, text.as_bytes())?;
+        socket.set_nonblocking(true)?;
+        Ok(Engine { process, socket })
+    }
+
+    /// Runs the program over a message. An error means that the engine ended, or is of no more use.
+    pub(crate) async fn run(&self, message: &[u8]) -> io::Result<Answer> {
+        let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
+        socket.write_all(&length(message)?).await?;
+        socket.write_all(message).await?;
+        let mut head = [0; 5];
+        socket.read_exact(&mut head).await?;
+        let [status, length @ ..] = head;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = vec![0; length];
+        socket.read_exact(&mut bytes).await?;
+        match status {
+            0 => Ok(Answer::Value(bytes)),
+            1 => Ok(Answer::Nothing),
+            2 => Ok(Answer::Failed(String::from_utf8_lossy(&bytes).into_owned())),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// The work of an engine: reads a program from standard input, which is a socket, then messages, until its parent is gone.
+pub fn serve() -> ExitCode {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(answer_all);
+    match thread.map(|thread| thread.join()) {
+        Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
+        Ok(Ok(Err(_)) | Err(_)) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn answer_all() -> io::Result<()> {
+    // A program that never ends would outlive its parent.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let most = Some(MEMORY_BYTES_MAX + STACK_BYTES as u64);
+    setrlimit(Resource::Data, Rlimit { current: most, maximum: most })?;
+    let none = Some(0);
+    setrlimit(Resource::Core, Rlimit { current: none, maximum: none })?;
+    let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let text = read_text(&mut socket, TEXT_BYTES_MAX)?;
+    let text = String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData)?;
+    let compiled = interpreter::compile(&text).map_err(|_| io::ErrorKind::InvalidData)?;
+    loop {
+        let message = match read_text(&mut socket, MESSAGE_BYTES_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            read => read?,
+        };
+        answer(&compiled, &message, &mut socket)?;
+    }
+}
+
+fn answer(compiled: &Compiled, message: &[u8], socket: &mut UnixStream) -> io::Result<()> {
+    let (status, bytes) = match compiled.run(message) {
+        Ok(Some(value)) => (Status::Value, value),
+        Ok(None) => (Status::Nothing, Vec::new()),
+        Err(what) => (Status::Failed, what.chars().take(500).collect::<String>().into_bytes()),
+    };
+    socket.write_all(&[status as u8])?;
+    write_text(socket, &bytes)
+}
+
+fn length(text: &[u8]) -> io::Result<[u8; 4]> {
+    let length = u32::try_from(text.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(length.to_le_bytes())
+}
+
+fn write_text(socket: &mut UnixStream, text: &[u8]) -> io::Result<()> {
+    socket.write_all(&length(text)?)?;
+    socket.write_all(text)
+}
+
+fn read_text(socket: &mut UnixStream, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > bytes_max {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = vec![0; length];
+    socket.read_exact(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,215 @@
+//! The interpreter: texts to programs, messages to results.
+
+use std::fmt;
+
+use jaq_core::compile::Undefined;
+use jaq_core::load::{self, Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
+use jaq_json::{Val, read, write};
+
+use crate::{MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
+
+type Data = data::JustLut<Val>;
+
+/// A program that can run on the thread that compiled it.
+pub(crate) struct Compiled(jaq_core::compile::Filter<jaq_core::Native<Data>>);
+
+/// A defect of a program's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Counted from 1, in the text.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    pub what: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Malformed { line, column, what } = self;
+        write!(f, "line {line}, column {column}: {what}")
+    }
+}
+
+impl Malformed {
+    /// A defect at a part of the text.
+    fn at(text: &str, part: &str, what: String) -> Malformed {
+        let before = text.get(..load::span(text, part).start).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        Malformed { line, column, what }
+    }
+
+    fn whole(what: &str) -> Malformed {
+        Malformed { line: 1, column: 1, what: what.to_owned() }
+    }
+}
+
+/// Looks for defects of a text. On a stack of its own, since the parser calls itself for each bracket.
+pub(crate) fn check(text: &str) -> Result<(), Malformed> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Malformed::whole(&format!("a program has {TEXT_BYTES_MAX} bytes at most")));
+    }
+    let nested = text.bytes().fold((0_i32, 0), |(depth, most), byte| {
+        let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
+        (depth, most.max(depth))
+    });
+    if nested.1 > 500 {
+        return Err(Malformed::whole("brackets are nested deeper than 500"));
+    }
+    let stack = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let text = text.to_owned();
+    let thread = stack.spawn(move || compile(&text).map(drop));
+    let compiled = thread.map(|thread| thread.join());
+    match compiled {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(Malformed::whole("the program cannot be read")),
+        Err(error) => Err(Malformed::whole(&format!("no thread to read it: {error}"))),
+    }
+}
+
+/// Compiles a text.
+pub(crate) fn compile(text: &str) -> Result<Compiled, Malformed> {
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    // The environment is no message's business.
+    let natives = natives.filter(|(name, ..)| *name != "env");
+    let arena = Arena::default();
+    let file = File { code: text, path: () };
+    let modules = Loader::new(definitions)
+        .load(&arena, file)
+        .map_err(|errors| first(errors, |file, error| unreadable(text, file, error)))?;
+    let compiled = Compiler::default().with_funs(natives).compile(modules);
+    let filter = compiled.map_err(|errors| {
+        first(errors, |_, undefined: Vec<_>| {
+            let (name, kind) = undefined.into_iter().next()?;
+            let arity = if let Undefined::Filter(arity) = kind {
+                format!("/{arity}")
+            } else {
+                String::new()
+            };
+            let what = format!("there is no {} `{name}{arity}`", kind.as_str());
+            Some(Malformed::at(text, name, what))
+        })
+    })?;
+    Ok(Compiled(filter))
+}
+
+fn first<F, E>(errors: Vec<(F, E)>, told: impl Fn(F, E) -> Option<Malformed>) -> Malformed {
+    let told = errors.into_iter().next().and_then(|(file, error)| told(file, error));
+    told.unwrap_or_else(|| Malformed::whole("the program cannot be read"))
+}
+
+fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option<Malformed> {
+    Some(match error {
+        load::Error::Io(errors) => {
+            let (part, _) = errors.into_iter().next()?;
+            Malformed::at(text, part, "a program of a flow reads no other files".to_owned())
+        }
+        load::Error::Lex(errors) => {
+            let (expected, rest) = errors.into_iter().next()?;
+            Malformed::at(text, rest, format!("{} is expected", expected.as_str()))
+        }
+        load::Error::Parse(errors) => {
+            let (expected, found) = errors.into_iter().next()?;
+            let at = if found.is_empty() { text.get(text.len()..)? } else { found };
+            let found = if found.is_empty() { "the end" } else { found };
+            let found: String = found.chars().take(20).collect();
+            Malformed::at(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
+        }
+    })
+}
+
+impl Compiled {
+    /// Runs it over one message. None: it gave no value. The error is for the log.
+    pub(crate) fn run(&self, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let input = match message.is_empty() {
+            true => Val::default(),
+            false => read::parse_single(message).map_err(|error| error.to_string())?,
+        };
+        let context = Ctx::<Data>::new(&self.0.lut, Vars::new([]));
+        let mut values = self.0.id.run((context, input)).map(unwrap_valr);
+        let Some(value) = values.next() else { return Ok(None) };
+        let value = value.map_err(|error| error.to_string())?;
+        if values.next().is_some() {
+            return Err("it gives several values; put brackets around them".to_owned());
+        }
+        let mut text = Vec::new();
+        write::write(&mut text, &write::Pp::default(), 0, &value)
+            .map_err(|error| error.to_string())?;
+        match text.len() > MESSAGE_BYTES_MAX || std::str::from_utf8(&text).is_err() {
+            true => Err("its value is too large, or no text in UTF-8".to_owned()),
+            false => Ok(Some(text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str, message: &str) -> Result<String, String> {
+        let made = compile(text).map_err(|malformed| malformed.to_string())?;
+        let value = made.run(message.as_bytes())?;
+        Ok(value.map_or_else(|| "nothing".to_owned(), |value| String::from_utf8(value).unwrap()))
+    }
+
+    #[test]
+    fn a_message_becomes_the_programs_value() {
+        for (text, message, value) in [
+            (".", r#"{"a":1}"#, r#"{"a":1}"#),
+            (
+                "{ sum: ([.items[].price] | add) }",
+                r#"{"items":[{"price":2},{"price":3}]}"#,
+                r#"{"sum":5}"#,
+            ),
+            (
+                ".a",
+                r#"{"a":123456789012345678901234567890.10}"#,
+                "123456789012345678901234567890.10",
+            ),
+            ("map(select(. > 1))", "[1,2,3]", "[2,3]"),
+            ("empty", "1", "nothing"),
+            (".", "", "null"),
+            ("def f(x): x * 2; f(.)", "4", "8"),
+            (r#"test("^a+$")"#, r#""aa""#, "true"),
+            ("@base64", r#""a""#, r#""YQ==""#),
+        ] {
+            assert_eq!(run(text, message).as_deref(), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        for (text, message, what) in [
+            (".a", "[1]", "cannot index"),
+            (".[]", "[1,2]", "several values"),
+            ("error(\"no stock\")", "1", "no stock"),
+            (".", "{", ""),
+            (".", "1 2", ""),
+        ] {
+            let error = run(text, message).unwrap_err();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_program_says_where() {
+        for (text, place) in [
+            (".a |", "line 1, column 5: "),
+            ("{ a: 1,\n  b: nix }", "line 2, column 6: there is no filter `nix/0`"),
+            ("$ENV", "line 1, column 1: there is no variable `$ENV`"),
+            ("env", "line 1, column 1: there is no filter `env/0`"),
+            ("input", "line 1, column 1: there is no filter `input/0`"),
+            ("(.a", "line 1, column 4: closing parenthesis is expected"),
+            ("\"\\q\"", "line 1, column 3: "),
+            ("include \"a\"; .", "line 1, column 10: "),
+        ] {
+            let malformed = check(text).unwrap_err().to_string();
+            assert!(malformed.starts_with(place), "{text}: {malformed}");
+        }
+        let deep = "[".repeat(30_000);
+        assert!(check(&deep).unwrap_err().what.contains("500"));
+        assert!(check(&".".repeat(70_000)).unwrap_err().what.contains("65536"));
+    }
+}

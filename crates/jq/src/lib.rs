@@ -1,0 +1,30 @@
+//! Programs in jq over messages of JSON, each message within bounds of time, memory and stack.
+//!
+//! The interpreter (`jaq`) cannot be interrupted, so it runs in processes of its own, which are this program once more: one that
+//! takes too long is killed, and one that runs out of memory or stack ends alone. An [`Engine`] is such a process, [`Program`]
+//! keeps a few of them for one program text, and [`serve`] is what they run. They have an empty environment, `/` as their folder,
+//! and a socket to their parent as the only file.
+//!
+//! Owns the limits but one: the longest wait for a result is the caller's, who drops the future of [`Program::run`].
+
+#![forbid(unsafe_code)]
+
+mod engine;
+mod interpreter;
+mod program;
+
+pub use engine::{ARGUMENT, serve};
+pub use interpreter::Malformed;
+pub use program::{Failed, Program};
+
+/// Bytes of a program's text.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of memory of one engine beside its stack.
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of stack of one engine. A jq function that calls itself takes some hundred bytes each time.
+const STACK_BYTES: usize = 32 << 20;
+
+/// Bytes of a message, and of a result.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
