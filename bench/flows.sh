@@ -43,8 +43,8 @@ wait_for() {
   exit 1
 }
 
-# Synapse sends chunks, which the echo of the other benches does not read.
-taskset -c "$last" "$tidegate" backend echo --port 0 > "$folder/echo.log" 2>&1 &
+# It reads a request whole before it answers: Synapse closes connections on which a reply begins before the request ends.
+taskset -c "$last" "$(dirname "$tidegate")/bench-echo" > "$folder/echo.log" 2>&1 &
 started+=($!)
 wait_for "$folder/echo.log" 127.0.0.1:
 echo_port=$(grep -o '127.0.0.1:[0-9]*' "$folder/echo.log" | head -1 | sed 's/.*://')

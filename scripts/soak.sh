@@ -1,16 +1,25 @@
 #!/usr/bin/env bash
 # What takes hours: RELOADS (1,000) reloads of ROUTES (2,000) routes with streams opened at each, none of which may be dropped or keep
-# what it does not need; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone, and `reloads`
-# only the reloads.
+# what it does not need; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay; then each fuzz target for
+# SECONDS_EACH seconds (600). The names of fuzz targets run those alone, `reloads` only the reloads, and `faults` only the faults.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# One test of the suite, as long as the variables say.
+suite() {
+  cargo test --profile "${PROFILE:-release}" --locked --package tidegate --test blackbox "$1::" -- --nocapture
+}
 
 reloads() {
   # A stream is two connections, and so two descriptors of each process for each connection.
   ulimit -n "$(ulimit -H -n)"
-  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} \
-    cargo test --profile "${PROFILE:-release}" --locked --package tidegate --test blackbox reload_soak:: -- --nocapture
+  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} suite reload_soak
+}
+
+faults() {
+  TIDEGATE_SOAK_FAULTS=${FAULTS:-10000} suite flow_soak
 }
 
 if [ $# = 0 ] || [ "$*" = reloads ]; then step "reloads under open streams" reloads; fi
-[ "$*" != reloads ] || exit 0
+if [ $# = 0 ] || [ "$*" = faults ]; then step "faults of flows" faults; fi
+case "$*" in reloads | faults) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"

@@ -39,6 +39,7 @@ mod errors;
 mod failover;
 mod failures;
 mod flow_limits;
+mod flow_soak;
 mod flow_steps;
 mod flows;
 mod forwarding;

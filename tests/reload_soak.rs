@@ -132,13 +132,13 @@ fn yaml(service: &Service, routes: usize, generation: usize) -> String {
 }
 
 /// A number that `make soak` sets.
-fn asked(variable: &str, usual: usize) -> usize {
+pub(crate) fn asked(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |number| number.parse().expect("a number"))
 }
 
 /// The program's resident memory.
 #[cfg(target_os = "linux")]
-fn resident_bytes(gateway: &Gateway) -> f64 {
+pub(crate) fn resident_bytes(gateway: &Gateway) -> f64 {
     let pid = gateway.pid().as_raw_nonzero();
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
@@ -146,7 +146,7 @@ fn resident_bytes(gateway: &Gateway) -> f64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn resident_bytes(_: &Gateway) -> f64 {
+pub(crate) fn resident_bytes(_: &Gateway) -> f64 {
     0.0
 }
 

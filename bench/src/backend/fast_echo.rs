@@ -1,8 +1,8 @@
 //! The cheapest echo we can make, so that a comparison never measures the backend.
 //!
 //! One thread, epoll, one read and one write per request, everything in one scratch buffer. It supports only what load
-//! generators and gateways send it: HTTP/1.1, bodies with a Content-Length. A body comes back unchanged; a request without one
-//! gets a fixed text. Anything else is answered with 400 and closed. With another setting it gives every request the same
+//! generators and gateways send it: HTTP/1.1, bodies with a Content-Length or in chunks. A body comes back unchanged, with a
+//! Content-Length; a request without one gets a fixed text. Anything else is answered with 400 and closed. With another setting it gives every request the same
 //! reply. It is not an example of how to serve HTTP.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -116,7 +116,15 @@ struct Connection {
 
 /// The content at the start of the received bytes.
 enum Found {
-    Whole { head_bytes: usize, body_bytes: usize },
+    Whole {
+        head_bytes: usize,
+        body_bytes: usize,
+    },
+    /// The bytes of the request, and its body without the chunks' lengths.
+    Chunked {
+        bytes: usize,
+        body: Vec<u8>,
+    },
     Part,
     Nonsense,
 }
@@ -198,23 +206,30 @@ impl Connection {
                 }
                 Found::Whole { head_bytes, body_bytes } => {
                     let (request, rest) = bytes.split_at(head_bytes + body_bytes);
-                    match request.split_at(head_bytes) {
-                        (_, []) => self.send(&fixed.reply, &[])?,
-                        (_, _) if fixed.always => self.send(&fixed.reply, &[])?,
-                        (_, body) => {
-                            // Gateways that validate replies need the content type of JSON.
-                            let kind = match body.first() {
-                                Some(b'{') => "application/json",
-                                _ => "application/octet-stream",
-                            };
-                            self.send(&head(body.len(), kind), body)?
-                        }
-                    }
+                    let (_, body) = request.split_at(head_bytes);
+                    self.echo(body, fixed)?;
                     bytes = rest;
+                }
+                Found::Chunked { bytes: request_bytes, body } => {
+                    self.echo(&body, fixed)?;
+                    bytes = bytes.get(request_bytes..).unwrap_or_default();
                 }
             }
         }
         Ok(bytes)
+    }
+
+    fn echo(&mut self, body: &[u8], fixed: &Fixed) -> io::Result<()> {
+        if body.is_empty() || fixed.always {
+            return self.send(&fixed.reply, &[]);
+        }
+        // Gateways that validate or transform replies need their content type.
+        let kind = match body.first() {
+            Some(b'{') => "application/json",
+            Some(b'<') => "text/xml; charset=utf-8",
+            _ => "application/octet-stream",
+        };
+        self.send(&head(body.len(), kind), body)
     }
 
     /// Sends both parts in one system call; bytes that the kernel does not take are kept for later.
@@ -250,8 +265,12 @@ fn find(bytes: &[u8]) -> Found {
         return if bytes.len() > SCRATCH_BYTES { Found::Nonsense } else { Found::Part };
     };
     let (head, _) = bytes.split_at(end);
-    let Some(body_bytes) = body_bytes(head) else { return Found::Nonsense };
     let head_bytes = end + 4;
+    let body_bytes = match body_length(head) {
+        None => return Found::Nonsense,
+        Some(Length::Chunks) => return chunks(bytes, head_bytes),
+        Some(Length::Bytes(bytes)) => bytes,
+    };
     if bytes.len() >= head_bytes + body_bytes {
         Found::Whole { head_bytes, body_bytes }
     } else {
@@ -259,8 +278,14 @@ fn find(bytes: &[u8]) -> Found {
     }
 }
 
-/// From Content-Length; `None` if it is not a number or too large, or if the body is chunked.
-fn body_bytes(head: &[u8]) -> Option<usize> {
+/// The length of a body.
+enum Length {
+    Bytes(usize),
+    Chunks,
+}
+
+/// None if it is not a number or too large.
+fn body_length(head: &[u8]) -> Option<Length> {
     let mut length = 0;
     for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {
         // The first letter decides for nearly every header.
@@ -270,11 +295,35 @@ fn body_bytes(head: &[u8]) -> Option<usize> {
                     length = value.parse().ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
                 }
             }
-            Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => return None,
+            Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => {
+                return Some(Length::Chunks);
+            }
             _ => {}
         }
     }
-    Some(length)
+    Some(Length::Bytes(length))
+}
+
+/// Puts the chunks of a body together. Trailers are not expected.
+fn chunks(bytes: &[u8], head_bytes: usize) -> Found {
+    let (mut at, mut body) = (head_bytes, Vec::new());
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(line_bytes) = memmem::find(rest, b"\r\n") else { return Found::Part };
+        let length = rest.get(..line_bytes).and_then(|line| str::from_utf8(line).ok());
+        let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
+        let Some(length) = length.filter(|length| body.len() + length <= REQUEST_BYTES_MAX) else {
+            return Found::Nonsense;
+        };
+        let from = line_bytes + 2;
+        let Some(chunk) = rest.get(from..from + length + 2) else { return Found::Part };
+        at += from + length + 2;
+        match chunk.split_at(length) {
+            ([], b"\r\n") => return Found::Chunked { bytes: at, body },
+            (chunk, b"\r\n") => body.extend_from_slice(chunk),
+            _ => return Found::Nonsense,
+        }
+    }
 }
 
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
@@ -289,7 +338,14 @@ mod tests {
 
     #[test]
     fn requests_are_found_at_the_start_of_the_bytes() {
-        let cases: [(&[u8], _); 6] = [
+        let chunked = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let whole = [&chunked[..], b"2\r\nhi\r\nA\r\n0123456789\r\n0\r\n\r\nGET"].concat();
+        let part = [&chunked[..], b"2\r\nhi\r\n0\r\n"].concat();
+        let nonsense = [&chunked[..], b"2\r\nhi0\r\n\r\n"].concat();
+        let cases: [(&[u8], _); 9] = [
+            (&whole, Some((chunked.len() + 27, 12))),
+            (&part, None),
+            (&nonsense, None),
             (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Some((27, 0))),
             (b"POST / HTTP/1.1\r\ncontent-LENGTH: 2\r\n\r\nhiGET", Some((38, 2))),
             (b"POST / HTTP/1.1\r\nContent-Length:2\r\n\r\nh", None),
@@ -300,6 +356,7 @@ mod tests {
         for (bytes, expected) in cases {
             let found = match find(bytes) {
                 Found::Whole { head_bytes, body_bytes } => Some((head_bytes, body_bytes)),
+                Found::Chunked { bytes, body } => Some((bytes, body.len())),
                 Found::Part | Found::Nonsense => None,
             };
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(bytes));
