@@ -13,10 +13,13 @@ finish() {
 }
 trap finish EXIT
 
+# The reply needs the whole request: an earlier one, which RFC 9113, 8.1 allows, would hide errors in the request's end.
 cat >"$folder/tidegate.yaml" <<'YAML'
 listen: { http2: { address: "127.0.0.1:0" } }
 routes:
-  all: { match: { path: "/**" }, respond: { status: 200, body: "hello" } }
+  all: { match: { path: "/**" }, flow: hello }
+flows:
+  hello: [{ respond: { text: "hello {{ $body }}" } }]
 YAML
 cargo build --quiet --locked --package tidegate
 "$target/debug/tidegate" run "$folder/tidegate.yaml" >"$folder/log" 2>&1 &

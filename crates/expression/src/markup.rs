@@ -1,8 +1,13 @@
 //! Text and nodes as XML markup.
 
+use std::collections::BTreeSet;
+
 use xml::{Document, Form, Kind, NodeId};
 
 use crate::{Budget, FailureKind};
+
+/// Prefixes that are looked for in the markup of an element, each by a search of its own.
+const AROUND_MAX: usize = 8;
 
 /// Appends text as content of an element.
 pub(crate) fn push_text(
@@ -126,53 +131,91 @@ fn push_element(
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
     budget.charge(u64::from(document.end(node).0.saturating_sub(node.0)))?;
-    let markup = document.markup(node);
-    let kept = taken_along(document, node, markup);
     let from = out.len();
     let name = document.name(node);
     let behind_name =
         1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
+    let markup = document.markup(node).filter(|markup| !markup.contains("&#"));
+    let around = markup.map(|markup| around(document, node, markup)).unwrap_or_default();
+    let markup = markup.filter(|_| around.len() <= AROUND_MAX);
     match markup.and_then(|markup| markup.split_at_checked(behind_name)) {
         Some((name, rest)) => {
             budget.output(name.len() + rest.len())?;
             out.push_str(name);
-            for prefix in kept.iter().filter(|prefix| **prefix != "xml") {
-                push_declaration(document, node, prefix, out, budget)?;
+            for (prefix, uri) in around {
+                let is_used = match prefix {
+                    "xml" => false,
+                    "" => uses_default(document, node),
+                    _ => is_prefix_in(prefix, name) || is_prefix_in(prefix, rest),
+                };
+                if is_used && document.declared(node).all(|(own, _)| own != prefix) {
+                    push_declaration(prefix, uri, out, budget)?;
+                }
             }
             out.push_str(rest);
         }
         None => {
+            let kept = used(document, node);
             document.write(node, &Form::Moved { kept: &kept }, out);
             budget.output(out.len() - from)?;
         }
     }
-    let undeclared = document.lookup_prefix(node, "").is_none();
     if default_namespace
-        && undeclared
         && document.declared(node).all(|(prefix, _)| !prefix.is_empty())
+        && document.lookup_prefix(node, "").is_none()
     {
         push_in(out, from + behind_name, " xmlns=\"\"", budget)?;
     }
     Ok(())
 }
 
-/// Declares a prefix as it is around an element, which does not declare it itself.
+/// Namespaces around an element that its markup may use. Without a colon that is the default one alone.
+fn around<'d>(document: &'d Document, node: NodeId, markup: &str) -> Vec<(&'d str, &'d str)> {
+    let parent = document.parent(node).filter(|parent| *parent != Document::ROOT);
+    match (parent, markup.contains(':')) {
+        (None, _) => Vec::new(),
+        (Some(parent), true) => document.namespaces(parent),
+        (Some(parent), false) => {
+            document.lookup_prefix(parent, "").map(|uri| ("", uri)).into_iter().collect()
+        }
+    }
+}
+
 fn push_declaration(
-    document: &Document,
-    node: NodeId,
     prefix: &str,
+    uri: &str,
     out: &mut String,
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
-    let Some(uri) = document.lookup_prefix(node, prefix) else { return Ok(()) };
-    if document.declared(node).any(|(own, _)| own == prefix) {
-        return Ok(());
-    }
     push(out, if prefix.is_empty() { " xmlns" } else { " xmlns:" }, budget)?;
     push(out, prefix, budget)?;
     push(out, "=\"", budget)?;
     push_attribute(out, uri, budget)?;
     push(out, "\"", budget)
+}
+
+/// True if a prefix stands in the markup with its colon: in a name, or at the start of a word that looks like one.
+fn is_prefix_in(prefix: &str, markup: &str) -> bool {
+    markup.match_indices(prefix).any(|(at, _)| {
+        let before = markup.get(..at).and_then(|before| before.chars().next_back());
+        let behind = markup.get(at + prefix.len()..).is_some_and(|rest| rest.starts_with(':'));
+        let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        behind && !before.is_some_and(in_word)
+    })
+}
+
+/// True if an element of a subtree has no prefix, or a type is named without one: both are in the default namespace.
+fn uses_default(document: &Document, node: NodeId) -> bool {
+    (node.0..document.end(node).0).map(NodeId).any(|id| match document.kind(id) {
+        Kind::Element => document.name(id).prefix.is_empty(),
+        Kind::Attribute => names_plain_type(document, id),
+        Kind::Document | Kind::Text | Kind::Comment | Kind::Instruction => false,
+    })
+}
+
+fn names_plain_type(document: &Document, attribute: NodeId) -> bool {
+    let name = document.name(attribute);
+    name.local == "type" && !name.prefix.is_empty() && !document.value(attribute).contains(':')
 }
 
 fn push_in(
@@ -188,40 +231,24 @@ fn push_in(
     Ok(())
 }
 
-/// The prefixes around an element that something in it uses: names, or words of its texts and values that look like names.
-fn taken_along<'d>(document: &'d Document, node: NodeId, markup: Option<&str>) -> Vec<&'d str> {
-    // Without a colon only the default namespace is used.
-    if markup.is_some_and(|markup| !markup.contains(':')) {
-        return vec![""];
-    }
-    let around = document.namespaces(node).into_iter().map(|(prefix, _)| prefix);
-    let mut unseen: Vec<&str> = around.collect();
-    let mut used = Vec::with_capacity(unseen.len());
-    let mut see = |prefix: &str| {
-        if let Some(at) = unseen.iter().position(|known| *known == prefix) {
-            used.push(unseen.swap_remove(at));
-        }
-        unseen.is_empty()
-    };
+/// The prefixes that a subtree uses: in names, or at the start of words of its texts and values that look like names.
+fn used(document: &Document, node: NodeId) -> Vec<&str> {
+    let mut used = BTreeSet::new();
     for id in (node.0..document.end(node).0).map(NodeId) {
-        let all_seen = match document.kind(id) {
-            Kind::Element => see(document.name(id).prefix),
+        match document.kind(id) {
+            Kind::Element => drop(used.insert(document.name(id).prefix)),
             Kind::Attribute => {
-                let (name, value) = (document.name(id), document.value(id));
-                // Where a type is named without a prefix, it is in the default namespace.
-                let type_name = name.local == "type" && !name.prefix.is_empty();
-                let plain = type_name && !value.contains(':') && see("");
-                let own = !name.prefix.is_empty() && see(name.prefix);
-                plain || own || prefixes(value).any(&mut see)
+                used.insert(document.name(id).prefix);
+                if names_plain_type(document, id) {
+                    used.insert("");
+                }
+                used.extend(prefixes(document.value(id)));
             }
-            Kind::Text => prefixes(document.value(id)).any(&mut see),
-            Kind::Document | Kind::Comment | Kind::Instruction => false,
-        };
-        if all_seen {
-            break;
+            Kind::Text => used.extend(prefixes(document.value(id))),
+            Kind::Document | Kind::Comment | Kind::Instruction => {}
         }
     }
-    used
+    used.into_iter().collect()
 }
 
 /// The prefixes of the words: the part before the colon.

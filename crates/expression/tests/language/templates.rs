@@ -356,3 +356,43 @@ fn nodes_mean_the_same_where_they_are_put() {
     let prefix = document.descendants(xml::Document::ROOT).nth(1).unwrap();
     assert_eq!(document.lookup_prefix(prefix, "x"), Some("urn:x"));
 }
+
+/// Markup is copied with its own quotes and spaces, and takes along the prefixes that it uses and does not declare.
+#[test]
+fn nodes_are_copied_as_they_were_written() {
+    let many: String = (0..9).map(|n| format!(" xmlns:n{n}='urn:{n}'")).collect();
+    for (around, node, made) in [
+        ("", "<a  b='1' ></a >", "<a  b='1' ></a >"),
+        (" xmlns:x='urn:x'", "<a>x:t</a>", "<a xmlns:x=\"urn:x\">x:t</a>"),
+        (" xmlns:x='urn:x'", "<a>ax:t x y:x</a>", "<a>ax:t x y:x</a>"),
+        (" xmlns:x='urn:x'", "<a b='x:t'/>", "<a xmlns:x=\"urn:x\" b='x:t'/>"),
+        (" xmlns:x='urn:x'", "<a><x:b/>x:t</a>", "<a xmlns:x=\"urn:x\"><x:b/>x:t</a>"),
+        (" xmlns:x='urn:x'", "<x:a xmlns:x='urn:y'/>", "<x:a xmlns:x='urn:y'/>"),
+        (" xmlns:x='urn:x'", "<a>&#120;:t</a>", "<a xmlns:x=\"urn:x\">x:t</a>"),
+        (" xmlns='urn:d'", "<a/>", "<a xmlns=\"urn:d\"/>"),
+        (" xmlns='urn:d' xmlns:x='urn:x'", "<x:a/>", "<x:a xmlns:x=\"urn:x\"/>"),
+        (
+            " xmlns='urn:d' xmlns:x='urn:x'",
+            "<x:a x:type='t'/>",
+            "<x:a xmlns=\"urn:d\" xmlns:x=\"urn:x\" x:type='t'/>",
+        ),
+        (
+            &many,
+            "<a b='n8:t'>n3:t</a>",
+            "<a xmlns:n3=\"urn:3\" xmlns:n8=\"urn:8\" b=\"n8:t\">n3:t</a>",
+        ),
+    ] {
+        let message = Message::xml(&format!("<e{around}>{node}</e>"));
+        let filled = fill("<r>{{ $body/* }}</r>", Kind::Xml, &message).unwrap();
+        let parse = |text: &str| xml::Document::parse(text.as_bytes(), &xml::Options::default());
+        assert!(parse(&filled).is_ok(), "{filled}");
+        assert_eq!(sorted(&filled), sorted(&format!("<r>{made}</r>")), "{filled}");
+    }
+}
+
+/// The parts of a markup, since the order of declarations is nobody's promise.
+fn sorted(markup: &str) -> Vec<&str> {
+    let mut parts: Vec<&str> = markup.split([' ', '/', '>']).collect();
+    parts.sort_unstable();
+    parts
+}

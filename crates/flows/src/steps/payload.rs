@@ -115,8 +115,9 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
     if let Some(content) = around
         && let View::Xml { document, envelope: Some(envelope) } = content.known()?
     {
-        let markup = String::from_utf8_lossy(&bytes);
-        let text = in_body(document, *envelope, &markup);
+        let markup = std::str::from_utf8(&bytes)
+            .map_err(|_| Fault::new(Kind::FlowFailed, "the markup is not in UTF-8"))?;
+        let text = in_body(document, *envelope, markup);
         run.bound(text.len())?;
         match given {
             Some(given) => state.message.replace(text.into(), given.as_bytes()),
