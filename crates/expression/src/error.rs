@@ -2,16 +2,7 @@
 
 use std::fmt;
 
-/// A place in a text as a person finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Bytes before it.
-    pub offset: usize,
-    /// From 1.
-    pub line: usize,
-    /// From 1, in characters.
-    pub column: usize,
-}
+use kit::TextPosition;
 
 /// A text that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +10,7 @@ pub struct Error {
     /// The kind of error.
     pub kind: ErrorKind,
     /// The place in the whole text: of a template in the template.
-    pub at: Place,
+    pub at: TextPosition,
 }
 
 /// The reason why a text does not compile. The texts say what was found, or what to write.
@@ -59,7 +50,7 @@ pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
     /// The expression: its beginning in its text.
-    pub at: Place,
+    pub at: TextPosition,
 }
 
 /// The reason why a run of an expression or template failed.
@@ -98,27 +89,10 @@ pub enum FailureKind {
     Scope(Box<str>),
 }
 
-impl Place {
-    /// The place of a byte in a text.
-    pub fn of(text: &str, offset: usize) -> Place {
-        let mut end = offset.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let before = text.get(..end).unwrap_or_default();
-        let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-        Place {
-            offset,
-            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
-            column: line.chars().count() + 1,
-        }
-    }
-}
-
 impl ErrorKind {
     /// The error of this kind at a byte of a text.
     pub(crate) fn at(self, text: &str, offset: usize) -> Error {
-        Error { kind: self, at: Place::of(text, offset) }
+        Error { kind: self, at: TextPosition::of(text, offset) }
     }
 
     pub(crate) fn syntax(what: impl Into<Box<str>>) -> ErrorKind {
@@ -127,14 +101,8 @@ impl ErrorKind {
 }
 
 impl FailureKind {
-    pub(crate) fn at(self, at: Place) -> Failure {
+    pub(crate) fn at(self, at: TextPosition) -> Failure {
         Failure { kind: self, at }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
     }
 }
 

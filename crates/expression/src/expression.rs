@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use kit::TextPosition;
+
 use crate::jsonpath::Query;
 use crate::path::Path;
 use crate::rule::Rule;
 use crate::tape::JsonText;
 use crate::value::JsonNodes;
-use crate::{
-    Budget, Error, ErrorKind, Failure, FailureKind, Known, Names, Place, Scope, Slot, Value,
-};
+use crate::{Budget, Error, ErrorKind, Failure, FailureKind, Known, Names, Scope, Slot, Value};
 
 /// No expression that a person wrote is longer.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
@@ -34,7 +34,7 @@ pub enum Language {
 pub struct Expression {
     program: Program,
     required: bool,
-    at: Place,
+    at: TextPosition,
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Expression {
             }
             Language::Cel => Program::Rule(Rule::compile(text, names)?.into()),
         };
-        Ok(Expression { program, required: false, at: Place::of(text, 0) })
+        Ok(Expression { program, required: false, at: TextPosition::of(text, 0) })
     }
 
     /// The same with [`FailureKind::Missing`] in place of nothing.
@@ -89,7 +89,7 @@ impl Expression {
     }
 
     /// The same as a part of a longer text.
-    pub(crate) fn placed(self, at: Place) -> Expression {
+    pub(crate) fn placed(self, at: TextPosition) -> Expression {
         Expression { at, ..self }
     }
 
@@ -158,7 +158,7 @@ impl Expression {
         Ok(self.value(scope, budget)?.boolean())
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> TextPosition {
         self.at
     }
 }

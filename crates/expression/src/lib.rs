@@ -36,7 +36,7 @@ mod unread;
 mod value;
 
 pub use budget::{Budget, Limits};
-pub use error::{Error, ErrorKind, Failure, FailureKind, Place};
+pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use expression::{Expression, Language};
 pub use jsonpath::Query;
 pub use names::{Known, Member, Names, Scope, Slot};

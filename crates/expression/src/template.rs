@@ -24,8 +24,10 @@ mod xml_places;
 
 use std::sync::Arc;
 
+use kit::TextPosition;
+
 use crate::{
-    Budget, Error, ErrorKind, Expression, Failure, FailureKind, Names, Place, Scope, Slot, markup,
+    Budget, Error, ErrorKind, Expression, Failure, FailureKind, Names, Scope, Slot, markup,
 };
 use pieces::Piece;
 
@@ -98,7 +100,7 @@ impl Template {
                 Piece::Placeholder { text: inner, at, .. } => {
                     let moved = |error: Error| error.kind.at(text, at + error.at.offset);
                     let expression = pieces::compile(inner, names).map_err(moved)?;
-                    let expression = expression.placed(Place::of(text, *at));
+                    let expression = expression.placed(TextPosition::of(text, *at));
                     let site = sites.next().unwrap_or(Site::Text);
                     parts.push(Part::Value { expression, site });
                 }
@@ -133,7 +135,7 @@ impl Template {
         let mut out = String::new();
         // The starts of values in a path, for the check of its segments.
         let mut marks = Vec::new();
-        let mut last = Place::of("", 0);
+        let mut last = TextPosition::of("", 0);
         for part in &*self.parts {
             match part {
                 Part::Literal(text) => {

@@ -1,6 +1,6 @@
 //! A process that runs one program, on both sides of its socket.
 //!
-//! The parent sends the program's text, then messages; the engine answers each: a byte of [`Status`], then the value or the words
+//! The parent sends the program's text, then messages; the engine answers each: its [`status`], then the value or the words
 //! about the failure. Each text has its length in front, in four bytes (little endian).
 
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::interpreter::{self, Compiled};
+use crate::interpreter::{self, Compiled, Outcome};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
 /// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
@@ -21,21 +21,11 @@ pub const ARGUMENT: &str = "jq-engine";
 /// This program, even if its file was replaced.
 const SELF: &str = "/proc/self/exe";
 
-/// The first byte of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Status {
-    Value = 0,
-    Nothing = 1,
-    Failed = 2,
-}
-
-/// An answer of the program.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Value(Vec<u8>),
-    Nothing,
-    Failed(String),
+/// The first byte of an answer: its kind of [`Outcome`].
+mod status {
+    pub(super) const VALUE: u8 = 0;
+    pub(super) const NOTHING: u8 = 1;
+    pub(super) const FAILED: u8 = 2;
 }
 
 /// A process with one program. It is killed when this is dropped.
@@ -74,23 +64,23 @@ impl Engine {
     }
 
     /// Runs the program over a message. An error means that the engine ended, or is of no more use.
-    pub(crate) async fn run(&self, message: &[u8]) -> io::Result<Answer> {
+    pub(crate) async fn run(&self, message: &[u8]) -> io::Result<Outcome> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
         socket.write_all(&length(message)?).await?;
         socket.write_all(message).await?;
         let mut head = [0; 5];
         socket.read_exact(&mut head).await?;
-        let [status, length @ ..] = head;
+        let [kind, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
         if length > MESSAGE_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut bytes = vec![0; length];
         socket.read_exact(&mut bytes).await?;
-        match status {
-            0 => Ok(Answer::Value(bytes)),
-            1 => Ok(Answer::Nothing),
-            2 => Ok(Answer::Failed(String::from_utf8_lossy(&bytes).into_owned())),
+        match kind {
+            status::VALUE => Ok(Ok(Some(bytes))),
+            status::NOTHING => Ok(Ok(None)),
+            status::FAILED => Ok(Err(String::from_utf8_lossy(&bytes).into_owned())),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -126,12 +116,12 @@ fn answer_all() -> io::Result<()> {
 }
 
 fn answer(compiled: &Compiled, message: &[u8], socket: &mut UnixStream) -> io::Result<()> {
-    let (status, bytes) = match compiled.run(message) {
-        Ok(Some(value)) => (Status::Value, value),
-        Ok(None) => (Status::Nothing, Vec::new()),
-        Err(what) => (Status::Failed, what.chars().take(500).collect::<String>().into_bytes()),
+    let (kind, bytes) = match compiled.run(message) {
+        Ok(Some(value)) => (status::VALUE, value),
+        Ok(None) => (status::NOTHING, Vec::new()),
+        Err(what) => (status::FAILED, what.chars().take(500).collect::<String>().into_bytes()),
     };
-    socket.write_all(&[status as u8])?;
+    socket.write_all(&[kind])?;
     write_text(socket, &bytes)
 }
 

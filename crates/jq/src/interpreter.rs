@@ -6,66 +6,70 @@ use jaq_core::compile::Undefined;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
 use jaq_json::{Val, read, write};
+use kit::TextPosition;
 
-use crate::{MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
+use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX, TEXT_BYTES_MAX};
 
 type Data = data::JustLut<Val>;
 
 /// A program that can run on the thread that compiled it.
 pub(crate) struct Compiled(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 
+/// What a program makes of a message: a value, none, or the words about a failure.
+pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
+
+/// Brackets inside one another.
+const BRACKETS_MAX: i32 = 500;
+
 /// A defect of a program's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Counted from 1, in the text.
-    pub line: usize,
-    /// Counted from 1, in characters.
-    pub column: usize,
+    pub at: TextPosition,
     pub what: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Malformed { line, column, what } = self;
-        write!(f, "line {line}, column {column}: {what}")
+        let TextPosition { line, column, .. } = self.at;
+        write!(f, "line {line}, column {column}: {}", self.what)
     }
 }
 
 impl Malformed {
     /// A defect at a part of the text.
     fn at(text: &str, part: &str, what: String) -> Malformed {
-        let before = text.get(..load::span(text, part).start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Malformed { line, column, what }
+        Malformed { at: TextPosition::of(text, load::span(text, part).start), what }
     }
 
-    fn whole(what: &str) -> Malformed {
-        Malformed { line: 1, column: 1, what: what.to_owned() }
+    fn whole(what: String) -> Malformed {
+        Malformed { at: TextPosition::of("", 0), what }
     }
 }
 
 /// Looks for defects of a text. On a stack of its own, since the parser calls itself for each bracket.
 pub(crate) fn check(text: &str) -> Result<(), Malformed> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(Malformed::whole(&format!("a program has {TEXT_BYTES_MAX} bytes at most")));
+        return Err(Malformed::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
     }
-    let nested = text.bytes().fold((0_i32, 0), |(depth, most), byte| {
+    let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
-        (depth, most.max(depth))
+        (depth, deepest.max(depth))
     });
-    if nested.1 > 500 {
-        return Err(Malformed::whole("brackets are nested deeper than 500"));
+    if deepest > BRACKETS_MAX {
+        let what = format!("brackets are nested deeper than {BRACKETS_MAX}");
+        return Err(Malformed::whole(what));
     }
-    let stack = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let stack = std::thread::Builder::new().stack_size(CHECK_STACK_BYTES);
     let text = text.to_owned();
     let thread = stack.spawn(move || compile(&text).map(drop));
-    let compiled = thread.map(|thread| thread.join());
-    match compiled {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(Malformed::whole("the program cannot be read")),
-        Err(error) => Err(Malformed::whole(&format!("no thread to read it: {error}"))),
-    }
+    let compiled =
+        thread.map_err(|error| Malformed::whole(format!("no thread to read it: {error}")))?.join();
+    compiled.unwrap_or_else(|_| Err(unread()))
+}
+
+/// The defect of a text of which the library says no place.
+fn unread() -> Malformed {
+    Malformed::whole("the program cannot be read".to_owned())
 }
 
 /// Compiles a text.
@@ -97,7 +101,7 @@ pub(crate) fn compile(text: &str) -> Result<Compiled, Malformed> {
 
 fn first<F, E>(errors: Vec<(F, E)>, told: impl Fn(F, E) -> Option<Malformed>) -> Malformed {
     let told = errors.into_iter().next().and_then(|(file, error)| told(file, error));
-    told.unwrap_or_else(|| Malformed::whole("the program cannot be read"))
+    told.unwrap_or_else(unread)
 }
 
 fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option<Malformed> {
@@ -122,7 +126,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
 
 impl Compiled {
     /// Runs it over one message. None: it gave no value. The error is for the log.
-    pub(crate) fn run(&self, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) fn run(&self, message: &[u8]) -> Outcome {
         let input = match message.is_empty() {
             true => Val::default(),
             false => read::parse_single(message).map_err(|error| error.to_string())?,
@@ -211,5 +215,15 @@ mod tests {
         let deep = "[".repeat(30_000);
         assert!(check(&deep).unwrap_err().what.contains("500"));
         assert!(check(&".".repeat(70_000)).unwrap_err().what.contains("65536"));
+    }
+
+    /// The parser calls itself for each of these, whether the text is whole or not.
+    #[test]
+    fn a_text_of_any_nesting_is_read_on_its_own_stack() {
+        for piece in ["-", "try ", "if ", "1+", ".a|", "1,", ". as $a|", "label $a|", "def f:1;"] {
+            let text = piece.repeat((TEXT_BYTES_MAX - 1) / piece.len());
+            assert!(check(&text).is_err(), "{piece}");
+            assert_eq!(check(&format!("{text}1")).is_ok(), piece != "if ", "{piece}");
+        }
     }
 }

@@ -26,5 +26,9 @@ const MEMORY_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of stack of one engine. A jq function that calls itself takes some hundred bytes each time.
 const STACK_BYTES: usize = 32 << 20;
 
+/// Bytes of address space for the stack on which a text is checked, in this process: its parser calls itself for nearly each byte
+/// of a text like `----`, with up to 8 KiB a call. Only what is used is memory.
+const CHECK_STACK_BYTES: usize = TEXT_BYTES_MAX * (16 << 10);
+
 /// Bytes of a message, and of a result.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 use crate::MESSAGE_BYTES_MAX;
-use crate::engine::{Answer, Engine};
+use crate::engine::Engine;
 use crate::interpreter::{self, Malformed};
 
 /// A program, for all workers. Its engines start when messages need them, and end with it.
@@ -73,13 +73,9 @@ impl Program {
             Some(engine) => engine,
             None => Engine::start(&self.text).map_err(|error| not_started(&error))?,
         };
-        let answer = engine.run(message).await.map_err(|_| Failed::Ended)?;
+        let outcome = engine.run(message).await.map_err(|_| Failed::Ended)?;
         self.idle().push(engine);
-        match answer {
-            Answer::Value(bytes) => Ok(Some(bytes)),
-            Answer::Nothing => Ok(None),
-            Answer::Failed(what) => Err(Failed::Refused(what)),
-        }
+        outcome.map_err(Failed::Refused)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Engine>> {

@@ -14,10 +14,12 @@ pub mod percent;
 pub mod scratch;
 pub mod stand_in;
 pub mod task;
+mod text_position;
 pub mod wire;
 
 pub use alarm::{Alarm, SharedAlarm};
 pub use task::spawn;
+pub use text_position::TextPosition;
 pub use wire::{Duplex, Wire};
 
 /// A boxed future that stays on its thread: the return value of a step that may wait.

@@ -1,8 +1,10 @@
 //! The places of placeholders in paths and queries, and the escaping of values there.
 
+use kit::TextPosition;
+
 use crate::template::pieces::Piece;
 use crate::template::{Kind, Site};
-use crate::{Budget, Error, ErrorKind, Failure, FailureKind, Place};
+use crate::{Budget, Error, ErrorKind, Failure, FailureKind};
 
 /// The place of each placeholder.
 pub(super) fn sites(text: &str, pieces: &[Piece<'_>], kind: Kind) -> Result<Vec<Site>, Error> {
@@ -59,7 +61,7 @@ pub(super) fn push(text: &str, out: &mut String, budget: &mut Budget) -> Result<
 }
 
 /// Looks at the segments that values are in: one that is empty or made of dots is another path than the one that was meant.
-pub(super) fn check(out: &str, marks: &[(usize, Place)]) -> Result<(), Failure> {
+pub(super) fn check(out: &str, marks: &[(usize, TextPosition)]) -> Result<(), Failure> {
     let path = out.split_once('?').map_or(out, |(path, _)| path);
     let mut from = 0;
     for segment in path.split('/') {
