@@ -39,24 +39,7 @@ fn is_fault(reply: &Message, status: u16, label: &str) {
     assert!(reply.text().contains(&format!(r#""fault":"{label}""#)), "{label}: {}", reply.text());
 }
 
-/// An origin that says one thing, byte for byte, and keeps the connection.
-fn saying(reply: impl Into<Vec<u8>>) -> Origin {
-    let reply: Vec<u8> = reply.into();
-    Origin::start(move |peer| {
-        while peer.request().is_some() {
-            if !peer.try_send(&reply) {
-                return;
-            }
-        }
-    })
-}
-
-/// An origin that takes requests and never answers.
-fn silent() -> Origin {
-    Origin::start(|peer| while peer.request().is_some() {})
-}
-
-fn reply_of(content_type: &str, body: &str) -> Vec<u8> {
+pub(crate) fn reply_of(content_type: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -64,7 +47,7 @@ fn reply_of(content_type: &str, body: &str) -> Vec<u8> {
     .into()
 }
 
-const BOMB: &str =
+pub(crate) const BOMB: &str =
     r#"<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><a>&b;</a>"#;
 
 #[test]
@@ -88,7 +71,7 @@ fn messages_that_cannot_be_read_are_their_senders_fault() {
     for (content_type, body) in
         [("application/json", deep_json.as_str()), ("text/xml", BOMB), ("text/xml", "no")]
     {
-        let origin = saying(reply_of(content_type, body));
+        let origin = Origin::answering(reply_of(content_type, body));
         let gateway =
             start(&[("a", &origin)], "[{ call: a }, { respond: { text: '{{ $body }}' } }]");
         is_fault(&post(&gateway, "text/plain", b"x"), 502, "reply_invalid");
@@ -98,7 +81,7 @@ fn messages_that_cannot_be_read_are_their_senders_fault() {
 #[test]
 fn bodies_over_the_limit_are_refused_whoever_made_them() {
     let large = "x".repeat(2000);
-    let origin = saying(reply_of("text/plain", &large));
+    let origin = Origin::answering(reply_of("text/plain", &large));
     let limits = "limits: { body_bytes_max: 1KiB }";
     for (steps, body, status, label) in [
         ("[respond: { text: '{{ $body }}' }]", large.as_str(), 413, "body_too_large"),
@@ -140,8 +123,8 @@ fn an_expression_that_finds_too_much_ends_at_the_bound_of_the_step() {
 
 #[test]
 fn branches_that_fail_or_hang_give_one_answer() {
-    let good = saying(reply_of("text/xml", "<good/>"));
-    let (silent, garbage) = (silent(), saying("garbage\r\n\r\n"));
+    let good = Origin::answering(reply_of("text/xml", "<good/>"));
+    let (silent, garbage) = (Origin::silent(), Origin::answering("garbage\r\n\r\n"));
     let upstreams = [("good", &good), ("silent", &silent), ("garbage", &garbage)];
     let scatter = |branches: &str, gather: &str| {
         format!(
@@ -179,7 +162,7 @@ fn branches_that_fail_or_hang_give_one_answer() {
 
 #[test]
 fn a_flow_has_a_timeout_that_no_catch_extends() {
-    let silent = silent();
+    let silent = Origin::silent();
     let flow = "{ timeout: 300ms, steps: [{ call: a }, { respond: { text: 'never {{ $body }}' } }], catch: [{ respond: { text: caught } }] }";
     let gateway = start(&[("a", &silent)], flow);
     is_fault(&post(&gateway, "text/plain", b"x"), 504, "flow_timeout");
@@ -188,7 +171,7 @@ fn a_flow_has_a_timeout_that_no_catch_extends() {
 
 #[test]
 fn a_client_that_goes_takes_its_branches_with_it() {
-    let silent = silent();
+    let silent = Origin::silent();
     let flow = "[{ scatter: { branches: [{ call: a }, { call: a }, { call: a }], gather: { into: '<all/>' } } }]";
     let gateway = start(&[("a", &silent)], flow);
     let mut wire = gateway.wire();

@@ -5,8 +5,9 @@
 use std::fmt::Write as _;
 use std::thread;
 
+use crate::flow_limits::{BOMB, reply_of};
 use crate::harness::{Gateway, Origin, until};
-use crate::reload_soak::{asked, resident_bytes};
+use crate::reload_soak::asked;
 use crate::telemetry::metric;
 
 /// Requests of each kind, by this many clients at once.
@@ -104,20 +105,13 @@ fn origins() -> Vec<(&'static str, Origin)> {
             peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n<a>");
         }
     });
-    let bomb = "<!DOCTYPE a [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><a>&b;</a>";
-    let length = bomb.len();
     vec![
         ("echo", Origin::echo()),
-        ("silent", Origin::start(|peer| while peer.request().is_some() {})),
+        ("silent", Origin::silent()),
         ("garbage", Origin::answering("no HTTP at all\r\n\r\n")),
         ("endless", endless),
         ("cut", cut),
-        (
-            "bomb",
-            Origin::answering(format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n{bomb}"
-            )),
-        ),
+        ("bomb", Origin::answering(reply_of("text/xml", BOMB))),
     ]
 }
 
@@ -196,11 +190,11 @@ fn faults_of_flows_leave_nothing_behind() {
     };
     send(&gateway, &kinds, requests.div_ceil(10).max(REQUESTS));
     settle();
-    let (before, warm) = (descriptors(&gateway), resident_bytes(&gateway));
+    let (before, warm) = (descriptors(&gateway), gateway.resident_bytes() as f64);
     send(&gateway, &kinds, requests);
     settle();
     until("the descriptors are as before", || descriptors(&gateway) <= before);
-    let end = resident_bytes(&gateway);
+    let end = gateway.resident_bytes() as f64;
     println!("{requests} of each: {:.1} MiB, then {:.1}", warm / 1_048_576.0, end / 1_048_576.0);
     let spare = if requests < 1000 { SETTLING_BYTES } else { PAGE_BYTES };
     assert!(end <= warm * GROWTH_MAX + spare, "{warm} bytes, then {end}");

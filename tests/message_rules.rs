@@ -380,9 +380,9 @@ fn a_slow_reader_of_http_2_is_not_kept_for() {
         }
     };
     take(2 << 20);
-    let before = resident_bytes(&gateway);
+    let before = gateway.resident_bytes();
     take(32 << 20);
-    let after = resident_bytes(&gateway);
+    let after = gateway.resident_bytes();
     assert!(after < before + (16 << 20), "{before} bytes, then {after}");
 }
 
@@ -405,11 +405,4 @@ fn small_send_buffers(test: &str) -> bool {
     let wrong = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && said.contains("1 passed"), "{said}{wrong}");
     false
-}
-
-fn resident_bytes(gateway: &Gateway) -> usize {
-    let path = format!("/proc/{}/status", gateway.pid().as_raw_nonzero());
-    let status = std::fs::read_to_string(path).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }

@@ -36,14 +36,6 @@ fn wait_for(gateway: &Gateway, outcome: &str, expected: u64) {
     until(&format!("{expected} are {outcome}"), || count(gateway, outcome) == expected);
 }
 
-/// One that takes requests and never replies.
-fn silent() -> Origin {
-    Origin::start(|peer: &mut Peer| {
-        peer.request();
-        peer.is_closed();
-    })
-}
-
 #[test]
 fn a_mirror_gets_what_the_upstream_gets() {
     let (origin, mirror) = (Origin::echo(), Origin::saying("nobody reads this"));
@@ -121,7 +113,7 @@ fn a_mirror_that_is_away_or_fails_is_not_noticed() {
 
 #[test]
 fn nobody_waits_for_a_mirror_and_there_are_never_too_many() {
-    let (origin, mirror) = (Origin::saying("fine"), silent());
+    let (origin, mirror) = (Origin::saying("fine"), Origin::silent());
     let gateway = start(&origin, &mirror.url(), "", "");
     let mut wire = gateway.wire();
     for _ in 0..300 {

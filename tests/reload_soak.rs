@@ -136,20 +136,6 @@ pub(crate) fn asked(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// The program's resident memory.
-#[cfg(target_os = "linux")]
-pub(crate) fn resident_bytes(gateway: &Gateway) -> f64 {
-    let pid = gateway.pid().as_raw_nonzero();
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    line.trim_end_matches("kB").trim().parse::<f64>().unwrap() * 1024.0
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn resident_bytes(_: &Gateway) -> f64 {
-    0.0
-}
-
 /// Waits until the plans before are gone.
 #[track_caller]
 fn settle(gateway: &Gateway) {
@@ -167,12 +153,12 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
     let mut pair_bytes = 0.0;
     if reloads > SETTLED {
         pairs.extend((0..WEIGHED_AFTER).map(|at| Pair::open(&gateway, at % routes, 0)));
-        let before = resident_bytes(&gateway);
+        let before = gateway.resident_bytes() as f64;
         pairs.extend((0..WEIGHED).map(|at| Pair::open(&gateway, at % routes, 0)));
-        pair_bytes = (resident_bytes(&gateway) - before) / WEIGHED as f64;
+        pair_bytes = (gateway.resident_bytes() as f64 - before) / WEIGHED as f64;
     }
     // The memory beside the streams.
-    let apart = |open: usize| resident_bytes(&gateway) - pair_bytes * open as f64;
+    let apart = |open: usize| gateway.resident_bytes() as f64 - pair_bytes * open as f64;
     let mut settled = None;
     for generation in 1..=reloads {
         pairs.push(Pair::open(&gateway, generation % routes, generation - 1));

@@ -186,6 +186,17 @@ impl Gateway {
         Pid::from_child(&self.process.lock().unwrap())
     }
 
+    /// The program's resident memory; 0 on systems without /proc.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        if cfg!(not(target_os = "linux")) {
+            return 0;
+        }
+        let path = format!("/proc/{}/smaps_rollup", self.pid().as_raw_nonzero());
+        let rollup = std::fs::read_to_string(path).unwrap();
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        line.trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
+    }
+
     #[track_caller]
     fn logged_address(&self, label: &str) -> SocketAddr {
         self.wait_for_log(label);

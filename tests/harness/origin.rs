@@ -44,6 +44,11 @@ impl Origin {
         Origin::start(move |peer| while peer.request().is_some() && peer.try_send(&reply) {})
     }
 
+    /// Takes requests, and never answers.
+    pub(crate) fn silent() -> Origin {
+        Origin::start(|peer| while peer.request().is_some() {})
+    }
+
     /// 200 with a body.
     pub(crate) fn saying(body: &str) -> Origin {
         Origin::answering(format!(

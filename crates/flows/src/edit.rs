@@ -38,6 +38,7 @@ impl Edits {
 
     /// The document with the changes.
     pub(crate) fn write(&self, document: &Document) -> String {
+        // Room for new contents, which may be most of the text, and for an envelope around them.
         let contents = self.nodes.values().filter_map(|change| change.content.as_ref());
         let mut out = String::with_capacity(contents.map(String::len).sum::<usize>() + 512);
         Writer { document, edits: self, out: &mut out, open: Vec::new() }.write();
