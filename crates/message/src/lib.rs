@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod event_stream;
 mod head;
 mod headers;
 mod media_type;
@@ -12,6 +13,7 @@ mod outgoing;
 mod view;
 
 pub use body::{Body, Fill, Gathered, Source, Trailers};
+pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{Decided, Headers, InvalidLine, with_lines};
 pub use media_type::{is_json, media_type};

@@ -11,7 +11,7 @@ use message::{Protocol, Reply, RequestHead};
 use plan::{Errors, Route};
 use policy::Exchange;
 use telemetry::access::{AccessLog, Entry};
-use telemetry::{Record, SoapFault, Telemetry};
+use telemetry::{Record, SoapFault, StreamEnd, Telemetry};
 
 use crate::{HeldRoute, problem};
 
@@ -162,6 +162,7 @@ impl Account {
     fn log(&self, duration: Duration) {
         let Some(log) = &self.recorders.access_log else { return };
         let called = self.called();
+        let stream = self.ex.notes.as_ref().and_then(|notes| notes.stream.as_deref());
         let unread = RequestSummary::unread(&self.ex);
         let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
@@ -193,6 +194,8 @@ impl Account {
                 soap_fault: called.and_then(|(_, fault)| fault).map(SoapFault::label),
                 subject: self.ex.identity.as_ref().map(|identity| &*identity.subject),
                 retries: self.ex.totals.retries.get(),
+                events: stream.map(|stream| stream.events.get()),
+                stream_end: stream.and_then(|stream| stream.end.get()).map(StreamEnd::label),
             },
         );
     }

@@ -145,12 +145,23 @@ struct Mapped {
     frames: Box<dyn BodyTransform>,
 }
 
+impl Mapped {
+    /// Ends the body here. Its sender is told at once, by the end of its connection or stream.
+    fn end_early(&mut self) -> Fill {
+        self.inner = Body::Empty;
+        Fill::End
+    }
+}
+
 impl Source for Mapped {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        if self.frames.poll_end(cx).is_ready() {
+            return Poll::Ready(Ok(self.end_early()));
+        }
         let mut bytes = scratch::lend();
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
-        if !bytes.is_empty() {
-            self.frames.on_bytes(&bytes, out)?;
+        if !bytes.is_empty() && self.frames.on_bytes(&bytes, out)? == Fill::End {
+            return Poll::Ready(Ok(self.end_early()));
         }
         if fill == Fill::End {
             self.frames.on_end(out)?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fault::Fault;
 use kit::clock::{self, Instant};
-use message::{Body, Headers, Reply, ReplyHead, RequestHead};
+use message::{Body, Fill, Headers, Reply, ReplyHead, RequestHead};
 use policy::{
     BodyTransform, Conditions, Decision, Exchange, Flow, OnCall, OnStreamed, Onward, Policy,
     RouteOverride, Slot, Slots, Step,
@@ -492,8 +492,8 @@ struct Given {
 }
 
 impl BodyTransform for Given {
-    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
-        Ok(())
+    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<Fill, Fault> {
+        Ok(Fill::More)
     }
 
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -520,7 +520,7 @@ struct Record {
 }
 
 impl BodyTransform for Record {
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
         out.extend_from_slice(bytes);
         self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);
         match &mut self.bytes {
@@ -534,7 +534,7 @@ impl BodyTransform for Record {
                 }
             }
         }
-        Ok(())
+        Ok(Fill::More)
     }
 
     fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {

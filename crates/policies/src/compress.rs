@@ -7,7 +7,7 @@ mod accept;
 mod coder;
 
 use fault::Fault;
-use message::{Headers, ReplyHead, RequestHead};
+use message::{Fill, Headers, ReplyHead, RequestHead};
 use policy::{
     BodyTransform, Exchange, Flow, OnHead, OnStreamed, Onward, Policy, Slot, Slots, Step,
 };
@@ -102,8 +102,8 @@ impl OnStreamed<ReplyHead> for Compress {
 struct Unsent;
 
 impl BodyTransform for Unsent {
-    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Fault> {
-        Ok(())
+    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<Fill, Fault> {
+        Ok(Fill::More)
     }
 
     fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {

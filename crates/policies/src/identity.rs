@@ -14,5 +14,6 @@ pub(crate) fn identity(
     let named = [scheme.name().as_bytes(), b":", subject.as_bytes()].concat();
     let mut digest = [0; 16];
     digest.iter_mut().zip(sha256(&named)).for_each(|(half, byte)| *half = byte);
-    Identity { subject: subject.into(), digest, scheme, claims: claims.map(Box::new), tier }
+    let claims = claims.map(Box::new);
+    Identity { subject: subject.into(), digest, scheme, claims, tier, expires: None }
 }

@@ -281,8 +281,9 @@ impl Verifier {
             return Err(Refusal::Revoked);
         }
         let lines = (!checked.lines.is_empty()).then(|| Rc::from(checked.lines));
+        let identity = Identity { expires: checked.until, ..checked.identity };
         Ok(Verified {
-            pass: Pass { identity: Arc::new(checked.identity), lines },
+            pass: Pass { identity: Arc::new(identity), lines },
             until: checked.until,
             id: checked.id,
             issuer,

@@ -29,6 +29,8 @@ pub struct Identity {
     pub claims: Option<Box<Claims>>,
     /// The plan of limits (`Gold`, `Silver`...), if the credential or the subscription names one.
     pub tier: Option<Box<str>>,
+    /// When the credential ends, in seconds since the Unix epoch, if it says so. A stream must not outlive it.
+    pub expires: Option<u64>,
 }
 
 /// A way to authenticate.

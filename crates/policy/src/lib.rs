@@ -21,7 +21,7 @@ pub use call::{Call, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
-pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, UNKNOWN_OPERATION};
+pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};
 pub use outside::{Background, Fetch};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use slot::{Filled, Slot, Slots};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use message::Headers;
-use telemetry::SoapFault;
+use telemetry::{SoapFault, StreamEnd};
 
 /// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
 pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
@@ -36,6 +36,17 @@ pub struct Notes {
     pub operation: Option<u32>,
     /// The code of the SOAP fault in the upstream's reply. It is known once the reply has passed.
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
+    /// What a policy sees of the open stream, for the access log.
+    pub stream: Option<Rc<StreamNotes>>,
+}
+
+/// What a policy has seen of an open stream.
+#[derive(Debug, Default)]
+pub struct StreamNotes {
+    /// Events that passed.
+    pub events: Cell<u64>,
+    /// Set once a policy ended the stream.
+    pub end: Cell<Option<StreamEnd>>,
 }
 
 /// The request calls none of the operations of the route's description.

@@ -1,10 +1,11 @@
 //! Steps: the work of a policy on the way down and on the way up.
 
 use std::fmt;
+use std::task::{Context, Poll};
 
 use fault::Fault;
 use kit::LocalBoxFuture;
-use message::{Gathered, Reply, ReplyHead, RequestHead};
+use message::{Fill, Gathered, Reply, ReplyHead, RequestHead};
 
 use crate::Exchange;
 
@@ -64,8 +65,15 @@ pub trait OnStreamed<H>: Send + Sync {
 
 /// Sees one body as it passes.
 pub trait BodyTransform {
-    /// Appends to `out` the bytes that replace `bytes`.
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault>;
+    /// Appends to `out` the bytes that replace `bytes`. `End` ends the body behind them: the rest is not read, and
+    /// [`BodyTransform::on_end`] is not called.
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault>;
+
+    /// Ready when the body is to end before its sender ends it, such as at a deadline. Asked before each read; until it is ready, the
+    /// task is woken when that changes. [`BodyTransform::on_end`] is not called.
+    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
 
     /// Appends the rest at the end.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;

@@ -280,6 +280,7 @@ mod tests {
                 scheme: IdentityScheme::Jwt,
                 claims: claims.as_object().cloned().map(|members| Box::new(Claims::from(members))),
                 tier: None,
+                expires: None,
             }
             .into(),
         );

@@ -77,6 +77,8 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         soap_fault: None,
         subject: None,
         retries: 0,
+        events: None,
+        stream_end: None,
     };
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }

@@ -77,6 +77,10 @@ pub struct Entry<'a> {
     pub subject: Option<&'a str>,
     /// Retries: attempts beyond the first of each call.
     pub retries: u32,
+    /// Events that passed, if a policy counts them.
+    pub events: Option<u64>,
+    /// The label of the reason for which a policy ended the stream.
+    pub stream_end: Option<&'static str>,
 }
 
 impl Entry<'_> {

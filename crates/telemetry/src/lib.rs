@@ -35,7 +35,7 @@ pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
-pub use route::{Mirrored, Record, RouteMetrics};
+pub use route::{Mirrored, Record, RouteMetrics, StreamEnd};
 pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 

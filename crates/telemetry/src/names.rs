@@ -36,6 +36,8 @@ metrics! {
     ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";
     Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
     Mirrored = Counter "tidegate_mirror_requests", "Copies of requests for a mirror, by route and by what became of them.";
+    SseEvents = Counter "tidegate_sse_events", "Events that passed on routes with the policy `sse`, by route.";
+    StreamEnds = Counter "tidegate_stream_ends", "Streams that a policy ended, by route and reason.";
     ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
     Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
     ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";

@@ -5,7 +5,7 @@ use crate::listener::Refusal;
 use crate::names::{Label, Metric};
 use crate::parses::Format;
 use crate::reload::CertificateExpiry;
-use crate::route::{CLASSES, Mirrored};
+use crate::route::{CLASSES, Mirrored, StreamEnd};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
 use crate::upstream::{TargetHealth, TargetMetrics};
 use prometheus_client::collector::Collector;
@@ -132,6 +132,23 @@ impl Snapshot {
             for (outcome, count) in Mirrored::ALL.iter().zip(route.mirrored.iter().flatten()) {
                 let labels = [(Label::Route, &*route.name), (Label::Outcome, outcome.label())];
                 labelled_counter(&mut mirrored, labels, *count)?;
+            }
+        }
+        self.streams(encoder)
+    }
+
+    fn streams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let streams =
+            || self.routes.iter().filter_map(|route| Some((&*route.name, route.streams.as_ref()?)));
+        let mut events = family(encoder, Metric::SseEvents)?;
+        for (route, streams) in streams() {
+            labelled_counter(&mut events, [(Label::Route, route)], streams.events)?;
+        }
+        let mut ends = family(encoder, Metric::StreamEnds)?;
+        for (route, streams) in streams() {
+            for (end, count) in StreamEnd::ALL.iter().zip(streams.ends) {
+                let labels = [(Label::Route, route), (Label::Reason, end.label())];
+                labelled_counter(&mut ends, labels, count)?;
             }
         }
         Ok(())

@@ -66,6 +66,29 @@ pub(crate) struct RouteShard {
     pub(crate) faults: OnceLock<Box<Faults>>,
     /// Most routes have no mirror.
     pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
+    /// Most routes look into no stream.
+    pub(crate) streams: OnceLock<Box<StreamCounts>>,
+}
+
+/// Counts of what policies see of open streams.
+#[derive(Debug, Default)]
+pub(crate) struct StreamCounts {
+    pub(crate) events: Counter,
+    /// Streams that a policy ended, in the order of [`StreamEnd::ALL`].
+    pub(crate) ends: [Counter; StreamEnd::ALL.len()],
+}
+
+/// The reason for which a policy ended a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// Its quota was used up.
+    Quota,
+    /// An event was too large.
+    TooLarge,
+    /// Nothing came for too long.
+    Idle,
+    /// The client's token expired.
+    Expired,
 }
 
 /// Copies by outcome, in the order of [`Mirrored::ALL`].
@@ -106,6 +129,22 @@ impl Mirrored {
     }
 }
 
+impl StreamEnd {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [StreamEnd; 4] =
+        [StreamEnd::Quota, StreamEnd::TooLarge, StreamEnd::Idle, StreamEnd::Expired];
+
+    /// The label in metrics and in the access log.
+    pub const fn label(self) -> &'static str {
+        match self {
+            StreamEnd::Quota => "quota",
+            StreamEnd::TooLarge => "too_large",
+            StreamEnd::Idle => "idle",
+            StreamEnd::Expired => "expired",
+        }
+    }
+}
+
 impl RouteMetrics {
     pub(crate) fn new(workers: usize, reasons: Arc<Reasons>) -> Self {
         RouteMetrics { shards: Shards::new(workers), reasons }
@@ -120,6 +159,19 @@ impl RouteMetrics {
             if let Some(counter) = faults.0.get(self.reasons.index(label)) {
                 counter.add(1);
             }
+        }
+    }
+
+    /// Counts events of event streams that passed.
+    pub fn events(&self, worker: usize, count: u64) {
+        self.shards.of(worker).streams.get_or_init(Box::default).events.add(count);
+    }
+
+    /// Counts a stream that a policy ended.
+    pub fn stream_ended(&self, worker: usize, end: StreamEnd) {
+        let counts = self.shards.of(worker).streams.get_or_init(Box::default);
+        if let Some(counter) = counts.ends.get(end as usize) {
+            counter.add(1);
         }
     }
 

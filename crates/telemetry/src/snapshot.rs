@@ -14,7 +14,7 @@ use crate::parses::Parses;
 use crate::process::Process;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
-use crate::route::{CLASSES, Mirrored, RouteMetrics};
+use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
 use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use std::sync::Arc;
@@ -60,6 +60,15 @@ pub(crate) struct RouteSum {
     pub(crate) faults: Vec<(&'static str, u64)>,
     /// In the order of [`Mirrored::ALL`], if there was a mirror.
     pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
+    /// If a policy looks into streams.
+    pub(crate) streams: Option<StreamSum>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StreamSum {
+    pub(crate) events: u64,
+    /// In the order of [`StreamEnd::ALL`].
+    pub(crate) ends: [u64; StreamEnd::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +150,11 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         if let Some(counts) = shard.mirrored.get() {
             let totals = sum.mirrored.get_or_insert_default();
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
+        }
+        if let Some(counts) = shard.streams.get() {
+            let totals = sum.streams.get_or_insert_default();
+            totals.events += counts.events.get();
+            totals.ends.iter_mut().zip(&counts.ends).for_each(|(total, end)| *total += end.get());
         }
     }
     let counted = faults.into_iter().enumerate().filter(|(_, count)| *count > 0);

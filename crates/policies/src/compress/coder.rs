@@ -9,6 +9,7 @@ use brotli::CompressorWriter;
 use fault::{Fault, Kind};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use message::Fill;
 use policy::BodyTransform;
 use zstd::stream::raw::CParameter;
 use zstd::stream::write::Encoder as ZstdEncoder;
@@ -100,11 +101,11 @@ impl Coder {
 }
 
 impl BodyTransform for Coder {
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
         self.swap(out);
         let written = self.write(bytes);
         self.swap(out);
-        written.map_err(broken)
+        written.map(|()| Fill::More).map_err(broken)
     }
 
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {

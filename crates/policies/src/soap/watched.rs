@@ -10,6 +10,7 @@ use std::rc::Rc;
 use fault::Fault;
 use flate2::write::MultiGzDecoder;
 use mediation::soap::Code;
+use message::Fill;
 use policy::BodyTransform;
 use telemetry::SoapFault;
 
@@ -66,13 +67,13 @@ impl Watched {
 }
 
 impl BodyTransform for Watched {
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
         out.extend_from_slice(bytes);
         match self.gzip.take() {
             Some(gzip) => self.look_into(gzip, bytes),
             None => self.look(bytes),
         }
-        Ok(())
+        Ok(Fill::More)
     }
 
     fn on_end(&mut self, _: &mut Vec<u8>) -> Result<(), Fault> {

@@ -50,6 +50,8 @@ fields! {
     SoapFault = "soap_fault";
     Subject = "subject";
     Retries = "retries";
+    Events = "events";
+    StreamEnd = "stream_end";
 }
 
 /// The value of a field in an entry.
@@ -94,6 +96,8 @@ impl Field {
             Field::Subject => hostile(entry.subject.map(str::as_bytes)),
             Field::Retries if entry.retries == 0 => Value::Absent,
             Field::Retries => Value::Number(u64::from(entry.retries)),
+            Field::Events => entry.events.map_or(Value::Absent, Value::Number),
+            Field::StreamEnd => entry.stream_end.map_or(Value::Absent, Value::Plain),
         }
     }
 }

@@ -32,6 +32,8 @@ fn entry() -> Entry<'static> {
         soap_fault: None,
         subject: None,
         retries: 0,
+        events: None,
+        stream_end: None,
     }
 }
 
@@ -65,6 +67,8 @@ fn a_json_line_has_every_field() {
         soap_fault: Some("server"),
         subject: Some("alice"),
         retries: 2,
+        events: None,
+        stream_end: None,
         ..fault
     };
     check(
