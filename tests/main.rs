@@ -83,6 +83,7 @@ mod soap;
 mod soap_clients;
 mod soap_rest;
 mod split;
+mod sse;
 mod streaming;
 mod streams;
 mod telemetry;

@@ -43,7 +43,7 @@ struct Taken {
 }
 
 /// The right to be one of so many; given back on drop.
-struct Permit {
+pub(crate) struct Permit {
     permits: Arc<Permits>,
     key: u64,
 }
@@ -84,7 +84,8 @@ impl Permits {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(self: &Arc<Permits>, key: u64, max: u32) -> Option<Permit> {
+    /// A place of the key, of which there are so many.
+    pub(crate) fn take(self: &Arc<Permits>, key: u64, max: u32) -> Option<Permit> {
         let mut shard = self.shard(key)?;
         let taken = shard.entry(key).or_default();
         let free = taken.count < max;

@@ -29,6 +29,7 @@ pub mod redirect;
 pub mod remote_definition;
 pub mod soap;
 pub mod soap_rest;
+pub mod sse;
 pub mod transform;
 mod verdict_cache;
 pub mod xpath_route;

@@ -1,8 +1,5 @@
 //! Keys of policies to policies, a file for each kind; and the facts of each kind that others have to know: one table, with a
 //! whole row for each kind.
-//!
-//! Nothing else here distinguishes kinds of policy: wrong orders, the blind spots of a cache, the form of faults and the
-//! upstreams in use are all computed from these rows.
 
 pub(crate) mod api_key;
 pub(crate) mod authorize;
@@ -11,6 +8,7 @@ pub(crate) mod cache;
 pub(crate) mod compress;
 pub(crate) mod concurrency;
 pub(crate) mod cors;
+mod facts;
 pub(crate) mod headers;
 pub(crate) mod interceptor;
 pub(crate) mod ip_filter;
@@ -23,6 +21,7 @@ pub(crate) mod redirect;
 pub(crate) mod remote_definition;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
+pub(crate) mod sse;
 pub(crate) mod transform;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;
@@ -30,92 +29,10 @@ pub(crate) mod xslt;
 use ::policies::expression::Expression;
 use config::{LimitBy, MessageSide, Policy, Report, Route, Spanned, UpstreamErrors};
 
+pub(crate) use facts::{Access, Counts, Diverts, Facts, Named, Written, Xml};
+
 use crate::policy::RouteScope;
 use crate::templates;
-
-/// A row of the table: the facts of one policy, by its keys.
-pub(crate) struct Facts<'p> {
-    /// The requests that it lets pass.
-    pub(crate) access: Access,
-    /// It answers every request, so that the route needs no destination.
-    pub(crate) answers: bool,
-    /// It needs to know who asks.
-    pub(crate) asks_identity: bool,
-    pub(crate) counts: Counts,
-    /// It finds out which operation a request calls.
-    pub(crate) tells_operations: bool,
-    /// It tells the upstream who was found to ask, or writes into replies for whom they are.
-    pub(crate) replies_differ: bool,
-    /// Header lines of requests that it writes for each client.
-    pub(crate) writes: Written<'p>,
-    /// Header lines that it removes from requests or renames: credentials, and those that the operator names.
-    pub(crate) removes: Vec<&'p str>,
-    /// Query parameters in which it looks for credentials.
-    pub(crate) secrets: Vec<&'p str>,
-    /// The upstreams it may send something to.
-    pub(crate) upstreams: Named<'p>,
-    /// It may send two requests for the same to different destinations.
-    pub(crate) diverts: Diverts,
-    /// Its facts about XML, if it works on XML.
-    pub(crate) xml: Option<Xml<'p>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// It lets everybody pass.
-    Open,
-    /// It finds out who asks, and turns away who shows no good credential.
-    Identifies,
-    /// It turns requests away by their client or their content.
-    Guards,
-    /// It turns addresses away, which no page has to be able to read.
-    FiltersAddresses,
-    /// It answers preflights of browsers.
-    AnswersPreflights,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counts {
-    Nothing,
-    Requests,
-    /// Requests of each operation, which somebody above has to find out.
-    Operations,
-}
-
-pub(crate) enum Written<'p> {
-    These(Vec<&'p str>),
-    /// Any one, as a service decides.
-    Any,
-}
-
-pub(crate) enum Named<'p> {
-    These(Vec<&'p str>),
-    /// A service may name any.
-    Any,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Diverts {
-    Never,
-    /// By who asks.
-    ByCaller,
-    /// By the answer of a service.
-    ByService,
-    /// By the content of the body.
-    ByMessage,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Xml<'p> {
-    /// It tells the client the reason of a fault.
-    pub(crate) verbose: bool,
-    /// The sides it holds to a schema.
-    pub(crate) validates: &'p [MessageSide],
-    /// It looks into replies.
-    pub(crate) reads_replies: bool,
-    /// It makes faults of replies other than 200.
-    pub(crate) makes_faults: bool,
-}
 
 /// Builds one policy. Its faults go to the report, and then no plan is built.
 pub(crate) fn build(
@@ -148,6 +65,7 @@ pub(crate) fn build(
         Policy::Redirect(keys) => whole(redirect::build(keys, place, report)),
         Policy::Soap(keys) => soap::build(keys, place, report),
         Policy::SoapRest(keys) => whole(soap_rest::build(keys, place, report)),
+        Policy::Sse(keys) => sse::build(keys, policy.at, policy.intact, place, report),
         Policy::Transform(keys) => transform::build(keys, place, report),
         Policy::XpathRoute(keys) => xpath_route::build(keys, place, report),
         Policy::Xslt(keys) => xslt::build(keys, place, report),
@@ -183,6 +101,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         Policy::Redirect(keys) => redirect_row(keys, parameters),
         Policy::Soap(keys) => soap_row(keys),
         Policy::SoapRest(_) => soap_rest_row(),
+        Policy::Sse(keys) => sse_row(keys),
         Policy::Transform(keys) => transform_row(keys, parameters),
         Policy::XpathRoute(keys) => xpath_route_row(keys),
         Policy::Xslt(keys) => xslt_row(keys),
@@ -497,6 +416,23 @@ fn soap_rest_row<'p>() -> Facts<'p> {
         asks_identity: false,
         counts: Counts::Nothing,
         tells_operations: true,
+        replies_differ: false,
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn sse_row(keys: &config::Sse) -> Facts<'_> {
+    Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+        counts: counts(keys.by.as_ref().map(|by| &by.value)),
+        tells_operations: false,
         replies_differ: false,
         writes: Written::These(Vec::new()),
         removes: Vec::new(),

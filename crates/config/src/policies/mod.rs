@@ -19,6 +19,7 @@ mod rate_limit;
 mod redirect;
 mod soap;
 mod soap_rest;
+mod sse;
 mod transform;
 mod xpath_route;
 mod xslt;
@@ -47,6 +48,7 @@ pub use soap::{
     SoapAction, SoapVersion, UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
+pub use sse::Sse;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
@@ -124,6 +126,8 @@ policies! {
     RateLimit = "rate_limit",
     /// Lets so many exchanges be under way at once.
     Concurrency = "concurrency",
+    /// Counts the events of event streams and bounds them.
+    Sse = "sse",
     /// Lets pages of other origins call.
     Cors = "cors",
     /// Gives replies again without asking.

@@ -153,6 +153,13 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "sse",
+        policies: "sse: { events: 1000000, per: 1h, event_bytes_max: 100B, connections: 9 }",
+        reply: ("Content-Type: text/event-stream\r\n", "data: 1\n\ndata: 2\n\n"),
+        asks: &[Ask { shows: Shows::Below("data: 2"), ..GET }],
+        ..CASE
+    },
+    Case {
         policy: "transform",
         policies: "transform: { query: { set: { q: \"1\" } }, json: { set: { b.c: 3 } }, response: { json: { remove: [x] } } }",
         asks: &[

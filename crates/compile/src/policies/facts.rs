@@ -1,0 +1,90 @@
+//! The facts of a kind of policy that others have to know, as the columns of the table beside this file.
+//!
+//! Nothing else distinguishes kinds of policy: wrong orders, the blind spots of a cache, the form of faults and the upstreams in use
+//! are all computed from its rows.
+
+use config::MessageSide;
+
+/// A row of the table: the facts of one policy, by its keys.
+pub(crate) struct Facts<'p> {
+    /// The requests that it lets pass.
+    pub(crate) access: Access,
+    /// It answers every request, so that the route needs no destination.
+    pub(crate) answers: bool,
+    /// It needs to know who asks.
+    pub(crate) asks_identity: bool,
+    pub(crate) counts: Counts,
+    /// It finds out which operation a request calls.
+    pub(crate) tells_operations: bool,
+    /// It tells the upstream who was found to ask, or writes into replies for whom they are.
+    pub(crate) replies_differ: bool,
+    /// Header lines of requests that it writes for each client.
+    pub(crate) writes: Written<'p>,
+    /// Header lines that it removes from requests or renames: credentials, and those that the operator names.
+    pub(crate) removes: Vec<&'p str>,
+    /// Query parameters in which it looks for credentials.
+    pub(crate) secrets: Vec<&'p str>,
+    /// The upstreams it may send something to.
+    pub(crate) upstreams: Named<'p>,
+    /// It may send two requests for the same to different destinations.
+    pub(crate) diverts: Diverts,
+    /// Its facts about XML, if it works on XML.
+    pub(crate) xml: Option<Xml<'p>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It lets everybody pass.
+    Open,
+    /// It finds out who asks, and turns away who shows no good credential.
+    Identifies,
+    /// It turns requests away by their client or their content.
+    Guards,
+    /// It turns addresses away, which no page has to be able to read.
+    FiltersAddresses,
+    /// It answers preflights of browsers.
+    AnswersPreflights,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    Nothing,
+    Requests,
+    /// Requests of each operation, which somebody above has to find out.
+    Operations,
+}
+
+pub(crate) enum Written<'p> {
+    These(Vec<&'p str>),
+    /// Any one, as a service decides.
+    Any,
+}
+
+pub(crate) enum Named<'p> {
+    These(Vec<&'p str>),
+    /// A service may name any.
+    Any,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Diverts {
+    Never,
+    /// By who asks.
+    ByCaller,
+    /// By the answer of a service.
+    ByService,
+    /// By the content of the body.
+    ByMessage,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Xml<'p> {
+    /// It tells the client the reason of a fault.
+    pub(crate) verbose: bool,
+    /// The sides it holds to a schema.
+    pub(crate) validates: &'p [MessageSide],
+    /// It looks into replies.
+    pub(crate) reads_replies: bool,
+    /// It makes faults of replies other than 200.
+    pub(crate) makes_faults: bool,
+}
