@@ -1,0 +1,185 @@
+//! Frames (RFC 6455, 5.2): their headers read and written, their payloads masked.
+
+use crate::CloseCode;
+
+/// The kind of a frame (RFC 6455, 11.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opcode {
+    Continuation,
+    Text,
+    Binary,
+    Close,
+    Ping,
+    Pong,
+}
+
+/// The key of a masked payload (RFC 6455, 5.3).
+pub type Mask = [u8; 4];
+
+/// A frame's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The frame is the last of its message.
+    pub is_last: bool,
+    pub opcode: Opcode,
+    /// None where the payload is not masked.
+    pub mask: Option<Mask>,
+    /// Bytes of the payload.
+    pub len: u64,
+}
+
+/// Two bytes, a length of eight and a mask.
+pub const HEADER_BYTES_MAX: usize = 14;
+
+/// The longest payload of a control frame (RFC 6455, 5.5).
+pub const CONTROL_BYTES_MAX: usize = 125;
+
+pub(crate) const FIN: u8 = 0x80;
+pub(crate) const RESERVED: u8 = 0x70;
+pub(crate) const OPCODE: u8 = 0x0f;
+pub(crate) const MASKED: u8 = 0x80;
+
+impl Opcode {
+    /// None for the reserved ones.
+    pub(crate) fn of(bits: u8) -> Option<Opcode> {
+        match bits {
+            0x0 => Some(Opcode::Continuation),
+            0x1 => Some(Opcode::Text),
+            0x2 => Some(Opcode::Binary),
+            0x8 => Some(Opcode::Close),
+            0x9 => Some(Opcode::Ping),
+            0xa => Some(Opcode::Pong),
+            _ => None,
+        }
+    }
+
+    fn bits(self) -> u8 {
+        match self {
+            Opcode::Continuation => 0x0,
+            Opcode::Text => 0x1,
+            Opcode::Binary => 0x2,
+            Opcode::Close => 0x8,
+            Opcode::Ping => 0x9,
+            Opcode::Pong => 0xa,
+        }
+    }
+
+    /// True for frames that may stand between the fragments of a message.
+    pub fn is_control(self) -> bool {
+        match self {
+            Opcode::Close | Opcode::Ping | Opcode::Pong => true,
+            Opcode::Continuation | Opcode::Text | Opcode::Binary => false,
+        }
+    }
+}
+
+impl Header {
+    /// Appends the header, its length in as few bytes as it takes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fin = if self.is_last { FIN } else { 0 };
+        let masked = if self.mask.is_some() { MASKED } else { 0 };
+        out.push(fin | self.opcode.bits());
+        match (u8::try_from(self.len), u16::try_from(self.len)) {
+            (Ok(len), _) if len < 126 => out.push(masked | len),
+            (_, Ok(len)) => {
+                out.push(masked | 126);
+                out.extend_from_slice(&len.to_be_bytes());
+            }
+            (_, Err(_)) => {
+                out.push(masked | 127);
+                out.extend_from_slice(&self.len.to_be_bytes());
+            }
+        }
+        out.extend_from_slice(self.mask.as_ref().map_or(&[], |mask| mask));
+    }
+}
+
+/// Masks bytes, or takes the mask off; they stand at `offset` of their frame's payload.
+pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
+    let mut key = mask;
+    key.rotate_left(usize::try_from(offset % 4).unwrap_or_default());
+    let [a, b, c, d] = key;
+    let eight = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
+    let mut chunks = bytes.chunks_exact_mut(8);
+    for chunk in &mut chunks {
+        if let Ok(plain) = <[u8; 8]>::try_from(&*chunk) {
+            chunk.copy_from_slice(&(u64::from_ne_bytes(plain) ^ eight).to_ne_bytes());
+        }
+    }
+    let rest = chunks.into_remainder().iter_mut();
+    rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
+}
+
+/// Appends a control frame. A payload over [`CONTROL_BYTES_MAX`] is cut.
+pub fn control(opcode: Opcode, payload: &[u8], mask: Option<Mask>, out: &mut Vec<u8>) {
+    frame(opcode, payload.get(..CONTROL_BYTES_MAX).unwrap_or(payload), mask, out);
+}
+
+/// Appends a Close frame with a code and a reason, which is cut at a character where it is too long.
+pub fn close(code: CloseCode, reason: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
+    let mut payload = code.0.to_be_bytes().to_vec();
+    let end = reason.floor_char_boundary(CONTROL_BYTES_MAX - payload.len());
+    payload.extend_from_slice(reason.as_bytes().get(..end).unwrap_or_default());
+    control(Opcode::Close, &payload, mask, out);
+}
+
+/// Appends a whole text message.
+pub fn text(text: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
+    frame(Opcode::Text, text.as_bytes(), mask, out);
+}
+
+fn frame(opcode: Opcode, payload: &[u8], mask: Option<Mask>, out: &mut Vec<u8>) {
+    let len = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+    Header { is_last: true, opcode, mask, len }.write(out);
+    let begin = out.len();
+    out.extend_from_slice(payload);
+    if let (Some(mask), Some(payload)) = (mask, out.get_mut(begin..)) {
+        unmask(payload, mask, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_come_off_wherever_a_payload_is_split() {
+        let plain: Vec<u8> = (0..100).collect();
+        let mask = [1, 2, 3, 250];
+        let expected: Vec<u8> =
+            plain.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+        for split in 0..plain.len() {
+            let mut masked = plain.clone();
+            let (front, back) = masked.split_at_mut(split);
+            unmask(front, mask, 0);
+            unmask(back, mask, split as u64);
+            assert_eq!(masked, expected, "split at {split}");
+        }
+    }
+
+    #[test]
+    fn lengths_take_as_few_bytes_as_they_can() {
+        for (len, header) in [
+            (0, vec![0x82, 0]),
+            (125, vec![0x82, 125]),
+            (126, vec![0x82, 126, 0, 126]),
+            (65_535, vec![0x82, 126, 255, 255]),
+            (65_536, vec![0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let mut out = Vec::new();
+            Header { is_last: true, opcode: Opcode::Binary, mask: None, len }.write(&mut out);
+            assert_eq!(out, header, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_cut_between_two_characters() {
+        let mut out = Vec::new();
+        close(CloseCode::GOING_AWAY, &"ä".repeat(70), None, &mut out);
+        assert_eq!(out[..4], [0x88, 124, 0x03, 0xe9]);
+        assert_eq!(std::str::from_utf8(&out[4..]).unwrap(), "ä".repeat(61));
+        let mut masked = Vec::new();
+        text("hi", Some([1, 2, 3, 4]), &mut masked);
+        assert_eq!(masked, [0x81, 0x82, 1, 2, 3, 4, b'h' ^ 1, b'i' ^ 2]);
+    }
+}

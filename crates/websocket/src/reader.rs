@@ -1,0 +1,325 @@
+//! One direction of a connection, read strictly and in any pieces (RFC 6455, 5).
+
+use crate::close::{CloseCode, code_of};
+use crate::frame::{
+    CONTROL_BYTES_MAX, FIN, HEADER_BYTES_MAX, Header, MASKED, Mask, OPCODE, Opcode, RESERVED,
+    unmask,
+};
+use crate::utf8::Utf8;
+
+/// The end whose frames are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// Masks each frame.
+    Client,
+    /// Masks none.
+    Server,
+}
+
+/// Reads the frames of one end.
+#[derive(Debug)]
+pub struct Reader {
+    sender: Sender,
+    /// The part of a header that came.
+    begun: [u8; HEADER_BYTES_MAX],
+    begun_len: usize,
+    /// The frame whose payload passes.
+    frame: Option<Frame>,
+    /// The opcode of the message whose last fragment has not begun.
+    message: Option<Opcode>,
+    /// The check of a text message.
+    text: Utf8,
+    /// A control frame: its header and its payload as they came.
+    control: Vec<u8>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    header: Header,
+    header_len: usize,
+    /// Bytes of the payload that came.
+    passed: u64,
+    is_text: bool,
+}
+
+/// A part of what came, in its order.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part<'b> {
+    /// A data frame begins. At least one [`Part::Payload`] follows.
+    Begin(Begin),
+    /// The next bytes of its payload.
+    Payload(Payload<'b>),
+    /// A whole control frame.
+    Control(Control),
+}
+
+/// The beginning of a data frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begin {
+    pub header: Header,
+    /// The message begins with it.
+    pub is_first: bool,
+    /// Its message is a text.
+    pub is_text: bool,
+}
+
+/// A piece of a data frame's payload, as it came: masked if its sender masks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload<'b> {
+    pub bytes: &'b [u8],
+    pub mask: Option<Mask>,
+    /// Its place in the frame's payload.
+    pub offset: u64,
+    pub ends_frame: bool,
+    pub ends_message: bool,
+}
+
+/// A control frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    pub opcode: Opcode,
+    /// Without its mask.
+    pub payload: Vec<u8>,
+    /// All of the frame as it came.
+    pub raw: Vec<u8>,
+}
+
+/// Bytes that are no WebSocket. What came before stays good, and nothing behind can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// The code with which to close.
+    pub code: CloseCode,
+    pub what: &'static str,
+}
+
+impl Malformed {
+    pub(crate) fn protocol(what: &'static str) -> Malformed {
+        Malformed { code: CloseCode::PROTOCOL_ERROR, what }
+    }
+
+    pub(crate) fn text(what: &'static str) -> Malformed {
+        Malformed { code: CloseCode::INVALID_PAYLOAD, what }
+    }
+}
+
+/// So much of a text is unmasked at a time to look at it.
+const LOOKED_BYTES: usize = 1 << 10;
+
+impl Reader {
+    pub fn new(sender: Sender) -> Reader {
+        Reader {
+            sender,
+            begun: [0; HEADER_BYTES_MAX],
+            begun_len: 0,
+            frame: None,
+            message: None,
+            text: Utf8::default(),
+            control: Vec::new(),
+            is_closed: false,
+        }
+    }
+
+    /// True once a Close frame has come: nothing may follow it, and nothing more is read.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// True if no message has begun that has not ended, and no frame either.
+    pub fn is_between_messages(&self) -> bool {
+        self.message.is_none() && self.frame.is_none() && self.begun_len == 0
+    }
+
+    /// Takes the next part from the front of `bytes`; none where more bytes are needed, all of which were taken.
+    pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<Part<'b>>, Malformed> {
+        if self.is_closed {
+            *bytes = &[];
+            return Ok(None);
+        }
+        let frame = match self.frame {
+            Some(frame) => frame,
+            None => {
+                let Some(frame) = self.read_header(bytes)? else { return Ok(None) };
+                if !frame.header.opcode.is_control() {
+                    return Ok(Some(self.begin_data(frame)));
+                }
+                let header = self.begun.get(..frame.header_len).unwrap_or_default();
+                self.control.extend_from_slice(header);
+                *self.frame.insert(frame)
+            }
+        };
+        if frame.header.opcode.is_control() {
+            return self.read_control(frame, bytes);
+        }
+        if bytes.is_empty() && frame.header.len > 0 {
+            return Ok(None);
+        }
+        self.read_payload(frame, bytes).map(Some)
+    }
+
+    /// Reads on to the end of a header, if it is there.
+    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, Malformed> {
+        loop {
+            if let Some(frame) = self.header()? {
+                self.begun_len = 0;
+                return Ok(Some(frame));
+            }
+            let Some((byte, rest)) = bytes.split_first() else { return Ok(None) };
+            if let Some(place) = self.begun.get_mut(self.begun_len) {
+                *place = *byte;
+            }
+            self.begun_len += 1;
+            *bytes = rest;
+        }
+    }
+
+    /// The header in the bytes that came, if it is whole. What is wrong is found as early as it can be.
+    fn header(&self) -> Result<Option<Frame>, Malformed> {
+        let begun = self.begun.get(..self.begun_len).unwrap_or_default();
+        let [first, second, lengths @ ..] = begun else {
+            return match begun {
+                [first] => self.check_first(*first).map(|_| None),
+                _ => Ok(None),
+            };
+        };
+        let opcode = self.check_first(*first)?;
+        let is_masked = second & MASKED != 0;
+        match (self.sender, is_masked) {
+            (Sender::Client, false) => {
+                return Err(Malformed::protocol("a client's frame without a mask"));
+            }
+            (Sender::Server, true) => {
+                return Err(Malformed::protocol("a server's frame with a mask"));
+            }
+            (Sender::Client, true) | (Sender::Server, false) => {}
+        }
+        let short = second & !MASKED;
+        if opcode.is_control() && usize::from(short) > CONTROL_BYTES_MAX {
+            return Err(Malformed::protocol("a control frame over 125 bytes"));
+        }
+        let (len, mask) = match (short, lengths) {
+            (126, [a, b, rest @ ..]) => (u64::from(u16::from_be_bytes([*a, *b])), rest),
+            (127, [a, b, c, d, e, f, g, h, rest @ ..]) => {
+                (u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]), rest)
+            }
+            (126 | 127, _) => return Ok(None),
+            (short, rest) => (u64::from(short), rest),
+        };
+        if short == 126 && len < 126 || short == 127 && len <= u64::from(u16::MAX) {
+            return Err(Malformed::protocol("a length in more bytes than it takes"));
+        }
+        if i64::try_from(len).is_err() {
+            return Err(Malformed::protocol("a length of more than 63 bits"));
+        }
+        let mask = match (is_masked, mask) {
+            (false, _) => None,
+            (true, [a, b, c, d]) => Some([*a, *b, *c, *d]),
+            (true, _) => return Ok(None),
+        };
+        let header = Header { is_last: first & FIN != 0, opcode, mask, len };
+        let is_text = opcode == Opcode::Text || self.message == Some(Opcode::Text);
+        Ok(Some(Frame { header, header_len: begun.len(), passed: 0, is_text }))
+    }
+
+    /// Checks the first byte of a header, with what came before.
+    fn check_first(&self, first: u8) -> Result<Opcode, Malformed> {
+        if first & RESERVED != 0 {
+            return Err(Malformed::protocol("a reserved bit without an extension"));
+        }
+        let opcode = Opcode::of(first & OPCODE);
+        let opcode = opcode.ok_or(Malformed::protocol("a reserved opcode"))?;
+        let is_last = first & FIN != 0;
+        match (opcode, self.message) {
+            (Opcode::Close | Opcode::Ping | Opcode::Pong, _) if !is_last => {
+                Err(Malformed::protocol("a control frame in fragments"))
+            }
+            (Opcode::Continuation, None) => {
+                Err(Malformed::protocol("a continuation of no message"))
+            }
+            (Opcode::Text | Opcode::Binary, Some(_)) => {
+                Err(Malformed::protocol("a message within a message"))
+            }
+            (Opcode::Close | Opcode::Ping | Opcode::Pong, _)
+            | (Opcode::Continuation, Some(_))
+            | (Opcode::Text | Opcode::Binary, None) => Ok(opcode),
+        }
+    }
+
+    fn begin_data<'b>(&mut self, frame: Frame) -> Part<'b> {
+        let Frame { header, is_text, .. } = frame;
+        let is_first = self.message.is_none();
+        if is_first {
+            self.message = Some(header.opcode);
+            self.text = Utf8::default();
+        }
+        self.frame = Some(frame);
+        Part::Begin(Begin { header, is_first, is_text })
+    }
+
+    fn read_payload<'b>(
+        &mut self,
+        mut frame: Frame,
+        bytes: &mut &'b [u8],
+    ) -> Result<Part<'b>, Malformed> {
+        let Frame { header, passed: offset, .. } = frame;
+        let left = usize::try_from(header.len - offset).unwrap_or(usize::MAX);
+        let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
+        if frame.is_text && !self.check_text(piece, header.mask, offset) {
+            return Err(Malformed::text("a text that is no UTF-8"));
+        }
+        *bytes = rest;
+        frame.passed += u64::try_from(piece.len()).unwrap_or_default();
+        let ends_frame = frame.passed == header.len;
+        let ends_message = ends_frame && header.is_last;
+        if ends_message {
+            if frame.is_text && !self.text.is_whole() {
+                return Err(Malformed::text("a text that ends within a character"));
+            }
+            self.message = None;
+        }
+        self.frame = (!ends_frame).then_some(frame);
+        let mask = header.mask;
+        Ok(Part::Payload(Payload { bytes: piece, mask, offset, ends_frame, ends_message }))
+    }
+
+    fn check_text(&mut self, piece: &[u8], mask: Option<Mask>, offset: u64) -> bool {
+        let Some(mask) = mask else { return self.text.pass(piece) };
+        let (mut plain, mut offset) = ([0; LOOKED_BYTES], offset);
+        piece.chunks(LOOKED_BYTES).all(|some| {
+            let Some(plain) = plain.get_mut(..some.len()) else { return false };
+            plain.copy_from_slice(some);
+            unmask(plain, mask, offset);
+            offset += u64::try_from(some.len()).unwrap_or_default();
+            self.text.pass(plain)
+        })
+    }
+
+    fn read_control<'b>(
+        &mut self,
+        mut frame: Frame,
+        bytes: &mut &'b [u8],
+    ) -> Result<Option<Part<'b>>, Malformed> {
+        let left = usize::try_from(frame.header.len - frame.passed).unwrap_or_default();
+        let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
+        self.control.extend_from_slice(piece);
+        *bytes = rest;
+        if piece.len() < left {
+            frame.passed += u64::try_from(piece.len()).unwrap_or_default();
+            self.frame = Some(frame);
+            return Ok(None);
+        }
+        self.frame = None;
+        let raw = std::mem::take(&mut self.control);
+        let mut payload = raw.get(frame.header_len..).unwrap_or_default().to_vec();
+        if let Some(mask) = frame.header.mask {
+            unmask(&mut payload, mask, 0);
+        }
+        let opcode = frame.header.opcode;
+        if opcode == Opcode::Close {
+            code_of(&payload)?;
+            self.is_closed = true;
+            *bytes = &[];
+        }
+        Ok(Some(Part::Control(Control { opcode, payload, raw })))
+    }
+}

@@ -1,0 +1,44 @@
+//! UTF-8 that comes in pieces.
+
+/// The check of one text.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Utf8 {
+    /// The beginning of a character whose rest is to come.
+    begun: [u8; 4],
+    len: u8,
+}
+
+impl Utf8 {
+    /// Goes on by these bytes. False where the text can be no UTF-8, whatever comes.
+    pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
+        while self.len > 0 {
+            let Some((next, rest)) = bytes.split_first() else { return true };
+            if let Some(place) = self.begun.get_mut(usize::from(self.len)) {
+                *place = *next;
+            }
+            (self.len, bytes) = (self.len + 1, rest);
+            match std::str::from_utf8(self.begun()) {
+                Ok(_) => self.len = 0,
+                Err(error) if error.error_len().is_some() => return false,
+                Err(_) => {}
+            }
+        }
+        let Err(error) = std::str::from_utf8(bytes) else { return true };
+        let rest = bytes.get(error.valid_up_to()..).unwrap_or_default();
+        if error.error_len().is_some() {
+            return false;
+        }
+        self.begun.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
+        self.len = u8::try_from(rest.len()).unwrap_or_default();
+        true
+    }
+
+    /// True where the text may end here.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.len == 0
+    }
+
+    fn begun(&self) -> &[u8] {
+        self.begun.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
