@@ -21,7 +21,7 @@ use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stay::Stay;
 use crate::tunnel::{self, Silence};
-use crate::{events, exchange_pool, h2, lingering_close};
+use crate::{events, exchange_pool, h2, lingering_close, relay};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -500,14 +500,26 @@ impl H1 {
         let half_closed = timeout.idle.min(timeout.tunnel);
         let silence = Silence { open: timeout.tunnel, half_closed };
         let ends = (self.take_wire(), (tunnel.wire, tunnel.early));
-        let joined = tunnel::join(ends, is_websocket, silence, &self.alarm, &stay);
-        let (passed, ended) = joined.await;
+        let notes = account.ex.notes.as_mut();
+        let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
+            Some(relay) => {
+                // Boxed, so that other tunnels need no room for it.
+                Box::pin(relay::join(ends, relay, silence, &self.alarm, &stay)).await
+            }
+            None => {
+                let joined = tunnel::join(ends, is_websocket, silence, &self.alarm, &stay);
+                let (passed, ended) = joined.await;
+                (passed, ended, None)
+            }
+        };
         account.request_bytes = passed.up;
         account.reply_bytes = passed.down;
         if let Err(e) = ended {
             tracing::debug!("tunnel: {e}");
         }
-        After::Close
+        let Some(client) = client else { return After::Close };
+        self.client.borrow_mut().wire = client;
+        After::Linger
     }
 
     async fn shut(&self) {

@@ -20,6 +20,7 @@ mod head;
 mod lingering_close;
 mod pace;
 mod proxy_protocol;
+mod relay;
 mod reply;
 mod sockets;
 mod stay;

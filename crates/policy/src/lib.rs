@@ -11,6 +11,7 @@ mod identity;
 mod interim;
 mod notes;
 mod outside;
+mod relay;
 mod revoked;
 mod slot;
 mod step;
@@ -23,6 +24,7 @@ pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};
 pub use outside::{Background, Fetch};
+pub use relay::{Outbox, Relay, Side};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use slot::{Filled, Slot, Slots};
 pub use step::{

@@ -7,11 +7,13 @@ use std::rc::Rc;
 use message::Headers;
 use telemetry::{SoapFault, StreamEnd};
 
+use crate::Relay;
+
 /// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
 pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Notes {
     /// The index in the route's `diversions` of the destination for this exchange, in place of the route's own. A policy or the
     /// route's split sets it.
@@ -38,6 +40,8 @@ pub struct Notes {
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
     /// What a policy sees of the open stream, for the access log.
     pub stream: Option<Rc<StreamNotes>>,
+    /// Looks into the tunnel that the reply opens.
+    pub relay: Option<Box<dyn Relay>>,
 }
 
 /// What a policy has seen of an open stream.

@@ -1,0 +1,148 @@
+//! Two streams joined by a policy that looks into what passes.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{SharedAlarm, Wire, clock};
+use policy::{Outbox, Relay, Side};
+
+use crate::stay::Stay;
+use crate::tunnel::{End, Passed, Silence};
+
+/// Memory that a side keeps for what it sends next. A message of a chat fits.
+const KEPT_BYTES: usize = 1 << 10;
+
+/// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
+/// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
+pub(crate) async fn join(
+    (client, upstream): (End, End),
+    relay: Box<dyn Relay>,
+    silence: Silence,
+    alarm: &SharedAlarm,
+    stay: &Stay,
+) -> (Passed, io::Result<()>, Option<Wire>) {
+    let mut relayed = Relayed {
+        relay,
+        out: Outbox::default(),
+        client: Joined::new(client.0),
+        upstream: Joined::new(upstream.0),
+    };
+    relayed.relay.on_bytes(Side::Client, &client.1, &mut relayed.out);
+    relayed.relay.on_bytes(Side::Upstream, &upstream.1, &mut relayed.out);
+    drop((client.1, upstream.1));
+    alarm.borrow_mut().set(clock::now(), silence.open);
+    let ended = poll_fn(|cx| {
+        if stay.poll_over(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        if stay.has_to_leave(cx) {
+            relayed.relay.leave(&mut relayed.out);
+        }
+        if relayed.poll(cx, || alarm.borrow_mut().set(clock::now(), silence.open)).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(alarm.borrow_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
+    });
+    let ended = ended.await;
+    let Relayed { client, upstream, .. } = relayed;
+    let passed = Passed { up: upstream.sent_before, down: client.sent_before };
+    (passed, ended, (!client.is_gone).then_some(client.wire))
+}
+
+struct Relayed {
+    relay: Box<dyn Relay>,
+    out: Outbox,
+    client: Joined,
+    upstream: Joined,
+}
+
+/// One end of the tunnel.
+struct Joined {
+    wire: Wire,
+    /// Bytes of its outbox that it has taken.
+    sent: usize,
+    /// Bytes that it took before.
+    sent_before: u64,
+    /// Nothing more comes from it.
+    has_ended: bool,
+    /// It takes nothing any more.
+    is_gone: bool,
+}
+
+impl Relayed {
+    /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
+    fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
+        let Relayed { relay, out, client, upstream } = self;
+        loop {
+            let is_over = relay.poll_over(cx, out).is_ready();
+            let is_sent = [
+                client.poll_send(cx, &mut out.client).is_ready(),
+                upstream.poll_send(cx, &mut out.upstream).is_ready(),
+            ];
+            if is_over {
+                match is_sent {
+                    [true, true] => return Poll::Ready(()),
+                    [_, _] => return Poll::Pending,
+                }
+            }
+            let [client_is_free, upstream_is_free] = is_sent;
+            let mut has_come = false;
+            if upstream_is_free && client.poll_read(cx, relay, Side::Client, out).is_ready() {
+                has_come = true;
+            }
+            if client_is_free && upstream.poll_read(cx, relay, Side::Upstream, out).is_ready() {
+                has_come = true;
+            }
+            if !has_come {
+                return Poll::Pending;
+            }
+            moved();
+        }
+    }
+}
+
+impl Joined {
+    fn new(wire: Wire) -> Joined {
+        Joined { wire, sent: 0, sent_before: 0, has_ended: false, is_gone: false }
+    }
+
+    /// Ready once its outbox is empty.
+    fn poll_send(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        if out.is_empty() {
+            return Poll::Ready(());
+        }
+        if !self.is_gone {
+            self.is_gone = ready!(self.wire.poll_send(cx, out, &mut self.sent)).is_err();
+        }
+        self.sent_before += u64::try_from(self.sent).unwrap_or_default();
+        self.sent = 0;
+        out.clear();
+        out.shrink_to(KEPT_BYTES);
+        Poll::Ready(())
+    }
+
+    /// Reads once. Ready if something came, the end included.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        relay: &mut Box<dyn Relay>,
+        side: Side,
+        out: &mut Outbox,
+    ) -> Poll<()> {
+        if self.has_ended {
+            return Poll::Pending;
+        }
+        let mut bytes = scratch::lend();
+        match ready!(self.wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES)) {
+            Ok(0) | Err(_) => {
+                self.has_ended = true;
+                relay.on_end(side, out);
+            }
+            Ok(_) => relay.on_bytes(side, &bytes, out),
+        }
+        Poll::Ready(())
+    }
+}
