@@ -92,4 +92,5 @@ mod transform;
 mod upgrades;
 mod upstreams;
 mod usage;
+mod websocket;
 mod wire;

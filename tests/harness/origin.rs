@@ -116,6 +116,11 @@ impl Origin {
         self.seen.requests.lock().unwrap().clone()
     }
 
+    /// Forgets the requests so far.
+    pub(crate) fn forget(&self) {
+        self.seen.requests.lock().unwrap().clear();
+    }
+
     /// The only request there was.
     #[track_caller]
     pub(crate) fn request(&self) -> Message {

@@ -20,7 +20,7 @@ use telemetry::{RouteMetrics, StreamEnd};
 
 use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
-use crate::rate_limit::{Counts, Window};
+use crate::quota::{Quota, Quotas};
 
 use coding::Decoder;
 use metered::Metered;
@@ -30,8 +30,8 @@ use metered::Metered;
 pub struct Settings {
     /// The key that shares the quota of events and the number of streams.
     pub by: KeySource,
-    /// The quota of events.
-    pub events: Option<Window>,
+    /// The quota of events, as messages.
+    pub events: Option<Quota>,
     /// Bytes of one event, its empty line included.
     pub event_bytes_max: usize,
     /// The longest time without a byte of the upstream.
@@ -40,15 +40,15 @@ pub struct Settings {
     pub connections: Option<u32>,
 }
 
-/// The policy. Counts and places are the plan's before where nothing changed.
+/// The policy. Quotas and places are the plan's before where nothing changed.
 pub fn policy(
     settings: Settings,
-    counts: Arc<Counts>,
+    quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
     slots: &mut Slots,
 ) -> Policy {
-    let sse = Arc::new(Sse { settings, counts, permits, metrics, slot: slots.assign() });
+    let sse = Arc::new(Sse { settings, quotas, permits, metrics, slot: slots.assign() });
     Policy {
         name: "sse",
         request: Some(Step::Head(Box::new(Admit(sse.clone())))),
@@ -58,7 +58,7 @@ pub fn policy(
 
 struct Sse {
     settings: Settings,
-    counts: Arc<Counts>,
+    quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
     slot: Slot<Admitted>,
@@ -89,9 +89,9 @@ struct Admit(Arc<Sse>);
 struct Meter(Arc<Sse>);
 
 impl Sse {
-    /// Of its `by`, in the hashes of the counts.
+    /// The client's number among the quotas.
     fn key(&self, ex: &Exchange, head: &RequestHead) -> u64 {
-        let mut hash = self.counts.hash();
+        let mut hash = self.quotas.hash();
         self.settings.by.write(ex, head, &mut hash);
         hash.finish()
     }
@@ -100,10 +100,10 @@ impl Sse {
 impl Stream {
     /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
     fn take(&self) -> Option<u64> {
-        let Some(window) = &self.sse.settings.events else { return Some(u64::MAX) };
-        let window = std::slice::from_ref(window);
-        let taken = self.sse.counts.take(self.key, 0, window);
-        taken.wait.is_none().then_some(taken.standings[0].remaining)
+        match &self.sse.settings.events {
+            Some(events) => self.sse.quotas.take(self.key, events, 0).ok(),
+            None => Some(u64::MAX),
+        }
     }
 
     /// Notes that an event has passed.
@@ -124,10 +124,11 @@ impl OnHead<RequestHead> for Admit {
         let Admit(sse) = self;
         let key = sse.key(ex, head);
         if let Some(events) = &sse.settings.events
-            && let Some(wait) = sse.counts.wait(key, std::slice::from_ref(events))
+            && let Some(wait) = sse.quotas.wait(key, events)
         {
-            let cause = format!("sse: no event is left of {} in {:?}", events.requests, events.per);
-            return Err(refusal(cause, &wait.as_secs().max(1).to_string()));
+            let cause = format!("sse: no event is left in the window of {:?}", events.per);
+            let seconds = wait.as_secs_f64().ceil();
+            return Err(refusal(cause, &seconds.to_string()));
         }
         let mut permit = None;
         if let Some(max) = sse.settings.connections {

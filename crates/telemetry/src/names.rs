@@ -37,7 +37,9 @@ metrics! {
     Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
     Mirrored = Counter "tidegate_mirror_requests", "Copies of requests for a mirror, by route and by what became of them.";
     SseEvents = Counter "tidegate_sse_events", "Events that passed on routes with the policy `sse`, by route.";
-    StreamEnds = Counter "tidegate_stream_ends", "Streams that a policy ended, by route and reason.";
+    WebSocketMessages = Counter "tidegate_websocket_messages", "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
+    WebSocketDropped = Counter "tidegate_websocket_messages_dropped", "Messages that the policy `websocket` dropped, by route.";
+    StreamEnds = Counter "tidegate_stream_ends", "Streams that ended before their time on routes with `sse` or `websocket`, by route and reason.";
     ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
     Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
     ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";
@@ -136,6 +138,8 @@ pub enum Label {
     Format,
     /// Labels of a [`Mirrored`](crate::Mirrored).
     Outcome,
+    /// `received` from clients or `sent` to them.
+    Direction,
     /// The hash of the configuration: one value at a time.
     Hash,
     /// The version of the program: one value.
@@ -164,6 +168,7 @@ impl Label {
             Label::Result => "result",
             Label::Format => "format",
             Label::Outcome => "outcome",
+            Label::Direction => "direction",
             Label::Hash => "hash",
             Label::Version => "version",
         }

@@ -144,6 +144,17 @@ impl Snapshot {
         for (route, streams) in streams() {
             labelled_counter(&mut events, [(Label::Route, route)], streams.events)?;
         }
+        let mut messages = family(encoder, Metric::WebSocketMessages)?;
+        for (route, streams) in streams() {
+            for (direction, count) in ["received", "sent"].into_iter().zip(streams.messages) {
+                let labels = [(Label::Route, route), (Label::Direction, direction)];
+                labelled_counter(&mut messages, labels, count)?;
+            }
+        }
+        let mut dropped = family(encoder, Metric::WebSocketDropped)?;
+        for (route, streams) in streams() {
+            labelled_counter(&mut dropped, [(Label::Route, route)], streams.dropped)?;
+        }
         let mut ends = family(encoder, Metric::StreamEnds)?;
         for (route, streams) in streams() {
             for (end, count) in StreamEnd::ALL.iter().zip(streams.ends) {

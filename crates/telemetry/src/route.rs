@@ -74,21 +74,38 @@ pub(crate) struct RouteShard {
 #[derive(Debug, Default)]
 pub(crate) struct StreamCounts {
     pub(crate) events: Counter,
-    /// Streams that a policy ended, in the order of [`StreamEnd::ALL`].
+    /// Messages from clients and to them.
+    pub(crate) messages: [Counter; 2],
+    pub(crate) dropped: Counter,
+    /// Streams that ended before their time, in the order of [`StreamEnd::ALL`].
     pub(crate) ends: [Counter; StreamEnd::ALL.len()],
 }
 
-/// The reason for which a policy ended a stream.
+/// The reason for which a stream ended, where neither side ended it well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
     /// Its quota was used up.
     Quota,
-    /// An event was too large.
+    /// An event or message was too large.
     TooLarge,
     /// Nothing came for too long.
     Idle,
     /// The client's token expired.
     Expired,
+    /// The client sent a message without the right to.
+    Forbidden,
+    /// A message was not as its schema says.
+    Invalid,
+    /// What a side sent is no WebSocket.
+    Malformed,
+    /// A side did not answer pings.
+    Unanswered,
+    /// The client went without a word.
+    ClientGone,
+    /// The upstream went without a word.
+    UpstreamGone,
+    /// The gateway stopped, its route changed, or the stream was old.
+    Leaving,
 }
 
 /// Copies by outcome, in the order of [`Mirrored::ALL`].
@@ -131,8 +148,19 @@ impl Mirrored {
 
 impl StreamEnd {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [StreamEnd; 4] =
-        [StreamEnd::Quota, StreamEnd::TooLarge, StreamEnd::Idle, StreamEnd::Expired];
+    pub const ALL: [StreamEnd; 11] = [
+        StreamEnd::Quota,
+        StreamEnd::TooLarge,
+        StreamEnd::Idle,
+        StreamEnd::Expired,
+        StreamEnd::Forbidden,
+        StreamEnd::Invalid,
+        StreamEnd::Malformed,
+        StreamEnd::Unanswered,
+        StreamEnd::ClientGone,
+        StreamEnd::UpstreamGone,
+        StreamEnd::Leaving,
+    ];
 
     /// The label in metrics and in the access log.
     pub const fn label(self) -> &'static str {
@@ -141,6 +169,13 @@ impl StreamEnd {
             StreamEnd::TooLarge => "too_large",
             StreamEnd::Idle => "idle",
             StreamEnd::Expired => "expired",
+            StreamEnd::Forbidden => "forbidden",
+            StreamEnd::Invalid => "invalid",
+            StreamEnd::Malformed => "malformed",
+            StreamEnd::Unanswered => "unanswered",
+            StreamEnd::ClientGone => "client_gone",
+            StreamEnd::UpstreamGone => "upstream_gone",
+            StreamEnd::Leaving => "leaving",
         }
     }
 }
@@ -167,7 +202,19 @@ impl RouteMetrics {
         self.shards.of(worker).streams.get_or_init(Box::default).events.add(count);
     }
 
-    /// Counts a stream that a policy ended.
+    /// Counts a message of a WebSocket that passes, from the client or to it.
+    pub fn message(&self, worker: usize, is_from_client: bool) {
+        let counts = self.shards.of(worker).streams.get_or_init(Box::default);
+        let [up, down] = &counts.messages;
+        if is_from_client { up.add(1) } else { down.add(1) }
+    }
+
+    /// Counts a message of a WebSocket that was dropped.
+    pub fn message_dropped(&self, worker: usize) {
+        self.shards.of(worker).streams.get_or_init(Box::default).dropped.add(1);
+    }
+
+    /// Counts a stream that ended before its time.
     pub fn stream_ended(&self, worker: usize, end: StreamEnd) {
         let counts = self.shards.of(worker).streams.get_or_init(Box::default);
         if let Some(counter) = counts.ends.get(end as usize) {

@@ -67,6 +67,8 @@ pub(crate) struct RouteSum {
 #[derive(Debug, Default)]
 pub(crate) struct StreamSum {
     pub(crate) events: u64,
+    pub(crate) messages: [u64; 2],
+    pub(crate) dropped: u64,
     /// In the order of [`StreamEnd::ALL`].
     pub(crate) ends: [u64; StreamEnd::ALL.len()],
 }
@@ -154,6 +156,9 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         if let Some(counts) = shard.streams.get() {
             let totals = sum.streams.get_or_insert_default();
             totals.events += counts.events.get();
+            totals.dropped += counts.dropped.get();
+            let messages = totals.messages.iter_mut().zip(&counts.messages);
+            messages.for_each(|(total, count)| *total += count.get());
             totals.ends.iter_mut().zip(&counts.ends).for_each(|(total, end)| *total += end.get());
         }
     }

@@ -23,6 +23,7 @@ pub(crate) mod soap;
 pub(crate) mod soap_rest;
 pub(crate) mod sse;
 pub(crate) mod transform;
+pub(crate) mod websocket;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;
 
@@ -67,6 +68,7 @@ pub(crate) fn build(
         Policy::SoapRest(keys) => whole(soap_rest::build(keys, place, report)),
         Policy::Sse(keys) => sse::build(keys, policy.at, policy.intact, place, report),
         Policy::Transform(keys) => transform::build(keys, place, report),
+        Policy::WebSocket(keys) => websocket::build(keys, policy.at, policy.intact, place, report),
         Policy::XpathRoute(keys) => xpath_route::build(keys, place, report),
         Policy::Xslt(keys) => xslt::build(keys, place, report),
     }
@@ -103,6 +105,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         Policy::SoapRest(_) => soap_rest_row(),
         Policy::Sse(keys) => sse_row(keys),
         Policy::Transform(keys) => transform_row(keys, parameters),
+        Policy::WebSocket(keys) => websocket_row(keys),
         Policy::XpathRoute(keys) => xpath_route_row(keys),
         Policy::Xslt(keys) => xslt_row(keys),
     }
@@ -453,6 +456,27 @@ fn transform_row<'p>(keys: &'p config::Transform, parameters: &[String]) -> Fact
         tells_operations: false,
         replies_differ: transform::texts(keys)
             .any(|text| templates::tells_who_asks(text, parameters)),
+        writes: Written::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: Named::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn websocket_row(keys: &config::WebSocket) -> Facts<'_> {
+    let topics = keys.topics.iter().flat_map(|topics| topics.value.iter());
+    let asks_scopes = topics
+        .map(|(_, topic)| topic)
+        .any(|topic| !topic.publish.0.is_empty() || !topic.subscribe.0.is_empty());
+    Facts {
+        access: if asks_scopes { Access::Guards } else { Access::Open },
+        answers: false,
+        asks_identity: asks_scopes || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+        counts: counts(keys.by.as_ref().map(|by| &by.value)),
+        tells_operations: false,
+        replies_differ: false,
         writes: Written::These(Vec::new()),
         removes: Vec::new(),
         secrets: Vec::new(),

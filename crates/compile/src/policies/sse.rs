@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use config::{At, Decode as _, LimitBy, Report, Spanned, Sse};
 use policies::concurrency::Permits;
-use policies::rate_limit::{Counts, Window};
+use policies::quota::{Quota, Quotas};
 use policies::sse::{self, Settings};
 
 use super::rate_limit::by;
 use crate::policy::RouteScope;
-
-/// Keys that are counted separately, as in `rate_limit`.
-const KEYS_MAX: usize = 100_000;
 
 pub(crate) fn build(
     keys: &Sse,
@@ -32,20 +29,28 @@ pub(crate) fn build(
         let what = "no event stream can come here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
     }
-    let of = format!("{} {}", place.route, keys.encode());
-    let permits =
-        place.builder.kept_or(&format!("sse streams {of}"), || Arc::new(Permits::default()));
-    let counts =
-        place.builder.kept_or(&format!("sse events {of}"), || Arc::new(Counts::new(KEYS_MAX, 1)));
+    let (quotas, permits) = kept("sse", &keys.encode(), place);
     let metrics = place.builder.telemetry.route(place.route);
-    sse::policy(settings, counts, permits, metrics, place.slots)
+    sse::policy(settings, quotas, permits, metrics, place.slots)
 }
 
-fn events(keys: &Sse, intact: bool, report: &mut Report) -> Option<Window> {
+/// The quotas and places of the plan before if the policy's keys are the same.
+pub(super) fn kept(
+    policy: &str,
+    keys: &serde_json::Value,
+    place: &mut RouteScope<'_, '_>,
+) -> (Arc<Quotas>, Arc<Permits>) {
+    let of = format!("{policy} {} {keys}", place.route);
+    let quotas = place.builder.kept_or(&format!("quotas {of}"), Arc::default);
+    let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
+    (quotas, permits)
+}
+
+fn events(keys: &Sse, intact: bool, report: &mut Report) -> Option<Quota> {
     match (&keys.events, &keys.per) {
         (Some(events), Some(per)) => {
-            let requests = events.value.get();
-            Some(Window::new("events", requests, per.value.0, requests))
+            let messages = Some(u64::from(events.value.get()));
+            Some(Quota { messages, bytes: None, per: per.value.0 })
         }
         (Some(alone), None) if intact => {
             report.error(alone.at, "so many events, but in how long?", "add `per: 1m`");

@@ -21,6 +21,7 @@ mod soap;
 mod soap_rest;
 mod sse;
 mod transform;
+mod websocket;
 mod xpath_route;
 mod xslt;
 
@@ -50,6 +51,7 @@ pub use soap::{
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use sse::Sse;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
+pub use websocket::{OnLimit, WebSocket, WebSocketTopic};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
@@ -128,6 +130,8 @@ policies! {
     Concurrency = "concurrency",
     /// Counts the events of event streams and bounds them.
     Sse = "sse",
+    /// Counts the messages of WebSockets and bounds them.
+    WebSocket = "websocket",
     /// Lets pages of other origins call.
     Cors = "cors",
     /// Gives replies again without asking.

@@ -10,7 +10,6 @@
 mod slots;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
@@ -72,16 +71,6 @@ impl Counts {
     /// Charges one request to a key if every window allows it, and else charges nothing.
     pub(crate) fn take(&self, key: u64, tier: u32, windows: &[Window]) -> Taken {
         self.take_at(key, tier, windows, self.now())
-    }
-
-    /// The time that a request of the key would have to wait. Charges nothing.
-    pub(crate) fn wait(&self, key: u64, windows: &[Window]) -> Option<Duration> {
-        let now = self.now();
-        let wait = self.with_shard(key, |slots| {
-            let mut entry = slots.find(key).map(|at| slots.read(at))?;
-            entry.take(windows, now).wait
-        });
-        wait.map(Duration::from_nanos)
     }
 
     /// The same where no more than `slack` requests of the key are untold then. None: somebody else has to be asked first, and

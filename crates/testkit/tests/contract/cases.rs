@@ -277,6 +277,12 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "websocket",
+        policies: "websocket: { messages: 10, per: 1s, message_bytes_max: 64KiB, connections: 9 }",
+        asks: &[POST, GET],
+        ..CASE
+    },
+    Case {
         policy: "xpath_route",
         policies: "xpath_route: { namespaces: { t: \"http://tempuri.org/\" }, cases: [{ xpath: \"//t:Add/t:intA\", equals: \"5\", upstream: sandbox }] }",
         reply: ("Content-Type: text/xml\r\n", ADDED),

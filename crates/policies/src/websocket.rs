@@ -1,0 +1,200 @@
+//! `websocket`: quotas, bounds and rights for the messages of a WebSocket (RFC 6455).
+//!
+//! Owns the handshake's part: who may open one, at which topic, and that no extension is agreed on, since a policy could not look into
+//! its frames. What passes then is [`session`]'s. Requests that ask for no WebSocket pass untouched.
+
+mod session;
+mod topic;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::websocket::CloseCode;
+use fault::{Fault, Kind};
+use mediation::json_schema::Schema;
+use message::{ReplyHead, RequestHead};
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step, StreamNotes};
+use telemetry::RouteMetrics;
+
+use crate::concurrency::{Permit, Permits};
+use crate::key::KeySource;
+use crate::quota::{Quota, Quotas};
+
+pub use topic::{MalformedTopic, Topic};
+
+use session::Session;
+use topic::Rights;
+
+/// Settings of the policy.
+#[derive(Debug)]
+pub struct Settings {
+    /// The key that shares the quota and the number of connections.
+    pub by: KeySource,
+    /// The quota of messages and bytes, both ways together.
+    pub quota: Option<Quota>,
+    /// Close the connection where the quota is used up, rather than drop messages.
+    pub closes: bool,
+    /// Bytes of one message, either way.
+    pub message_bytes_max: Option<u64>,
+    /// The longest time without a data frame.
+    pub idle: Option<Duration>,
+    /// The time between two pings, to each side.
+    pub ping: Option<Duration>,
+    /// Connections at once.
+    pub connections: Option<u32>,
+    /// The schema of the client's messages.
+    pub schema: Option<Arc<Schema>>,
+    /// None: any path, with all rights.
+    pub topics: Option<Vec<Topic>>,
+    pub codes: Codes,
+}
+
+/// The codes with which a client is turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Codes {
+    pub expired: CloseCode,
+    pub forbidden: CloseCode,
+    pub throttled: CloseCode,
+    pub invalid: CloseCode,
+}
+
+impl Codes {
+    /// Those that RFC 6455 registers.
+    pub const REGISTERED: Codes = Codes {
+        expired: CloseCode::POLICY_VIOLATION,
+        forbidden: CloseCode::POLICY_VIOLATION,
+        throttled: CloseCode::POLICY_VIOLATION,
+        invalid: CloseCode::INVALID_PAYLOAD,
+    };
+
+    /// Those of WSO2's API Manager.
+    pub const WSO2: Codes = Codes {
+        expired: CloseCode(4001),
+        forbidden: CloseCode(4007),
+        throttled: CloseCode(4008),
+        invalid: CloseCode(4010),
+    };
+}
+
+/// The policy. Quotas and places are the plan's before where nothing changed.
+pub fn policy(
+    settings: Settings,
+    quotas: Arc<Quotas>,
+    permits: Arc<Permits>,
+    metrics: Arc<RouteMetrics>,
+    slots: &mut Slots,
+) -> Policy {
+    let websocket =
+        Arc::new(WebSocket { settings, quotas, permits, metrics, slot: slots.assign() });
+    Policy {
+        name: "websocket",
+        request: Some(Step::Head(Box::new(Admit(websocket.clone())))),
+        response: Some(Step::Head(Box::new(Look(websocket)))),
+    }
+}
+
+struct WebSocket {
+    settings: Settings,
+    quotas: Arc<Quotas>,
+    permits: Arc<Permits>,
+    metrics: Arc<RouteMetrics>,
+    slot: Slot<Admitted>,
+}
+
+/// A client that may open a WebSocket.
+struct Admitted {
+    /// By which its messages are counted.
+    key: u64,
+    rights: Rights,
+    #[expect(dead_code, reason = "the place is given back with the connection")]
+    permit: Option<Permit>,
+}
+
+/// An open WebSocket, for as long as it is open.
+struct Stream {
+    of: Arc<WebSocket>,
+    admitted: Admitted,
+    notes: Rc<StreamNotes>,
+    worker: usize,
+}
+
+/// Lets a client open one, or not.
+struct Admit(Arc<WebSocket>);
+
+/// Looks into the one that is open.
+struct Look(Arc<WebSocket>);
+
+/// When to come again, in seconds, where only the end of a connection makes room.
+const RETRY_AFTER: &str = "1";
+
+impl OnHead<RequestHead> for Admit {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let Admit(websocket) = self;
+        if !asks_for_websocket(head) {
+            return Ok(Onward::Next);
+        }
+        let rights = websocket.rights(ex, head)?;
+        let mut hash = websocket.quotas.hash();
+        websocket.settings.by.write(ex, head, &mut hash);
+        let key = hash.finish();
+        let mut permit = None;
+        if let Some(max) = websocket.settings.connections {
+            let refused = || {
+                let cause = format!("websocket: {max} connections are open");
+                Fault::new(Kind::RateLimited, cause).with_header("Retry-After", RETRY_AFTER)
+            };
+            permit = Some(websocket.permits.take(key, max).ok_or_else(refused)?);
+        }
+        head.headers.remove("sec-websocket-extensions");
+        websocket.slot.put(ex, Admitted { key, rights, permit });
+        Ok(Onward::Next)
+    }
+}
+
+fn asks_for_websocket(head: &RequestHead) -> bool {
+    head.headers.get_all("upgrade").any(|value| http1::list_has(value, "websocket"))
+}
+
+impl WebSocket {
+    /// The rights of the client at the topic of its path, to which the path for the upstream is set.
+    fn rights(&self, ex: &mut Exchange, head: &RequestHead) -> Result<Rights, Fault> {
+        let Some(topics) = &self.settings.topics else { return Ok(Rights::ALL) };
+        let path = head.path().get(ex.rest..).unwrap_or_default();
+        let found = topics.iter().find_map(|topic| Some((topic, topic.parameters(path)?)));
+        let Some((topic, parameters)) = found else {
+            return Err(Fault::new(Kind::NoRoute, "websocket: the path is no topic"));
+        };
+        let claims = ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
+        let rights = topic.rights(claims);
+        if rights == Rights::NONE {
+            let cause = "websocket: no scope to publish or subscribe";
+            return Err(Fault::new(Kind::Forbidden, cause));
+        }
+        if let Some(target) = topic.target(&parameters, head.query()) {
+            ex.notes().target = Some(target);
+        }
+        Ok(rights)
+    }
+}
+
+impl OnHead<ReplyHead> for Look {
+    fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
+        let Look(websocket) = self;
+        // A place is for a connection: it goes with any other reply.
+        let Some(admitted) = websocket.slot.take(ex) else { return Ok(Onward::Next) };
+        if head.status != 101 {
+            return Ok(Onward::Next);
+        }
+        if head.headers.contains("sec-websocket-extensions") {
+            let cause = "websocket: the upstream uses an extension that nobody asked for";
+            return Err(Fault::new(Kind::UpstreamMalformed, cause));
+        }
+        let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
+        let worker = ex.caller.worker;
+        let notes = ex.notes().stream.get_or_insert_default().clone();
+        let stream = Stream { of: websocket.clone(), admitted, notes, worker };
+        ex.notes().relay = Some(Box::new(Session::new(stream, expires)));
+        Ok(Onward::Next)
+    }
+}

@@ -1,0 +1,574 @@
+//! One open WebSocket: what passes, what is dropped, and how it ends.
+//!
+//! A frame of up to [`WHOLE_BYTES_MAX`] goes on once it is whole, so that the gateway can speak to its receiver at any time; a larger one
+//! goes on as it comes. Messages with a schema are gathered.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::websocket::{
+    self as ws, Begin, CloseCode, Control, Malformed, Mask, Opcode, Part, Payload, Reader, Sender,
+};
+use kit::Alarm;
+use kit::clock::{self, Instant};
+use mediation::json_schema::Document;
+use policy::{Outbox, Relay, Side};
+use telemetry::StreamEnd;
+
+use super::{Settings, Stream};
+
+/// Larger frames go on as they come.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
+
+/// Memory that a direction keeps for the beginning of its next frame.
+const KEPT_BYTES: usize = 256;
+
+/// The largest message that is gathered for a schema, where nothing else is said.
+const GATHERED_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a side may take to answer a Close frame.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// The text that a client gets once a window, for messages that were dropped.
+const NOTICE: &str = r#"{"error_code": 4008, "error_message": "Websocket frame throttled out"}"#;
+
+pub(super) struct Session {
+    stream: Stream,
+    up: Direction,
+    down: Direction,
+    alarm: Alarm,
+    /// When the client's token ends.
+    expires: Option<Instant>,
+    /// The last data frame, either way.
+    last_data: Instant,
+    next_ping: Option<Instant>,
+    /// The end of the window whose drops the client was told of.
+    told_until: Option<Instant>,
+    /// The client is to be told of drops at the next place between two messages.
+    owes_notice: bool,
+    /// By when it is over, once a Close frame was sent or passed.
+    closing: Option<Instant>,
+}
+
+/// One way: from its sender to its receiver.
+struct Direction {
+    reader: Reader,
+    /// The frame that goes on once it is whole, as it came.
+    held: Vec<u8>,
+    /// The message for a schema.
+    gathered: Option<Vec<u8>>,
+    /// Bytes of the message so far.
+    message_bytes: u64,
+    fate: Fate,
+    /// The receiver has got a part of a message whose end it has not.
+    is_within_message: bool,
+    /// The receiver has got a part of a frame, and nothing else can be said to it.
+    is_within_frame: bool,
+    /// The receiver has got a Close frame.
+    is_told: bool,
+    /// Nothing more can be read: the sender is gone, or sends what is no WebSocket.
+    is_over: bool,
+    last_seen: Instant,
+    /// The payload of the ping that this sender has not answered.
+    pinged: Option<[u8; 8]>,
+}
+
+/// The fate of the message that comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Its frames go on, each once it is whole.
+    Whole,
+    /// Its frame goes on as it comes.
+    Streamed,
+    Gathered,
+    Dropped,
+}
+
+/// An end by the gateway: why, and the codes that the client and the upstream get.
+struct End {
+    why: StreamEnd,
+    client: CloseCode,
+    upstream: CloseCode,
+    reason: &'static str,
+}
+
+impl Direction {
+    fn new(sender: Sender, now: Instant) -> Direction {
+        Direction {
+            reader: Reader::new(sender),
+            held: Vec::new(),
+            gathered: None,
+            message_bytes: 0,
+            fate: Fate::Whole,
+            is_within_message: false,
+            is_within_frame: false,
+            is_told: false,
+            is_over: false,
+            last_seen: now,
+            pinged: None,
+        }
+    }
+
+    /// Nothing more comes this way.
+    fn is_done(&self) -> bool {
+        self.is_over || self.reader.is_closed()
+    }
+}
+
+impl Session {
+    /// `expires` is when the client's token does, in seconds since the Unix epoch.
+    pub(super) fn new(stream: Stream, expires: Option<u64>) -> Session {
+        let now = clock::now();
+        let expires = expires.and_then(|expires| {
+            now.checked_add(Duration::from_secs(expires).saturating_sub(clock::wall()))
+        });
+        let next_ping = stream.of.settings.ping.and_then(|ping| now.checked_add(ping));
+        let mut session = Session {
+            stream,
+            up: Direction::new(Sender::Client, now),
+            down: Direction::new(Sender::Server, now),
+            alarm: Alarm::default(),
+            expires,
+            last_data: now,
+            next_ping,
+            told_until: None,
+            owes_notice: false,
+            closing: None,
+        };
+        session.set_alarm(now);
+        session
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.stream.of.settings
+    }
+
+    /// The direction whose sender is this side, with the outbox of its receiver.
+    fn way<'s>(
+        &'s mut self,
+        from: Side,
+        out: &'s mut Outbox,
+    ) -> (&'s mut Direction, &'s mut Vec<u8>) {
+        match from {
+            Side::Client => (&mut self.up, &mut out.upstream),
+            Side::Upstream => (&mut self.down, &mut out.client),
+        }
+    }
+
+    fn read(&mut self, from: Side, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), End> {
+        loop {
+            let (way, _) = self.way(from, out);
+            let part = way.reader.next(bytes).map_err(|malformed| {
+                way.is_over = true;
+                malformed_end(from, malformed)
+            })?;
+            match part {
+                None => return Ok(()),
+                Some(Part::Begin(data)) => self.on_data(from, &data, out)?,
+                Some(Part::Payload(payload)) => self.on_payload(from, &payload, out)?,
+                Some(Part::Control(control)) => self.on_control(from, &control, out),
+            }
+        }
+    }
+
+    /// A data frame begins.
+    fn on_data(&mut self, from: Side, data: &Begin, out: &mut Outbox) -> Result<(), End> {
+        self.last_data = clock::now();
+        let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
+        let message_bytes = before.saturating_add(data.header.len);
+        if message_bytes > self.bytes_max(from) {
+            return Err(too_large(from));
+        }
+        self.way(from, out).0.message_bytes = message_bytes;
+        if data.is_first {
+            let fate = self.fate(from, data)?;
+            self.way(from, out).0.fate = fate;
+        } else if self.way(from, out).0.fate != Fate::Dropped {
+            self.stream.of.quotas.charge(self.stream.admitted.key, data.header.len);
+        }
+        let (way, to) = self.way(from, out);
+        if matches!(way.fate, Fate::Whole | Fate::Streamed) {
+            way.fate = if data.header.len > WHOLE_BYTES_MAX { Fate::Streamed } else { Fate::Whole };
+        }
+        match way.fate {
+            Fate::Whole => {
+                way.held.clear();
+                data.header.write(&mut way.held);
+            }
+            Fate::Streamed => {
+                data.header.write(to);
+                (way.is_within_frame, way.is_within_message) = (true, true);
+            }
+            Fate::Gathered => {
+                way.gathered.get_or_insert_default();
+            }
+            Fate::Dropped => {}
+        }
+        Ok(())
+    }
+
+    fn bytes_max(&self, from: Side) -> u64 {
+        let Settings { message_bytes_max, schema, .. } = self.settings();
+        match (message_bytes_max, from, schema) {
+            (Some(max), _, _) => *max,
+            (None, Side::Client, Some(_)) => GATHERED_BYTES_MAX,
+            (None, Side::Client | Side::Upstream, _) => u64::MAX,
+        }
+    }
+
+    /// Decides about a message at its first frame.
+    fn fate(&mut self, from: Side, data: &Begin) -> Result<Fate, End> {
+        let (settings, rights) = (&self.stream.of.settings, self.stream.admitted.rights);
+        let gathers = from == Side::Client && settings.schema.is_some();
+        match from {
+            Side::Client if !rights.publish => {
+                return Err(by_client(
+                    StreamEnd::Forbidden,
+                    settings.codes.forbidden,
+                    "no right to publish",
+                ));
+            }
+            Side::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
+            Side::Client if gathers && !data.is_text => {
+                return Err(by_client(StreamEnd::Invalid, CloseCode::UNSUPPORTED, "only texts"));
+            }
+            Side::Client | Side::Upstream => {}
+        }
+        if let Some(quota) = &settings.quota {
+            let key = self.stream.admitted.key;
+            if let Err(wait) = self.stream.of.quotas.take(key, quota, data.header.len) {
+                if settings.closes {
+                    return Err(by_client(
+                        StreamEnd::Quota,
+                        settings.codes.throttled,
+                        "too many messages",
+                    ));
+                }
+                self.drop_until(wait);
+                return Ok(Fate::Dropped);
+            }
+        }
+        self.stream.notes.events.set(self.stream.notes.events.get() + 1);
+        self.stream.of.metrics.message(self.stream.worker, from == Side::Client);
+        Ok(if gathers { Fate::Gathered } else { Fate::Whole })
+    }
+
+    /// A message is dropped, as others are until the next window, of which the client is told once.
+    fn drop_until(&mut self, wait: Duration) {
+        self.stream.of.metrics.message_dropped(self.stream.worker);
+        let now = clock::now();
+        if self.told_until.is_none_or(|until| until <= now) {
+            self.told_until = now.checked_add(wait);
+            self.owes_notice = true;
+        }
+    }
+
+    fn on_payload(
+        &mut self,
+        from: Side,
+        payload: &Payload<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), End> {
+        let (way, to) = self.way(from, out);
+        match way.fate {
+            // The usual frame is whole in what came, and is copied once.
+            Fate::Whole if payload.ends_frame => {
+                to.append(&mut way.held);
+                to.extend_from_slice(payload.bytes);
+                way.held.shrink_to(KEPT_BYTES);
+                way.is_within_message = !payload.ends_message;
+            }
+            Fate::Whole => way.held.extend_from_slice(payload.bytes),
+            Fate::Streamed => {
+                to.extend_from_slice(payload.bytes);
+                way.is_within_frame = !payload.ends_frame;
+                way.is_within_message = !payload.ends_message;
+            }
+            Fate::Gathered => {
+                let gathered = way.gathered.get_or_insert_default();
+                let begin = gathered.len();
+                gathered.extend_from_slice(payload.bytes);
+                if let (Some(mask), Some(plain)) = (payload.mask, gathered.get_mut(begin..)) {
+                    ws::unmask(plain, mask, payload.offset);
+                }
+                if payload.ends_message {
+                    let message = way.gathered.take().unwrap_or_default();
+                    self.on_gathered(&message, &mut out.upstream)?;
+                }
+            }
+            Fate::Dropped => {}
+        }
+        if from == Side::Upstream || self.owes_notice {
+            self.tell_of_drops(out);
+        }
+        Ok(())
+    }
+
+    /// A text of the client is whole. It goes on as one frame.
+    fn on_gathered(&self, message: &[u8], to: &mut Vec<u8>) -> Result<(), End> {
+        let Settings { schema, codes, .. } = self.settings();
+        let is_valid = schema.as_ref().is_none_or(|schema| {
+            Document::read(message).is_ok_and(|document| schema.allows(&document))
+        });
+        if !is_valid {
+            return Err(by_client(StreamEnd::Invalid, codes.invalid, "not as the schema says"));
+        }
+        ws::text(&String::from_utf8_lossy(message), Some(random_mask()), to);
+        Ok(())
+    }
+
+    /// Tells the client of what was dropped, as soon as that harms no message.
+    fn tell_of_drops(&mut self, out: &mut Outbox) {
+        let may_speak = !self.down.is_within_message && !self.down.is_told;
+        if self.owes_notice && may_speak {
+            self.owes_notice = false;
+            ws::text(NOTICE, None, &mut out.client);
+        }
+    }
+
+    fn on_control(&mut self, from: Side, control: &Control, out: &mut Outbox) {
+        let (way, to) = self.way(from, out);
+        if way.is_told {
+            return;
+        }
+        match control.opcode {
+            Opcode::Pong if way.pinged.as_ref().is_some_and(|sent| *sent == *control.payload) => {
+                way.pinged = None;
+            }
+            Opcode::Close => {
+                to.extend_from_slice(&control.raw);
+                way.is_told = true;
+                self.close_within(CLOSE_WAIT);
+            }
+            Opcode::Ping | Opcode::Pong | Opcode::Continuation | Opcode::Text | Opcode::Binary => {
+                to.extend_from_slice(&control.raw);
+            }
+        }
+    }
+
+    /// Says goodbye to both sides, to each as far as it can be told.
+    fn end(&mut self, end: &End, out: &mut Outbox) {
+        if self.closing.is_none() {
+            self.stream.notes.end.set(Some(end.why));
+            self.stream.of.metrics.stream_ended(self.stream.worker, end.why);
+        }
+        let sides = [
+            (&mut self.down, &mut out.client, end.client, None),
+            (&mut self.up, &mut out.upstream, end.upstream, Some(random_mask())),
+        ];
+        for (way, to, code, mask) in sides {
+            // What is held and what is gathered is of nobody now.
+            (way.held, way.gathered) = (Vec::new(), None);
+            if !way.is_told && !way.is_within_frame {
+                ws::close(code, end.reason, mask, to);
+            }
+            way.is_told = true;
+        }
+        // A side that could not be told will not answer.
+        (self.down.is_over, self.up.is_over) = (
+            self.down.is_over || self.up.is_within_frame,
+            self.up.is_over || self.down.is_within_frame,
+        );
+        self.close_within(CLOSE_WAIT);
+    }
+
+    fn close_within(&mut self, wait: Duration) {
+        let now = clock::now();
+        if self.closing.is_none() {
+            self.closing = now.checked_add(wait);
+            self.set_alarm(now);
+        }
+    }
+
+    /// Both directions are over, or have had their time.
+    fn is_over(&self) -> bool {
+        let is_late = self.closing.is_some_and(|by| by <= clock::now());
+        self.closing.is_some() && (is_late || self.up.is_done() && self.down.is_done())
+    }
+
+    /// Sets the alarm for whatever is due first.
+    fn set_alarm(&mut self, now: Instant) {
+        let silent = self.settings().ping.and_then(|ping| ping.checked_mul(2));
+        let silent_at = |seen: Instant| silent.and_then(|silent| seen.checked_add(silent));
+        let due = [
+            self.closing,
+            self.expires,
+            self.settings().idle.and_then(|idle| self.last_data.checked_add(idle)),
+            self.next_ping,
+            silent_at(self.up.last_seen),
+            silent_at(self.down.last_seen),
+        ];
+        let first =
+            if self.closing.is_some() { self.closing } else { due.into_iter().flatten().min() };
+        match first {
+            Some(at) => self.alarm.set(now, at.saturating_duration_since(now)),
+            None => self.alarm.clear(),
+        }
+    }
+
+    /// Something may be due.
+    fn on_alarm(&mut self, out: &mut Outbox) {
+        let now = clock::now();
+        if self.closing.is_none()
+            && let Some(end) = self.due_end(now)
+        {
+            self.end(&end, out);
+        }
+        if let (None, Some(ping)) = (self.closing, self.settings().ping)
+            && self.next_ping.is_some_and(|at| at <= now)
+        {
+            self.next_ping = now.checked_add(ping);
+            self.ping(out);
+        }
+        self.set_alarm(now);
+    }
+
+    /// The end that is due, if one is.
+    fn due_end(&self, now: Instant) -> Option<End> {
+        let Settings { idle, ping, codes, .. } = self.settings();
+        let is_silent = |way: &Direction| {
+            let longest = ping.and_then(|ping| ping.checked_mul(2));
+            longest.is_some_and(|longest| now.duration_since(way.last_seen) >= longest)
+        };
+        if self.expires.is_some_and(|at| at <= now) {
+            return Some(by_client(StreamEnd::Expired, codes.expired, "the token has expired"));
+        }
+        if idle.is_some_and(|idle| now.duration_since(self.last_data) >= idle) {
+            return Some(by_client(
+                StreamEnd::Idle,
+                CloseCode::GOING_AWAY,
+                "nothing came for too long",
+            ));
+        }
+        if is_silent(&self.up) {
+            return Some(by_client(
+                StreamEnd::Unanswered,
+                CloseCode::GOING_AWAY,
+                "no answer to pings",
+            ));
+        }
+        is_silent(&self.down).then(|| {
+            by_client(StreamEnd::Unanswered, CloseCode::BAD_GATEWAY, "the service does not answer")
+        })
+    }
+
+    fn ping(&mut self, out: &mut Outbox) {
+        let payload = fastrand::u64(..).to_ne_bytes();
+        // A ping for a side goes the way of what the other side sends.
+        if !self.up.is_within_frame && out.upstream.is_empty() {
+            ws::control(Opcode::Ping, &payload, Some(random_mask()), &mut out.upstream);
+            self.down.pinged = Some(payload);
+        }
+        if !self.down.is_within_frame && out.client.is_empty() {
+            ws::control(Opcode::Ping, &payload, None, &mut out.client);
+            self.up.pinged = Some(payload);
+        }
+    }
+}
+
+impl Relay for Session {
+    fn on_bytes(&mut self, from: Side, mut bytes: &[u8], out: &mut Outbox) {
+        if bytes.is_empty() {
+            return;
+        }
+        let (way, _) = self.way(from, out);
+        way.last_seen = clock::now();
+        if way.is_over {
+            return;
+        }
+        if way.is_told {
+            return self.read_past(from, bytes, out);
+        }
+        if let Err(end) = self.read(from, &mut bytes, out) {
+            self.end(&end, out);
+            self.read_past(from, bytes, out);
+        }
+    }
+
+    fn on_end(&mut self, from: Side, out: &mut Outbox) {
+        let is_within = self.down.is_within_message;
+        self.way(from, out).0.is_over = true;
+        if self.closing.is_some() {
+            // It was told of the end, and has gone without an answer: the other side gets one all the same.
+            let (way, to) = self.way(from, out);
+            if !way.is_told && !way.is_within_frame {
+                way.is_told = true;
+                let mask = (from == Side::Client).then(random_mask);
+                ws::close(CloseCode::NORMAL, "", mask, to);
+            }
+        } else {
+            let client = if is_within { CloseCode::INTERNAL_ERROR } else { CloseCode::BAD_GATEWAY };
+            let why = match from {
+                Side::Client => StreamEnd::ClientGone,
+                Side::Upstream => StreamEnd::UpstreamGone,
+            };
+            self.end(&End { why, client, upstream: CloseCode::GOING_AWAY, reason: "" }, out);
+        }
+    }
+
+    fn leave(&mut self, out: &mut Outbox) {
+        let is_between =
+            |way: &Direction| !way.is_within_message && way.reader.is_between_messages();
+        if self.closing.is_none() && is_between(&self.up) && is_between(&self.down) {
+            self.end(&by_client(StreamEnd::Leaving, CloseCode::GOING_AWAY, ""), out);
+        }
+    }
+
+    fn poll_over(&mut self, cx: &mut Context<'_>, out: &mut Outbox) -> Poll<()> {
+        while self.alarm.poll(cx).is_ready() {
+            self.on_alarm(out);
+            if self.is_over() {
+                return Poll::Ready(());
+            }
+        }
+        if self.is_over() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Session {
+    /// Reads past what comes behind the end, up to the answer of the sender.
+    fn read_past(&mut self, from: Side, mut bytes: &[u8], out: &mut Outbox) {
+        let (way, _) = self.way(from, out);
+        loop {
+            match way.reader.next(&mut bytes) {
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    way.is_over = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// An end for which the client gets this code, and the upstream is only told that it is over.
+fn by_client(why: StreamEnd, client: CloseCode, reason: &'static str) -> End {
+    End { why, client, upstream: CloseCode::GOING_AWAY, reason }
+}
+
+fn too_large(from: Side) -> End {
+    let upstream = match from {
+        Side::Client => CloseCode::GOING_AWAY,
+        Side::Upstream => CloseCode::TOO_LARGE,
+    };
+    End {
+        why: StreamEnd::TooLarge,
+        client: CloseCode::TOO_LARGE,
+        upstream,
+        reason: "a message is too large",
+    }
+}
+
+fn malformed_end(from: Side, malformed: Malformed) -> End {
+    let upstream = match from {
+        Side::Client => CloseCode::GOING_AWAY,
+        Side::Upstream => malformed.code,
+    };
+    End { why: StreamEnd::Malformed, client: malformed.code, upstream, reason: malformed.what }
+}
+
+/// A mask that scripts cannot foresee (RFC 6455, 10.3).
+fn random_mask() -> Mask {
+    fastrand::u32(..).to_ne_bytes()
+}
