@@ -76,6 +76,7 @@ mod reload_soak;
 mod routing;
 mod saxon;
 mod scale;
+mod schedules;
 mod secrets;
 mod shared_limits;
 mod shutdown;

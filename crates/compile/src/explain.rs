@@ -38,6 +38,12 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
             line(&mut text, format_args!("#     {}", steps(policy)));
         }
     }
+    if !plan.schedules.is_empty() {
+        text.push_str("# Schedules:\n");
+    }
+    for schedule in &plan.schedules {
+        line(&mut text, format_args!("#   {}", schedule.explained()));
+    }
     text
 }
 

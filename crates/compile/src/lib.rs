@@ -24,6 +24,7 @@ mod policies;
 mod policy;
 mod policy_builder;
 mod routes;
+mod schedules;
 mod sets;
 mod streams;
 mod templates;
@@ -75,6 +76,7 @@ pub fn compile(
     let flows = flows::compile(config, &mut builder, &mut report);
     let routes = routes::check(config, &flows, &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
+    let schedules = schedules::compile(config, &flows, telemetry, &mut report);
     let access_log = access_log(config, &mut report);
     let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);
@@ -95,6 +97,7 @@ pub fn compile(
         upstreams,
         table,
         unchanged_since,
+        schedules,
         background,
         kept,
         revoked,

@@ -254,6 +254,7 @@ fn the_whole_in_words() {
               headers:
                 Content-Type: text/plain
         flows: {}
+        schedules: {}
         cases: {}
         plans: {}
         stores: {}

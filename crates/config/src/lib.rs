@@ -56,8 +56,9 @@ pub use sections::{
     Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore, Listener,
     ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath, Match,
     Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror,
-    RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Shutdown, Sticky,
-    StreamsOnReload, Suspend, Target, Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
+    RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule,
+    ScheduleMessage, Shutdown, Sticky, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
+    UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DefinitionAt, Factor, FilePath, HashBy,

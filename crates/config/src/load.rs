@@ -47,6 +47,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "issuers",
     "routes",
     "flows",
+    "schedules",
     "cases",
     "plans",
     "stores",

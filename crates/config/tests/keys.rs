@@ -199,6 +199,7 @@ telemetry: { access_log: {} }
                 }
               },
               "flows": {},
+              "schedules": {},
               "cases": {},
               "plans": {},
               "stores": {},
@@ -235,6 +236,7 @@ telemetry: { access_log: {} }
               "issuers": {},
               "routes": {},
               "flows": {},
+              "schedules": {},
               "cases": {},
               "plans": {},
               "stores": {},
@@ -638,6 +640,7 @@ fn every_key() {
                 }
               },
               "flows": {},
+              "schedules": {},
               "cases": {
                 "whole": {
                   "request": {

@@ -22,6 +22,7 @@ mod pace;
 mod proxy_protocol;
 mod relay;
 mod reply;
+mod schedules;
 mod sockets;
 mod stay;
 mod tunnel;

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::accept;
 use crate::connections::ListenerState;
+use crate::schedules::Schedules;
 use crate::sockets::{Key, Opened};
 
 /// Orders of the gateway to a worker.
@@ -77,8 +78,14 @@ pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Te
 }
 
 async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
-    let mut doors =
-        Doors { index, worker: None, telemetry, open: HashMap::new(), leaving: Vec::new() };
+    let mut doors = Doors {
+        index,
+        worker: None,
+        telemetry,
+        open: HashMap::new(),
+        leaving: Vec::new(),
+        schedules: Schedules::default(),
+    };
     kit::spawn(sweep());
     while let Some(order) = orders.recv().await {
         match order {
@@ -119,6 +126,7 @@ struct Doors {
     open: HashMap<Key, Open>,
     /// Closed, but with connections that still end.
     leaving: Vec<Rc<ListenerState>>,
+    schedules: Schedules,
 }
 
 struct Open {
@@ -132,6 +140,7 @@ impl Doors {
     async fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
         let plan = serving.plan.clone();
         let worker = self.publish(serving);
+        self.schedules.adopt(&plan, &worker, self.telemetry.workers());
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
             let key = Key::of(&opened.listener);
@@ -180,9 +189,16 @@ impl Doors {
 
     async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
-        let doors = || self.open.values().map(|open| &open.listener_state).chain(&self.leaving);
+        let Doors { open, leaving, schedules, .. } = self;
+        // Nothing new begins.
+        let _are_over = schedules.drain();
+        let doors = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         doors().for_each(|listener_state| listener_state.close());
-        while doors().any(|listener_state| listener_state.open_here() > 0) {
+        loop {
+            let are_open = doors().any(|listener_state| listener_state.open_here() > 0);
+            if !are_open && schedules.drain() {
+                return true;
+            }
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {
                 doors().for_each(|listener_state| listener_state.cut());
                 tokio::task::yield_now().await;
@@ -190,7 +206,6 @@ impl Doors {
             }
             tokio::time::sleep(DRAIN_EVERY).await;
         }
-        true
     }
 }
 

@@ -15,6 +15,7 @@ mod pattern;
 mod prepared;
 mod respond;
 mod route;
+mod schedule;
 mod streams;
 mod table;
 mod upstream_handle;
@@ -34,6 +35,7 @@ pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::Prepared;
 pub use respond::{Filled, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
+pub use schedule::{Due, Schedule, Timing};
 pub use streams::{OnReload, Streams};
 pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
 pub use upstream_handle::UpstreamHandle;
@@ -62,6 +64,8 @@ pub struct Plan {
     pub table: Table,
     /// The generation since which a route is as it is, by its name, for those whose streams a reload may end.
     pub unchanged_since: HashMap<Box<str>, u64>,
+    /// Flows that run at times.
+    pub schedules: Vec<Arc<Schedule>>,
     /// Work beside the requests.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.

@@ -22,6 +22,7 @@ pub mod reason;
 pub mod reload;
 mod render;
 pub mod route;
+mod schedule;
 mod shards;
 mod snapshot;
 pub mod store;
@@ -36,6 +37,7 @@ pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{Mirrored, Record, RouteMetrics, StreamEnd};
+pub use schedule::ScheduleMetrics;
 pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 
@@ -72,6 +74,9 @@ pub const OPERATIONS_MAX: usize = 20_000;
 /// Flows and their steps counted separately: a thousand flows of twenty steps.
 pub const FLOWS_MAX: usize = 20_000;
 
+/// Schedules counted separately.
+pub const SCHEDULES_MAX: usize = 1_000;
+
 /// The operation of messages that match none of the description's.
 pub const UNKNOWN_OPERATION: &str = "(unknown)";
 
@@ -99,6 +104,7 @@ pub struct Telemetry {
     definitions: Named<DefinitionMetrics>,
     operations: Named<OperationMetrics>,
     flows: Named<FlowMetrics>,
+    schedules: Named<ScheduleMetrics>,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
@@ -134,6 +140,7 @@ impl Telemetry {
             definitions: Named::new(DEFINITIONS_MAX, DefinitionMetrics::default()),
             operations: Named::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
             flows: Named::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
+            schedules: Named::new(SCHEDULES_MAX, ScheduleMetrics::default()),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
@@ -203,6 +210,11 @@ impl Telemetry {
     /// The metrics of a step of a flow; the same names give the same again.
     pub fn flow_step(&self, flow: &str, step: &str) -> Arc<FlowMetrics> {
         self.flow(&format!("{flow}{}{step}", operation::BETWEEN))
+    }
+
+    /// The metrics of a schedule; the same name gives the same again.
+    pub fn schedule(&self, name: &str) -> Arc<ScheduleMetrics> {
+        self.schedules.get_or_make(name, ScheduleMetrics::default)
     }
 
     /// Also shows the counts of this engine.

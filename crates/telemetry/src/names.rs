@@ -72,6 +72,9 @@ metrics! {
     FlowStepFaults = Counter "tidegate_flow_step_faults", "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
     FlowStepOwn = Counter "tidegate_flow_step_own_seconds", "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
     FlowStepCall = Counter "tidegate_flow_step_call_seconds", "Time that steps waited for upstreams.";
+    ScheduleRuns = Counter "tidegate_schedule_runs", "Runs of schedules that have ended, by result.";
+    ScheduleSkipped = Counter "tidegate_schedule_skipped", "Times at which a schedule was due and still ran.";
+    ScheduleLast = Gauge "tidegate_schedule_last_run_timestamp_seconds", "When the last run of a schedule ended, since the Unix epoch.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
@@ -122,6 +125,8 @@ pub enum Label {
     Operation,
     /// Names of flows: at most [`FLOWS_MAX`](crate::FLOWS_MAX) with their steps.
     Flow,
+    /// Names of schedules: at most [`SCHEDULES_MAX`](crate::SCHEDULES_MAX).
+    Schedule,
     /// Numbers and names of steps.
     FlowStep,
     /// `none`, or a label of a [`SoapFault`](crate::SoapFault).
@@ -160,6 +165,7 @@ impl Label {
             Label::Definition => "definition",
             Label::Operation => "operation",
             Label::Flow => "flow",
+            Label::Schedule => "schedule",
             Label::FlowStep => "step",
             Label::Fault => "fault",
             Label::Target => "target",

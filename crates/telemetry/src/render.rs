@@ -45,6 +45,7 @@ impl Collector for Snapshot {
         self.definitions(encoder)?;
         self.operations(encoder)?;
         self.flows(encoder)?;
+        self.schedules(encoder)?;
         self.engine(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
@@ -230,6 +231,28 @@ impl Snapshot {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
+    fn schedules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut runs = family(encoder, Metric::ScheduleRuns)?;
+        for schedule in &self.schedules {
+            let results = [("success", schedule.succeeded), ("failure", schedule.failed)];
+            for (result, count) in results {
+                let labels = [(Label::Schedule, &*schedule.name), (Label::Result, result)];
+                labelled_counter(&mut runs, labels, count)?;
+            }
+        }
+        let mut skipped = family(encoder, Metric::ScheduleSkipped)?;
+        for schedule in &self.schedules {
+            let labels = [(Label::Schedule, &*schedule.name)];
+            labelled_counter(&mut skipped, labels, schedule.skipped)?;
+        }
+        let mut last = family(encoder, Metric::ScheduleLast)?;
+        for schedule in self.schedules.iter().filter(|sum| sum.last_unix_seconds > 0) {
+            let seconds = i64::try_from(schedule.last_unix_seconds).unwrap_or(i64::MAX);
+            labelled_gauge(&mut last, [(Label::Schedule, &schedule.name)], seconds)?;
+        }
+        Ok(())
+    }
+
     fn flows(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let flows = || self.flows.iter().filter(|sum| sum.step.is_none());
         let mut runs = family(encoder, Metric::FlowRuns)?;

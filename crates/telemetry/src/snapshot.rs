@@ -15,6 +15,7 @@ use crate::process::Process;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
 use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
+use crate::schedule::ScheduleSum;
 use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) struct Snapshot {
     pub(crate) definitions: Vec<DefinitionSum>,
     pub(crate) operations: Vec<OperationSum>,
     pub(crate) flows: Vec<FlowSum>,
+    pub(crate) schedules: Vec<ScheduleSum>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
@@ -116,6 +118,7 @@ impl Snapshot {
             definitions: sums(telemetry.definitions.all(), |name, definition| definition.sum(name)),
             operations: sums(telemetry.operations.all(), |name, operation| operation.sum(&name)),
             flows: sums(telemetry.flows.all(), |name, flow| flow.sum(&name)),
+            schedules: sums(telemetry.schedules.all(), |name, schedule| Some(schedule.sum(name))),
             engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
             process: Process::read(),

@@ -8,6 +8,7 @@ mod listen;
 mod plans;
 mod routes;
 mod saxon;
+mod schedules;
 mod telemetry;
 mod upstreams;
 
@@ -26,6 +27,7 @@ pub use routes::{
     RouteShare, RouteStreams, RouteUpstream, StreamsOnReload,
 };
 pub use saxon::Saxon;
+pub use schedules::{Schedule, ScheduleMessage};
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
@@ -59,6 +61,8 @@ keys! {
         routes: Map<Spanned<Route>> = Map::default(),
         /// Message flows by name: steps between clients and services, for `flow` of a route.
         flows: Map<Spanned<Flow>> = Map::default(),
+        /// Flows that run at times, by name.
+        schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
         cases: Map<Spanned<Case>> = Map::default(),
         /// Limits by name, such as Gold and Silver, for `rate_limit: { plans: true }`.

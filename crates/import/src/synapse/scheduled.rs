@@ -5,7 +5,6 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::{Converter, Flow};
 use super::element::Element;
 use super::endpoints::duration;
-use super::expressions::escaped;
 use super::mediators;
 use super::table::Outcome;
 
@@ -223,7 +222,7 @@ impl<'a> Converter<'a> {
                 (true, Some(text)) if text.starts_with(['{', '[']) => ("json", text.to_owned()),
                 (true, text) => ("text", text.map_or_else(|| message.text(), str::to_owned)),
             };
-            keys.insert("message".to_owned(), json!({ kind: escaped(&text) }));
+            keys.insert("message".to_owned(), json!({ kind: text }));
         }
         Ok((keys, note))
     }

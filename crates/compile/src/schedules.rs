@@ -1,0 +1,129 @@
+//! `schedules` to what workers run at times.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::flows::FlowEnd;
+use bytes::Bytes;
+use config::{Config, Report, Schedule, ScheduleMessage, Spanned};
+use cron::Cron;
+use plan::telemetry::Telemetry;
+use plan::{Destination, Timing};
+
+use crate::flows::Flows;
+use crate::names;
+
+/// What runs more often is no schedule.
+const EVERY_MIN: Duration = Duration::from_millis(100);
+
+pub(crate) fn compile(
+    config: &Config,
+    flows: &Flows,
+    telemetry: &Telemetry,
+    report: &mut Report,
+) -> Vec<Arc<plan::Schedule>> {
+    let mut schedules = Vec::new();
+    for (name, schedule) in config.schedules.iter() {
+        let keys = &schedule.value;
+        let timing = timing(schedule, report);
+        let message = message(&keys.message, report);
+        if !flows.has(&keys.flow.value) && keys.flow.intact {
+            let meant = report.suggest(&keys.flow.value, flows.names());
+            let what = names::unknown("flow", &keys.flow.value, meant);
+            report.error(keys.flow.at, what, "name one of the `flows`");
+        }
+        let flow = flows.get(&keys.flow.value);
+        let (Some(timing), Some((content_type, body)), Some(flow)) = (timing, message, flow) else {
+            continue;
+        };
+        let end = FlowEnd {
+            flow: flow.clone(),
+            route: name.value.as_str().into(),
+            slots: flows.slots.clone(),
+            parameters: Box::default(),
+        };
+        schedules.push(Arc::new(plan::Schedule {
+            name: name.value.clone(),
+            timing,
+            destination: Destination::answerer(end),
+            content_type,
+            body,
+            metrics: telemetry.schedule(&name.value),
+        }));
+    }
+    schedules
+}
+
+fn timing(schedule: &Spanned<Schedule>, report: &mut Report) -> Option<Timing> {
+    let Schedule { every, cron, time_zone, .. } = &schedule.value;
+    match (every, cron) {
+        (Some(every), None) if every.value.0 < EVERY_MIN => {
+            report.error(every.at, "that is too often", "write at least `100ms`");
+            None
+        }
+        (Some(every), None) => {
+            if time_zone.at != config::At::NOWHERE {
+                let what = "`time_zone` has no effect on `every`";
+                report.warn(time_zone.at, what, "remove it, or write `cron`");
+            }
+            Some(Timing::Every(every.value.0))
+        }
+        (None, Some(cron)) => cron_of(cron, time_zone, report),
+        (Some(_), Some(cron)) => {
+            report.error(cron.at, "both `every` and `cron`", "remove one of the two");
+            None
+        }
+        (None, None) => {
+            if schedule.intact {
+                let help = "write `every: 10s` or `cron: \"0 */5 * * * *\"`";
+                report.error(schedule.at, "a schedule without a time", help);
+            }
+            None
+        }
+    }
+}
+
+fn cron_of(
+    text: &Spanned<String>,
+    time_zone: &Spanned<String>,
+    report: &mut Report,
+) -> Option<Timing> {
+    let Ok(read) = Cron::parse(&text.value, &time_zone.value) else {
+        let what = format!("there is no time zone `{}`", time_zone.value.escape_debug());
+        report.error(time_zone.at, what, "write a name such as `Europe/Berlin` or `UTC`");
+        return None;
+    };
+    match read {
+        Ok(cron) if cron.next(kit::clock::wall()).is_none() => {
+            let what = "there is no such day";
+            report.error(text.at, what, "write days that the months have");
+            None
+        }
+        Ok(cron) => Some(Timing::Cron(Box::new(cron), text.value.clone())),
+        Err(malformed) => {
+            let help = "write six fields: second, minute, hour, day, month, weekday, such as `0 */5 * * * *`";
+            report.error(text.at, malformed.to_string(), help);
+            None
+        }
+    }
+}
+
+fn message(
+    message: &ScheduleMessage,
+    report: &mut Report,
+) -> Option<(Option<&'static str>, Bytes)> {
+    let ScheduleMessage { xml, json, text } = message;
+    let json = json.as_ref().map(|json| (json.at, &json.value.0));
+    let written = [
+        ("application/xml", xml.as_ref().map(|xml| (xml.at, &xml.value))),
+        ("application/json", json),
+        ("text/plain; charset=utf-8", text.as_ref().map(|text| (text.at, &text.value))),
+    ];
+    let mut written = written.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
+    let Some((kind, (at, text))) = written.next() else { return Some((None, Bytes::new())) };
+    if written.next().is_some() {
+        report.error(at, "a message of two kinds", "keep one of `xml`, `json` and `text`");
+        return None;
+    }
+    Some((Some(kind), text.clone().into()))
+}

@@ -1,0 +1,34 @@
+//! `schedules.NAME`: flows that run at times.
+
+use crate::decode::keys;
+use crate::flows::JsonTemplate;
+use crate::values::{Spanned, Timeout};
+
+keys! {
+    /// A flow that runs at times. It needs one of `every` and `cron`. It never runs twice at once.
+    pub struct Schedule {
+        /// The time between two runs, at least `100ms`. The first run is after one of them.
+        every: Option<Spanned<Timeout>>,
+        /// The times by the clock: second, minute, hour, day, month, weekday, such as `0 */5 * * * *`.
+        cron: Option<Spanned<String>>,
+        /// The clock of `cron`, such as `Europe/Berlin`.
+        // Gateways in several places run the same.
+        time_zone: Spanned<String> = Spanned::unwritten("UTC".to_owned()),
+        /// The name of one of the `flows`.
+        flow: Spanned<String>,
+        /// The message that the flow gets, as a POST to `/`. Without it the message is empty.
+        message: ScheduleMessage,
+    }
+}
+
+keys! {
+    /// The message of a schedule, as it stands here.
+    pub struct ScheduleMessage {
+        /// XML.
+        xml: Option<Spanned<String>>,
+        /// JSON.
+        json: Option<Spanned<JsonTemplate>>,
+        /// Text.
+        text: Option<Spanned<String>>,
+    }
+}

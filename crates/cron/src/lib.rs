@@ -1,0 +1,244 @@
+//! Cron expressions with seconds, in a time zone: the times at which they are due.
+//!
+//! Six fields: second, minute, hour, day of the month, month, day of the week. Each is `*`, a number, a name, a range `a-b`, a step
+//! `/n`, or a list of these. `?` is `*` in a day field, and `L` the last day of the month. Where both day fields are restricted, a day of
+//! either is due, as in cron.
+//!
+//! **Changes of the clock.** A time that the clock skips is due as much later as the clock skips. A time that comes twice is due the first
+//! time only, unless every hour is due: then the hour is due again, so that what runs every few minutes goes on.
+#![forbid(unsafe_code)]
+
+mod fields;
+
+use std::time::Duration;
+
+use jiff::civil::{DateTime, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Timestamp, ToSpan as _};
+
+pub use fields::Malformed;
+
+use fields::Fields;
+
+/// When something is due.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cron {
+    fields: Fields,
+    zone: TimeZone,
+}
+
+/// No name of a time zone (IANA).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownZone;
+
+/// Days that are looked at for the next time. A leap day on a given weekday comes every 28 years, or 40 around a century without one.
+const DAYS_MAX: usize = 366 * 41;
+
+/// Clocks skip or repeat fewer hours, and a day where a country changes its side of the date line.
+const CHANGE_HOURS: i64 = 25;
+
+impl Cron {
+    /// Reads an expression, for the clock of a time zone such as `Europe/Berlin`, or `UTC`.
+    pub fn parse(text: &str, zone: &str) -> Result<Result<Cron, Malformed>, UnknownZone> {
+        let zone = TimeZone::get(zone).map_err(|_| UnknownZone)?;
+        Ok(Fields::parse(text).map(|fields| Cron { fields, zone }))
+    }
+
+    /// The first time after another at which it is due, both since the Unix epoch. None if it is never due.
+    pub fn next(&self, after: Duration) -> Option<Duration> {
+        let after = Timestamp::try_from(std::time::UNIX_EPOCH.checked_add(after)?).ok()?;
+        let first = self.search(after, DAYS_MAX, |shown| {
+            self.zone.to_ambiguous_timestamp(shown).compatible().ok()
+        });
+        // What is due every hour is due again in an hour that comes twice, which is on the same day.
+        let again = self.fields.is_every_hour().then(|| self.search(after, 2, |s| self.again(s)));
+        let next = [first, again.flatten()].into_iter().flatten().min()?;
+        Duration::try_from(next.as_duration()).ok()
+    }
+
+    /// The first instant after another of the times that a clock shows within so many days.
+    fn search(
+        &self,
+        after: Timestamp,
+        days: usize,
+        instant: impl Fn(DateTime) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let mut begin = self.zone.to_datetime(after);
+        if self.is_near_change(after) {
+            begin = begin.checked_sub(CHANGE_HOURS.hours()).ok()?;
+        }
+        let (mut date, mut from) = (begin.date(), Some(begin.time()));
+        for _ in 0..days {
+            let is_day = self.fields.is_day(date);
+            while let Some(time) = from.filter(|_| is_day).and_then(|t| self.fields.time_from(t)) {
+                let at = instant(DateTime::from_parts(date, time)).filter(|at| *at > after);
+                if at.is_some() {
+                    return at;
+                }
+                from = time.checked_add(1.second()).ok();
+            }
+            (date, from) = (date.tomorrow().ok()?, Some(Time::midnight()));
+        }
+        None
+    }
+
+    /// True if the clock changes, or has changed, so little from a time that what it shows may be in another order than the instants.
+    fn is_near_change(&self, at: Timestamp) -> bool {
+        let changes = [self.zone.preceding(at).next(), self.zone.following(at).next()];
+        let near = Duration::from_secs(CHANGE_HOURS.unsigned_abs() * 3600);
+        changes
+            .into_iter()
+            .flatten()
+            .any(|change| at.duration_since(change.timestamp()).unsigned_abs() <= near)
+    }
+
+    /// The second instant at which a clock shows a time that comes twice.
+    fn again(&self, shown: DateTime) -> Option<Timestamp> {
+        let ambiguous = self.zone.to_ambiguous_timestamp(shown);
+        match ambiguous.offset() {
+            AmbiguousOffset::Fold { .. } => ambiguous.later().ok(),
+            AmbiguousOffset::Gap { .. } | AmbiguousOffset::Unambiguous { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cron(text: &str, zone: &str) -> Cron {
+        Cron::parse(text, zone).unwrap().unwrap()
+    }
+
+    /// The next times after one, as their zone's clock shows them.
+    fn next(text: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+        let cron = cron(text, zone);
+        let mut at: Timestamp = after.parse().unwrap();
+        let mut times = Vec::new();
+        for _ in 0..count {
+            let next = cron.next(Duration::try_from(at.as_duration()).unwrap()).unwrap();
+            at = Timestamp::try_from(std::time::UNIX_EPOCH + next).unwrap();
+            times.push(at.to_zoned(cron.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string());
+        }
+        times
+    }
+
+    #[test]
+    fn the_next_times() {
+        for (text, after, times) in [
+            (
+                "* * * * * *",
+                "2026-02-28T23:59:58.5Z",
+                vec!["2026-02-28T23:59:59", "2026-03-01T00:00:00"],
+            ),
+            (
+                "0 */5 * * * *",
+                "2026-01-01T00:00:00Z",
+                vec!["2026-01-01T00:05:00", "2026-01-01T00:10:00"],
+            ),
+            ("30 0 0 1 1 ?", "2026-01-01T00:00:30Z", vec!["2027-01-01T00:00:30"]),
+            ("0 0 12 ? * MON-FRI", "2026-11-27T12:00:00Z", vec!["2026-11-30T12:00:00"]),
+            ("0 0 0 29 2 *", "2026-01-01T00:00:00Z", vec!["2028-02-29T00:00:00"]),
+            (
+                "0 0 0 L * *",
+                "2026-01-31T00:00:00Z",
+                vec!["2026-02-28T00:00:00", "2026-03-31T00:00:00"],
+            ),
+            (
+                "0 0 0 13 * 5",
+                "2026-11-01T00:00:00Z",
+                vec!["2026-11-06T00:00:00", "2026-11-13T00:00:00"],
+            ),
+            (
+                "0 0 0 * * 0,7",
+                "2026-11-24T00:00:00Z",
+                vec!["2026-11-29T00:00:00", "2026-12-06T00:00:00"],
+            ),
+            (
+                "0 15,45 8-9 * jan,Dec *",
+                "2026-12-31T09:20:00Z",
+                vec!["2026-12-31T09:45:00", "2027-01-01T08:15:00"],
+            ),
+            (
+                "0 10/20 * * * *",
+                "2026-01-01T00:00:00Z",
+                vec![
+                    "2026-01-01T00:10:00",
+                    "2026-01-01T00:30:00",
+                    "2026-01-01T00:50:00",
+                    "2026-01-01T01:10:00",
+                ],
+            ),
+        ] {
+            let times: Vec<String> = times.iter().map(|time| format!("{time}+00:00")).collect();
+            assert_eq!(next(text, "UTC", after, times.len()), times, "{text}");
+        }
+        assert_eq!(cron("0 0 0 30 2 *", "UTC").next(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_time_that_is_skipped_is_due_once_and_one_that_comes_twice_too() {
+        // In Berlin the clock goes from 2 to 3 on 29 March and from 3 back to 2 on 25 October.
+        for (text, after, times) in [
+            (
+                "0 30 2 * * *",
+                "2026-03-28T12:00:00Z",
+                vec!["2026-03-29T03:30:00+02:00", "2026-03-30T02:30:00+02:00"],
+            ),
+            (
+                "0 30 2 * * *",
+                "2026-10-24T12:00:00Z",
+                vec!["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"],
+            ),
+            (
+                "0 */30 * * * *",
+                "2026-03-29T00:00:00Z",
+                vec![
+                    "2026-03-29T01:30:00+01:00",
+                    "2026-03-29T03:00:00+02:00",
+                    "2026-03-29T03:30:00+02:00",
+                    "2026-03-29T04:00:00+02:00",
+                ],
+            ),
+            (
+                "0 */30 * * * *",
+                "2026-10-24T23:30:00Z",
+                vec![
+                    "2026-10-25T02:00:00+02:00",
+                    "2026-10-25T02:30:00+02:00",
+                    "2026-10-25T02:00:00+01:00",
+                    "2026-10-25T02:30:00+01:00",
+                    "2026-10-25T03:00:00+01:00",
+                ],
+            ),
+            ("0 0 9 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T09:00:00+02:00"]),
+        ] {
+            assert_eq!(next(text, "Europe/Berlin", after, times.len()), times, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_by_its_field() {
+        for (text, said) in [
+            (
+                "* * * * *",
+                "5 fields, where 6 are needed: second, minute, hour, day, month, weekday",
+            ),
+            ("", "0 fields, where 6 are needed: second, minute, hour, day, month, weekday"),
+            ("60 * * * * *", "the second `60`: not from 0 to 59"),
+            ("* 5-1 * * * *", "the minute `5-1`: its end is before its beginning"),
+            ("* * 24 * * *", "the hour `24`: not from 0 to 23"),
+            ("* * * 0 * *", "the day `0`: not from 1 to 31"),
+            ("* * * * 13 *", "the month `13`: not from 1 to 12"),
+            ("* * * * FOO *", "the month `FOO`: no number or name"),
+            ("* * * * * 8", "the weekday `8`: not from 0 to 7"),
+            ("*/0 * * * * *", "the second `*/0`: a step of 0"),
+            ("? * * * * *", "the second `?`: no number or name"),
+            ("1,,2 * * * * *", "the second ``: no number or name"),
+        ] {
+            let malformed = Cron::parse(text, "UTC").unwrap().unwrap_err();
+            assert_eq!(malformed.to_string(), said);
+        }
+        assert_eq!(Cron::parse("* * * * * *", "Mars/Olympus"), Err(UnknownZone));
+    }
+}

@@ -1,0 +1,164 @@
+//! The schedules of one worker: each a task that sleeps until its time, and runs its flow then.
+
+use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use kit::SharedAlarm;
+use plan::{Plan, Schedule, Timing};
+use policy::{Caller, Exchange, Scheme};
+use tokio::task::JoinHandle;
+
+use crate::worker::Worker;
+
+/// The largest reply that is read to its end, so that its connection can be used again.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Missed times that are counted. A schedule of every second misses that many in a quarter of an hour.
+const SKIPPED_MAX: u64 = 1000;
+
+/// The schedules that a worker runs. Each one is run by one worker of the process.
+#[derive(Default)]
+pub(crate) struct Schedules {
+    running: Vec<Running>,
+}
+
+/// The task of a schedule. It goes on over reloads as long as its name and its times are the same.
+struct Running {
+    name: String,
+    timing: Timing,
+    state: Rc<State>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// A run is under way.
+    is_busy: Cell<bool>,
+    /// No other run begins.
+    is_ending: Cell<bool>,
+}
+
+impl Schedules {
+    /// Runs those of a plan that are this worker's, of so many workers. Those that it does not have any more end; a run that is under way
+    /// goes on to its end.
+    pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
+        let mut before = std::mem::take(&mut self.running);
+        for schedule in plan.schedules.iter().filter(|s| is_run_by(s, worker.index, workers)) {
+            let known = before.iter().position(|running| running.is_of(schedule));
+            self.running.push(match known {
+                Some(at) => before.swap_remove(at),
+                None => Running::start(schedule, worker.clone()),
+            });
+        }
+        before.iter().for_each(Running::end);
+    }
+
+    /// Begins no more runs. True once none is under way.
+    pub(crate) fn drain(&mut self) -> bool {
+        self.running.iter().for_each(Running::end);
+        self.running.retain(|running| running.state.is_busy.get() && !running.task.is_finished());
+        self.running.is_empty()
+    }
+}
+
+/// True if a worker is the one that runs a schedule.
+fn is_run_by(schedule: &Schedule, worker: usize, workers: usize) -> bool {
+    let mut hasher = DefaultHasher::new();
+    schedule.name.hash(&mut hasher);
+    let workers = u64::try_from(workers.max(1)).unwrap_or(1);
+    u64::try_from(worker).is_ok_and(|worker| hasher.finish() % workers == worker)
+}
+
+impl Running {
+    fn start(schedule: &Schedule, worker: Rc<Worker>) -> Running {
+        let (name, timing) = (schedule.name.clone(), schedule.timing.clone());
+        let state = Rc::<State>::default();
+        let task = kit::spawn(run(name.clone(), timing.clone(), worker, state.clone()));
+        Running { name, timing, state, task }
+    }
+
+    fn is_of(&self, schedule: &Schedule) -> bool {
+        self.name == schedule.name && self.timing == schedule.timing
+    }
+
+    /// Ends it, at once or once its run is over.
+    fn end(&self) {
+        self.state.is_ending.set(true);
+        if !self.state.is_busy.get() {
+            self.task.abort();
+        }
+    }
+}
+
+/// Runs a schedule whenever it is due, as the worker's plan has it then.
+async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>) {
+    let Some(mut due) = timing.first() else { return };
+    loop {
+        while let Some(wait) = due.wait() {
+            tokio::time::sleep(wait).await;
+        }
+        let Some(schedule) = find(&worker, &name, &timing) else { return };
+        state.is_busy.set(true);
+        run_once(&schedule, worker.index).await;
+        state.is_busy.set(false);
+        if state.is_ending.get() {
+            return;
+        }
+        let mut skipped = 0;
+        loop {
+            let Some(next) = timing.after(due) else { return };
+            due = next;
+            if due.wait().is_some() {
+                break;
+            }
+            skipped += 1;
+            if skipped == SKIPPED_MAX {
+                let Some(first) = timing.first() else { return };
+                due = first;
+                break;
+            }
+        }
+        schedule.metrics.skipped(skipped);
+    }
+}
+
+fn find(worker: &Worker, name: &str, timing: &Timing) -> Option<Arc<Schedule>> {
+    let current = worker.current();
+    let is_it = |schedule: &&Arc<Schedule>| schedule.name == name && schedule.timing == *timing;
+    current.plan.schedules.iter().find(is_it).cloned()
+}
+
+async fn run_once(schedule: &Schedule, worker: usize) {
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker));
+    let mut ex = Exchange::new(caller, SharedAlarm::default());
+    let id = ex.id;
+    let mut request = schedule.request();
+    let answered = {
+        let answering = pin!(async {
+            let reply = schedule.destination.answer(&mut ex, &mut request).await?;
+            reply.body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await?;
+            Ok(())
+        });
+        kit::task::contain(answering).await
+    };
+    let ended =
+        answered.unwrap_or_else(|panic| Err(Fault::new(Kind::Internal, format!("panic: {panic}"))));
+    schedule.metrics.ran(ended.is_err());
+    let (name, id) = (schedule.name.as_str(), id.as_str());
+    match ended {
+        Ok(()) => tracing::debug!(schedule = name, request_id = id, "the schedule has run"),
+        Err(fault) => tracing::warn!(
+            schedule = name,
+            request_id = id,
+            fault = fault.kind.label(),
+            "the schedule has failed: {}",
+            fault.cause
+        ),
+    }
+}

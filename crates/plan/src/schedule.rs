@@ -1,0 +1,110 @@
+//! Schedules: flows that run at times.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cron::Cron;
+use kit::clock;
+use message::{Body, Protocol, Request, RequestHead};
+use serde_json::{Value, json};
+use telemetry::ScheduleMetrics;
+
+use crate::Destination;
+
+/// A destination that gets the same request again and again.
+pub struct Schedule {
+    pub name: String,
+    pub timing: Timing,
+    pub destination: Destination,
+    pub content_type: Option<&'static str>,
+    pub body: Bytes,
+    pub metrics: Arc<ScheduleMetrics>,
+}
+
+/// The times at which something is due.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Timing {
+    /// First after one interval. By the monotonic clock, so that a change of the time of day is nothing to it.
+    Every(Duration),
+    /// By the time of day, with the text as it was written.
+    Cron(Box<Cron>, String),
+}
+
+/// A time at which something is due.
+#[derive(Debug, Clone, Copy)]
+pub enum Due {
+    At(clock::Instant),
+    /// Since the Unix epoch.
+    Wall(Duration),
+}
+
+/// The time for which nobody looks at the time of day. A change of it is seen after that.
+const LOOKED_EVERY: Duration = Duration::from_secs(10);
+
+impl Timing {
+    /// The first time it is due from now on.
+    pub fn first(&self) -> Option<Due> {
+        match self {
+            Timing::Every(interval) => Some(Due::At(clock::now().checked_add(*interval)?)),
+            Timing::Cron(cron, _) => Some(Due::Wall(cron.next(clock::wall())?)),
+        }
+    }
+
+    /// The time at which it is due after it was.
+    pub fn after(&self, due: Due) -> Option<Due> {
+        match (self, due) {
+            (Timing::Every(interval), Due::At(at)) => Some(Due::At(at.checked_add(*interval)?)),
+            (Timing::Cron(cron, _), Due::Wall(at)) => Some(Due::Wall(cron.next(at)?)),
+            (Timing::Every(_), Due::Wall(_)) | (Timing::Cron(..), Due::At(_)) => self.first(),
+        }
+    }
+}
+
+impl Due {
+    /// The time to wait before it has to be asked again; none if it is due.
+    pub fn wait(self) -> Option<Duration> {
+        let wait = match self {
+            Due::At(at) => at.saturating_duration_since(clock::now()),
+            Due::Wall(at) => at.saturating_sub(clock::wall()).min(LOOKED_EVERY),
+        };
+        (!wait.is_zero()).then_some(wait)
+    }
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Timing::Every(interval) => write!(f, "every {interval:?}"),
+            Timing::Cron(_, text) => write!(f, "cron `{text}`"),
+        }
+    }
+}
+
+impl Schedule {
+    /// The request of one run.
+    pub fn request(&self) -> Request {
+        let mut head = RequestHead::new(Protocol::Http11, b"POST", b"/");
+        if let Some(content_type) = self.content_type {
+            head.headers.add_known("Content-Type", content_type.as_bytes());
+        }
+        Request { head, body: Body::whole(self.body.clone()) }
+    }
+
+    /// For `explain`.
+    pub fn explained(&self) -> String {
+        let Schedule { name, timing, destination, .. } = self;
+        format!("{name}: {timing} -> {}", destination.explained(&[]).what)
+    }
+
+    /// For the admin API.
+    pub fn view(&self) -> Value {
+        let mut view = self.destination.view();
+        if let Some(view) = view.as_object_mut() {
+            view.insert("name".to_owned(), json!(self.name));
+            view.insert("timing".to_owned(), json!(self.timing.to_string()));
+        }
+        view
+    }
+}
