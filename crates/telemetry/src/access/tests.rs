@@ -67,8 +67,8 @@ fn a_json_line_has_every_field() {
         soap_fault: Some("server"),
         subject: Some("alice"),
         retries: 2,
-        events: None,
-        stream_end: None,
+        events: Some(3),
+        stream_end: Some("quota"),
         ..fault
     };
     check(
