@@ -1,0 +1,48 @@
+//! What goes wrong in a store.
+
+use std::fmt;
+
+/// Why a call failed. All but [`Error::Away`] say that nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The store cannot be reached or does not work at present; later it may. Whether a write happened is open.
+    Away(String),
+    /// There is no room for more bytes. It goes on by itself when there is.
+    Full(String),
+    /// Too many calls wait already.
+    Busy,
+    /// What is stored is damaged here. `tidegate store check` says more.
+    Corrupt(String),
+    /// Somebody else was given the lease since.
+    Fenced,
+    /// The change at `index` expected something else than is there: the row in this version, or no row.
+    Conflict { index: usize, version: Option<u64> },
+    /// Records behind the position were trimmed; this is the oldest that is kept.
+    Trimmed { oldest: u64 },
+    /// A name, key, value, record or list is larger than the store takes, or a name is empty.
+    Size { what: &'static str, size: usize, max: usize },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Away(why) => write!(f, "the store is away: {why}"),
+            Error::Full(why) => write!(f, "the store is full: {why}"),
+            Error::Busy => f.write_str("too many calls wait for the store"),
+            Error::Corrupt(where_) => write!(f, "the store is damaged: {where_}"),
+            Error::Fenced => f.write_str("the lease was given to another owner"),
+            Error::Conflict { index, version: Some(version) } => {
+                write!(f, "change {index} found the row in version {version}")
+            }
+            Error::Conflict { index, version: None } => write!(f, "change {index} found no row"),
+            Error::Trimmed { oldest } => {
+                write!(f, "records at the position are gone; the oldest kept is {oldest}")
+            }
+            Error::Size { what, size, max } => {
+                write!(f, "the {what} has a size of {size}; 1 to {max} are possible")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
