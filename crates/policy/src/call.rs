@@ -53,6 +53,11 @@ impl WaitTime {
     pub fn add(&self, waited: Duration) {
         self.0.set(self.0.get().saturating_add(waited));
     }
+
+    /// Takes back what is above a sum: waits that went on at once are one.
+    pub fn at_most(&self, sum: Duration) {
+        self.0.set(self.0.get().min(sum));
+    }
 }
 
 impl Call<'_> {
