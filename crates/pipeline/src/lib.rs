@@ -136,9 +136,21 @@ async fn across(
     if !route.policies.is_empty() {
         request.body.guard_trailers(&request.head.headers);
     }
+    let kept = match problem::keeps_body(route.errors, ex, &request.head) {
+        true => match Box::pin(problem::keep_body(&mut request.body)).await {
+            Ok(kept) => kept,
+            Err(fault) => return problem::reply(ex, route.errors, fault),
+        },
+        false => None,
+    };
     match destination.answer(ex, request).await {
         Ok(reply) => reply,
-        Err(fault) => problem::reply(ex, route.errors, fault),
+        Err(fault) => {
+            if let Some(body) = kept {
+                problem::note_format_of(ex, &body);
+            }
+            problem::reply(ex, route.errors, fault)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod flow;
 mod soap;
 mod wso2;
 
+pub(crate) use flow::{keep_body, keeps_body, note_format_of};
 pub(crate) use soap::{is_servers, note_message_format};
 
 use fault::{Fault, Kind};

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use fault::{Fault, Kind, Side};
-use message::RequestHead;
+use message::{Body, RequestHead};
+use plan::Errors;
 use policy::{Exchange, MessageFormat};
+use xml::Document;
 
 const NS_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const NS_12: &str = "http://www.w3.org/2003/05/soap-envelope";
@@ -18,6 +20,41 @@ pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
         MessageFormat::Soap11 if head.headers.contains("soapaction") => Some(MessageFormat::Soap11),
         MessageFormat::Soap11 | MessageFormat::Json => None,
     }
+}
+
+/// Messages of SOAP are small, but for those with attachments, which have a content type of their own.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// True if only the body of a request tells whether it is of SOAP.
+pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> bool {
+    let is_known = || ex.notes.as_ref().is_some_and(|notes| notes.message_format.is_some());
+    let content_type = head.headers.get("content-type").unwrap_or_default();
+    errors == Errors::Flow
+        && message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml")
+        && !is_known()
+}
+
+/// Reads a small body into memory, for the case of a fault, and gives it a second time.
+pub(crate) async fn keep_body(body: &mut Body) -> Result<Option<Body>, Fault> {
+    if body.awaits_leave() {
+        return Ok(None);
+    }
+    *body = std::mem::take(body).gather_small(KEPT_BYTES_MAX, Kind::BodyTooLarge).await?;
+    Ok(body.replay())
+}
+
+/// Notes the version of SOAP that a request's body is of, unless it is known.
+pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
+    let notes = ex.notes();
+    let (None, Body::Whole(bytes, _)) = (notes.message_format, body) else { return };
+    let Ok(document) = Document::parse(bytes, &xml::Options::default()) else { return };
+    let Some(root) = document.root_element() else { return };
+    let name = document.name(root);
+    notes.message_format = match (name.local, name.namespace.uri) {
+        ("Envelope", NS_11) => Some(MessageFormat::Soap11),
+        ("Envelope", NS_12) => Some(MessageFormat::Soap12),
+        _ => None,
+    };
 }
 
 /// A SOAP fault, if the message is of SOAP. Its status is 500, unless the flow chose one or the gateway never took the message.
