@@ -263,6 +263,11 @@ fn explain_runs_a_request_and_shows_each_step() {
         assert!(lines.contains(&expected), "{expected} in {}", run.stdout);
     }
     assert!(!run.stdout.contains("geheim"));
+    // A call that the case of this request lists is answered by it, though another body was expected.
+    fs::write(&request, "POST /orders/7 HTTP/1.1\nContent-Type: application/xml\n\n<other/>")
+        .unwrap();
+    let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
+    assert!(run.stdout.contains("POST /o/7 to `orders`: 200 by a case"), "{run:?}");
     fs::write(&request, "GET /plain/x HTTP/1.1\n\n").unwrap();
     let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
     assert_eq!(run.code, Some(0), "{run:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use config::{Case, CaseCall, Config};
+use config::{Case, CaseCall, Config, Map};
 use telemetry::Telemetry;
 use telemetry::trace::{Seen, Trace, body as masked};
 
@@ -45,14 +45,27 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Calls of all cases, those of cases with this request first.
+/// Calls of all cases, those of cases with this request first: as they are listed, and then whatever they expect but their method
+/// and path, since the request is another one than the case's.
 fn calls(config: &Config, sent: &Sent) -> Vec<CaseCall> {
-    let is_this = |case: &Case| {
+    let is_this = |case: &&Case| {
         case.request.method.value == sent.method && case.request.path.value == sent.target
     };
-    let mut cases: Vec<&Case> = config.cases.iter().map(|(_, case)| &case.value).collect();
-    cases.sort_by_key(|case| !is_this(case));
-    cases.iter().flat_map(|case| &case.calls).map(|call| call.value.clone()).collect()
+    let all = config.cases.iter().map(|(_, case)| &case.value);
+    let (own, others): (Vec<&Case>, Vec<&Case>) = all.partition(is_this);
+    let listed = |cases: &[&Case]| -> Vec<CaseCall> {
+        cases.iter().flat_map(|case| &case.calls).map(|call| call.value.clone()).collect()
+    };
+    let own = listed(&own);
+    let looser: Vec<CaseCall> = own.iter().cloned().map(looser).collect();
+    [own, looser, listed(&others)].concat()
+}
+
+/// The same call with any headers and any body.
+fn looser(mut call: CaseCall) -> CaseCall {
+    call.expect.headers = Map::default();
+    (call.expect.body, call.expect.xml, call.expect.json) = (None, None, None);
+    call
 }
 
 /// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
@@ -105,8 +118,9 @@ fn told(sent: &Sent, trace: Option<Trace>, services: &Services, reply: &Message)
         Some(trace) => steps(&mut text, trace),
         None => text.push_str("no step ran: the route ends elsewhere, or its flow only forwards\n"),
     }
-    text.push_str("calls:\n");
-    for came in services.came() {
+    let calls = services.came();
+    text.push_str(if calls.is_empty() { "" } else { "calls:\n" });
+    for came in calls {
         let (method, target) = (&came.request.method, masked(came.request.target.as_bytes()));
         let answer = match came.answered {
             Some(status) => format!("{status} by a case"),
