@@ -27,7 +27,11 @@ fn echo() -> Origin {
 }
 
 fn start(origin: &Origin) -> Gateway {
-    let yaml = read("tidegate.yaml")
+    start_of("tidegate.yaml", origin)
+}
+
+fn start_of(name: &str, origin: &Origin) -> Gateway {
+    let yaml = read(name)
         .replace("127.0.0.1:8080\"", "127.0.0.1:0\"")
         .replace("http://127.0.0.1:9000", &origin.url());
     let names = ["there.xsl", "back.xsl", "stocks.wsdl", "order.xml"];
@@ -207,9 +211,49 @@ fn a_client_of_json_talks_to_a_service_of_soap() {
 }
 
 #[test]
+fn payloads_hold_an_element_for_each_of_their_fields() {
+    let origin = echo();
+    let gateway = start_of("payloads.yaml", &origin);
+    let orders = |count: usize| {
+        let order = read("order.xml");
+        let one = between(&order, "<order>", "</order>");
+        let (before, rest) = order.split_once("<order>").unwrap();
+        let (_, after) = rest.rsplit_once("</order>").unwrap();
+        let all: Vec<String> = (0..count)
+            .map(|n| format!("<order>{}</order>", one.replace("2000", &format!("{n}"))))
+            .collect();
+        format!("{before}{}{after}", all.join(""))
+    };
+    for count in [20, 50, 100] {
+        origin.forget();
+        let path = format!("/services/PayloadFactoryWith{count}ElementsProxy");
+        let reply = post(&gateway, &path, XML, &orders(25));
+        let seen = origin.request().text();
+        assert_eq!((reply.status(), reply.text()), (200, seen.clone()), "{count}");
+        for n in 0..count {
+            let element = format!("f{}", n + 1);
+            let value = match n % 4 {
+                0 => "IBM".to_owned(),
+                1 => "asankha".to_owned(),
+                2 => "140.34".to_owned(),
+                _ => (n / 4).to_string(),
+            };
+            let found = between(&seen, &format!("<{element}>"), &format!("</{element}>"));
+            assert_eq!(found, value, "{count} {element}");
+        }
+        assert!(!seen.contains(&format!("<f{}>", count + 1)), "{seen}");
+    }
+}
+
+#[test]
 fn the_cases_of_the_example_pass() {
-    let file = Path::new(FOLDER).join("tidegate.yaml");
-    let run = tidegate(&["test", file.to_str().unwrap()]);
-    assert!(run.code == Some(0), "{}{}", run.stdout, run.stderr);
-    assert!(run.stdout.contains("11 cases: 11 passed, 0 failed"), "{}", run.stdout);
+    for (name, told) in [
+        ("tidegate.yaml", "18 cases: 18 passed, 0 failed"),
+        ("payloads.yaml", "3 cases: 3 passed, 0 failed"),
+    ] {
+        let file = Path::new(FOLDER).join(name);
+        let run = tidegate(&["test", file.to_str().unwrap()]);
+        assert!(run.code == Some(0), "{}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains(told), "{}", run.stdout);
+    }
 }
