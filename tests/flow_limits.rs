@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Gate, Gateway, Message, Origin, until};
+use crate::harness::{Gate, Gateway, Message, Origin, tidegate, until};
 
 fn yaml(upstreams: &[(&str, String)], flow: &str) -> String {
     let upstreams: Vec<String> = upstreams
@@ -257,4 +257,42 @@ fn a_flow_that_calls_its_own_gateway_ends() {
     );
     let gateway = Gateway::start(text);
     is_fault(&post(&gateway, "text/plain", b"x"), 508, "loop");
+}
+
+/// Ten megabytes that an expression takes apart, and fifty that nobody holds.
+#[test]
+fn large_messages_pass_or_are_refused_in_time() {
+    let origin = Origin::echo();
+    let order = "<order><symbol>IBM</symbol><price>140.34</price></order>";
+    let large = format!("<orders>{}</orders>", order.repeat(10_000_000 / order.len()));
+    let gateway = start(&[("a", &origin)], "[{ payload: { xml: '<p>{{ $body//* }}</p>' } }]");
+    let began = Instant::now();
+    // Each part comes again with what is around it: over 16 MiB in all.
+    is_fault(&post(&gateway, "text/xml", large.as_bytes()), 500, "flow_failed");
+    let gateway = start(&[("a", &origin)], "[{ respond: { text: '{{ count($body//*) }}' } }]");
+    let counted = post(&gateway, "text/xml", large.as_bytes());
+    let count = large.matches('<').count() / 2 - 1;
+    assert_eq!((counted.status(), counted.text()), (200, count.to_string()));
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let mut wire = gateway.wire();
+    wire.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: 50000000\r\n\r\n<a>");
+    is_fault(&wire.read_reply(), 413, "body_too_large");
+    let passes = start(&[("a", &origin)], "[{ header: { set: { x: y } } }, { call: a }]");
+    let huge = vec![b'x'; 50_000_000];
+    let reply = post(&passes, "application/octet-stream", &huge);
+    assert!(reply.status() == 200 && reply.body == huge, "{}", reply.status());
+}
+
+#[test]
+fn a_flow_that_runs_itself_is_complained_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let flows =
+        "[{ filter: { when: $body, then: [{ sequence: other }] } }]\n  other: [{ sequence: main }]";
+    std::fs::write(&file, yaml(&[("a", "http://127.0.0.1:1".to_owned())], flows)).unwrap();
+    let run = tidegate(&["check", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let said = [run.stdout, run.stderr].concat();
+    assert!(said.contains("a flow that runs itself: main -> other -> main"), "{said}");
+    assert!(said.contains("gateway.yaml:8:23: "), "{said}");
 }

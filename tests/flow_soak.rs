@@ -48,7 +48,7 @@ fn kinds() -> [Kind; 12] {
         ),
         kind(
             "partly",
-            "[scatter: { branches: [{ call: echo }, { call: silent }], gather: { take: $body, into: '<All/>', timeout: 30ms, partial: keep } }]",
+            "[scatter: { branches: [{ call: echo }, { call: silent }], gather: { take: $body, into: '<All/>', timeout: 200ms, partial: keep } }]",
             "<a/>",
             200,
             "<All><a/></All>",

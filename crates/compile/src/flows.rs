@@ -94,7 +94,7 @@ pub(crate) fn compile(
         let flow = block.zip(keys).map(|(block, keys)| {
             Arc::new(Flow {
                 name: name.value.as_str().into(),
-                block: Block { steps: block.steps.clone(), catch: block.catch.clone() },
+                block,
                 timeout: keys.timeout.0,
                 body_bytes_max: bytes(keys.limits.body_bytes_max),
                 metrics: builder.telemetry.flow(&name.value),
@@ -178,8 +178,8 @@ impl<'a> Compiler<'a, '_> {
         self.steps = outer;
         self.under_way.pop();
         let block = match (steps, catch) {
-            (Some(steps), None) => Some(Block { steps, catch: None }),
-            (Some(steps), Some(Some(catch))) => Some(Block { steps, catch: Some(catch) }),
+            (Some(steps), None) => Some(Block::new(steps, None)),
+            (Some(steps), Some(Some(catch))) => Some(Block::new(steps, Some(catch))),
             (None, _) | (_, Some(None)) => None,
         };
         let block = block.map(Arc::new);

@@ -169,10 +169,10 @@ impl Program {
         match self {
             Program::Literal(text) => Ok(Value::Text(text.clone())),
             Program::Slot(slot) => scope.value(*slot),
-            Program::Query { slot, query } => below(query, scope.value(*slot)?, budget),
+            Program::Query { slot, query } => below(query, followed(*slot, scope)?, budget),
             Program::Path(path) => path.value(scope, budget),
             Program::Either { slot, query, path } => {
-                let value = scope.value(*slot)?;
+                let value = followed(*slot, scope)?;
                 match matches!(value, Value::Nodes(_)) {
                     true => path.value(scope, budget),
                     false => below(query, value, budget),
@@ -180,6 +180,20 @@ impl Program {
             }
             Program::Rule(rule) => rule.value(scope, budget),
         }
+    }
+}
+
+/// A value that a query follows: of a form its fields.
+pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKind> {
+    let value = scope.value(slot)?;
+    match &value {
+        Value::Text(_) | Value::Bytes(_) => Ok(scope.fields(slot)?.unwrap_or(value)),
+        Value::Nothing
+        | Value::Null
+        | Value::Boolean(_)
+        | Value::Number(_)
+        | Value::Nodes(_)
+        | Value::Json(_) => Ok(value),
     }
 }
 

@@ -14,7 +14,7 @@ use xpath::{
     Call, DocId, DocumentSet, Evaluation, Expr, Host, Lookup, Name, Node, Options, Plain, Statics,
 };
 
-use crate::expression::{below, resolve};
+use crate::expression::{below, followed, resolve};
 use crate::jsonpath::Query;
 use crate::unread::Search;
 use crate::value::NodeGroup;
@@ -152,10 +152,9 @@ impl Values<'_> {
         let Some(variable) = self.variables.get(number as usize) else {
             return Ok(xpath::Value::text(""));
         };
-        let value = self.scope.value(variable.slot)?;
         let value = match &variable.members {
-            Some(query) => below(query, value, self.budget)?,
-            None => value,
+            Some(query) => below(query, followed(variable.slot, self.scope)?, self.budget)?,
+            None => self.scope.value(variable.slot)?,
         };
         Ok(match &value {
             Value::Nodes(nodes) => node_set(nodes, world)?,

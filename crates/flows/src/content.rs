@@ -7,10 +7,13 @@ use bytes::Bytes;
 use expression::{FailureKind, JsonNodes, JsonText, Nodes, Value};
 use fault::{Fault, Kind};
 use mediation::charset;
+use mediation::form::{self, Form};
+use mediation::multipart::Multipart;
 use message::{Gathered, Trailers};
 use telemetry::parses;
 use xml::Document;
 
+use crate::root::Root;
 use crate::soap::Envelope;
 
 /// Objects and arrays of JSON inside one another.
@@ -27,6 +30,10 @@ pub(crate) struct Content {
     /// The value of the message's header.
     content_type: Option<Box<[u8]>>,
     view: OnceCell<Result<View, Box<str>>>,
+    /// Of a message with attachments the part that is looked into, once it was.
+    root: OnceCell<Box<Root>>,
+    /// Of a form, once somebody asked.
+    fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
 }
 
 /// The sender of a message, whose fault it is if it is malformed.
@@ -76,7 +83,14 @@ impl Format {
 impl Content {
     pub(crate) fn new(bytes: Bytes, content_type: Option<&[u8]>, maker: Maker) -> Content {
         let content_type = content_type.map(Into::into);
-        Content { bytes, maker, content_type, view: OnceCell::new() }
+        Content {
+            bytes,
+            maker,
+            content_type,
+            view: OnceCell::new(),
+            root: OnceCell::new(),
+            fields: OnceCell::new(),
+        }
     }
 
     /// The same with the tree that a policy has read already.
@@ -92,12 +106,38 @@ impl Content {
 
     /// The body for an engine, which gets the tree if there is one.
     pub(crate) fn gathered(&self) -> Gathered {
-        let mut body = Gathered::new(self.bytes.clone(), Trailers::new());
-        let settled = charset::settled(self.content_type.as_deref(), &self.bytes).is_some();
+        let (content_type, bytes) = self.looked_into();
+        let mut body = Gathered::new(bytes.clone(), Trailers::new());
+        let settled = charset::settled(content_type, bytes).is_some();
         if let (Some(Ok(View::Xml { document, .. })), false) = (self.view.get(), settled) {
             body.keep_tree(document.clone());
         }
         body
+    }
+
+    /// The root part of a message with attachments.
+    pub(crate) fn root(&self) -> Option<&Root> {
+        let _read = self.view();
+        self.root.get().map(|root| &**root)
+    }
+
+    /// The content type and the bytes that are parsed: those of the root part, of a message with attachments.
+    pub(crate) fn looked_into(&self) -> (Option<&[u8]>, &Bytes) {
+        match self.root() {
+            Some(root) => (Some(&root.content_type), &root.bytes),
+            None => (self.content_type.as_deref(), &self.bytes),
+        }
+    }
+
+    /// The fields of a form.
+    pub(crate) fn fields(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
+        let content_type = self.content_type.as_deref().unwrap_or_default();
+        let Some(form) = Form::of(content_type) else { return Ok(None) };
+        let read = || read_json(&form.fields(content_type, &self.bytes)?);
+        match self.fields.get_or_init(read) {
+            Ok(fields) => Ok(Some(fields)),
+            Err(what) => Err(FailureKind::Malformed(what.clone())),
+        }
     }
 
     /// The parsed body. It is parsed once.
@@ -121,7 +161,7 @@ impl Content {
         Fault::with_detail(kind, what, "The message is malformed.")
     }
 
-    /// `$body`: of SOAP the Body, of XML the root element, of JSON the value, else the text.
+    /// `$body`: of SOAP the Body, of XML the root element, of JSON the value, else the text; with attachments that of the root part.
     pub(crate) fn body(&self) -> Result<Value, FailureKind> {
         Ok(match self.view()? {
             View::Empty => Value::Nothing,
@@ -131,7 +171,7 @@ impl Content {
             }
             View::Json(text) => Value::Json(JsonNodes::root(text.clone())),
             View::Text(text) => Value::Text(text.clone()),
-            View::Bytes => Value::Bytes(self.bytes.as_ref().into()),
+            View::Bytes => Value::Bytes(self.looked_into().1.as_ref().into()),
         })
     }
 
@@ -167,36 +207,24 @@ impl Content {
     }
 
     fn read(&self) -> Result<View, Box<str>> {
-        let content_type = self.content_type.as_deref();
         if self.bytes.is_empty() {
             return Ok(View::Empty);
         }
-        if content_type.is_none() {
+        let Some(content_type) = self.content_type.as_deref() else {
             return Ok(self.read_unnamed());
+        };
+        if Format::of(Some(content_type)) != Format::Other {
+            return read(content_type, &self.bytes);
         }
-        match Format::of(content_type) {
-            Format::Xml => {
-                let settled = charset::settled(content_type, &self.bytes);
-                let bytes = settled.as_deref().unwrap_or(&self.bytes);
-                parses::count(parses::Format::Xml);
-                let document = Document::parse(bytes, &xml::Options::default())
-                    .map_err(|error| error.to_string().into_boxed_str())?;
-                let envelope = Envelope::of(&document);
-                Ok(View::Xml { document: Arc::new(document), envelope })
-            }
-            Format::Json => {
-                let text = std::str::from_utf8(&self.bytes).map_err(|_| "no text in UTF-8")?;
-                parses::count(parses::Format::Json);
-                Ok(View::Json(read_json(text)?))
-            }
-            Format::Other => Ok(self.text()),
+        if Form::of(content_type) == Some(Form::Multipart) {
+            Multipart::read(content_type, &self.bytes)?;
         }
-    }
-
-    fn text(&self) -> View {
-        match std::str::from_utf8(&self.bytes) {
-            Ok(text) => View::Text(text.into()),
-            Err(_) => View::Bytes,
+        match Root::of(content_type, &self.bytes)? {
+            None => read(content_type, &self.bytes),
+            Some(root) => {
+                let root = self.root.get_or_init(|| Box::new(root));
+                read(&root.content_type, &root.bytes)
+            }
         }
     }
 
@@ -206,18 +234,46 @@ impl Content {
         let content_type: &[u8] = match first {
             Some(b'<') => b"application/xml",
             Some(b'{' | b'[') => b"application/json",
-            _ => return self.text(),
+            _ => return text(None, &self.bytes),
         };
-        let named = Content::new(self.bytes.clone(), Some(content_type), self.maker);
-        named.read().unwrap_or_else(|_| self.text())
+        read(content_type, &self.bytes).unwrap_or_else(|_| text(None, &self.bytes))
+    }
+}
+
+/// The form of a body that its content type says.
+fn read(content_type: &[u8], bytes: &Bytes) -> Result<View, Box<str>> {
+    match Format::of(Some(content_type)) {
+        Format::Xml => {
+            let settled = charset::settled(Some(content_type), bytes);
+            let bytes = settled.as_deref().unwrap_or(bytes);
+            parses::count(parses::Format::Xml);
+            let document = Document::parse(bytes, &xml::Options::default())
+                .map_err(|error| error.to_string().into_boxed_str())?;
+            let envelope = Envelope::of(&document);
+            Ok(View::Xml { document: Arc::new(document), envelope })
+        }
+        Format::Json => {
+            let text = std::str::from_utf8(bytes).map_err(|_| "no text in UTF-8")?;
+            parses::count(parses::Format::Json);
+            Ok(View::Json(read_json(text)?))
+        }
+        Format::Other => Ok(text(Some(content_type), bytes)),
+    }
+}
+
+fn text(content_type: Option<&[u8]>, bytes: &[u8]) -> View {
+    match form::text_of(content_type, bytes) {
+        Some(text) => View::Text((&*text).into()),
+        None => View::Bytes,
     }
 }
 
 /// A text of JSON, within the limits of messages.
 pub(crate) fn read_json(text: &str) -> Result<Arc<JsonText>, Box<str>> {
     let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
-    JsonText::read(text.to_owned(), &limits)
-        .map_err(|malformed| format!("at byte {}: {}", malformed.at, malformed.what).into())
+    JsonText::read(text.to_owned(), &limits).map_err(|malformed| {
+        format!("at byte {} should be {}", malformed.at, malformed.what).into()
+    })
 }
 
 #[cfg(test)]

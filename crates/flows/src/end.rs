@@ -22,7 +22,7 @@ use crate::trace::Recording;
 /// A compiled flow.
 pub struct Flow {
     pub name: Box<str>,
-    pub block: Block,
+    pub block: Arc<Block>,
     pub timeout: Duration,
     /// The largest body that it holds.
     pub body_bytes_max: usize,
@@ -45,17 +45,16 @@ pub struct FlowEnd {
 impl Flow {
     /// The upstream, if all it does is to call that and to answer with the reply.
     pub fn plain_upstream(&self) -> Option<&str> {
-        let upstream = match &*self.block.steps {
+        let upstream = match self.block.steps() {
             [call] => call.plain_call(),
             [call, respond] if respond.is_plain_respond() => call.plain_call(),
             _ => None,
         };
-        upstream.filter(|_| self.block.catch.is_none())
+        upstream.filter(|_| !self.block.has_catch())
     }
 
     fn any(&self, is: fn(&Step) -> bool) -> bool {
-        let catch = self.block.catch.iter().flat_map(|steps| steps.iter());
-        self.block.steps.iter().chain(catch).any(is)
+        self.block.all().any(is)
     }
 }
 
@@ -67,7 +66,7 @@ impl Answerer for FlowEnd {
     fn explained(&self, _parameters: &[&str]) -> Explained {
         Explained {
             what: format!("flow `{}`", self.flow.name),
-            how: vec![format!("{} steps", self.flow.block.steps.len())],
+            how: vec![format!("{} steps", self.flow.block.steps().len())],
         }
     }
 
@@ -114,7 +113,7 @@ impl FlowEnd {
 
     async fn steps(&self, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
         if self.flow.any(Step::asks_request) {
-            state.message.hold(run.body_bytes_max).await?;
+            state.message.hold(run).await?;
             *run.request.borrow_mut() = state.message.content().map(Rc::clone);
         }
         self.flow.block.run(run, state).await.map(|_| ())

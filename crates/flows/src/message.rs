@@ -4,10 +4,13 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use kit::clock;
+use mediation::charset;
 use mediation::content_coding::{self, Coding, Undecoded};
 use message::{Body, Gathered, Headers, Reply};
 
 use crate::content::{Content, Maker};
+use crate::state::Run;
 
 /// A message: the request as it came, a reply, or the product of steps.
 #[derive(Debug)]
@@ -76,14 +79,21 @@ impl Message {
     }
 
     /// Reads its body into memory.
-    pub(crate) async fn hold(&mut self, bytes_max: usize) -> Result<(), Fault> {
+    pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
         let Payload::Stream { body, maker } = &mut self.payload else { return Ok(()) };
         let (body, maker) = (std::mem::take(body), *maker);
+        let (bytes_max, began) = (run.body_bytes_max, clock::now());
         let too_large = match maker {
             Maker::Client => Kind::BodyTooLarge,
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
         };
-        let mut body = body.gather_all(bytes_max, too_large).await?;
+        let gathered = body.gather_all(bytes_max, too_large).await;
+        let wait = match maker {
+            Maker::Client => &run.ex.totals.client_wait,
+            Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
+        };
+        wait.add(clock::now().duration_since(began));
+        let mut body = gathered?;
         if let Some(name) = content_coding::named(&self.lines) {
             body =
                 Gathered::new(decoded(&name, &body.bytes, bytes_max, maker)?.into(), body.trailers);
@@ -111,24 +121,35 @@ impl Message {
         self.payload = Payload::Held(Rc::new(content));
     }
 
-    /// The same message with another text of the same type.
-    pub(crate) fn rewrite(&mut self, text: String) {
+    /// The same message with another text of the same type. Attachments stay as they are.
+    pub(crate) fn rewrite(&mut self, text: String) -> Result<(), Fault> {
+        if self.exchange_root(text.as_bytes(), None)? {
+            return Ok(());
+        }
         OF_BYTES.iter().for_each(|name| self.lines.remove(name));
-        self.name_charset();
+        let recoded = self.content_type().and_then(|own| charset::recoded(own, "utf-8"));
+        if let Some(content_type) = recoded {
+            self.lines.remove("content-type");
+            self.lines.add_known("Content-Type", content_type.as_bytes());
+        }
         let content = Content::new(text.into(), self.content_type(), Maker::Flow);
         self.payload = Payload::Held(Rc::new(content));
+        Ok(())
     }
 
-    /// Sets the charset to UTF-8, in which steps write.
-    fn name_charset(&mut self) {
-        let Some(content_type) = self.content_type() else { return };
-        let written = content_type.to_ascii_lowercase();
-        let names = |charset: &[u8]| written.windows(charset.len()).any(|part| part == charset);
-        if names(b"charset=") && !names(b"utf-8") {
-            let media_type = message::media_type(content_type).to_vec();
-            self.lines.remove("content-type");
-            self.lines.add_known("Content-Type", &[&media_type[..], b"; charset=utf-8"].concat());
-        }
+    /// Puts another root part into a message with attachments. False: it has none.
+    pub(crate) fn exchange_root(
+        &mut self,
+        root: &[u8],
+        content_type: Option<&str>,
+    ) -> Result<bool, Fault> {
+        let Some(content) = self.content().cloned() else { return Ok(false) };
+        let Some(known) = content.root() else { return Ok(false) };
+        let whole = known.exchanged(&content.bytes, root, content_type)?;
+        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.payload =
+            Payload::Held(Rc::new(Content::new(whole, self.content_type(), Maker::Flow)));
+        Ok(true)
     }
 
     /// A second message with the same content. A body that nobody has looked at stays where it is.

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) depth: u16,
     /// The number of the branch or part that it is of, from 1.
     pub(crate) part: Option<usize>,
+    /// A fault would go to steps that use the message: a call keeps its body in memory.
+    pub(crate) keeps: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +76,7 @@ impl State {
             caught: None,
             depth: 0,
             part: None,
+            keeps: false,
         }
     }
 
@@ -87,6 +90,7 @@ impl State {
             caught: self.caught.clone(),
             depth: self.depth,
             part: Some(at + 1),
+            keeps: self.keeps,
         }
     }
 

@@ -47,8 +47,10 @@ pub type Steps = Arc<[Step]>;
 
 /// Steps, and those for a fault that none of them caught.
 pub struct Block {
-    pub steps: Steps,
-    pub catch: Option<Steps>,
+    steps: Steps,
+    catch: Option<Steps>,
+    /// The steps for a fault use the message of that moment.
+    keeps: bool,
 }
 
 /// The operation of a step.
@@ -152,6 +154,40 @@ impl Step {
         };
         let fault = ended.as_ref().err().map(|fault| fault.kind.label());
         self.metrics.record(run.ex.caller.worker, own, in_calls, fault);
+    }
+
+    /// True if it uses the message, false if it ends the flow without it, and nothing where the next step decides.
+    fn uses_message(&self) -> Option<bool> {
+        if self.looks {
+            return Some(true);
+        }
+        match &self.action {
+            Action::Call(call) => call.body.is_none().then_some(true),
+            Action::Respond(respond) => Some(respond.made.is_none()),
+            Action::Drop | Action::Fault(_) => Some(false),
+            Action::Set(_)
+            | Action::Header(_)
+            | Action::Log { .. }
+            | Action::Throttle(_)
+            | Action::Payload(_) => None,
+            Action::SoapHeader(_)
+            | Action::Enrich(_)
+            | Action::Xslt(_)
+            | Action::Validate(_)
+            | Action::Convert(_)
+            | Action::Script(_)
+            | Action::Filter { .. }
+            | Action::Switch { .. }
+            | Action::Foreach(_)
+            | Action::Split(_)
+            | Action::Scatter(_)
+            | Action::Sequence(_)
+            | Action::Cache(_) => {
+                let uses =
+                    |steps: &&Steps| steps.iter().find_map(Step::uses_message).unwrap_or_default();
+                self.action.inner().iter().any(uses).then_some(true)
+            }
+        }
     }
 
     /// The upstream it calls, if all it does is to send the message there as it is and take the reply.
@@ -279,9 +315,7 @@ impl Action {
             Action::Split(split) => vec![&split.steps],
             Action::Scatter(scatter) => scatter.branches.iter().collect(),
             Action::Cache(cache) => vec![&cache.steps],
-            Action::Sequence(block) => {
-                [Some(&block.steps), block.catch.as_ref()].into_iter().flatten().collect()
-            }
+            Action::Sequence(block) => [&block.steps].into_iter().chain(&block.catch).collect(),
         }
     }
 }
@@ -322,7 +356,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
     run.waited.set(Duration::ZERO);
     if step.looks && state.message.content().is_none() {
         let began = clock::now();
-        state.message.hold(run.body_bytes_max).await?;
+        state.message.hold(run).await?;
         run.waited.set(clock::now().duration_since(began));
     }
     Ok(match &step.action {
@@ -406,10 +440,36 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
     Ok(Ended::Through)
 }
 
+/// True if steps do something with the message that they begin with, or end with it.
+fn use_message(steps: &[Step]) -> bool {
+    steps.iter().find_map(Step::uses_message).unwrap_or(true)
+}
+
 impl Block {
+    pub fn new(steps: Steps, catch: Option<Steps>) -> Block {
+        let keeps = catch.as_deref().is_some_and(use_message);
+        Block { steps, catch, keeps }
+    }
+
+    /// All its steps, but for those inside others.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain(self.catch.iter().flat_map(|steps| steps.iter()))
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn has_catch(&self) -> bool {
+        self.catch.is_some()
+    }
+
     /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's.
     pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+        let outer = state.keeps;
+        state.keeps |= self.keeps;
         let ended = self::run(&self.steps, run, state).await;
+        state.keeps = outer;
         let (Err(fault), Some(catch)) = (&ended, &self.catch) else { return ended };
         if fault.kind == Kind::FlowTimeout {
             // No time is left for other steps.

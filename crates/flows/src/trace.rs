@@ -48,7 +48,7 @@ async fn hold(message: &mut Message, run: &Run<'_>) -> Result<(), Fault> {
     let Payload::Stream { body, .. } = &message.payload else { return Ok(()) };
     let small = body.remaining().is_some_and(|bytes| bytes <= HELD_BYTES_MAX);
     match small && message.lines.get("content-encoding").is_none() {
-        true => message.hold(run.body_bytes_max).await,
+        true => message.hold(run).await,
         false => Ok(()),
     }
 }

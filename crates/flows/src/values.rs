@@ -1,6 +1,6 @@
 //! The values that expressions find in a state.
 
-use expression::{FailureKind, Member, Number, Scope, Slot, Value};
+use expression::{FailureKind, JsonNodes, Member, Number, Scope, Slot, Value};
 use kit::percent;
 use message::Headers;
 
@@ -125,6 +125,24 @@ impl Scope for Values<'_> {
             | Named::Variables
             | Named::ReplyHeaders(_) => Value::Nothing,
         })
+    }
+
+    fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
+        #[allow(clippy::wildcard_enum_match_arm, reason = "all others are no bodies")]
+        let fields = match self.named(slot) {
+            Some(Named::Body) => self.content()?.fields()?,
+            Some(Named::RequestBody) => {
+                let request = self.run.request.borrow();
+                let fields = request.as_deref().map(Content::fields).transpose()?.flatten();
+                return Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))));
+            }
+            Some(Named::ReplyBody(number)) => {
+                let held = self.reply(*number).and_then(Message::content);
+                held.map(|held| held.fields()).transpose()?.flatten()
+            }
+            _ => None,
+        };
+        Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
     }
 
     fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {

@@ -128,6 +128,30 @@ fn undeclared(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// The content type with another charset, where it says one and that is no longer true.
+pub fn recoded(written: &[u8], name: &str) -> Option<String> {
+    // Nearly all content types, and rightly.
+    let end = written.len().saturating_sub(name.len());
+    let (front, value) = written.split_at_checked(end)?;
+    if value.eq_ignore_ascii_case(name.as_bytes())
+        && matches!(front, b"text/xml;charset=" | b"text/xml; charset=")
+    {
+        return None;
+    }
+    let media = message::media_type(written);
+    let is_charset = |parameter: &&[u8]| value_of(parameter, "charset").is_some();
+    let told = charset(written)?;
+    if told.eq_ignore_ascii_case(name.as_bytes()) {
+        return None;
+    }
+    let mut label = [media, b"; charset=", name.as_bytes()].concat();
+    for other in parameters(written).filter(|parameter| !is_charset(parameter)) {
+        label.extend_from_slice(b"; ");
+        label.extend_from_slice(other);
+    }
+    String::from_utf8(label).ok()
+}
+
 /// The parameter `charset`, without quotes.
 pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
     // Nearly all content types.

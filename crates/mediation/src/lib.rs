@@ -8,8 +8,10 @@
 pub mod charset;
 pub mod content_coding;
 mod failed;
+pub mod form;
 pub mod json_schema;
 pub mod libxml_messages;
+pub mod multipart;
 pub mod openapi;
 pub mod parsed;
 pub mod remote_definition;

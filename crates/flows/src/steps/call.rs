@@ -151,6 +151,9 @@ fn push_encoded(text: &str, out: &mut String) {
 
 /// Calls, and takes the reply: in the message's place, or into a variable.
 pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    if state.keeps && call.body.is_none() {
+        state.message.hold(run).await?;
+    }
     let request = call.request(run, state)?;
     let mut beside = run.ex.call_beside(None);
     let mut target = None;
@@ -167,12 +170,12 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let taken = async {
         let reply = call.to.fetch(beside, request).await?;
         let status = reply.head.status;
-        call.refuse(&reply)?;
+        let refused = call.refuse(&reply);
         let mut message = Message::reply(reply);
-        if call.into.is_some() {
-            message.hold(run.body_bytes_max).await?;
+        if call.into.is_some() && refused.is_ok() {
+            message.hold(run).await?;
         }
-        Ok((status, message))
+        Ok((status, refused.map(|()| message)))
     };
     let began = clock::now();
     let taken = within(limit, taken).await.unwrap_or_else(|| Err(late()));
@@ -180,6 +183,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     *run.target.borrow_mut() = target;
     let (status, message) = taken?;
     state.status = Some(status);
+    let message = message?;
     match call.into {
         Some(number) => state.set(number, Variable::Reply(Rc::new(message))),
         None => state.message = message,

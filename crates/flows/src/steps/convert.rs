@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use json::push_string;
 use xml::{Document, NodeId};
 
-use crate::content::View;
+use crate::content::{Content, View};
 use crate::state::{Run, State};
 use crate::steps::payload;
 
@@ -33,7 +33,32 @@ const DEPTH_MAX: usize = 512;
 pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let view = content.known()?;
-    let (text, content_type) = match (made, view) {
+    let form = match view {
+        View::Text(_) | View::Bytes => content.fields(),
+        View::Empty | View::Xml { .. } | View::Json(_) => Ok(None),
+    };
+    let form = form.map_err(|kind| content.malformed(&kind.to_string()))?;
+    let (text, content_type) = match (made, form) {
+        (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
+        (Convert::Xml { root }, Some(form)) => (to_xml(form, root)?, payload::XML),
+        (Convert::Text, Some(_)) => return Ok(()),
+        (_, None) => match converted(made, &content, view)? {
+            Some(converted) => converted,
+            None => return Ok(()),
+        },
+    };
+    run.bound(text.len())?;
+    state.message.replace(text.into(), content_type.as_bytes());
+    Ok(())
+}
+
+/// The text of another format, with its content type. None: the message is in that format.
+fn converted(
+    made: &Convert,
+    content: &Content,
+    view: &View,
+) -> Result<Option<(String, &'static str)>, Fault> {
+    Ok(Some(match (made, view) {
         (Convert::Json { arrays, types }, View::Xml { document, envelope }) => {
             let top = match envelope {
                 Some(envelope) => document
@@ -46,7 +71,7 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
         }
         (Convert::Xml { root }, View::Json(text)) => (to_xml(text, root)?, payload::XML),
         (Convert::Json { .. }, View::Json(_)) | (Convert::Xml { .. }, View::Xml { .. }) => {
-            return Ok(());
+            return Ok(None);
         }
         (Convert::Json { .. }, View::Text(text)) => {
             let mut out = String::new();
@@ -66,13 +91,10 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
         (Convert::Text, View::Json(text)) => {
             (text.string(JsonText::ROOT).into_owned(), payload::TEXT)
         }
-        (Convert::Text, View::Text(_)) => return Ok(()),
-        (_, View::Empty) => return Ok(()),
+        (Convert::Text, View::Text(_)) => return Ok(None),
+        (_, View::Empty) => return Ok(None),
         (_, View::Bytes) => return Err(content.malformed("bytes that are no text")),
-    };
-    run.bound(text.len())?;
-    state.message.replace(text.into(), content_type.as_bytes());
-    Ok(())
+    }))
 }
 
 fn text_of(value: &Value) -> String {

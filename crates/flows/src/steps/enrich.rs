@@ -79,8 +79,7 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
         return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the message"));
     };
     run.bound(text.len())?;
-    state.message.rewrite(text);
-    Ok(())
+    state.message.rewrite(text)
 }
 
 /// The whole text of a message is replaced.

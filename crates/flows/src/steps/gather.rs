@@ -11,7 +11,9 @@ use expression::{Expression, FailureKind, Nodes, Value};
 use fault::{Fault, Kind};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use kit::LocalBoxFuture;
+use kit::clock::{self, Instant};
 use message::Headers;
+use policy::Totals;
 use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
@@ -160,19 +162,20 @@ pub(crate) async fn foreach(
                 return Ok(ended);
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
-            inner.hold(run.body_bytes_max).await?;
+            inner.hold(run).await?;
             results.push(Some(whole(&inner, run)?.text));
         }
     } else {
         results.resize_with(parts.items.len(), || None);
         let outer = &*state;
         let parts = &parts;
+        let _at_once = AtOnce::new(&run.ex.totals);
         let mut jobs = (0..parts.items.len()).map(|at| {
             Box::pin(async move {
                 let mut own = outer.copy(at);
                 own.message = parts.message(at, outer, run)?;
                 run_steps(&made.steps, run, &mut own).await?;
-                own.message.hold(run.body_bytes_max).await?;
+                own.message.hold(run).await?;
                 Ok::<_, Fault>((at, whole(&own.message, run)?.text))
             })
         });
@@ -190,6 +193,26 @@ pub(crate) async fn foreach(
     Ok(Ended::Through)
 }
 
+/// Waits of several calls at once count as the time that went by, also if the client goes meanwhile.
+struct AtOnce<'a> {
+    totals: &'a Totals,
+    before: Duration,
+    began: Instant,
+}
+
+impl<'a> AtOnce<'a> {
+    fn new(totals: &'a Totals) -> AtOnce<'a> {
+        AtOnce { totals, before: totals.upstream_wait.get(), began: clock::now() }
+    }
+}
+
+impl Drop for AtOnce<'_> {
+    fn drop(&mut self) {
+        let went_by = clock::now().duration_since(self.began);
+        self.totals.upstream_wait.at_most(self.before.saturating_add(went_by));
+    }
+}
+
 /// Waits for as many results as are needed, in whatever order they come. The rest is dropped.
 async fn collect<'a>(
     mut jobs: impl Iterator<Item = Job<'a>>,
@@ -198,12 +221,17 @@ async fn collect<'a>(
     gather: &Gather,
     run: &Run<'_>,
 ) -> Result<Vec<Option<Taken>>, Fault> {
-    let needed = gather.complete.unwrap_or(total).min(total);
+    let needed = gather.complete.unwrap_or(total);
     let mut results: Vec<Option<Taken>> = Vec::new();
     results.resize_with(total, || None);
     let (mut good, mut failed, mut last) = (0, 0, None);
+    let at_once = AtOnce::new(&run.ex.totals);
     let left = run.left();
-    let limit = gather.timeout.min(left);
+    // With too few branches there is nothing to wait for.
+    let limit = match needed > total && !gather.keep {
+        true => Duration::ZERO,
+        false => gather.timeout.min(left),
+    };
     let ended = {
         let waiting = async {
             let mut under_way = FuturesUnordered::new();
@@ -230,6 +258,11 @@ async fn collect<'a>(
         };
         within(limit, waiting).await
     };
+    if ended.is_none() {
+        // The calls that were cut off waited up to now.
+        run.ex.totals.upstream_wait.add(clock::now().duration_since(at_once.began));
+    }
+    drop(at_once);
     if good >= needed {
         return Ok(results);
     }
@@ -256,7 +289,7 @@ async fn taken(
     mut state: State,
 ) -> Result<Taken, Fault> {
     ran?;
-    state.message.hold(run.body_bytes_max).await?;
+    state.message.hold(run).await?;
     let Some(take) = &gather.take else { return whole(&state.message, run) };
     let value = run.value(&state, take)?;
     cut(&value, &state.message, gather.into.as_ref(), run)
@@ -340,11 +373,8 @@ fn around(value: &Value, message: &Message) -> Option<Around> {
         (None, _) => return None,
     };
     let (before, after) = frame(document, element);
-    Some(Around {
-        before,
-        after,
-        content_type: message.content_type().unwrap_or(content_type).into(),
-    })
+    let own = message.content_type().filter(|_| content.root().is_none());
+    Some(Around { before, after, content_type: own.unwrap_or(content_type).into() })
 }
 
 /// The text of a document before and behind the content of an element.
@@ -457,7 +487,7 @@ impl Parts {
         match (&self.envelope, &value) {
             (Some((before, after)), Value::Nodes(_)) => {
                 let markup = String::from_utf8_lossy(&bytes);
-                message.rewrite([before, &*markup, after].concat());
+                message.rewrite([before, &*markup, after].concat())?;
             }
             (Some(_) | None, _) => message.replace(bytes, content_type.as_bytes()),
         }
@@ -509,7 +539,6 @@ impl Parts {
             View::Empty | View::Text(_) | View::Bytes => return Ok(()),
         };
         run.bound(text.len())?;
-        state.message.rewrite(text);
-        Ok(())
+        state.message.rewrite(text)
     }
 }

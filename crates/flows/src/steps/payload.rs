@@ -121,7 +121,7 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
         run.bound(text.len())?;
         match given {
             Some(given) => state.message.replace(text.into(), given.as_bytes()),
-            None => state.message.rewrite(text),
+            None => state.message.rewrite(text)?,
         }
         return Ok(());
     }

@@ -57,8 +57,7 @@ pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Resul
     }
     let text = edits.write(document);
     run.bound(text.len())?;
-    state.message.rewrite(text);
-    Ok(())
+    state.message.rewrite(text)
 }
 
 fn is_one_of(document: &Document, node: NodeId, names: &[(Box<str>, Box<str>)]) -> bool {

@@ -33,11 +33,18 @@ pub(crate) async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> 
     if let Some(of) = &made.of {
         return part(made, of, run, state).await;
     }
-    let content_type = state.message.content_type();
+    let (content_type, _) = content.looked_into();
     let result = transformed(made, content_type, &content.gathered(), run, state).await?;
     let result = result.map_err(|refused| fault(refused, |what| content.malformed(what)))?;
     run.bound(result.bytes.len())?;
-    take(result, state);
+    let label = result.label(content_type);
+    if result.bytes.trim_ascii_start().starts_with(b"<")
+        && state.message.exchange_root(&result.bytes, label.as_deref())?
+    {
+        return Ok(());
+    }
+    let label = label.map(String::into_bytes).or_else(|| content_type.map(<[u8]>::to_vec));
+    state.message.replace(result.bytes, &label.unwrap_or_else(|| payload::XML.into()));
     Ok(())
 }
 
@@ -59,8 +66,7 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     edits.at(node).instead = Some(text.to_owned());
     let text = edits.write(document);
     run.bound(text.len())?;
-    state.message.rewrite(text);
-    Ok(())
+    state.message.rewrite(text)
 }
 
 async fn transformed(
@@ -84,13 +90,6 @@ async fn transformed(
         Work::Done(result) => Ok(result),
         Work::Waits(result) => within(run.left(), result).await.ok_or_else(flow_timeout),
     }
-}
-
-fn take(made: Made, state: &mut State) {
-    let label = made.label(state.message.content_type());
-    let content_type = label.map(String::into_bytes);
-    let content_type = content_type.or_else(|| state.message.content_type().map(<[u8]>::to_vec));
-    state.message.replace(made.bytes, &content_type.unwrap_or_else(|| b"application/xml".to_vec()));
 }
 
 fn parameters(made: &Xslt, run: &Run<'_>, state: &State) -> Result<Vec<Parameter>, Fault> {

@@ -19,37 +19,13 @@ fn says_json(content_type: Option<&[u8]>) -> bool {
 
 /// A result of another kind than the message was has another content type, and one in another encoding another charset. None
 /// where the message's is as good.
-pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], charset: &str) -> Option<String> {
+pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], name: &str) -> Option<String> {
     let first = result.trim_ascii_start().first().copied();
     match (first, says_json(content_type)) {
-        (Some(b'<'), true) => Some(format!("text/xml; charset={charset}")),
+        (Some(b'<'), true) => Some(format!("text/xml; charset={name}")),
         (Some(b'{' | b'['), false) => Some("application/json".to_owned()),
-        _ => recoded(content_type.unwrap_or_default(), charset),
+        _ => charset::recoded(content_type.unwrap_or_default(), name),
     }
-}
-
-/// The content type with another charset, where it says one and that is no longer true.
-fn recoded(written: &[u8], name: &str) -> Option<String> {
-    // Nearly all content types, and rightly.
-    let end = written.len().saturating_sub(name.len());
-    let (front, value) = written.split_at_checked(end)?;
-    if value.eq_ignore_ascii_case(name.as_bytes())
-        && matches!(front, b"text/xml;charset=" | b"text/xml; charset=")
-    {
-        return None;
-    }
-    let media = message::media_type(written);
-    let is_charset = |parameter: &&[u8]| charset::value_of(parameter, "charset").is_some();
-    let told = charset::charset(written)?;
-    if told.eq_ignore_ascii_case(name.as_bytes()) {
-        return None;
-    }
-    let mut label = [media, b"; charset=", name.as_bytes()].concat();
-    for other in charset::parameters(written).filter(|parameter| !is_charset(parameter)) {
-        label.extend_from_slice(b"; ");
-        label.extend_from_slice(other);
-    }
-    String::from_utf8(label).ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,197 @@
+//! Fields of a form, as JSON: of `application/x-www-form-urlencoded` (WHATWG URL, 5.1) and of `multipart/form-data` (RFC 7578).
+//!
+//! A field is a member with its text. One that comes several times is an array, and a file an object with its name, its content
+//! type, and its content as `text` or as `base64`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use json::push_string;
+use kit::percent;
+
+use crate::charset;
+use crate::multipart::{Malformed, Multipart, Part, parameter};
+
+/// More than any form has.
+const FIELDS_MAX: usize = 10_000;
+
+/// A kind of form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    UrlEncoded,
+    Multipart,
+}
+
+/// Fields in the order in which their names come first, each value a text of JSON.
+#[derive(Default)]
+struct Fields {
+    all: Vec<(String, Vec<String>)>,
+    at: HashMap<String, usize>,
+    count: usize,
+}
+
+impl Form {
+    /// The kind that a content type says.
+    pub fn of(content_type: &[u8]) -> Option<Form> {
+        let media_type = message::media_type(content_type);
+        let is = |name: &str| media_type.eq_ignore_ascii_case(name.as_bytes());
+        match (is("application/x-www-form-urlencoded"), is("multipart/form-data")) {
+            (true, _) => Some(Form::UrlEncoded),
+            (false, true) => Some(Form::Multipart),
+            (false, false) => None,
+        }
+    }
+
+    /// The fields as an object of JSON.
+    pub fn fields(self, content_type: &[u8], body: &[u8]) -> Result<String, Malformed> {
+        let mut fields = Fields::default();
+        match self {
+            Form::UrlEncoded => {
+                for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+                    let mut halves = pair.splitn(2, |byte| *byte == b'=');
+                    let mut next = || percent::decoded(halves.next().unwrap_or_default(), true);
+                    let (name, value) = (next(), next());
+                    let value = string(&String::from_utf8_lossy(&value));
+                    fields.push(String::from_utf8_lossy(&name).into_owned(), value)?;
+                }
+            }
+            Form::Multipart => {
+                let message = Multipart::read(content_type, body)?;
+                for part in message.parts() {
+                    let (name, value) = field(part, body)?;
+                    fields.push(name, value)?;
+                }
+            }
+        }
+        Ok(fields.written())
+    }
+}
+
+impl Fields {
+    fn push(&mut self, name: String, value: String) -> Result<(), Malformed> {
+        self.count += 1;
+        if self.count > FIELDS_MAX {
+            return Err("there are over 10,000 fields");
+        }
+        match self.at.get(&name).and_then(|at| self.all.get_mut(*at)) {
+            Some((_, values)) => values.push(value),
+            None => {
+                self.at.insert(name.clone(), self.all.len());
+                self.all.push((name, vec![value]));
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> String {
+        let mut out = "{".to_owned();
+        for (place, (name, values)) in self.all.iter().enumerate() {
+            out.push_str(if place == 0 { "" } else { "," });
+            push_string(&mut out, name);
+            out.push(':');
+            match values.as_slice() {
+                [one] => out.push_str(one),
+                several => out.push_str(&format!("[{}]", several.join(","))),
+            }
+        }
+        out.push('}');
+        out
+    }
+}
+
+fn string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    push_string(&mut out, text);
+    out
+}
+
+/// The name and value of a part.
+fn field(part: &Part, message: &[u8]) -> Result<(String, String), Malformed> {
+    let disposition = part.line(message, "content-disposition");
+    let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
+    let name = parameter(&disposition, "name").ok_or("a part of the form has no name")?;
+    let name = String::from_utf8_lossy(&name).into_owned();
+    let content = part.content(message)?;
+    let content_type = part.line(message, "content-type");
+    let text = text_of(content_type.as_deref(), &content);
+    let file = parameter(&disposition, "filename");
+    let value = match (file, text) {
+        (None, Some(text)) => string(&text),
+        (file, text) => as_object(file.as_deref(), content_type.as_deref(), text, &content),
+    };
+    Ok((name, value))
+}
+
+fn as_object(
+    file: Option<&[u8]>,
+    content_type: Option<&[u8]>,
+    text: Option<Cow<'_, str>>,
+    content: &[u8],
+) -> String {
+    use base64::Engine as _;
+    let coded = || base64::engine::general_purpose::STANDARD.encode(content);
+    let (key, value) = match text {
+        Some(text) => ("text", text.into_owned()),
+        None => ("base64", coded()),
+    };
+    let known =
+        |value: Option<&[u8]>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+    let members =
+        [("filename", known(file)), ("content_type", known(content_type)), (key, Some(value))];
+    let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let members: Vec<String> =
+        members.map(|(name, value)| format!("{}:{}", string(name), string(&value))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// The text of some bytes by their content type; none if they are no text.
+pub fn text_of<'m>(content_type: Option<&[u8]>, bytes: &'m [u8]) -> Option<Cow<'m, str>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(Cow::Borrowed(text)),
+        Err(_) => {
+            let told = content_type.and_then(charset::charset);
+            let is_latin = told.is_some_and(charset::is_latin1);
+            is_latin.then(|| Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_members() {
+        const TYPE: &str = "application/x-www-form-urlencoded";
+        const PARTS: &str = "multipart/form-data; boundary=b";
+        for (content_type, body, expected) in [
+            (TYPE, &b""[..], Ok("{}")),
+            (TYPE, b"a=1&b=%22x+y%22&&c&a=2&=d", Ok(r#"{"a":["1","2"],"b":"\"x y\"","c":"","":"d"}"#)),
+            (TYPE, b"a=%ff%00", Ok("{\"a\":\"\u{fffd}\\u0000\"}")),
+            (
+                PARTS,
+                b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n--b\r\ncontent-disposition: form-data; name=f; filename=\"x;\\\".bin\"\r\nContent-Type: a/b\r\n\r\n\xff\r\n--b\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\r\n\xe9\r\n--b--",
+                Ok(r#"{"a":["","é"],"f":{"filename":"x;\".bin","content_type":"a/b","base64":"/w=="}}"#),
+            ),
+            (
+                PARTS,
+                b"--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"\"\r\n\r\nx\r\n--b--",
+                Ok(r#"{"a":{"filename":"","text":"x"}}"#),
+            ),
+            (PARTS, b"--b\r\n\r\nx\r\n--b--", Err("a part of the form has no Content-Disposition")),
+            (
+                PARTS,
+                b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
+                Err("a part of the form has no name"),
+            ),
+            (PARTS, b"--b", Err("no part begins with the boundary")),
+        ] {
+            let form = Form::of(content_type.as_bytes()).unwrap();
+            let fields = form.fields(content_type.as_bytes(), body);
+            assert_eq!(fields.as_deref(), expected.as_ref().map(|text| &**text), "{body:?}");
+        }
+        let many = "a&".repeat(10_001);
+        assert!(Form::UrlEncoded.fields(TYPE.as_bytes(), many.as_bytes()).is_err());
+        assert_eq!(Form::of(b"text/plain"), None);
+    }
+}

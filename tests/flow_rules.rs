@@ -1,0 +1,716 @@
+//! The rules of flows, sentence by sentence, as somebody meets them who has read the guide and nothing else.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Gateway, Message, Origin};
+
+const SOAP: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+/// A gateway whose route runs `main`, before an origin named `echo`; `flows` are all its flows.
+fn start(origin: &Origin, flows: &str) -> Gateway {
+    start_beside(origin, flows, &[])
+}
+
+fn start_beside(origin: &Origin, flows: &str, files: &[(&str, &str)]) -> Gateway {
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ echo: {{ targets: [\"{}\"] }}, dead: {{ targets: [\"http://127.0.0.1:1\"] }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/{{kind}}/**\" }}, flow: main }} }}\nflows:\n{}\n",
+        origin.url(),
+        flows.lines().map(|line| format!("  {line}\n")).collect::<String>(),
+    );
+    Gateway::start_beside(yaml, files)
+}
+
+#[track_caller]
+fn post(gateway: &Gateway, content_type: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "POST /a%20b/c?q=1%202&r=x+y HTTP/1.1\r\nHost: a\r\nX-Name: value\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+fn soap(body: &str) -> String {
+    format!(
+        r#"<s:Envelope xmlns:s="{SOAP}"><s:Header><h:a xmlns:h="urn:h">1</h:a></s:Header><s:Body>{body}</s:Body></s:Envelope>"#
+    )
+}
+
+/// Answers with a status and a header of its own, and the body that came.
+fn answering(status: &'static str) -> Origin {
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let content_type = request.get("content-type").unwrap_or("text/plain").to_owned();
+            let length = request.body.len();
+            let head = format!(
+                "HTTP/1.1 {status} x\r\nX-Of: reply\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+            );
+            if !peer.try_send(head) || !peer.try_send(&request.body) {
+                return;
+            }
+        }
+    })
+}
+
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+const XML: &str = "application/xml";
+
+/// Flows that answer with one text: content type, body, flow, what is said.
+#[track_caller]
+fn say(cases: &[(&str, &str, &str, &str)]) {
+    let origin = answering("203");
+    for (content_type, body, flow, said) in cases {
+        let gateway = start(&origin, &format!("main: {flow}"));
+        let reply = post(&gateway, content_type, body);
+        assert_eq!(reply.text(), *said, "{flow}");
+    }
+}
+
+/// One template after a `set`, for the reader's sake.
+fn text_of(expression: &str) -> String {
+    let quoted = match expression.starts_with('{') {
+        true => expression.to_owned(),
+        false => format!("\"{expression}\""),
+    };
+    format!("[{{ set: {{ v: {quoted} }} }}, {{ respond: {{ text: '{{{{ $v }}}}' }} }}]")
+}
+
+#[test]
+fn a_text_is_an_expression_by_its_first_character() {
+    let orders =
+        r#"<m:os xmlns:m="urn:m"><m:o id="1"><p>5</p></m:o><m:o id="2"><p>6</p></m:o></m:os>"#;
+    let json = r#"{"items":[{"price":1.10},{"price":20}],"a":{"b":[1,2]}}"#;
+    for (content_type, body, expression, said) in [
+        (TEXT, "x", "hello", "hello"),
+        (TEXT, "x", "a $body", "a $body"),
+        (TEXT, "x", "{ text: '$body' }", "$body"),
+        (TEXT, "x", "$body", "x"),
+        (TEXT, "x", "$method", "POST"),
+        (TEXT, "x", "$status", ""),
+        (TEXT, "x", "$path.kind", "a b"),
+        (TEXT, "x", "$query.q", "1 2"),
+        (TEXT, "x", "$query.r", "x y"),
+        (TEXT, "x", "$query.none", ""),
+        (TEXT, "x", "$headers.X-Name", "value"),
+        (TEXT, "x", "$request.headers.x-name", "value"),
+        (TEXT, "x", "$request.body", "x"),
+        (XML, orders, "/m:os/m:o[2]/p", "6"),
+        (XML, orders, "//m:o/p", "5"),
+        (XML, orders, "$body/m:o[1]/@id", "1"),
+        (XML, orders, "$envelope/m:os/m:o[2]/@id", "2"),
+        (XML, orders, "{ xpath: 'count(//m:o)' }", "2"),
+        (XML, orders, "{ xpath: 'sum($body//p) + 1' }", "12"),
+        (XML, orders, "$body.items", ""),
+        (JSON, json, "$body.items[0].price", "1.10"),
+        (JSON, json, "$body..price", "1.10"),
+        (JSON, json, "$body.items[?@.price > 2].price", "20"),
+        (JSON, json, "{ json: '$.a.b[1]' }", "2"),
+        (JSON, json, "$body.a", r#"{"b":[1,2]}"#),
+        (JSON, json, "$body/a/b", ""),
+        (JSON, json, "{ cel: 'body.items[1].price + 1' }", "21"),
+        (JSON, json, "{ cel: 'headers[\"x-name\"] + path.kind + query.q' }", "valuea b1 2"),
+    ] {
+        let flow = format!("{{ namespaces: {{ m: 'urn:m' }}, steps: {} }}", text_of(expression));
+        say(&[(content_type, body, &flow, said)]);
+    }
+    let header = "{ namespaces: { h: 'urn:h' }, steps: [{ set: { v: $header/h:a, w: '$body/*' } }, { call: { upstream: echo, body: $body } }, { respond: { text: '{{ $v }}{{ $w/n }}{{ $status }}{{ $request.body/o/n }}' } }] }";
+    say(&[("text/xml", &soap("<o><n>2</n></o>"), header, "122032")]);
+}
+
+#[test]
+fn json_is_what_the_client_wrote() {
+    let long = "[1.10, 1E400, 12345678901234567890123, -0.0, 1e-7]";
+    let keep = "[{ set: { v: $body } }, { respond: { json: '{\"v\":{{ $v }}}' } }]";
+    say(&[
+        (JSON, long, keep, r#"{"v":[1.10, 1E400, 12345678901234567890123, -0.0, 1e-7]}"#),
+        (JSON, " {\"a\" : 1}\n", "[{ set: { v: $body.a } }, { respond: {} }]", " {\"a\" : 1}\n"),
+        (JSON, r#"{"a":1,"a":2}"#, &text_of("$body.a"), "2"),
+        (JSON, r#"{"a":1,"a":2}"#, &text_of("{ cel: body.a }"), "2"),
+        (
+            JSON,
+            r#"{"n":[{"p":1},{"p":2}],"o":[]}"#,
+            "[{ respond: { json: '[{{ $body.n[0].p }},{{ $body.n[*].p }},{{ $body..x }},{{ $body.o }}]' } }]",
+            "[1,[1,2],[],[]]",
+        ),
+    ]);
+    let nested = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
+    let origin = answering("200");
+    let gateway = start(&origin, &format!("main: {}", text_of("$body[0]")));
+    for (levels, status) in [(512, 200), (513, 400)] {
+        assert_eq!(post(&gateway, JSON, &nested(levels)).status(), status, "{levels}");
+    }
+}
+
+#[test]
+fn null_false_nought_and_nothing_are_false() {
+    let when = |value: &str, holds: bool| {
+        let flow = "[{ filter: { when: $body.v, then: [{ respond: { text: yes } }], else: [{ respond: { text: no } }] } }]";
+        say(&[(JSON, &format!("{{\"v\":{value}}}"), flow, if holds { "yes" } else { "no" })]);
+    };
+    for value in ["null", "false", "0", "0.0", "\"\"", "[]", "{}"] {
+        when(value, false);
+    }
+    for value in ["true", "1", "\"false\"", "[0]", "{\"a\":null}"] {
+        when(value, true);
+    }
+    let filter = |when: &str| {
+        format!(
+            "[{{ filter: {{ when: {when}, then: [{{ respond: {{ text: yes }} }}] }} }}, {{ respond: {{ text: no }} }}]"
+        )
+    };
+    say(&[
+        (JSON, "{}", &filter("$body.none"), "no"),
+        (XML, "<a><b/></a>", &filter("/a/b"), "yes"),
+        (XML, "<a><b/></a>", &filter("{ xpath: 'string(/a/b)' }"), "no"),
+        (TEXT, "abc", &filter("{ value: $body, matches: 'b' }"), "yes"),
+        (TEXT, "abc", &filter("{ value: $body, matches: '^b' }"), "no"),
+    ]);
+}
+
+#[test]
+fn a_template_writes_each_value_as_its_place_needs_it() {
+    let orders = r#"<m:os xmlns:m="urn:m" xmlns:x="http://www.w3.org/2001/XMLSchema-instance" xmlns:t="urn:t"><m:o x:type="t:big" id="&lt;1">a &amp; b<p/></m:o></m:os>"#;
+    let moved = r#"<r><m:o xmlns:m="urn:m" xmlns:x="http://www.w3.org/2001/XMLSchema-instance" xmlns:t="urn:t" x:type="t:big" id="&lt;1">a &amp; b<p/></m:o></r>"#;
+    let namespaces = |steps: &str| format!("{{ namespaces: {{ m: 'urn:m' }}, steps: [{steps}] }}");
+    say(&[
+        (XML, orders, &namespaces("{ respond: { xml: '<r>{{ //m:o }}</r>' } }"), moved),
+        (
+            XML,
+            orders,
+            &namespaces("{ respond: { xml: '<r>{{ //m:o/@id }}{{ //m:o/text() }}</r>' } }"),
+            "<r>&lt;1a &amp; b</r>",
+        ),
+        (
+            XML,
+            orders,
+            &namespaces("{ respond: { xml: \"<r a='{{ //m:o }}'/>\" } }"),
+            "<r a='a &amp; b'/>",
+        ),
+        (
+            XML,
+            orders,
+            &namespaces(
+                "{ respond: { json: '[{{ //m:o }},\"<{{ //m:o }}>\",{{ count(//m:o) }}]' } }",
+            ),
+            r#"["a & b","<a & b>",1]"#,
+        ),
+        (XML, orders, &namespaces("{ respond: { text: '{{ //m:o/@id }}' } }"), "<1"),
+        (
+            XML,
+            "<a><b>1</b><b>2</b></a>",
+            "[{ payload: { from: '/a/b' } }, { respond: {} }]",
+            "<b>1</b><b>2</b>",
+        ),
+        (
+            XML,
+            "<a><b>1</b><b>2</b></a>",
+            "[{ respond: { json: { all: '{{ /a/b }}', text: plain } } }]",
+            r#"{"all":"1","text":"plain"}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":"x\ny \"z\""}"#,
+            "[{ respond: { json: '{\"in\":\"<{{ $body.a }}>\",\"as\":{{ $body.a }},\"all\":{{ $body }}}' } }]",
+            r#"{"in":"<x\ny \"z\">","as":"x\ny \"z\"","all":{"a":"x\ny \"z\""}}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":{"b":1}}"#,
+            "[{ respond: { xml: '<r>{{ $body.a }}</r>' } }]",
+            r#"<r>{"b":1}</r>"#,
+        ),
+        (
+            TEXT,
+            "]]>",
+            "[{ respond: { xml: '<r><![CDATA[{{ $body }}]]></r>' } }]",
+            "<r><![CDATA[]]]]>&gt;<![CDATA[]]></r>",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_called_and_what_is_answered() {
+    let origin = answering("203");
+    // Path, query and headers are templates, literal outside their braces.
+    let flow = "main: [{ call: { upstream: echo, method: PUT, path: '/$body/{{ $body }}', query: { 'a b': '{{ $query.q }}', c: $body }, headers: { set: { x-new: '$body {{ $body }}', x-name: other }, remove: [accept] } } }]";
+    let reply = post(&start(&origin, flow), TEXT, "x y");
+    assert_eq!(
+        (reply.status(), reply.get("x-of"), reply.get("x-name")),
+        (203, Some("reply"), None)
+    );
+    let seen = origin.request();
+    assert_eq!(
+        (seen.method(), seen.target(), seen.get("x-new"), seen.get("x-name")),
+        ("PUT", "/$body/x%20y?a%20b=1%202&c=%24body", Some("$body x y"), Some("other"))
+    );
+    origin.forget();
+    // A second call has the request's headers and nothing of the first reply.
+    let flow = "main: [{ header: { set: { x-a: b }, remove: [x-name] } }, { call: echo }, { call: { upstream: echo, path: /second } }]";
+    post(&start(&origin, flow), TEXT, "x");
+    let second = origin.requests().pop().unwrap();
+    assert_eq!(
+        (second.target(), second.get("x-a"), second.get("x-name"), second.get("x-of")),
+        ("/second", Some("b"), None, None)
+    );
+    assert_eq!((second.get("content-type"), second.text().as_str()), (Some(TEXT), "x"));
+    // `respond` keeps the status of the message, also when it makes a body.
+    for (steps, status, body) in [
+        ("{ call: echo }, { respond: { text: new } }", 203, "new"),
+        ("{ call: echo }, { respond: { status: 299, text: new } }", 299, "new"),
+        ("{ call: echo }, { payload: { text: new } }", 203, "new"),
+        ("{ call: { upstream: echo, into: r } }, { respond: {} }", 200, "x"),
+        ("{ respond: { text: new } }", 200, "new"),
+        ("{ call: echo }, { drop: {} }", 202, ""),
+    ] {
+        let reply = post(&start(&origin, &format!("main: [{steps}]")), TEXT, "x");
+        assert_eq!((reply.status(), reply.text().as_str()), (status, body), "{steps}");
+    }
+    let flow = "main: [{ call: echo }, { header: { set: { x-of: mine }, add: { x-more: '{{ $body }}' }, remove: [content-type] } }, { respond: { headers: { x-last: '{{ $status }}' } } }]";
+    let reply = post(&start(&origin, flow), TEXT, "x");
+    let lines = ["x-of", "x-more", "x-last", "content-type"].map(|name| reply.get(name));
+    assert_eq!(lines, [Some("mine"), Some("x"), Some("203"), None]);
+}
+
+#[test]
+fn payloads_of_soap_messages_replace_the_body_or_everything() {
+    let (own, other) =
+        (soap("<a/>"), format!("<e:Envelope xmlns:e=\"{SOAP_12}\"><e:Body/></e:Envelope>"));
+    let origin = answering("200");
+    for (step, made, content_type) in [
+        ("payload: { xml: '<n/>' }", soap("<n/>"), "text/xml"),
+        ("payload: { from: 'plain' }", "plain".to_owned(), "text/plain; charset=utf-8"),
+        ("payload: { json: '{\"a\":1}' }", "{\"a\":1}".to_owned(), JSON),
+        ("payload: { text: hi }", "hi".to_owned(), "text/plain; charset=utf-8"),
+        ("payload: { file: made.txt, content_type: text/csv }", "a;b\n".to_owned(), "text/csv"),
+        (
+            &format!("payload: {{ xml: '{other}' }}"),
+            other.clone(),
+            "application/soap+xml; charset=utf-8",
+        ),
+        (
+            "payload: { xml: '<n/>', content_type: application/x+xml }",
+            soap("<n/>"),
+            "application/x+xml",
+        ),
+        (
+            "enrich: { target: '$body/*', source: '$header/*', action: after }",
+            soap("<a/><h:a xmlns:h=\"urn:h\">1</h:a>"),
+            "text/xml",
+        ),
+        (
+            "enrich: { target: '$body/a', source: 'x < y', action: child }",
+            soap("<a>x &lt; y</a>"),
+            "text/xml",
+        ),
+        (
+            "enrich: { target: '$header/*', action: remove }",
+            soap("<a/>").replace("<h:a xmlns:h=\"urn:h\">1</h:a>", ""),
+            "text/xml",
+        ),
+    ] {
+        let gateway = start_beside(
+            &origin,
+            &format!("main: [{{ {step} }}, {{ respond: {{}} }}]"),
+            &[("made.txt", "a;b\n")],
+        );
+        let reply = post(&gateway, "text/xml", &own);
+        let text = reply.text().replace("<s:Header></s:Header>", "<s:Header/>");
+        let made = made.replace("<s:Header></s:Header>", "<s:Header/>");
+        assert_eq!((reply.status(), text), (200, made), "{step}");
+        assert_eq!(reply.get("content-type"), Some(content_type), "{step}");
+    }
+}
+
+#[test]
+fn formats_are_converted_and_parts_are_changed() {
+    let steps = |step: &str| format!("[{{ {step} }}, {{ respond: {{}} }}]");
+    let xml = r#"<m:a xmlns:m="urn:m" x="1">t<b>2</b><b>true</b><c/><d><e>05</e></d></m:a>"#;
+    say(&[
+        (
+            XML,
+            xml,
+            &steps("convert: { to: json }"),
+            r##"{"a":{"@x":"1","b":["2","true"],"c":"","d":{"e":"05"},"#text":"t"}}"##,
+        ),
+        (
+            XML,
+            xml,
+            &steps("convert: { to: json, types: true, arrays: [c, d/e] }"),
+            r##"{"a":{"@x":1,"b":[2,true],"c":[""],"d":{"e":["05"]},"#text":"t"}}"##,
+        ),
+        (XML, "<a><b>1</b>2</a>", &steps("convert: { to: text }"), "12"),
+        (TEXT, "a \"b\"", &steps("convert: { to: json }"), r#""a \"b\"""#),
+        (
+            JSON,
+            r##"{"@x":1,"b":[1,{"c":null}],"#text":"t"}"##,
+            &steps("convert: { to: xml, root: a }"),
+            "<a x=\"1\"><b>1</b><b><c></c></b>t</a>",
+        ),
+        (
+            "text/xml",
+            &soap("<o><n>1</n></o>"),
+            &steps("convert: { to: json }"),
+            r#"{"o":{"n":"1"}}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":[1],"b":{"c":2}}"#,
+            &steps("enrich: { target: $body.a, source: $body.b, action: child }"),
+            r#"{"a":[1,{"c":2}],"b":{"c":2}}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":1,"b":2}"#,
+            &steps("enrich: { target: $body.b, action: remove }"),
+            r#"{"a":1}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":1,"b":2}"#,
+            &steps("enrich: { target: $body.none, source: x }"),
+            r#"{"a":1,"b":2}"#,
+        ),
+        (
+            XML,
+            "<a><b i='1'/><b i='2'/></a>",
+            &steps("enrich: { target: '/a/b/@i', source: x }"),
+            r#"<a><b i="x"/><b i="x"/></a>"#,
+        ),
+        (
+            XML,
+            "<a><b/><b/></a>",
+            &steps(
+                "enrich: { target: '/a/b', source: { xml: '<n>{{ $method }}</n>' }, action: before }",
+            ),
+            "<a><n>POST</n><b/><n>POST</n><b/></a>",
+        ),
+    ]);
+    say(&[
+        (
+            TEXT,
+            "7",
+            "[{ set: { v: { value: $body, type: number } } }, { respond: { json: '[{{ $v }}]' } }]",
+            "[7]",
+        ),
+        (
+            TEXT,
+            "true",
+            "[{ set: { v: { value: $body, type: boolean } } }, { respond: { json: '[{{ $v }}]' } }]",
+            "[true]",
+        ),
+        (
+            TEXT,
+            "{\"a\":[3]}",
+            "[{ set: { v: { value: $body, type: json } } }, { respond: { text: '{{ $v.a[0] }}' } }]",
+            "3",
+        ),
+        (
+            TEXT,
+            "<a><b>3</b></a>",
+            "[{ set: { v: { value: $body, type: xml } } }, { respond: { xml: '<r>{{ $v/b }}</r>' } }]",
+            "<r><b>3</b></r>",
+        ),
+        (
+            XML,
+            "<a>3</a>",
+            "[{ set: { v: { value: /a, type: text } } }, { respond: { xml: '<r>{{ $v }}</r>' } }]",
+            "<r>3</r>",
+        ),
+        (
+            TEXT,
+            "b",
+            "[{ switch: { on: $body, cases: [{ equals: a, steps: [{ respond: { text: A } }] }], default: [{ respond: { text: other } }] } }]",
+            "other",
+        ),
+    ]);
+}
+
+#[test]
+fn messages_are_checked_against_schemas() {
+    let origin = answering("200");
+    let files = [
+        (
+            "a.xsd",
+            r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:int"/></xs:schema>"#,
+        ),
+        ("a.json", r#"{ "type": "object", "required": ["a"] }"#),
+    ];
+    for (keys, content_type, body, status, said) in [
+        ("schema: a.xsd", "text/xml", soap("<a>1</a>"), 200, "valid"),
+        ("schema: a.xsd", "text/xml", soap("<a>x</a>"), 500, "soap:Client"),
+        ("schema: a.xsd", XML, "<a>1</a>".to_owned(), 200, "valid"),
+        ("schema: a.xsd", XML, "<a>x</a>".to_owned(), 400, "request_invalid"),
+        (
+            "schema: a.xsd, else: [{ respond: { text: otherwise } }]",
+            XML,
+            "<a>x</a>".to_owned(),
+            200,
+            "otherwise",
+        ),
+        ("schema: a.xsd, of: /b/a", XML, "<b><a>1</a></b>".to_owned(), 200, "valid"),
+        ("json_schema: a.json", JSON, "{\"a\":1}".to_owned(), 200, "valid"),
+        ("json_schema: a.json", JSON, "{}".to_owned(), 400, "request_invalid"),
+        ("json_schema: a.json, of: $body.b", JSON, "{\"b\":{\"a\":1}}".to_owned(), 200, "valid"),
+    ] {
+        let flow =
+            format!("main: [{{ validate: {{ {keys} }} }}, {{ respond: {{ text: valid }} }}]");
+        let reply = post(&start_beside(&origin, &flow, &files), content_type, &body);
+        assert_eq!(reply.status(), status, "{keys} {body}: {}", reply.text());
+        assert!(reply.text().contains(said), "{keys} {body}: {}", reply.text());
+    }
+}
+
+#[test]
+fn branches_have_copies_of_variables_and_sequences_share_them() {
+    let parts = r#"["a","b"]"#;
+    say(&[
+        (
+            JSON,
+            parts,
+            "[{ set: { v: '0' } }, { foreach: { over: $body, steps: [{ set: { v: $body } }] } }, { respond: { text: '{{ $v }}' } }]",
+            "b",
+        ),
+        (
+            JSON,
+            parts,
+            "[{ set: { v: '0' } }, { foreach: { over: $body, parallel: 2, steps: [{ set: { v: $body } }, { payload: { json: '\"{{ $v }}!\"' } }] } }, { respond: { text: '{{ $v }}{{ $body }}' } }]",
+            r#"0["a!","b!"]"#,
+        ),
+        (
+            JSON,
+            parts,
+            "[{ set: { v: '0' } }, { split: { over: $body, steps: [{ set: { v: $body } }, { payload: { json: '\"{{ $v }}?\"' } }], gather: { into: { json: [] } } } }, { respond: { text: '{{ $v }}{{ $body }}' } }]",
+            r#"0["a?","b?"]"#,
+        ),
+        (
+            TEXT,
+            "x",
+            "[{ set: { v: '0' } }, { scatter: { branches: [{ set: { v: '1' } }, [{ set: { v: '2' } }]], gather: { take: $v, into: { json: [] } } } }, { respond: { text: '{{ $v }}{{ $body }}' } }]",
+            r#"0["1","2"]"#,
+        ),
+    ]);
+    let origin = answering("200");
+    let flows = "main: [{ set: { v: '0' } }, { sequence: inner }, { respond: { text: '{{ $v }} {{ $body }}' } }]\n\
+                 inner: { steps: [{ set: { v: '1' } }, { payload: { text: made } }, { fault: { reason: no } }], catch: [{ set: { v: $error.message } }] }";
+    let reply = post(&start(&origin, flows), TEXT, "x");
+    assert_eq!((reply.status(), reply.text().as_str()), (200, "no made"));
+    let flows = "main: { steps: [{ sequence: inner }], catch: [{ respond: { text: 'outer {{ $error.message }}' } }] }\n\
+                 inner: { steps: [{ fault: { reason: one } }], catch: [{ fault: { reason: 'two after {{ $error.message }}' } }] }";
+    let reply = post(&start(&origin, flows), TEXT, "x");
+    assert_eq!(reply.text(), "outer two after one");
+    let flows = "main: { steps: [{ scatter: { branches: [{ sequence: inner }, { payload: { text: b } }], gather: { take: $body, into: { json: [] } } } }] }\n\
+                 inner: { steps: [{ call: dead }], catch: [{ payload: { text: 'caught {{ $error.code }}' } }] }";
+    let reply = post(&start(&origin, flows), TEXT, "x");
+    assert_eq!(reply.text(), r#"["caught 101503","b"]"#);
+}
+
+/// In `catch` the message is the one of the moment of the fault, and `$status` that of the last call.
+#[test]
+fn a_catch_has_the_message_of_that_moment() {
+    let origin = answering("503");
+    for (steps, catch, said) in [
+        (
+            "{ call: dead }",
+            "{ respond: { text: '{{ $body }} {{ $headers.x-name }}' } }",
+            "mine value",
+        ),
+        ("{ call: dead }", "{ log: { message: no } }", "mine"),
+        ("{ call: dead }", "{ respond: {} }", "mine"),
+        (
+            "{ call: dead }",
+            "{ filter: { when: $error.code, then: [{ respond: { text: '{{ $body }}' } }] } }",
+            "mine",
+        ),
+        ("{ payload: { text: made } }, { call: dead }", "{ respond: {} }", "made"),
+        (
+            "{ call: { upstream: echo, fault_on: [5xx] } }",
+            "{ respond: { text: '{{ $status }} {{ $body }} {{ $error.detail }}' } }",
+            "503 mine upstream echo replied with status 503",
+        ),
+        (
+            "{ call: echo }, { call: dead }",
+            "{ respond: { text: '{{ $status }} {{ $body }} {{ $headers.x-of }}' } }",
+            "503 mine reply",
+        ),
+    ] {
+        let gateway = start(&origin, &format!("main: {{ steps: [{steps}], catch: [{catch}] }}"));
+        let reply = post(&gateway, TEXT, "mine");
+        assert_eq!(reply.text(), said, "{steps} {catch}");
+    }
+    // A catch that needs no message lets a large one pass, and the flow keeps none of it.
+    let gateway = start(
+        &origin,
+        "main: { limits: { body_bytes_max: 1KiB }, steps: [{ header: { set: { a: b } } }, { call: echo }], catch: [{ respond: { text: no } }] }",
+    );
+    assert_eq!(post(&gateway, TEXT, &"x".repeat(4000)).text().len(), 4000);
+}
+
+#[test]
+fn faults_speak_the_callers_language() {
+    let origin = answering("200");
+    let soap_12 = format!("<e:Envelope xmlns:e=\"{SOAP_12}\"><e:Body/></e:Envelope>");
+    for (steps, content_type, body, status, parts) in [
+        (
+            "{ fault: { code: client, reason: 'no {{ $body/a }}', detail: 'x < y' } }",
+            "text/xml",
+            soap("<a>1</a>"),
+            500,
+            &[
+                "<faultcode>soap:Client</faultcode>",
+                "<faultstring>no 1</faultstring>",
+                "<detail>x &lt; y</detail>",
+            ][..],
+        ),
+        (
+            "{ fault: { reason: no, status: 503 } }",
+            "application/soap+xml",
+            soap_12.clone(),
+            503,
+            &["soap:Receiver", "no</soap:Text>"],
+        ),
+        (
+            "{ set: { v: { value: $body/none, required: true } } }",
+            "text/xml",
+            soap("<a/>"),
+            500,
+            &["soap:Client"],
+        ),
+        (
+            "{ set: { v: { xpath: 'string(/none)', required: true } } }, { respond: { text: empty } }",
+            XML,
+            "<a/>".to_owned(),
+            200,
+            &["empty"],
+        ),
+        (
+            "{ set: { v: { xpath: /none, required: true } } }",
+            XML,
+            "<a/>".to_owned(),
+            400,
+            &["missing"],
+        ),
+        (
+            "{ set: { v: { json: $.none, required: true } } }",
+            JSON,
+            "{}".to_owned(),
+            400,
+            &["missing"],
+        ),
+        (
+            "{ set: { v: { json: $.some, required: true } } }, { respond: { text: 'null' } }",
+            JSON,
+            "{\"some\":null}".to_owned(),
+            200,
+            &["null"],
+        ),
+        (
+            "{ fault: { code: client, reason: 'not {{ $query.q }}', detail: more } }",
+            JSON,
+            "{}".to_owned(),
+            400,
+            &["\"detail\":\"not 1 2\"", "more"],
+        ),
+        (
+            "{ fault: { reason: no } }",
+            TEXT,
+            "x".to_owned(),
+            500,
+            &["\"detail\":\"no\"", "\"status\":500"],
+        ),
+        ("{ call: dead }", "text/xml", soap("<a/>"), 500, &["soap:Server"]),
+        ("{ set: { v: $body } }, { call: dead }", JSON, "{}".to_owned(), 502, &["connect_failure"]),
+        (
+            "{ header: { set: { x-a: \"{{ $body }}\" } } }",
+            TEXT,
+            "a\nb".to_owned(),
+            500,
+            &["template"],
+        ),
+    ] {
+        let reply = post(&start(&origin, &format!("main: [{steps}]")), content_type, &body);
+        assert_eq!(reply.status(), status, "{steps}: {}", reply.text());
+        for part in parts {
+            assert!(reply.text().contains(part), "{steps}: {part} in {}", reply.text());
+        }
+        let has_xml = reply.text().starts_with("<?xml");
+        assert_eq!(has_xml, body.contains("Envelope"), "{steps}: {}", reply.text());
+    }
+}
+
+#[test]
+fn a_gather_that_cannot_get_enough_ends_at_once() {
+    let origin = answering("200");
+    let flow = |gather: &str| {
+        format!(
+            "main: {{ steps: [{{ split: {{ over: $body, steps: [], gather: {{ into: {{ json: [] }}, {gather} }} }} }}, {{ respond: {{}} }}], catch: [{{ respond: {{ text: '{{{{ $error.code }}}}' }} }}] }}"
+        )
+    };
+    for (gather, said) in [
+        ("complete: 2", "[1,2]"),
+        ("complete: all", "[1,2,3]"),
+        ("complete: 4", "101504"),
+        ("complete: 4, partial: keep", "[1,2,3]"),
+    ] {
+        let began = Instant::now();
+        let reply = post(&start(&origin, &flow(gather)), JSON, "[1,2,3]");
+        assert_eq!(reply.text(), said, "{gather}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{gather}");
+    }
+    let empty = post(&start(&origin, &flow("complete: all")), JSON, "[]");
+    assert_eq!(empty.text(), "[]");
+}
+
+/// The policies of a route run around its flow as around an upstream.
+#[test]
+fn policies_run_around_a_flow() {
+    let origin = answering("200");
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ echo: {{ targets: [\"{}\"] }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/api/**\" }}, strip_prefix: /api, policies: [{{ headers: {{ request: {{ set: {{ x-in: a }} }}, response: {{ set: {{ x-out: b }} }} }} }}, {{ rate_limit: {{ requests: 2, per: 1h, by: route }} }}], flow: main }} }}\n\
+         flows: {{ main: [{{ set: {{ v: $headers.x-in }} }}, {{ call: echo }}, {{ header: {{ set: {{ x-v: '{{{{ $v }}}}' }} }} }}] }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start(yaml);
+    let reply = gateway.wire().get("/api/x?y=z");
+    let lines = ["x-out", "x-v"].map(|name| reply.get(name));
+    assert_eq!((reply.status(), lines), (200, [Some("b"), Some("a")]));
+    assert_eq!(origin.request().target(), "/x?y=z");
+    gateway.wire().get("/api/x");
+    assert_eq!(gateway.wire().get("/api/x").status(), 429);
+}
+
+/// Waits of branches go on at once: the log tells the time that went by, and not their sum.
+#[test]
+fn calls_at_once_count_as_the_time_that_goes_by() {
+    let origin = Origin::start(|peer| {
+        while let Some(_request) = peer.request() {
+            std::thread::sleep(Duration::from_millis(200));
+            peer.try_send(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1",
+            );
+        }
+    });
+    let branches = ["{ call: echo }"; 4].join(", ");
+    let flow = format!(
+        "[{{ scatter: {{ branches: [{branches}], gather: {{ into: {{ json: [] }} }} }} }}, {{ respond: {{}} }}]"
+    );
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         telemetry: {{ access_log: {{ format: \"waited {{upstream_ms}} of {{duration_ms}}\" }} }}\n\
+         upstreams: {{ echo: {{ targets: [\"{}\"] }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\nflows: {{ main: {flow} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start(yaml);
+    assert_eq!(gateway.wire().get("/a").text(), "[1,1,1,1]");
+    gateway.wait_for_output("waited ");
+    let output = gateway.output();
+    let (_, line) = output.split_once("waited ").unwrap();
+    let line = line.lines().next().unwrap();
+    let (waited, whole) = line.split_once(" of ").unwrap();
+    let [waited, whole] = [waited, whole].map(|text| text.trim().parse::<f64>().unwrap());
+    assert!(waited >= 190.0 && waited <= whole, "{line}");
+}
