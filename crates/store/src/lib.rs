@@ -10,7 +10,7 @@
 //! - `Ok` of a write means durable: it would survive a crash now. Nothing can be read before it is durable.
 //! - [`Error::Away`] of a write leaves open whether it happened; every other error says that it did not.
 //! - A write with a [`Guard`] happens only while nobody else has been given the guard's lease.
-//! - No call waits for room: where a queue is full, it fails with [`Error::Busy`]. Callers have deadlines of their own.
+//! - No write waits for room: where a queue is full, it fails with [`Error::Busy`]. Callers have deadlines of their own.
 
 #![forbid(unsafe_code)]
 
@@ -22,13 +22,36 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::Instant;
 
+mod command;
+mod compaction;
+mod counters;
+pub mod disk;
+mod embedded;
+mod engine;
 mod error;
+mod frame;
+mod held;
+mod index;
+pub mod inspect;
 pub mod limits;
+mod measures;
 mod memory;
+mod overlay;
+mod queue;
+mod reader;
+mod recovery;
+mod segment;
+#[cfg(test)]
+mod simulation;
+mod tables;
 mod watch;
 
+pub use embedded::Embedded;
+pub use engine::Tuning;
 pub use error::Error;
+pub use measures::{Measured, SYNC_BOUNDS};
 pub use memory::{Faults, Memory};
+pub use recovery::Recovered;
 pub use watch::Watch;
 
 /// What a call gives: a future that may be awaited on any thread and borrows nothing.

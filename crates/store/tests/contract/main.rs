@@ -5,8 +5,11 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     reason = "a test fails by panicking"
 )]
 
+mod embedded;
+mod kill;
 mod memory;
 mod suite;

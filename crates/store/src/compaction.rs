@@ -1,0 +1,213 @@
+//! Compaction: several segments of which little is kept become one that holds only what is kept.
+//!
+//! The new segment is written beside the old ones and made durable; then it takes the name of the first, and says up to which
+//! number it stands for others. So whenever the machine stops, each record is found once.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::DiskFile;
+use crate::engine::{Engine, Log, salt};
+use crate::frame::{HEAD, Head, OWN};
+use crate::held::Held;
+use crate::index::{Entry, Slot, WINDOW};
+use crate::segment::{self, BEGIN_BYTES, Begin, Segment, Walker};
+
+/// What is read and written at once.
+const CHUNK: usize = 1 << 20;
+/// So many neighbours that are all small are worth one file.
+const SMALL_MAX: usize = 8;
+
+/// A segment that is being made of others.
+struct SegmentBuilder {
+    segment: Segment,
+    bytes: Vec<u8>,
+    /// How much of it was written.
+    at: u64,
+    logs: HashMap<u32, Moved>,
+    held: HashMap<u32, (u64, u64)>,
+}
+
+/// The places of a log's records in the segment that is being made.
+struct Moved {
+    log: Arc<Log>,
+    oldest: u64,
+    /// How many bytes of records are before the records that have entries now.
+    known: HashMap<u64, u64>,
+    before: u64,
+    entries: Vec<Entry>,
+}
+
+impl Engine {
+    /// Rewrites one run of segments of which less than half is kept, or which are small; with `all` every segment that holds
+    /// something to forget.
+    pub(crate) fn compact(&mut self, all: bool) -> io::Result<()> {
+        self.sweep();
+        let runs = self.runs(all);
+        for run in runs.into_iter().take(if all { usize::MAX } else { 1 }) {
+            self.rewrite(&run)?;
+        }
+        Ok(())
+    }
+
+    /// Runs of neighbours that are worth it, as their numbers.
+    fn runs(&self, all: bool) -> Vec<Vec<u64>> {
+        let oldest = self.oldest();
+        let open = self.held.last_key_value().map(|(number, _)| *number);
+        let mut runs = Vec::new();
+        let (mut run, mut run_kept, mut run_size) = (Vec::new(), 0, 0);
+        for (number, held) in &self.held {
+            let (live, size) = (held.kept_bytes(&oldest), held.segment.durable());
+            let fits = !held.damaged
+                && Some(*number) != open
+                && run_kept + live <= self.tuning.segment_bytes;
+            if !fits {
+                runs.push((std::mem::take(&mut run), run_kept, run_size));
+                (run_kept, run_size) = (0, 0);
+            }
+            if !held.damaged && Some(*number) != open {
+                run.push(*number);
+                run_kept += live;
+                run_size += size;
+            }
+        }
+        runs.push((run, run_kept, run_size));
+        let worth = runs.into_iter().filter(|(run, kept, size)| {
+            !run.is_empty() && (all || *kept * 2 < *size || run.len() >= SMALL_MAX)
+        });
+        worth.map(|(run, ..)| run).collect()
+    }
+
+    fn rewrite(&mut self, run: &[u64]) -> io::Result<()> {
+        let segments: Vec<_> = run
+            .iter()
+            .filter_map(|number| self.held.get(number))
+            .map(|held| held.segment.clone())
+            .collect();
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(()) };
+        let begin = Begin {
+            salt: salt(),
+            number: first.begin.number,
+            covers: last.begin.covers,
+            compacted: true,
+            previous: first.begin.previous,
+        };
+        let slots: Vec<Slot> = segments.iter().map(|segment| segment.slot).collect();
+        let disk = self.shared.disk.clone();
+        let temporary = segment::new_name(begin.number);
+        self.slot += 1;
+        let file = disk.open(&temporary)?;
+        let made = self.make(begin, self.slot, file, &segments, &slots);
+        let made = made.and_then(|made| {
+            disk.rename(&temporary, &segment::name(begin.number))?;
+            disk.sync()?;
+            Ok(made)
+        });
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // It may have its name already; then the next start finds it.
+                drop(disk.remove(&temporary));
+                return Err(error);
+            }
+        };
+        self.replace(made, run, &slots);
+        Ok(())
+    }
+
+    fn make(
+        &self,
+        begin: Begin,
+        slot: Slot,
+        file: Arc<dyn DiskFile>,
+        segments: &[Arc<Segment>],
+        slots: &[Slot],
+    ) -> io::Result<SegmentBuilder> {
+        file.set_size(0)?;
+        let moved = |log: &Arc<Log>| {
+            let index = log.index();
+            let entries = index.entries_in(slots).into_iter();
+            let known = entries.map(|entry| (entry.position, entry.before)).collect();
+            let oldest = index.span().oldest;
+            Moved { log: log.clone(), oldest, known, before: 0, entries: Vec::new() }
+        };
+        let logs = self.logs.values().map(|w| (w.log.id, moved(&w.log))).collect();
+        let segment = Segment { slot, begin, file, durable: AtomicU64::new(0) };
+        let mut builder =
+            SegmentBuilder { segment, bytes: begin.frame(), at: 0, logs, held: HashMap::new() };
+        for segment in segments {
+            let mut walker = Walker::new(segment, BEGIN_BYTES, segment.durable(), CHUNK);
+            while !walker.is_at_end() {
+                let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+                let head = walker.head()?.ok_or_else(damaged)?;
+                let payload = walker.payload(&head)?.ok_or_else(damaged)?;
+                builder.add(&head, payload)?;
+                walker.skip(&head);
+            }
+        }
+        builder.flush()?;
+        builder.segment.file.sync()?;
+        builder.segment.durable.store(builder.at, Ordering::Release);
+        Ok(builder)
+    }
+
+    /// Puts a segment in place of those that it was made of.
+    fn replace(&mut self, made: SegmentBuilder, run: &[u64], slots: &[Slot]) {
+        let segment = Arc::new(made.segment);
+        self.shared.put_segment(segment.clone());
+        for moved in made.logs.into_values() {
+            moved.log.index().replace(slots, moved.entries);
+        }
+        for number in run {
+            if let Some(held) = self.held.remove(number) {
+                self.shared.drop_segment(held.segment.slot);
+            }
+            if *number != segment.begin.number {
+                // What stays is removed at the next start.
+                drop(self.shared.disk.remove(&segment::name(*number)));
+            }
+        }
+        let mut held = Held::new(segment.clone());
+        held.logs = made.held;
+        self.held.insert(segment.begin.number, held);
+    }
+}
+
+impl SegmentBuilder {
+    fn add(&mut self, head: &Head, payload: &[u8]) -> io::Result<()> {
+        let offset = self.at + self.bytes.len() as u64;
+        if head.log != OWN {
+            let Some(moved) = self.logs.get_mut(&head.log) else { return Ok(()) };
+            let before = moved.known.get(&head.position).copied().unwrap_or(moved.before);
+            moved.before = before + payload.len() as u64;
+            if head.position < moved.oldest {
+                return Ok(());
+            }
+            let slot = self.segment.slot;
+            let covered = moved
+                .entries
+                .last()
+                .is_some_and(|last| offset < last.offset.saturating_add(WINDOW));
+            if !covered {
+                let Head { position, time, .. } = *head;
+                moved.entries.push(Entry { position, time, before, slot, offset });
+            }
+            let held = self.held.entry(head.log).or_default();
+            *held = (head.position, held.1 + (HEAD + payload.len()) as u64);
+        }
+        head.write(payload, self.segment.begin.salt, &mut self.bytes);
+        match self.bytes.len() >= CHUNK {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.segment.file.write_at(self.at, &self.bytes)?;
+        self.at += self.bytes.len() as u64;
+        self.bytes.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Counters in memory, with what of them is to be written down.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kit::clock;
+
+use crate::Counted;
+
+/// All counters of a store.
+#[derive(Debug, Default)]
+pub(crate) struct CounterMap {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The sum, and when the window ends, in milliseconds since the Unix epoch.
+    counters: HashMap<String, (u64, u64)>,
+    dirty: HashSet<String>,
+    /// So many counters are worth a look for windows that have ended.
+    many: usize,
+}
+
+/// What is to be written of a counter; none where it is to be forgotten.
+pub(crate) type Kept = Vec<(String, Option<(u64, u64)>)>;
+
+/// The fewest counters that are looked through.
+const MANY: usize = 1024;
+
+impl CounterMap {
+    pub(crate) fn new(kept: Vec<(String, u64, u64)>) -> CounterMap {
+        let counters = kept.into_iter().map(|(name, total, until)| (name, (total, until)));
+        let state = State { counters: counters.collect(), dirty: HashSet::new(), many: MANY };
+        CounterMap { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> Counted {
+        let now = millis(clock::wall());
+        let mut state = self.state();
+        let open = state.counters.get(name).copied().filter(|(_, until)| *until > now);
+        let (total, until) = open.unwrap_or_else(|| (0, now.saturating_add(millis(window))));
+        let sum = total.saturating_add(by);
+        let granted = sum <= limit;
+        let left = Duration::from_millis(until.saturating_sub(now));
+        if granted && by > 0 {
+            if state.dirty.insert(name.to_owned()) && state.counters.len() >= state.many {
+                state.forget(now);
+            }
+            state.counters.insert(name.to_owned(), (sum, until));
+            return Counted { total: sum, granted, left };
+        }
+        Counted { total, granted, left }
+    }
+
+    /// True if something is to be written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.state().dirty.is_empty()
+    }
+
+    /// Takes what has changed since it was last taken.
+    pub(crate) fn dirty(&self) -> Kept {
+        let mut state = self.state();
+        let dirty = std::mem::take(&mut state.dirty);
+        let kept = |name: String| {
+            let row = state.counters.get(&name).copied();
+            (name, row)
+        };
+        dirty.into_iter().map(kept).collect()
+    }
+
+    /// Marks as not written what was taken.
+    pub(crate) fn mark(&self, kept: &Kept) {
+        self.state().dirty.extend(kept.iter().map(|(name, _)| name.clone()));
+    }
+}
+
+impl State {
+    /// Forgets counters whose windows have ended.
+    fn forget(&mut self, now: u64) {
+        let ended = self.counters.iter().filter(|(_, (_, until))| *until <= now);
+        let ended: Vec<String> = ended.map(|(name, _)| name.clone()).collect();
+        for name in ended {
+            self.counters.remove(&name);
+            self.dirty.insert(name);
+        }
+        self.many = (self.counters.len() * 2).max(MANY);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

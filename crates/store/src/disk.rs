@@ -1,0 +1,127 @@
+//! The seam between the embedded store and its files.
+//!
+//! Everything that is kept goes through [`Disk`], so that tests can put a disk in its place that forgets what was not synced,
+//! tears writes, flips bits and fills up. [`Folder`] is the real one.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A flat set of named files.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Opens a file, and makes it if it is not there. That it is there is durable after [`Disk::sync`].
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// The names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Gives a file another name, in place of the file that has it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file. Whoever has it open reads on.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes durable which files there are.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// One open file.
+pub trait DiskFile: fmt::Debug + Send + Sync {
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills the buffer, or fails.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all bytes. After an error some of them may be there.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Cuts the file, or prolongs it by zeros.
+    fn set_size(&self, size: u64) -> io::Result<()>;
+
+    /// Makes durable what was written. After an error nobody knows what of it is.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A folder of real files, which one process at a time has.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Its lock ends when it is closed.
+    _lock: File,
+}
+
+/// The file whose lock keeps a second process away.
+const LOCK: &str = "lock";
+
+impl Folder {
+    /// Takes a folder, and makes it if it is not there. What it will hold is for nobody else: messages and addresses.
+    ///
+    /// If another process has it, the error's kind is [`io::ErrorKind::WouldBlock`].
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let lock = private().open(path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Folder { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options
+}
+
+impl Disk for Folder {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(private().open(self.path.join(name))?))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            names.extend(name.into_string().ok().filter(|name| name != LOCK));
+        }
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        FileExt::read_exact_at(self, into, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

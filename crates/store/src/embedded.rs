@@ -1,0 +1,249 @@
+//! The embedded store: one process, one folder, one thread that writes.
+//!
+//! Writes wait in a bounded queue. The thread takes all that wait as one batch, so that the syncs of many callers are one.
+//! Readers look into the index and read segments and tables beside the workers, a bounded number at once.
+
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::clock;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::command::{Command, Done};
+use crate::disk::{Disk, Folder};
+use crate::engine::{Engine, Shared, Tuning};
+use crate::measures::Measured;
+use crate::queue::{Queue, Taken, closed};
+use crate::recovery::{self, Recovered};
+use crate::watch::Subject;
+use crate::{
+    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Lease, Leases, Logs, Read,
+    Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
+};
+
+/// Readers at once: more do not make a disk faster.
+const READERS_MAX: usize = 32;
+/// How often counters are written down. So much of them a crash may lose.
+const COUNTERS_PACE: Duration = Duration::from_secs(1);
+
+/// A store in a folder. Copies are the same store; it is closed when the last is dropped.
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    readers: Arc<Semaphore>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A thread that panicked has nothing more to write.
+        drop(thread.map(JoinHandle::join));
+    }
+}
+
+impl Embedded {
+    /// Opens the store in a folder, and makes it if it is not there. One process has it at a time.
+    pub fn open(path: &Path) -> Result<(Embedded, Recovered), Error> {
+        let folder = open_folder(path)?;
+        Embedded::open_on(Arc::new(folder), Tuning::default())
+    }
+
+    /// Opens the store on a disk.
+    pub fn open_on(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Embedded, Recovered), Error> {
+        let (engine, recovered) = recovery::open(disk, tuning)?;
+        let shared = engine.shared.clone();
+        let queue = Arc::new(Queue::default());
+        let commands = queue.clone();
+        let thread = std::thread::Builder::new().name("store".to_owned());
+        let thread = thread.spawn(move || write(engine, &commands));
+        let thread = thread.map_err(|error| Error::Away(error.to_string()))?;
+        let readers = Arc::new(Semaphore::new(READERS_MAX));
+        let inner = Inner { shared, queue, readers, thread: Mutex::new(Some(thread)) };
+        Ok((Embedded { inner: Arc::new(inner) }, recovered))
+    }
+
+    /// What it has counted.
+    pub fn measured(&self) -> Measured {
+        self.inner.shared.measures.measured()
+    }
+
+    /// Hands a command to the thread, unless what is in it was refused.
+    fn command<T: Send + 'static>(
+        &self,
+        checked: Result<(), Error>,
+        command: impl FnOnce(Done<T>) -> Command,
+    ) -> Answer<T> {
+        let (done, answer) = oneshot::channel();
+        let pushed = checked.and_then(|()| self.inner.queue.push(command(done)));
+        Box::pin(async move {
+            pushed?;
+            // Dropped unanswered: the thread is gone, and nobody knows how far it came.
+            answer.await.unwrap_or_else(|_| Err(closed()))
+        })
+    }
+
+    /// Reads beside the workers.
+    fn read_beside<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<T> {
+        let (inner, checked) = (self.inner.clone(), limits::name(name));
+        Box::pin(async move {
+            checked?;
+            let Ok(_place) = inner.readers.acquire().await else { return Err(closed()) };
+            let shared = inner.shared.clone();
+            let read = kit::task::beside(move || work(&shared)).await;
+            read.unwrap_or_else(|| Err(Error::Corrupt("reading stopped half-way".to_owned())))
+        })
+    }
+}
+
+/// Takes a folder for this process.
+pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
+    Folder::open(path).map_err(|error| match error.kind() == std::io::ErrorKind::WouldBlock {
+        true => Error::Away(format!("another process has opened {}", path.display())),
+        false => Error::Away(format!("{}: {error}", path.display())),
+    })
+}
+
+/// The thread: takes what waits and runs it, until the queue is closed.
+fn write(mut engine: Engine, queue: &Queue) {
+    let mut kept = clock::now();
+    loop {
+        let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
+            Taken::Batch(batch) => (batch, false),
+            Taken::Nothing => (Vec::new(), false),
+            Taken::Closed => (Vec::new(), true),
+        };
+        // Where nothing waits, there is time to tidy up. What fails is tried again.
+        if batch.is_empty() && !ends {
+            batch.push(Command::Compact { all: false, done: oneshot::channel().0 });
+        }
+        let due = ends || kept.elapsed() >= COUNTERS_PACE;
+        if due && engine.shared.counters.is_dirty() {
+            batch.push(Command::KeepCounters);
+            kept = clock::now();
+        }
+        // After a panic nobody knows what the engine remembers of the disk; the next start reads it anew.
+        if catch_unwind(AssertUnwindSafe(|| engine.run(batch))).is_err() {
+            return queue.abandon();
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+impl Logs for Embedded {
+    fn append(
+        &self,
+        log: &str,
+        records: Vec<Bytes>,
+        guard: Option<&Guard>,
+    ) -> Answer<RangeInclusive<u64>> {
+        let (log, guard) = (log.to_owned(), guard.cloned());
+        self.command(limits::append(&log, &records), |done| Command::Append {
+            log,
+            records,
+            guard,
+            done,
+        })
+    }
+
+    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+        let name = log.to_owned();
+        self.read_beside(log, move |shared| reader::read(shared, &name, read))
+    }
+
+    fn span(&self, log: &str) -> Answer<Span> {
+        let span = self.inner.span(log);
+        Box::pin(std::future::ready(limits::name(log).map(|()| span)))
+    }
+
+    fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
+        let (store, name) = (self.clone(), log.to_owned());
+        let planned = self.read_beside(log, move |shared| reader::kept(shared, &name, keep));
+        let log = log.to_owned();
+        Box::pin(async move {
+            if let Some((oldest, before)) = planned.await? {
+                let name = log.clone();
+                let trim = |done| Command::Trim { log: name, oldest, before, done };
+                store.command(Ok(()), trim).await?;
+            }
+            Ok(store.inner.span(&log))
+        })
+    }
+
+    fn follow(&self, log: &str) -> Watch {
+        self.inner.shared.watches.watch(Subject::Log(log.to_owned()))
+    }
+}
+
+impl Inner {
+    fn span(&self, log: &str) -> Span {
+        let empty = Span { oldest: 1, newest: 0, bytes: 0 };
+        self.shared.log(log).map_or(empty, |log| log.index().span())
+    }
+}
+
+impl Tables for Embedded {
+    fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
+        let (name, key) = (table.to_owned(), key.to_owned());
+        self.read_beside(table, move |shared| shared.tables.get(&name, &key))
+    }
+
+    fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
+        let name = table.to_owned();
+        self.read_beside(table, move |shared| shared.tables.scan(&name, &scan))
+    }
+
+    fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
+        let guard = guard.cloned();
+        self.command(limits::changes(&changes), |done| Command::Change { changes, guard, done })
+    }
+
+    fn watch(&self, table: &str) -> Watch {
+        self.inner.shared.watches.watch(Subject::Table(table.to_owned()))
+    }
+}
+
+impl Leases for Embedded {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+        let until = clock::now() + ttl;
+        let checked = limits::name(lease).and_then(|()| limits::name(owner));
+        let (lease, owner) = (lease.into(), owner.into());
+        self.command(checked, |done| Command::Acquire { lease, owner, ttl, until, done })
+    }
+
+    fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease> {
+        let lease = Lease { until: clock::now() + ttl, ..lease.clone() };
+        self.command(Ok(()), |done| Command::Renew { lease, ttl, done })
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        let lease = lease.clone();
+        self.command(Ok(()), |done| Command::Release { lease, done })
+    }
+}
+
+impl Counters for Embedded {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+        let checked = limits::name(counter);
+        let added = checked.map(|()| self.inner.shared.counters.add(counter, by, limit, window));
+        Box::pin(std::future::ready(added))
+    }
+}

@@ -1,0 +1,538 @@
+//! The embedded store without its thread: batches of commands go in, and are durable when they come out.
+//!
+//! Owns what is on the disk and the index of it. One caller at a time runs batches; any number read. A batch is one transaction
+//! of tables, if it has any, and then one write and one sync of the segment that is open.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::clock::{self, Instant};
+
+use crate::command::{Command, Done};
+use crate::counters::CounterMap;
+use crate::disk::Disk;
+use crate::error::of_disk;
+use crate::frame::Head;
+use crate::held::Held;
+use crate::index::{LogIndex, Place, Slot};
+use crate::measures::Measures;
+use crate::segment::{self, Begin, Segment};
+use crate::tables::{TablesFile, Work};
+use crate::watch::{Subject, Watches};
+use crate::{Acquired, Error, Guard, Lease};
+
+/// A log as readers see it.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) id: u32,
+    index: Mutex<LogIndex>,
+}
+
+impl Log {
+    pub(crate) fn new(id: u32, oldest: u64) -> Log {
+        Log { id, index: Mutex::new(LogIndex::new(oldest)) }
+    }
+
+    pub(crate) fn index(&self) -> MutexGuard<'_, LogIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What readers see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) tables: TablesFile,
+    pub(crate) logs: RwLock<HashMap<Box<str>, Arc<Log>>>,
+    pub(crate) segments: RwLock<HashMap<Slot, Arc<Segment>>>,
+    pub(crate) counters: CounterMap,
+    pub(crate) watches: Watches,
+    pub(crate) measures: Measures,
+}
+
+impl Shared {
+    pub(crate) fn log(&self, name: &str) -> Option<Arc<Log>> {
+        self.logs.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub(crate) fn segment(&self, slot: Slot) -> Option<Arc<Segment>> {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner).get(&slot).cloned()
+    }
+
+    pub(crate) fn put_segment(&self, segment: Arc<Segment>) {
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        segments.insert(segment.slot, segment);
+    }
+
+    pub(crate) fn drop_segment(&self, slot: Slot) {
+        self.segments.write().unwrap_or_else(PoisonError::into_inner).remove(&slot);
+    }
+}
+
+/// How the engine behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuning {
+    /// A segment that has so many bytes is followed by a new one.
+    pub segment_bytes: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        // A segment is what retention gives back at once, and what a start after a crash has to read twice at most.
+        Tuning { segment_bytes: 64 << 20 }
+    }
+}
+
+/// A log as the engine sees it.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) log: Arc<Log>,
+    /// The position that the next record gets.
+    pub(crate) next: u64,
+}
+
+/// A lease as the engine sees it.
+#[derive(Debug)]
+struct Owned {
+    owner: Option<Arc<str>>,
+    token: u64,
+    until: Instant,
+}
+
+/// The writing half.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tuning: Tuning,
+    pub(crate) logs: HashMap<Box<str>, Written>,
+    leases: HashMap<Box<str>, Owned>,
+    /// All segments in order, by number. The last is the open one.
+    pub(crate) held: BTreeMap<u64, Held>,
+    /// True if the open segment may not be written to any more.
+    pub(crate) broken: bool,
+    pub(crate) slot: Slot,
+    pub(crate) batch: u64,
+    pub(crate) version: u64,
+    pub(crate) commits: u64,
+    /// The highest number of a segment, and of a log, that was given.
+    pub(crate) number: u64,
+    pub(crate) id: u32,
+}
+
+/// What a batch does to one medium, with what to answer.
+#[derive(Default)]
+struct Batch {
+    work: Work,
+    changes: Vec<Changing>,
+    acquired: Vec<(Acquired, Done<Acquired>)>,
+    trims: Vec<(Arc<Log>, u64, u64, Done<()>)>,
+    appends: Vec<Append>,
+}
+
+/// The tables that a list of changes is about.
+type Changing = (Vec<Arc<str>>, Done<Vec<u64>>);
+
+struct Append {
+    log: String,
+    records: Vec<Bytes>,
+    done: Done<RangeInclusive<u64>>,
+}
+
+/// A record that was written and is not durable yet.
+struct Fresh {
+    log: Arc<Log>,
+    place: Place,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        tuning: Tuning,
+        leases: Vec<(String, u64)>,
+        logs: HashMap<Box<str>, Written>,
+    ) -> Engine {
+        let until = clock::now();
+        let free = |(name, token): (String, u64)| {
+            (name.into_boxed_str(), Owned { owner: None, token, until })
+        };
+        Engine {
+            shared,
+            tuning,
+            logs,
+            leases: leases.into_iter().map(free).collect(),
+            held: BTreeMap::new(),
+            broken: true,
+            slot: 0,
+            batch: 0,
+            version: 0,
+            commits: 0,
+            number: 0,
+            id: 0,
+        }
+    }
+
+    /// Runs commands as if one after the other, and answers each when it is durable.
+    pub(crate) fn run(&mut self, commands: Vec<Command>) {
+        let mut batch = Batch::default();
+        let mut sweep = false;
+        for command in commands {
+            match command {
+                Command::Append { log, records, guard, done } => {
+                    if let Some(done) = self.guarded(guard.as_ref(), done) {
+                        batch.appends.push(Append { log, records, done });
+                    }
+                }
+                Command::Trim { log, oldest, before, done } => {
+                    sweep = true;
+                    self.trim(&mut batch, &log, oldest, before, done);
+                }
+                Command::Change { changes, guard, done } => {
+                    if let Some(done) = self.guarded(guard.as_ref(), done) {
+                        let tables = changes.iter().map(|change| change.table.clone()).collect();
+                        batch.changes.push((tables, done));
+                        batch.work.changes.push(changes);
+                    }
+                }
+                Command::Acquire { lease, owner, ttl, until, done } => {
+                    match self.acquire(&mut batch.work, &lease, &owner, ttl, until) {
+                        held @ Acquired::Held { .. } => answer(done, Ok(held)),
+                        yours @ Acquired::Yours(_) => batch.acquired.push((yours, done)),
+                    }
+                }
+                Command::Renew { lease, ttl, done } => {
+                    let renewed = self.renew(lease, ttl);
+                    answer(done, renewed);
+                }
+                Command::Release { lease, done } => {
+                    self.release(&lease);
+                    answer(done, Ok(()));
+                }
+                Command::KeepCounters => batch.work.counters = self.shared.counters.dirty(),
+                Command::Compact { all, done } => {
+                    let compacted = self.compact(all).map_err(|error| of_disk(&error));
+                    answer(done, compacted);
+                }
+            }
+        }
+        self.name_logs(&mut batch);
+        let kept = self.keep_tables(&mut batch);
+        self.append(batch.appends, &kept);
+        if sweep {
+            self.sweep();
+        }
+    }
+
+    /// Gives a write back if its guard holds, and answers it otherwise.
+    fn guarded<T>(&self, guard: Option<&Guard>, done: Done<T>) -> Option<Done<T>> {
+        let Some(guard) = guard else { return Some(done) };
+        let owned = self.leases.get(guard.lease.as_ref());
+        if owned.is_some_and(|owned| owned.token == guard.token && owned.owner.is_some()) {
+            return Some(done);
+        }
+        answer(done, Err(Error::Fenced));
+        None
+    }
+
+    fn acquire(
+        &mut self,
+        work: &mut Work,
+        name: &Arc<str>,
+        owner: &Arc<str>,
+        ttl: Duration,
+        until: Instant,
+    ) -> Acquired {
+        let now = clock::now();
+        let free = || Owned { owner: None, token: 0, until: now };
+        let owned = self.leases.entry(name.as_ref().into()).or_insert_with(free);
+        if let Some(owner) = owned.owner.as_ref().filter(|_| owned.until > now) {
+            return Acquired::Held { owner: owner.clone(), left: owned.until - now };
+        }
+        let token = owned.token + 1;
+        *owned = Owned { owner: Some(owner.clone()), token, until: now + ttl };
+        work.leases.push((name.clone(), token));
+        Acquired::Yours(Lease { name: name.clone(), owner: owner.clone(), token, until })
+    }
+
+    fn renew(&mut self, lease: Lease, ttl: Duration) -> Result<Lease, Error> {
+        let owned = self.leases.get_mut(lease.name.as_ref());
+        let owned = owned.filter(|owned| owned.token == lease.token && owned.owner.is_some());
+        owned.ok_or(Error::Fenced)?.until = clock::now() + ttl;
+        Ok(lease)
+    }
+
+    /// A lease is free again, which nobody has to know after a restart: then all are.
+    fn release(&mut self, lease: &Lease) {
+        if let Some(owned) = self.leases.get_mut(lease.name.as_ref())
+            && owned.token == lease.token
+        {
+            owned.owner = None;
+        }
+    }
+
+    fn trim(&self, batch: &mut Batch, name: &str, oldest: u64, before: u64, done: Done<()>) {
+        let Some(written) = self.logs.get(name) else { return answer(done, Ok(())) };
+        let log = written.log.clone();
+        if oldest <= log.index().span().oldest {
+            return answer(done, Ok(()));
+        }
+        batch.work.logs.push((name.to_owned(), log.id, oldest.min(written.next)));
+        batch.trims.push((log, oldest, before, done));
+    }
+
+    /// Gives a number to each log that is new.
+    fn name_logs(&mut self, batch: &mut Batch) {
+        for append in &batch.appends {
+            if self.logs.contains_key(append.log.as_str()) {
+                continue;
+            }
+            self.id += 1;
+            let log = Arc::new(Log::new(self.id, 1));
+            self.logs.insert(append.log.as_str().into(), Written { log, next: 1 });
+            batch.work.logs.push((append.log.clone(), self.id, 1));
+        }
+    }
+
+    /// Makes the transaction of a batch, and answers what was in it.
+    fn keep_tables(&mut self, batch: &mut Batch) -> Result<(), Error> {
+        if batch.work.is_empty() {
+            return Ok(());
+        }
+        self.commits += 1;
+        batch.work.commit = self.commits;
+        batch.work.version = self.version;
+        let started = clock::now();
+        let result = self.shared.tables.commit(&mut batch.work);
+        self.shared.measures.committed(started.elapsed());
+        self.version = batch.work.version;
+        match &result {
+            Ok(_) => self.kept(batch),
+            Err(error) => self.not_kept(batch, error),
+        }
+        let changes = std::mem::take(&mut batch.changes);
+        match result {
+            Ok(changed) => {
+                for ((tables, done), versions) in changes.into_iter().zip(changed) {
+                    if versions.is_ok() {
+                        tables.iter().for_each(|table| {
+                            self.shared.watches.wake(&Subject::Table(table.as_ref().to_owned()));
+                        });
+                    }
+                    answer(done, versions);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                changes.into_iter().for_each(|(_, done)| answer(done, Err(error.clone())));
+                Err(error)
+            }
+        }
+    }
+
+    fn kept(&self, batch: &mut Batch) {
+        for (name, _, _) in &batch.work.logs {
+            if let Some(written) = self.logs.get(name.as_str()) {
+                let mut logs = self.shared.logs.write().unwrap_or_else(PoisonError::into_inner);
+                logs.entry(name.as_str().into()).or_insert_with(|| written.log.clone());
+            }
+        }
+        for (log, oldest, before, done) in batch.trims.drain(..) {
+            log.index().trim(oldest, before);
+            answer(done, Ok(()));
+        }
+        batch.acquired.drain(..).for_each(|(acquired, done)| answer(done, Ok(acquired)));
+    }
+
+    /// Takes back what a transaction that failed did to our memory of it.
+    fn not_kept(&mut self, batch: &mut Batch, error: &Error) {
+        let known = self.shared.logs.read().unwrap_or_else(PoisonError::into_inner);
+        self.logs.retain(|name, _| known.contains_key(name.as_ref()));
+        drop(known);
+        self.shared.counters.mark(&batch.work.counters);
+        for (name, token) in &batch.work.leases {
+            if let Some(owned) = self.leases.get_mut(name.as_ref())
+                && owned.token == *token
+            {
+                owned.owner = None;
+            }
+        }
+        batch.trims.drain(..).for_each(|(.., done)| answer(done, Err(error.clone())));
+        batch.acquired.drain(..).for_each(|(_, done)| answer(done, Err(error.clone())));
+    }
+
+    /// Writes all appends of a batch at once, and answers them when they are durable.
+    fn append(&mut self, appends: Vec<Append>, named: &Result<(), Error>) {
+        let time = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+        let (mut ready, mut unnamed) = (Vec::new(), Vec::new());
+        for append in appends {
+            match self.logs.contains_key(append.log.as_str()) {
+                true => ready.push(append),
+                false => unnamed.push(append),
+            }
+        }
+        let lost = named.as_ref().err().cloned().unwrap_or(Error::Busy);
+        unnamed.into_iter().for_each(|append| answer(append.done, Err(lost.clone())));
+        if ready.is_empty() {
+            return;
+        }
+        if let Err(error) = self.rotate() {
+            ready.into_iter().for_each(|append| answer(append.done, Err(error.clone())));
+            return;
+        }
+        let Some(mut open) = self.held.last_entry() else { return };
+        let segment = open.get().segment.clone();
+        self.batch += 1;
+        let mut bytes = Vec::new();
+        segment::mark(self.batch, time, segment.begin.salt, &mut bytes);
+        let mut fresh = Vec::new();
+        let mut answers = Vec::new();
+        for append in ready {
+            let Some(written) = self.logs.get_mut(append.log.as_str()) else { continue };
+            let positions =
+                lay_out(written, &append.records, time, &segment, &mut bytes, &mut fresh);
+            answers.push((append, positions));
+        }
+        match write(&self.shared, &segment, &bytes) {
+            Ok(()) => {
+                for Fresh { log, place } in &fresh {
+                    open.get_mut().count(log.id, place.position, place.len);
+                    log.index().add(*place);
+                }
+                self.shared.measures.appended(fresh.len() as u64, bytes.len() as u64);
+                for (append, positions) in answers {
+                    self.shared.watches.wake(&Subject::Log(append.log));
+                    answer(append.done, Ok(positions));
+                }
+            }
+            Err(error) => {
+                self.broken = true;
+                answers.into_iter().for_each(|(a, _)| answer(a.done, Err(error.clone())));
+            }
+        }
+    }
+
+    /// Begins a new segment if there is none that can be written to, or the open one is large enough.
+    fn rotate(&mut self) -> Result<(), Error> {
+        let open =
+            self.held.last_key_value().map(|(number, held)| (*number, held.segment.durable()));
+        if open.is_some_and(|(_, bytes)| bytes < self.tuning.segment_bytes) && !self.broken {
+            return Ok(());
+        }
+        let previous = open.unwrap_or((0, 0));
+        if let Some(held) = self.held.get(&previous.0).filter(|_| self.broken) {
+            // The new segment says where this one ends; that nothing is behind is only tidier.
+            drop(held.segment.file.set_size(previous.1));
+        }
+        let number = self.number + 1;
+        let begin = Begin { salt: salt(), number, covers: number, compacted: false, previous };
+        self.slot += 1;
+        let segment = Segment::create(&*self.shared.disk, self.slot, begin);
+        let segment = Arc::new(segment.map_err(|error| of_disk(&error))?);
+        self.shared.put_segment(segment.clone());
+        self.held.insert(number, Held::new(segment));
+        self.number = number;
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Removes segments of which nothing is kept. What their logs keep is durable already.
+    ///
+    /// A segment says how much of the one before it counts. So it stays as long as that one does, unless that was rewritten.
+    pub(crate) fn sweep(&mut self) {
+        let oldest = self.oldest();
+        let numbers: Vec<u64> = self.held.keys().copied().collect();
+        let Some((_, sealed)) = numbers.split_last() else { return };
+        for number in sealed {
+            let Some(held) = self.held.get(number) else { continue };
+            let previous = self.held.get(&held.segment.begin.previous.0);
+            let vouches = previous.is_some_and(|held| !held.segment.begin.compacted);
+            if held.damaged || vouches || held.kept_bytes(&oldest) > 0 {
+                continue;
+            }
+            // What cannot be removed now is tried again.
+            if self.shared.disk.remove(&segment::name(*number)).is_ok()
+                && let Some(held) = self.held.remove(number)
+            {
+                self.shared.drop_segment(held.segment.slot);
+            }
+        }
+    }
+
+    /// The oldest position that each log keeps, by its number.
+    pub(crate) fn oldest(&self) -> HashMap<u32, u64> {
+        let logs = self.logs.values().map(|written| &written.log);
+        logs.map(|log| (log.id, log.index().span().oldest)).collect()
+    }
+}
+
+/// Lays out the frames of an append, and gives its records their positions.
+fn lay_out(
+    written: &mut Written,
+    records: &[Bytes],
+    time: u64,
+    segment: &Segment,
+    bytes: &mut Vec<u8>,
+    fresh: &mut Vec<Fresh>,
+) -> RangeInclusive<u64> {
+    let time = time.max(written.log.index().newest_time());
+    let first = written.next;
+    for (index, record) in records.iter().enumerate() {
+        let more = u16::try_from(records.len() - index - 1).unwrap_or(u16::MAX);
+        let place = Place {
+            position: written.next,
+            time,
+            len: record.len() as u64,
+            slot: segment.slot,
+            offset: segment.durable() + bytes.len() as u64,
+        };
+        Head::new(written.log.id, written.next, time, more).write(
+            record,
+            segment.begin.salt,
+            bytes,
+        );
+        fresh.push(Fresh { log: written.log.clone(), place });
+        written.next += 1;
+    }
+    first..=written.next - 1
+}
+
+/// Writes a batch behind what is durable, and makes it durable. After an error the segment is cut where it was.
+fn write(shared: &Shared, segment: &Segment, bytes: &[u8]) -> Result<(), Error> {
+    let at = segment.durable();
+    let started = clock::now();
+    let written = segment.file.write_at(at, bytes).map_err(|error| of_disk(&error));
+    let written = written.and_then(|()| {
+        let synced = segment.file.sync().map_err(|error| Error::Away(error.to_string()));
+        shared.measures.synced(started.elapsed());
+        synced
+    });
+    match written {
+        Ok(()) => {
+            segment.durable.store(at + bytes.len() as u64, Ordering::Release);
+            Ok(())
+        }
+        // Only if the cut is durable is it certain that nothing of it comes back.
+        Err(Error::Full(why)) => {
+            match segment.file.set_size(at).and_then(|()| segment.file.sync()) {
+                Ok(()) => Err(Error::Full(why)),
+                Err(_) => Err(Error::Away(why)),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A number that nobody outside can know.
+pub(crate) fn salt() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    u32::try_from(random & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+/// Answers, whether or not somebody still waits for it.
+fn answer<T>(done: Done<T>, result: Result<T, Error>) {
+    drop(done.send(result));
+}

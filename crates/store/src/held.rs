@@ -1,0 +1,37 @@
+//! What segments hold, as the engine knows it to tell which of them are worth their room.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::frame::HEAD;
+use crate::segment::Segment;
+
+/// A segment as the engine sees it: what of each log is in it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) segment: Arc<Segment>,
+    /// By the log's id: the last position, and the bytes of its frames.
+    pub(crate) logs: HashMap<u32, (u64, u64)>,
+    /// True if something of it cannot be read. It is left for an operator to look at.
+    pub(crate) damaged: bool,
+}
+
+impl Held {
+    pub(crate) fn new(segment: Arc<Segment>) -> Held {
+        Held { segment, logs: HashMap::new(), damaged: false }
+    }
+
+    /// Counts a record with so many bytes.
+    pub(crate) fn count(&mut self, log: u32, position: u64, bytes: u64) {
+        let held = self.logs.entry(log).or_default();
+        *held = (position, held.1 + bytes + HEAD as u64);
+    }
+
+    /// The bytes of logs of which something is kept here, given the oldest position that each keeps.
+    pub(crate) fn kept_bytes(&self, oldest: &HashMap<u32, u64>) -> u64 {
+        let logs = self.logs.iter();
+        let kept =
+            logs.filter(|(id, (last, _))| oldest.get(*id).is_some_and(|oldest| last >= oldest));
+        kept.map(|(_, (_, bytes))| bytes).sum()
+    }
+}

@@ -1,0 +1,186 @@
+//! Where the records of a log are.
+//!
+//! All logs share segments, so a log's records lie between those of others. An entry is the place of one record; the next
+//! entry is the first record that begins at least [`WINDOW`] bytes behind it. So records are found by walking through one
+//! window, and a log costs memory by the space it takes, not by its records.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::{Error, Keep, Span};
+
+/// Bytes of a segment that one entry covers: what is read at once to find a record.
+pub(crate) const WINDOW: u64 = 32 << 10;
+
+/// The number of an open segment, which no other segment of this process ever has.
+pub(crate) type Slot = u32;
+
+/// The place of one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) position: u64,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) time: u64,
+    /// The bytes of all records of the log before it, as far as this index goes back.
+    pub(crate) before: u64,
+    pub(crate) slot: Slot,
+    pub(crate) offset: u64,
+}
+
+/// The index of one log.
+#[derive(Debug, Default)]
+pub(crate) struct LogIndex {
+    entries: VecDeque<Entry>,
+    /// The lowest position that is kept; at least 1.
+    oldest: u64,
+    /// The highest position that is durable.
+    newest: u64,
+    newest_time: u64,
+    /// The bytes of all records, of those trimmed too, as far as this index goes back.
+    total: u64,
+    /// The bytes of those that were trimmed.
+    trimmed: u64,
+}
+
+/// One record as the index sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) position: u64,
+    pub(crate) time: u64,
+    pub(crate) len: u64,
+    pub(crate) slot: Slot,
+    pub(crate) offset: u64,
+}
+
+/// What a record must have to be kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    position: u64,
+    time: u64,
+    before: u64,
+}
+
+impl Kept {
+    pub(crate) fn keeps(&self, position: u64, time: u64, before: u64) -> bool {
+        position >= self.position && time >= self.time && before >= self.before
+    }
+}
+
+impl LogIndex {
+    pub(crate) fn new(oldest: u64) -> LogIndex {
+        LogIndex { oldest, newest: oldest.saturating_sub(1), ..LogIndex::default() }
+    }
+
+    /// Adds a record that is durable. One that was trimmed is none, and neither is a position that comes again: a write that
+    /// failed left it behind.
+    pub(crate) fn add(&mut self, place: Place) -> bool {
+        if place.position <= self.newest {
+            return false;
+        }
+        let covered = self.entries.back().is_some_and(|last| {
+            last.slot == place.slot && place.offset < last.offset.saturating_add(WINDOW)
+        });
+        if !covered {
+            self.entries.push_back(Entry {
+                position: place.position,
+                time: place.time,
+                before: self.total,
+                slot: place.slot,
+                offset: place.offset,
+            });
+        }
+        self.total += place.len;
+        self.newest = place.position;
+        self.newest_time = self.newest_time.max(place.time);
+        true
+    }
+
+    pub(crate) fn newest_time(&self) -> u64 {
+        self.newest_time
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        Span { oldest: self.oldest, newest: self.newest, bytes: self.total - self.trimmed }
+    }
+
+    /// The entries at which a reader behind a position begins and goes on, up to so many bytes of records. If there is more than
+    /// one they are at least two: nothing of the first window may be readable.
+    pub(crate) fn plan(&self, after: u64, bytes: u64, entries: usize) -> Result<Vec<Entry>, Error> {
+        if after != 0 && after.saturating_add(1) < self.oldest {
+            return Err(Error::Trimmed { oldest: self.oldest });
+        }
+        let from = after.saturating_add(1).max(self.oldest);
+        if from > self.newest {
+            return Ok(Vec::new());
+        }
+        let start = self.entries.partition_point(|entry| entry.position <= from).saturating_sub(1);
+        let first = self.entries.get(start).map_or(0, |entry| entry.before);
+        let planned = self.entries.range(start..).take(entries).enumerate();
+        let planned =
+            planned.take_while(|(index, entry)| *index < 2 || entry.before - first <= bytes);
+        Ok(planned.map(|(_, entry)| *entry).collect())
+    }
+
+    /// What is to be kept, and the entry whose window may hold the oldest such record. None if all of it is kept.
+    pub(crate) fn kept(&self, keep: Keep, now: Duration) -> Option<(Kept, Option<Entry>)> {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let age =
+            keep.age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let kept = Kept {
+            position: keep.after.unwrap_or(0).saturating_add(1).max(self.oldest),
+            time: now.saturating_sub(age),
+            before: self.total.saturating_sub(keep.bytes.unwrap_or(u64::MAX)),
+        };
+        let front = self.entries.front()?;
+        let all =
+            kept.position <= self.oldest && kept.time <= front.time && kept.before <= self.trimmed;
+        if all || self.oldest > self.newest {
+            return None;
+        }
+        let behind = self
+            .entries
+            .partition_point(|entry| !kept.keeps(entry.position, entry.time, entry.before));
+        Some((kept, behind.checked_sub(1).and_then(|index| self.entries.get(index)).copied()))
+    }
+
+    /// The entries in some slots.
+    pub(crate) fn entries_in(&self, slots: &[Slot]) -> Vec<Entry> {
+        self.entries.iter().filter(|entry| slots.contains(&entry.slot)).copied().collect()
+    }
+
+    /// The first entry behind a position, or what stands for one behind the newest record.
+    pub(crate) fn entry_behind(&self, position: u64) -> (u64, u64) {
+        let index = self.entries.partition_point(|entry| entry.position <= position);
+        self.entries.get(index).map_or((self.newest + 1, self.total), |e| (e.position, e.before))
+    }
+
+    /// Forgets all records below a position, before which there are so many bytes.
+    pub(crate) fn trim(&mut self, oldest: u64, before: u64) {
+        let oldest = oldest.min(self.newest + 1);
+        if oldest <= self.oldest {
+            return;
+        }
+        self.oldest = oldest;
+        self.trimmed = before.clamp(self.trimmed, self.total);
+        while self.entries.get(1).is_some_and(|next| next.position <= oldest) {
+            self.entries.pop_front();
+        }
+        if self.oldest > self.newest {
+            self.entries.clear();
+        }
+    }
+
+    /// Puts new places in place of those in some slots, which hold the same records without those that were trimmed.
+    pub(crate) fn replace(&mut self, slots: &[Slot], places: Vec<Entry>) {
+        let from = self.entries.iter().position(|entry| slots.contains(&entry.slot));
+        let Some(from) = from else { return };
+        let mut behind = self.entries.split_off(from);
+        let next = behind.iter().position(|entry| !slots.contains(&entry.slot));
+        let behind = next.map_or_else(VecDeque::new, |next| behind.split_off(next));
+        self.entries.extend(places.into_iter().filter(|_| self.oldest <= self.newest));
+        self.entries.extend(behind);
+        while self.entries.get(1).is_some_and(|next| next.position <= self.oldest) {
+            self.entries.pop_front();
+        }
+    }
+}

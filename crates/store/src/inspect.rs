@@ -1,0 +1,123 @@
+//! Looking at a store that no gateway has open: whether it is whole, what is in it, and giving room back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::command::Command;
+use crate::disk::Disk;
+use crate::embedded::open_folder;
+use crate::engine::{Engine, Tuning};
+use crate::overlay::Overlay;
+use crate::recovery::{self, Recovered};
+use crate::{Error, Read, Record, Row, limits, reader, tables};
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    pub recovered: Recovered,
+    pub rows: u64,
+    /// Rows that are not what was written.
+    pub damaged_rows: u64,
+    /// Why the file of tables is not whole.
+    pub tables: Option<String>,
+}
+
+impl Checked {
+    /// True if nothing that was durable is damaged.
+    pub fn is_whole(&self) -> bool {
+        self.recovered.damage.is_empty() && self.damaged_rows == 0 && self.tables.is_none()
+    }
+}
+
+/// One thing that a store holds.
+#[derive(Debug)]
+pub enum Item<'a> {
+    Record { log: &'a str, record: &'a Record },
+    Row { table: &'a str, row: &'a Row },
+}
+
+/// Reads everything, and changes nothing.
+pub fn check(path: &Path) -> Result<Checked, Error> {
+    let engine = match open(path, true) {
+        Ok(engine) => engine,
+        Err(Error::Corrupt(why)) => return Ok(Checked { tables: Some(why), ..Checked::default() }),
+        Err(error) => return Err(error),
+    };
+    let (engine, recovered) = engine;
+    let mut checked = Checked { recovered, ..Checked::default() };
+    let rows = engine.shared.tables.each_row(&mut |_, row| match row {
+        Ok(_) => checked.rows += 1,
+        Err(_) => checked.damaged_rows += 1,
+    });
+    checked.tables = match rows.and_then(|()| engine.shared.tables.check()) {
+        Ok(true) => None,
+        Ok(false) => {
+            Some("its pages did not fit together and were repaired in the copy".to_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    Ok(checked)
+}
+
+/// Rewrites what holds something to forget, and answers with the bytes before and after.
+pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
+    let (mut engine, _) = open(path, false)?;
+    let before = bytes(&engine)?;
+    let (done, mut answer) = oneshot::channel();
+    engine.run(vec![Command::Compact { all: true, done }]);
+    answer.try_recv().unwrap_or_else(|_| Err(crate::queue::closed()))?;
+    engine.shared.tables.compact()?;
+    Ok((before, bytes(&engine)?))
+}
+
+/// Tells of all that a store holds, log by log and table by table, and changes nothing.
+pub fn export(
+    path: &Path,
+    each: &mut dyn FnMut(Item<'_>) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    let (engine, _) = open(path, true)?;
+    let mut names: Vec<_> = engine.logs.keys().collect();
+    names.sort_unstable();
+    for name in names {
+        let mut after = 0;
+        loop {
+            let records_max = limits::READ_RECORDS_MAX;
+            let read = Read { after, records_max, bytes_max: limits::READ_BYTES_MAX };
+            let records = reader::read(&engine.shared, name, read)?.records;
+            let Some(last) = records.last() else { break };
+            after = last.position;
+            for record in &records {
+                each(Item::Record { log: name, record }).map_err(|e| crate::error::of_disk(&e))?;
+            }
+        }
+    }
+    let mut written = Ok(());
+    engine.shared.tables.each_row(&mut |table, row| {
+        if let (Ok(row), Ok(())) = (&row, &written) {
+            written = each(Item::Row { table, row });
+        }
+    })?;
+    written.map_err(|error| crate::error::of_disk(&error))
+}
+
+/// Opens a store that is there, to change it or to look at it.
+fn open(path: &Path, looks: bool) -> Result<(Engine, Recovered), Error> {
+    if !path.join(tables::FILE).is_file() {
+        return Err(Error::Away(format!("there is no store in {}", path.display())));
+    }
+    let folder = open_folder(path)?;
+    let disk: Arc<dyn Disk> = match looks {
+        true => Arc::new(Overlay::new(folder)),
+        false => Arc::new(folder),
+    };
+    recovery::open(disk, Tuning::default())
+}
+
+fn bytes(engine: &Engine) -> Result<u64, Error> {
+    let disk = &engine.shared.disk;
+    let size = |name: &String| disk.open(name)?.size();
+    let sizes = disk.list().and_then(|names| names.iter().map(size).sum());
+    sizes.map_err(|error| crate::error::of_disk(&error))
+}

@@ -1,0 +1,97 @@
+//! The queue before the engine's thread: bounded in commands and bytes, taken in batches.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::Error;
+use crate::command::Command;
+
+/// Commands that may wait: each is somebody who waits for a sync, of which a slow disk makes a hundred a second.
+const WAITING_MAX: usize = 16_384;
+/// Bytes that may wait: two writes of the largest size.
+const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
+/// Commands and bytes of a batch, beyond which it is worth while to answer some callers first.
+const BATCH_MAX: usize = 4096;
+const BATCH_BYTES: usize = 8 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    commands: VecDeque<Command>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// What the engine's thread is to do.
+pub(crate) enum Taken {
+    Batch(Vec<Command>),
+    Nothing,
+    Closed,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, command: Command) -> Result<(), Error> {
+        let bytes = command.bytes();
+        let mut state = self.state();
+        if state.closed {
+            return Err(closed());
+        }
+        if state.commands.len() >= WAITING_MAX || state.bytes + bytes > WAITING_BYTES_MAX {
+            return Err(Error::Busy);
+        }
+        state.bytes += bytes;
+        state.commands.push_back(command);
+        drop(state);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Takes what waits, or waits for something, at most so long.
+    pub(crate) fn take(&self, wait: Duration) -> Taken {
+        let state = self.state();
+        let waits = |state: &mut State| state.commands.is_empty() && !state.closed;
+        let waited = self.news.wait_timeout_while(state, wait, waits);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while batch.len() < BATCH_MAX && bytes < BATCH_BYTES {
+            let Some(command) = state.commands.pop_front() else { break };
+            bytes += command.bytes();
+            batch.push(command);
+        }
+        state.bytes = state.bytes.saturating_sub(bytes);
+        match (batch.is_empty(), state.closed) {
+            (false, _) => Taken::Batch(batch),
+            (true, true) => Taken::Closed,
+            (true, false) => Taken::Nothing,
+        }
+    }
+
+    /// Takes no more. What waits is still done.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.news.notify_all();
+    }
+
+    /// Takes no more, and forgets what waits.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.commands.clear();
+        state.bytes = 0;
+    }
+}
+
+pub(crate) fn closed() -> Error {
+    Error::Away("it is closed".to_owned())
+}

@@ -1,0 +1,152 @@
+//! Reading logs: from the index to the windows of segments that hold the records.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use kit::clock;
+
+use crate::engine::{Log, Shared};
+use crate::error::of_disk;
+use crate::frame::{HEAD, Head};
+use crate::index::{Entry, WINDOW};
+use crate::segment::{Segment, Walker};
+use crate::{Error, Keep, Read, Record, Records, limits};
+
+/// Windows of one look into the index: 8 MiB of segments.
+const WINDOWS_MAX: usize = 256;
+
+/// A batch of records that is being filled.
+struct Filling {
+    read: Read,
+    newest: u64,
+    bytes: BytesMut,
+    records: Vec<(u64, u64, usize)>,
+}
+
+impl Filling {
+    fn add(&mut self, head: &Head, payload: &[u8]) -> ControlFlow<()> {
+        if head.position <= self.read.after {
+            return ControlFlow::Continue(());
+        }
+        let room = self.read.bytes_max.saturating_sub(self.bytes.len());
+        let fits = payload.len() <= room || self.records.is_empty();
+        if !fits || self.records.len() >= self.read.records_max || head.position > self.newest {
+            return ControlFlow::Break(());
+        }
+        self.bytes.extend_from_slice(payload);
+        self.records.push((head.position, head.time, self.bytes.len()));
+        self.read.after = head.position;
+        ControlFlow::Continue(())
+    }
+
+    fn finish(self) -> Records {
+        let bytes = self.bytes.freeze();
+        let mut from = 0;
+        let records = self.records.into_iter().map(|(position, time, to)| {
+            let bytes = bytes.slice(std::mem::replace(&mut from, to)..to);
+            Record { position, time: Duration::from_millis(time), bytes }
+        });
+        Records { records: records.collect(), newest: self.newest }
+    }
+}
+
+/// Reads records behind a position.
+pub(crate) fn read(shared: &Shared, name: &str, read: Read) -> Result<Records, Error> {
+    let read = Read {
+        records_max: read.records_max.min(limits::READ_RECORDS_MAX),
+        bytes_max: read.bytes_max.min(limits::READ_BYTES_MAX),
+        ..read
+    };
+    let mut filling = Filling { read, newest: 0, bytes: BytesMut::new(), records: Vec::new() };
+    let Some(log) = shared.log(name) else { return Ok(filling.finish()) };
+    loop {
+        let windows = plan(shared, &log, &mut filling)?;
+        for (segment, entry) in &windows {
+            let walked = walk(shared, &log, segment, entry, &mut |head, payload| {
+                filling.add(head, payload)
+            })?;
+            if walked.is_break() {
+                return Ok(filling.finish());
+            }
+        }
+        // Where nothing of the windows could be read, the search goes on behind them.
+        match windows.last() {
+            Some((_, last)) if filling.records.is_empty() && windows.len() > 1 => {
+                filling.read.after = filling.read.after.max(last.position);
+            }
+            _ => return Ok(filling.finish()),
+        }
+    }
+}
+
+fn plan(
+    shared: &Shared,
+    log: &Log,
+    filling: &mut Filling,
+) -> Result<Vec<(Arc<Segment>, Entry)>, Error> {
+    let index = log.index();
+    filling.newest = index.span().newest;
+    let entries = index.plan(filling.read.after, filling.read.bytes_max as u64, WINDOWS_MAX)?;
+    filling.read.after = filling.read.after.max(index.span().oldest.saturating_sub(1));
+    // Under the lock of the index, its entries and the segments are of one time.
+    let found = entries.into_iter();
+    Ok(found.filter_map(|entry| Some((shared.segment(entry.slot)?, entry))).collect())
+}
+
+/// Tells of the records of a log in one window, until it is told to stop.
+fn walk(
+    shared: &Shared,
+    log: &Log,
+    segment: &Segment,
+    entry: &Entry,
+    each: &mut dyn FnMut(&Head, &[u8]) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
+    let window = usize::try_from(WINDOW).unwrap_or(usize::MAX) + HEAD;
+    let mut walker = Walker::new(segment, entry.offset, segment.durable(), window);
+    let end = entry.offset.saturating_add(WINDOW);
+    while walker.offset() < end && !walker.is_at_end() {
+        let Some(head) = walker.head().map_err(|error| of_disk(&error))? else {
+            shared.measures.damaged();
+            break;
+        };
+        if head.log == log.id {
+            let Some(payload) = walker.payload(&head).map_err(|error| of_disk(&error))? else {
+                shared.measures.damaged();
+                break;
+            };
+            if each(&head, payload).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        walker.skip(&head);
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The oldest position that is to be kept, and how many bytes of records are before it. None if all are kept.
+pub(crate) fn kept(shared: &Shared, name: &str, keep: Keep) -> Result<Option<(u64, u64)>, Error> {
+    let Some(log) = shared.log(name) else { return Ok(None) };
+    let planned = {
+        let index = log.index();
+        let kept = index.kept(keep, clock::wall());
+        kept.and_then(|(kept, entry)| {
+            let entry = entry?;
+            Some((kept, entry, shared.segment(entry.slot)?))
+        })
+    };
+    let Some((kept, entry, segment)) = planned else { return Ok(None) };
+    let mut found = None;
+    let mut before = entry.before;
+    let looked = walk(shared, &log, &segment, &entry, &mut |head, payload| {
+        if kept.keeps(head.position, head.time, before) {
+            found = Some((head.position, before));
+            return ControlFlow::Break(());
+        }
+        before += payload.len() as u64;
+        ControlFlow::Continue(())
+    });
+    looked.map(|_| ())?;
+    Ok(Some(found.unwrap_or_else(|| log.index().entry_behind(entry.position))))
+}

@@ -1,0 +1,185 @@
+//! Opening what is on the disk, whatever the last process left behind.
+//!
+//! What was on its way when the machine stopped is cut off: nobody was told that it is durable. What was durable once and is
+//! damaged stays where it is and is reported; records before and behind it are read.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+
+use crate::Error;
+use crate::counters::CounterMap;
+use crate::disk::Disk;
+use crate::engine::{Engine, Log, Shared, Tuning, Written};
+use crate::error::of_disk;
+use crate::frame::Head;
+use crate::held::Held;
+use crate::index::Place;
+use crate::measures::Measures;
+use crate::segment::{self, BEGIN_BYTES, Segment};
+use crate::tables::TablesFile;
+use crate::watch::Watches;
+
+/// What was found when a store was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Segments and their bytes.
+    pub segments: usize,
+    pub bytes: u64,
+    /// Logs, and the records that they keep.
+    pub logs: usize,
+    pub records: u64,
+    /// Bytes of a batch that was on its way when the machine stopped, which were cut off.
+    pub torn_bytes: u64,
+    /// What was durable once and cannot be read: the file, and which bytes of it.
+    pub damage: Vec<(String, Range<u64>)>,
+}
+
+/// Opens a store on a disk.
+pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recovered), Error> {
+    let (tables, kept) = TablesFile::open(disk.clone())?;
+    let mut logs = HashMap::new();
+    for (name, id, oldest) in kept.logs {
+        let written = Written { log: Arc::new(Log::new(id, oldest)), next: oldest };
+        logs.insert(name.into_boxed_str(), written);
+    }
+    let readers = logs.iter().map(|(name, written)| (name.clone(), written.log.clone())).collect();
+    let shared = Arc::new(Shared {
+        disk,
+        tables,
+        logs: RwLock::new(readers),
+        segments: RwLock::default(),
+        counters: CounterMap::new(kept.counters),
+        watches: Watches::default(),
+        measures: Measures::default(),
+    });
+    let id = logs.values().map(|written| written.log.id).max().unwrap_or(0);
+    let mut engine = Engine::new(shared, tuning, kept.leases, logs);
+    (engine.version, engine.commits, engine.id) = (kept.version, kept.commits, id);
+    let mut recovered = Recovered::default();
+    read_segments(&mut engine, &mut recovered).map_err(|error| of_disk(&error))?;
+    recovered.logs = engine.logs.len();
+    engine.sweep();
+    Ok((engine, recovered))
+}
+
+fn read_segments(engine: &mut Engine, recovered: &mut Recovered) -> std::io::Result<()> {
+    let found = find_segments(engine, recovered)?;
+    let successors: HashMap<u64, u64> =
+        found.iter().map(|segment| segment.begin.previous).collect();
+    let last = found.last().map(|segment| segment.begin.number);
+    let names = engine.logs.values().map(|written| (written.log.id, written.log.clone())).collect();
+    for segment in found {
+        let is_last = last == Some(segment.begin.number) && engine.number == segment.begin.number;
+        let known = match segment.begin.compacted {
+            true => Some(segment.durable()),
+            false => successors.get(&segment.begin.number).copied(),
+        };
+        read_segment(engine, Arc::new(segment), known, is_last, &names, recovered)?;
+    }
+    for written in engine.logs.values_mut() {
+        written.next = written.log.index().span().newest + 1;
+    }
+    Ok(())
+}
+
+/// Opens all segments, in order, without those that others stand for.
+fn find_segments(engine: &mut Engine, recovered: &mut Recovered) -> std::io::Result<Vec<Segment>> {
+    let disk = engine.shared.disk.clone();
+    let names = disk.list()?;
+    for name in names.iter().filter(|name| name.ends_with(".new")) {
+        disk.remove(name)?;
+    }
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment::number(name)).collect();
+    numbers.sort_unstable();
+    let last = numbers.last().copied();
+    let mut found: Vec<Segment> = Vec::new();
+    for number in numbers {
+        let name = segment::name(number);
+        let covered = found.iter().any(|s| s.begin.compacted && s.begin.covers >= number);
+        let file = disk.open(&name)?;
+        let size = file.size()?;
+        engine.slot += 1;
+        match Segment::open(file, engine.slot)?.filter(|segment| segment.begin.number == number) {
+            _ if covered => disk.remove(&name)?,
+            Some(segment) => {
+                engine.number = engine.number.max(segment.begin.covers);
+                found.push(segment);
+            }
+            // Its head was not durable yet, so nothing is in it.
+            None if last == Some(number) && size <= BEGIN_BYTES => disk.remove(&name)?,
+            None => {
+                engine.number = engine.number.max(number);
+                recovered.damage.push((name, 0..size));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read_segment(
+    engine: &mut Engine,
+    segment: Arc<Segment>,
+    known: Option<u64>,
+    is_last: bool,
+    logs: &HashMap<u32, Arc<Log>>,
+    recovered: &mut Recovered,
+) -> std::io::Result<()> {
+    let name = segment::name(segment.begin.number);
+    let size = segment.file.size()?;
+    let mut held = Held::new(segment.clone());
+    let mut records = 0;
+    let mut each = |offset: u64, head: &Head, payload: &[u8]| {
+        let Some(log) = logs.get(&head.log) else { return };
+        let place = Place {
+            position: head.position,
+            time: head.time,
+            len: payload.len() as u64,
+            slot: segment.slot,
+            offset,
+        };
+        if log.index().add(place) {
+            held.count(head.log, head.position, place.len);
+            records += 1;
+        }
+    };
+    let scanned = segment::scan(&segment, known, engine.batch, &mut each)?;
+    engine.batch = scanned.batch;
+    let end = match known {
+        Some(known) => known.min(size),
+        None => scanned.end,
+    };
+    segment.durable.store(end, Ordering::Release);
+    let lost = known.filter(|known| *known > size).map(|known| size..known);
+    let damage = scanned.damage.into_iter().chain(lost);
+    let before = recovered.damage.len();
+    recovered.damage.extend(damage.map(|range| (name.clone(), range)));
+    held.damaged = recovered.damage.len() > before;
+    recovered.segments += 1;
+    recovered.records += records;
+    recovered.bytes += end;
+    if is_last && known.is_none() {
+        recovered.torn_bytes += size - end;
+        if size > end {
+            segment.file.set_size(end)?;
+        }
+        // The last batch may be only in the page cache, and if its sync failed, even as clean; so may the head and the name.
+        let from = if scanned.batch_at == BEGIN_BYTES { 0 } else { scanned.batch_at };
+        write_again(&segment, from..end)?;
+        engine.shared.disk.sync()?;
+        engine.broken = false;
+    }
+    engine.shared.put_segment(segment.clone());
+    engine.held.insert(segment.begin.number, held);
+    Ok(())
+}
+
+/// Makes durable what may have been written only for programs to see.
+fn write_again(segment: &Segment, range: Range<u64>) -> std::io::Result<()> {
+    let len = range.end.saturating_sub(range.start);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    segment.file.read_at(range.start, &mut bytes)?;
+    segment.file.write_at(range.start, &bytes)?;
+    segment.file.sync()
+}

@@ -1,0 +1,290 @@
+//! Segments: the files that hold the records of all logs, in the order in which they came.
+//!
+//! A segment begins with a head frame; each batch that was written at once begins with a mark. A mark is written only after the
+//! batch before it was synced. So if a bad frame is followed by a valid mark, what lies between was durable once and is damaged;
+//! if none follows, the batch was on its way when the machine stopped, and nobody was told that it is durable.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::{Disk, DiskFile};
+use crate::frame::{HEAD, Head, OWN};
+use crate::index::Slot;
+
+/// The version of the format of segments.
+pub(crate) const VERSION: u32 = 1;
+
+/// The kinds of our own frames, in `Head::more`.
+const MARK: u16 = 0;
+const BEGIN: u16 = 1;
+
+/// The salt of head frames, which hold the salt of all others.
+const BEGIN_SALT: u32 = 0x7469_6465;
+/// The payload of a head frame: version, salt, number, covers, compacted, the previous segment's number and its length.
+const BEGIN_LEN: usize = 4 + 4 + 8 + 8 + 4 + 8 + 8;
+/// Where batches begin.
+pub(crate) const BEGIN_BYTES: u64 = BEGIN_FRAME as u64;
+const BEGIN_FRAME: usize = HEAD + BEGIN_LEN;
+
+/// What is read at once where a segment is read as a whole.
+const CHUNK: usize = 1 << 20;
+
+/// What a segment says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begin {
+    pub(crate) salt: u32,
+    pub(crate) number: u64,
+    /// The number of the last segment whose records it holds: its own, unless it was made of several.
+    pub(crate) covers: u64,
+    /// True if it was made of others, and so written at once.
+    pub(crate) compacted: bool,
+    /// The segment that was written before, and how many bytes of it count.
+    pub(crate) previous: (u64, u64),
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) slot: Slot,
+    pub(crate) begin: Begin,
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// The bytes that are durable. None behind is ever read.
+    pub(crate) durable: AtomicU64,
+}
+
+/// The name of a segment's file.
+pub(crate) fn name(number: u64) -> String {
+    format!("log-{number:010}.seg")
+}
+
+/// The name of a file that is to become a segment.
+pub(crate) fn new_name(number: u64) -> String {
+    format!("log-{number:010}.new")
+}
+
+/// The number of a segment with this name.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    name.strip_prefix("log-")?.strip_suffix(".seg")?.parse().ok()
+}
+
+impl Segment {
+    /// Makes an empty segment, durable with its name.
+    pub(crate) fn create(disk: &dyn Disk, slot: Slot, begin: Begin) -> io::Result<Segment> {
+        let file = disk.open(&name(begin.number))?;
+        file.set_size(0)?;
+        file.write_at(0, &begin.frame())?;
+        file.sync()?;
+        disk.sync()?;
+        Ok(Segment { slot, begin, file, durable: AtomicU64::new(BEGIN_BYTES) })
+    }
+
+    /// Opens a segment. None if its head is not what was written.
+    pub(crate) fn open(file: Arc<dyn DiskFile>, slot: Slot) -> io::Result<Option<Segment>> {
+        let size = file.size()?;
+        let mut bytes = [0; BEGIN_FRAME];
+        if size < BEGIN_BYTES {
+            return Ok(None);
+        }
+        file.read_at(0, &mut bytes)?;
+        let begin = Begin::read(&bytes);
+        Ok(begin.map(|begin| Segment { slot, begin, file, durable: AtomicU64::new(size) }))
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+}
+
+impl Begin {
+    /// The head frame.
+    pub(crate) fn frame(&self) -> Vec<u8> {
+        let mut payload = Vec::with_capacity(BEGIN_LEN);
+        payload.extend_from_slice(&VERSION.to_le_bytes());
+        payload.extend_from_slice(&self.salt.to_le_bytes());
+        payload.extend_from_slice(&self.number.to_le_bytes());
+        payload.extend_from_slice(&self.covers.to_le_bytes());
+        payload.extend_from_slice(&u32::from(self.compacted).to_le_bytes());
+        payload.extend_from_slice(&self.previous.0.to_le_bytes());
+        payload.extend_from_slice(&self.previous.1.to_le_bytes());
+        let mut frame = Vec::new();
+        Head::new(OWN, 0, 0, BEGIN).write(&payload, BEGIN_SALT, &mut frame);
+        frame
+    }
+
+    fn read(frame: &[u8]) -> Option<Begin> {
+        let head = Head::read(frame)?;
+        let payload = frame.get(HEAD..)?;
+        if (head.log, head.more) != (OWN, BEGIN) || !head.fits(payload, BEGIN_SALT) {
+            return None;
+        }
+        let (version, rest) = payload.split_first_chunk()?;
+        let (salt, rest) = rest.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (covers, rest) = rest.split_first_chunk()?;
+        let (compacted, rest) = rest.split_first_chunk()?;
+        let (previous, rest) = rest.split_first_chunk()?;
+        let (previous_len, _) = rest.split_first_chunk()?;
+        (u32::from_le_bytes(*version) == VERSION).then_some(Begin {
+            salt: u32::from_le_bytes(*salt),
+            number: u64::from_le_bytes(*number),
+            covers: u64::from_le_bytes(*covers),
+            compacted: u32::from_le_bytes(*compacted) != 0,
+            previous: (u64::from_le_bytes(*previous), u64::from_le_bytes(*previous_len)),
+        })
+    }
+}
+
+/// Writes the mark before a batch.
+pub(crate) fn mark(batch: u64, time: u64, salt: u32, into: &mut Vec<u8>) {
+    Head::new(OWN, batch, time, MARK).write(&[], salt, into);
+}
+
+/// A walk through the frames of a segment.
+#[derive(Debug)]
+pub(crate) struct Walker<'a> {
+    segment: &'a Segment,
+    buffer: Vec<u8>,
+    /// The offset of the buffer's first byte.
+    buffer_at: u64,
+    offset: u64,
+    limit: u64,
+    chunk: usize,
+}
+
+impl<'a> Walker<'a> {
+    /// A walk from an offset to a limit, which reads so many bytes at once.
+    pub(crate) fn new(segment: &'a Segment, offset: u64, limit: u64, chunk: usize) -> Walker<'a> {
+        Walker { segment, buffer: Vec::new(), buffer_at: offset, offset, limit, chunk }
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.offset >= self.limit
+    }
+
+    /// The head of the frame here. None if there is none.
+    pub(crate) fn head(&mut self) -> io::Result<Option<Head>> {
+        let limit = self.limit;
+        let offset = self.offset;
+        let head = self.bytes(offset, HEAD)?.and_then(Head::read);
+        Ok(head.filter(|head| head.frame_len() <= limit - offset))
+    }
+
+    /// The payload of the frame here. None if it is not what was written.
+    pub(crate) fn payload(&mut self, head: &Head) -> io::Result<Option<&[u8]>> {
+        let (offset, salt) = (self.offset + HEAD as u64, self.segment.begin.salt);
+        let payload = self.bytes(offset, head.len)?;
+        Ok(payload.filter(|payload| head.fits(payload, salt)))
+    }
+
+    /// Goes on behind the frame here.
+    pub(crate) fn skip(&mut self, head: &Head) {
+        self.offset += head.frame_len();
+    }
+
+    /// Goes on at the next mark of a later batch. False, and no step, if there is none.
+    fn resync(&mut self, batch: u64) -> io::Result<bool> {
+        let salt = self.segment.begin.salt;
+        let mut offset = self.offset + 1;
+        while offset + HEAD as u64 <= self.limit {
+            let Some(bytes) = self.bytes(offset, HEAD)? else { return Ok(false) };
+            let head =
+                Head::read(bytes).filter(|head| (head.log, head.more, head.len) == (OWN, MARK, 0));
+            if head.is_some_and(|head| head.position > batch && head.fits(&[], salt)) {
+                self.offset = offset;
+                return Ok(true);
+            }
+            offset += 1;
+        }
+        Ok(false)
+    }
+
+    /// Bytes of the segment. None behind the limit.
+    fn bytes(&mut self, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
+        let end = offset.saturating_add(len as u64);
+        if end > self.limit {
+            return Ok(None);
+        }
+        if offset < self.buffer_at || end > self.buffer_at + self.buffer.len() as u64 {
+            let read = (len.max(self.chunk) as u64).min(self.limit - offset);
+            self.buffer.resize(usize::try_from(read).unwrap_or(len), 0);
+            self.buffer_at = offset;
+            self.segment.file.read_at(offset, &mut self.buffer)?;
+        }
+        let from = usize::try_from(offset - self.buffer_at).unwrap_or(usize::MAX);
+        Ok(self.buffer.get(from..).and_then(|rest| rest.get(..len)))
+    }
+}
+
+/// What a scan of a whole segment found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scanned {
+    /// Where the last whole append ends.
+    pub(crate) end: u64,
+    /// What was durable once and is no more.
+    pub(crate) damage: Vec<Range<u64>>,
+    /// The number of the last batch, and where it begins.
+    pub(crate) batch: u64,
+    pub(crate) batch_at: u64,
+}
+
+/// Tells of each record of a segment with its offset, in order, without those of an append that is not whole.
+///
+/// `known` is how many bytes of it count, or none for the last segment, whose end is to be found.
+pub(crate) fn scan(
+    segment: &Segment,
+    known: Option<u64>,
+    batch: u64,
+    each: &mut dyn FnMut(u64, &Head, &[u8]),
+) -> io::Result<Scanned> {
+    let size = segment.file.size()?;
+    let limit = known.unwrap_or(size).min(size);
+    let mut walker = Walker::new(segment, BEGIN_BYTES.min(limit), limit, CHUNK);
+    let begin = walker.offset();
+    let mut found = Scanned { end: begin, damage: Vec::new(), batch, batch_at: begin };
+    let mut part: Vec<(u64, Head, Vec<u8>)> = Vec::new();
+    while !walker.is_at_end() {
+        let at = walker.offset();
+        let head = walker.head()?;
+        let payload = match &head {
+            Some(head) => walker.payload(head)?,
+            None => None,
+        };
+        let (Some(head), Some(payload)) = (head, payload) else {
+            let goes_on = walker.resync(found.batch)?;
+            match (goes_on, known) {
+                (true, _) => found.damage.push(at..walker.offset()),
+                (false, Some(_)) => found.damage.push(at..limit),
+                (false, None) => {}
+            }
+            if goes_on || known.is_some() {
+                part.drain(..).for_each(|(offset, head, payload)| each(offset, &head, &payload));
+            }
+            if goes_on {
+                continue;
+            }
+            return Ok(found);
+        };
+        match head.log {
+            OWN if head.more == MARK => {
+                (found.batch, found.batch_at) = (found.batch.max(head.position), at);
+            }
+            OWN => {}
+            _ if head.more > 0 => part.push((at, head, payload.to_vec())),
+            _ => {
+                part.drain(..).for_each(|(offset, head, payload)| each(offset, &head, &payload));
+                each(at, &head, payload);
+            }
+        }
+        walker.skip(&head);
+        if part.is_empty() {
+            found.end = walker.offset();
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,303 @@
+//! Simulations by seed: random operations on a bad disk, crashes, and what has to hold whatever happens.
+//!
+//! The engine runs on this thread, so a seed repeats exactly. `TIDEGATE_STORE_SEEDS=FROM..TO` says which to run.
+
+mod disk;
+mod model;
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::clock;
+use tokio::sync::oneshot;
+
+use crate::command::{Command, Done};
+use crate::engine::{Engine, Tuning};
+use crate::recovery::{self, Recovered};
+use crate::{Acquired, Change, Error, Expect, Keep, Read, Record, Scan, reader};
+use disk::BadDisk;
+use model::Model;
+
+/// Small segments, so that there are many.
+const TUNING: Tuning = Tuning { segment_bytes: 6000 };
+const LOGS: [&str; 4] = ["a", "b", "c", "a/d"];
+const STEPS: usize = 60;
+
+fn seeds() -> std::ops::Range<u64> {
+    let given = std::env::var("TIDEGATE_STORE_SEEDS").ok();
+    let range = given.as_deref().and_then(|given| {
+        let (from, to) = given.split_once("..")?;
+        Some(from.parse().ok()?..to.parse().ok()?)
+    });
+    range.unwrap_or(0..300)
+}
+
+#[test]
+fn whatever_happens_nothing_that_was_acknowledged_is_lost() {
+    for seed in seeds() {
+        // Whoever sees this fail runs the seed alone.
+        let run = std::panic::catch_unwind(|| Simulation::new(seed).run());
+        assert!(run.is_ok(), "TIDEGATE_STORE_SEEDS={seed}..{}", seed + 1);
+    }
+}
+
+#[test]
+fn flipped_bits_are_never_read_as_something_else() {
+    for seed in seeds().step_by(3) {
+        let run = std::panic::catch_unwind(|| Simulation::new(seed).flip());
+        assert!(run.is_ok(), "TIDEGATE_STORE_SEEDS={seed}..{}", seed + 1);
+    }
+}
+
+struct Simulation {
+    rng: fastrand::Rng,
+    disk: BadDisk,
+    engine: Option<Engine>,
+    model: Model,
+    /// Numbers that make each payload another.
+    payloads: u64,
+}
+
+/// An answer that must be there by now.
+fn now<T>(mut answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error> {
+    answer.try_recv().expect("every command of a batch is answered")
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Simulation {
+        let rng = fastrand::Rng::with_seed(seed);
+        let disk = BadDisk::new(seed ^ 0x5eed);
+        let mut simulation =
+            Simulation { rng, disk, engine: None, model: Model::default(), payloads: 0 };
+        simulation.reopen();
+        simulation
+    }
+
+    fn run(mut self) {
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.disk.set_error_rate(0);
+        self.disk.set_room(None);
+        self.reads();
+        self.crash();
+    }
+
+    fn step(&mut self) {
+        match self.rng.u32(..100) {
+            0..50 => self.batch(),
+            50..58 => self.trim(),
+            58..70 => self.reads(),
+            70..76 => self.disk.set_error_rate(if self.rng.bool() { 0 } else { 6 }),
+            76..82 => {
+                let room = self.rng.bool().then(|| self.rng.u64(..20_000));
+                self.disk.set_room(room);
+            }
+            82..88 => {
+                let (done, answer) = oneshot::channel();
+                let all = self.rng.bool();
+                self.engine().run(vec![Command::Compact { all, done }]);
+                drop(now(answer));
+            }
+            88..94 => {
+                self.disk.set_error_rate(0);
+                self.disk.set_room(None);
+                self.engine = None;
+                self.reopen();
+            }
+            _ => self.crash(),
+        }
+    }
+
+    fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("it is open")
+    }
+
+    /// The machine stops and starts.
+    fn crash(&mut self) {
+        // The process is gone before it can tidy up.
+        self.disk.set_error_rate(1);
+        let old = self.engine.take();
+        self.disk.crash();
+        drop(old);
+        self.disk.crash();
+        self.reopen();
+    }
+
+    /// Opens what is on the disk, and compares it with what it has to be.
+    fn reopen(&mut self) {
+        let (engine, recovered) = open(&self.disk).expect("what was left behind can be opened");
+        self.engine = Some(engine);
+        assert_eq!(recovered.damage, [], "nothing was damaged that was durable");
+        self.reads();
+    }
+
+    /// Compares all that can be read with what it has to be.
+    fn reads(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        for log in LOGS {
+            let found = read_all(engine, log, self.rng.usize(1..50), self.rng.usize(1..3000));
+            let span = engine.shared.log(log).map(|log| log.index().span());
+            self.model.compare_log(log, &found, span);
+        }
+        let scan = Scan { rows_max: 1000, ..Scan::default() };
+        if let Ok(rows) = engine.shared.tables.scan("t", &scan) {
+            self.model.compare_rows(&rows.rows);
+        }
+    }
+
+    /// Several commands at once.
+    fn batch(&mut self) {
+        let (mut commands, mut appends, mut changes, mut acquires) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.rng.usize(1..5) {
+            match self.rng.u32(..10) {
+                0..6 => {
+                    let (log, records) = (self.log(), self.records());
+                    let (done, answer) = oneshot::channel();
+                    appends.push((log, records.clone(), answer));
+                    let log = log.to_owned();
+                    commands.push(Command::Append { log, records, guard: None, done });
+                }
+                6..9 => {
+                    let list = self.changes();
+                    let (done, answer) = oneshot::channel();
+                    changes.push((list.clone(), answer));
+                    commands.push(Command::Change { changes: list, guard: None, done });
+                }
+                _ => {
+                    let (done, answer) = oneshot::channel();
+                    acquires.push(answer);
+                    commands.push(acquire(done));
+                }
+            }
+        }
+        self.engine().run(commands);
+        for (log, records, answer) in appends {
+            self.model.appended(log, records, now(answer));
+        }
+        for (list, answer) in changes {
+            self.model.changed(&list, now(answer));
+        }
+        for answer in acquires {
+            if let Ok(Acquired::Yours(lease)) = now(answer) {
+                self.model.leased(lease.token);
+                let (done, answer) = oneshot::channel();
+                self.engine().run(vec![Command::Release { lease, done }]);
+                now(answer).expect("giving back needs no disk");
+            }
+        }
+    }
+
+    fn trim(&mut self) {
+        let log = self.log();
+        let newest = self.model.newest(log);
+        let keep = match self.rng.u32(..3) {
+            0 => Keep { after: Some(self.rng.u64(..newest + 2)), ..Keep::default() },
+            1 => Keep { bytes: Some(self.rng.u64(..8000)), ..Keep::default() },
+            _ => Keep { age: Some(Duration::from_secs(3600)), ..Keep::default() },
+        };
+        let shared = self.engine().shared.clone();
+        let Ok(Some((oldest, before))) = reader::kept(&shared, log, keep) else { return };
+        let (done, answer) = oneshot::channel();
+        let name = log.to_owned();
+        self.engine().run(vec![Command::Trim { log: name, oldest, before, done }]);
+        let answer = now(answer);
+        let span = shared.log(log).map(|log| log.index().span());
+        self.model.trimmed(log, keep, oldest, answer, span);
+    }
+
+    fn log(&mut self) -> &'static str {
+        LOGS[self.rng.usize(..LOGS.len())]
+    }
+
+    fn records(&mut self) -> Vec<Bytes> {
+        let count = self.rng.usize(1..4);
+        let payload = |rng: &mut fastrand::Rng, number: u64| {
+            let size = match rng.u32(..20) {
+                0 => rng.usize(..40_000),
+                1..5 => 0,
+                _ => rng.usize(..700),
+            };
+            let mut payload = number.to_le_bytes().to_vec();
+            payload.extend(std::iter::repeat_with(|| rng.u8(..)).take(size));
+            Bytes::from(payload)
+        };
+        (0..count)
+            .map(|_| {
+                self.payloads += 1;
+                payload(&mut self.rng, self.payloads)
+            })
+            .collect()
+    }
+
+    fn changes(&mut self) -> Vec<Change> {
+        let count = self.rng.usize(1..4);
+        (0..count)
+            .map(|_| {
+                self.payloads += 1;
+                let key = vec![b'k', self.rng.u8(..6)];
+                let expect = match self.rng.u32(..4) {
+                    0 => Expect::Nothing,
+                    1 => Expect::Version(self.model.version(&key)),
+                    _ => Expect::Anything,
+                };
+                let fill = vec![7; self.rng.usize(..300)];
+                let value = [self.payloads.to_le_bytes().to_vec(), fill].concat();
+                let value = self.rng.bool().then(|| Bytes::from(value));
+                Change { table: "t".into(), key, value, expect }
+            })
+            .collect()
+    }
+
+    /// Fills a store, flips bits of a file, and reads.
+    fn flip(mut self) {
+        for _ in 0..STEPS / 3 {
+            self.batch();
+        }
+        self.engine = None;
+        self.reopen();
+        self.engine = None;
+        let names = crate::disk::Disk::list(&self.disk).unwrap();
+        let names: Vec<_> = names.into_iter().filter(|name| name.ends_with(".seg")).collect();
+        let name = names.get(self.rng.usize(..names.len().max(1))).cloned();
+        let Some(name) = name else { return };
+        let flipped = self.disk.flip(&name);
+        let Ok((engine, recovered)) = open(&self.disk) else { return };
+        let mut missing = 0;
+        for log in LOGS {
+            let found = read_all(&engine, log, 100, 10_000);
+            missing += self.model.compare_damaged(log, &found);
+        }
+        let shown = !recovered.damage.is_empty() || recovered.torn_bytes > 0;
+        assert!(shown || missing == 0, "byte {flipped:?} of {name}: {missing} records are missing");
+    }
+}
+
+fn acquire(done: Done<Acquired>) -> Command {
+    let ttl = Duration::from_secs(10);
+    let until = clock::now() + ttl;
+    Command::Acquire { lease: "l".into(), owner: "o".into(), ttl, until, done }
+}
+
+fn open(disk: &BadDisk) -> Result<(Engine, Recovered), Error> {
+    recovery::open(Arc::new(disk.clone()), TUNING)
+}
+
+fn read_all(engine: &Engine, log: &str, records_max: usize, bytes_max: usize) -> Vec<Record> {
+    let mut found: Vec<Record> = Vec::new();
+    loop {
+        let after = found.last().map_or(0, |record| record.position);
+        let read = Read { after, records_max, bytes_max };
+        let read = reader::read(&engine.shared, log, read).expect("a log can be read");
+        if read.records.is_empty() {
+            return found;
+        }
+        found.extend(read.records);
+    }
+}
+
+/// The positions that an append was given.
+type Positions = RangeInclusive<u64>;

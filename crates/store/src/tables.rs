@@ -1,0 +1,505 @@
+//! The file of tables: rows, and what the engine keeps beside them, in redb over the seam.
+//!
+//! Owns the file and its transactions. After an error of the disk redb does not go on with a file, so it is opened anew, and then
+//! it shows whether the transaction that failed was made after all.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    WriteTransaction,
+};
+
+use crate::disk::{Disk, DiskFile};
+use crate::{Change, Error, Expect, Row, Rows, Scan, limits, segment};
+
+/// The name of the file.
+pub(crate) const FILE: &str = "tables.redb";
+
+/// The name of a file that is there while no process has the tables open, and the last one closed them without an error.
+const CLEAN: &str = "clean";
+
+/// Pages that redb keeps in memory. The page cache of the system has the rest.
+const CACHE_BYTES: usize = 16 << 20;
+/// A file up to this size is checked as a whole when it is opened, at a gigabyte a second or more.
+const CHECKED_BYTES: u64 = 512 << 20;
+
+/// Rows: the table's name with its length, then the key; the version, a checksum and the value.
+const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
+/// Logs: the number that stands for the name in segments, and the oldest position that is kept.
+const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs");
+/// Leases: the last token.
+const LEASES: TableDefinition<'_, &str, u64> = TableDefinition::new("leases");
+/// Counters: the sum, and when the window ends, in milliseconds since the Unix epoch.
+const COUNTERS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("counters");
+/// Numbers of the engine.
+const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+/// In [`NUMBERS`]: the format of the whole store, the last version of a row, and how many transactions were made.
+const FORMAT: &str = "format";
+const VERSION: &str = "version";
+const COMMITS: &str = "commits";
+
+/// The file of tables.
+#[derive(Debug)]
+pub(crate) struct TablesFile {
+    disk: Arc<dyn Disk>,
+    /// True after a sync that failed.
+    unsure: Arc<AtomicBool>,
+    /// None while it could not be opened anew after an error.
+    database: RwLock<Option<Arc<Database>>>,
+}
+
+/// What the engine finds in the file when it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) logs: Vec<(String, u32, u64)>,
+    pub(crate) leases: Vec<(String, u64)>,
+    pub(crate) counters: Vec<(String, u64, u64)>,
+    pub(crate) version: u64,
+    pub(crate) commits: u64,
+}
+
+/// What one transaction is to write.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) logs: Vec<(String, u32, u64)>,
+    pub(crate) leases: Vec<(Arc<str>, u64)>,
+    /// None for a counter that is to be forgotten.
+    pub(crate) counters: Vec<(String, Option<(u64, u64)>)>,
+    pub(crate) changes: Vec<Vec<Change>>,
+    /// The last version that was given.
+    pub(crate) version: u64,
+    /// The number of this transaction.
+    pub(crate) commit: u64,
+}
+
+/// What came of each list of changes.
+pub(crate) type Changed = Vec<Result<Vec<u64>, Error>>;
+
+impl Drop for TablesFile {
+    fn drop(&mut self) {
+        let database = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let closed = database.and_then(|database| Arc::try_unwrap(database).ok());
+        let closed = closed.is_some_and(|database| database.close().is_ok());
+        // Without the file the next start writes the tables again, which costs time and nothing else.
+        if closed && !self.unsure.load(Ordering::Acquire) {
+            drop(self.disk.open(CLEAN).and_then(|_| self.disk.sync()));
+        }
+    }
+}
+
+impl Work {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.keeps_nothing_else()
+    }
+
+    fn keeps_nothing_else(&self) -> bool {
+        self.logs.is_empty() && self.leases.is_empty() && self.counters.is_empty()
+    }
+}
+
+impl TablesFile {
+    /// Opens the file, and makes it if it is not there.
+    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(TablesFile, Kept), Error> {
+        let unsure = Arc::new(AtomicBool::new(false));
+        if begin_unclean(&*disk).map_err(|error| crate::error::of_disk(&error))? {
+            write_again(&*disk).map_err(|error| crate::error::of_disk(&error))?;
+        }
+        let database = open(&*disk, &unsure)?;
+        let kept = read_kept(&database).map_err(failed)?;
+        let database = RwLock::new(Some(Arc::new(database)));
+        Ok((TablesFile { disk, unsure, database }, kept))
+    }
+
+    /// The row with a key.
+    pub(crate) fn get(&self, table: &str, key: &[u8]) -> Result<Option<Row>, Error> {
+        let full = full_key(table, key);
+        self.read(|transaction| {
+            let rows = transaction.open_table(ROWS)?;
+            let value = rows.get(full.as_slice())?;
+            Ok(value.map(|value| row(&full, key.len(), value.value())))
+        })?
+        .transpose()
+    }
+
+    /// Rows of a table in order.
+    pub(crate) fn scan(&self, table: &str, scan: &Scan) -> Result<Rows, Error> {
+        let begin = scan.prefix.as_slice().max(scan.after.as_deref().unwrap_or_default());
+        let (prefix, begin) = (full_key(table, &scan.prefix), full_key(table, begin));
+        let table_len = full_key(table, &[]).len();
+        let after = scan.after.as_ref().map(|after| full_key(table, after));
+        let found = self.read(|transaction| {
+            let rows = transaction.open_table(ROWS)?;
+            let mut found = (Vec::new(), false);
+            let mut bytes = 0;
+            for entry in rows.range(begin.as_slice()..)? {
+                let (key, value) = entry?;
+                let (key, value) = (key.value(), value.value());
+                if !key.starts_with(&prefix) {
+                    break;
+                }
+                if after.as_deref() == Some(key) {
+                    continue;
+                }
+                if found.0.len() >= scan.rows_max.min(limits::ROWS_MAX)
+                    || bytes >= limits::SCAN_BYTES
+                {
+                    found.1 = true;
+                    break;
+                }
+                bytes += key.len() + value.len();
+                found.0.push(row(key, key.len() - table_len, value));
+            }
+            Ok(found)
+        })?;
+        Ok(Rows { rows: found.0.into_iter().collect::<Result<_, _>>()?, more: found.1 })
+    }
+
+    /// Tells of every row, as a table's name and the row, or where one is damaged.
+    pub(crate) fn each_row(
+        &self,
+        each: &mut dyn FnMut(&str, Result<Row, Error>),
+    ) -> Result<(), Error> {
+        self.read(|transaction| {
+            for entry in transaction.open_table(ROWS)?.iter()? {
+                let (key, value) = entry?;
+                let Some((table, key_len)) = table_of(key.value()) else { continue };
+                each(table, row(key.value(), key_len, value.value()));
+            }
+            Ok(())
+        })
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let database = database.ok_or_else(away)?;
+        let transaction = database.begin_read().map_err(failed)?;
+        work(&transaction).map_err(failed)
+    }
+
+    /// Makes one transaction durable. On an error none of it happened, unless it says that this is open.
+    pub(crate) fn commit(&self, work: &mut Work) -> Result<Changed, Error> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let database = match database {
+            Some(database) => database,
+            None => self.reopen()?,
+        };
+        let error = match transact(&database, work) {
+            Ok(changed) => return Ok(changed),
+            Err(error) => error,
+        };
+        // redb refuses everything after an error of the disk.
+        drop(database);
+        let database = self.reopen().map_err(|_| Error::Away(error.to_string()))?;
+        // The error may have come behind the point that decides.
+        match read_kept(&database).map_err(failed)?.commits == work.commit {
+            true => Err(Error::Away(error.to_string())),
+            false => Err(error),
+        }
+    }
+
+    /// Opens the file anew, once the last reader of the old one is done.
+    fn reopen(&self) -> Result<Arc<Database>, Error> {
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut old = place.take();
+        // Readers hold it for microseconds; a thousand steps of a millisecond are a bound, not a wait.
+        for _ in 0..1000 {
+            match old.map(Arc::try_unwrap) {
+                None | Some(Ok(_)) => {
+                    old = None;
+                    break;
+                }
+                Some(Err(shared)) => old = Some(shared),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(old);
+        if self.unsure.load(Ordering::Acquire) {
+            write_again(&*self.disk).map_err(|error| crate::error::of_disk(&error))?;
+            self.unsure.store(false, Ordering::Release);
+        }
+        let database = Arc::new(open(&*self.disk, &self.unsure)?);
+        *place = Some(database.clone());
+        Ok(database)
+    }
+
+    /// Gives free pages back to the disk.
+    pub(crate) fn compact(&self) -> Result<(), Error> {
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
+        let mut database = database.ok_or_else(away)?;
+        let compacted = database.compact().map_err(failed);
+        *place = Some(Arc::new(database));
+        compacted.map(|_| ())
+    }
+
+    /// True if every page is what was written.
+    pub(crate) fn check(&self) -> Result<bool, Error> {
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
+        let mut database = database.ok_or_else(away)?;
+        let checked = database.check_integrity().map_err(failed);
+        *place = Some(Arc::new(database));
+        checked
+    }
+}
+
+fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
+    let file = disk.open(FILE).map_err(|error| crate::error::of_disk(&error))?;
+    let size = file.size().map_err(|error| crate::error::of_disk(&error))?;
+    let mut builder = redb::Builder::new();
+    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(size <= CHECKED_BYTES);
+    let database =
+        builder.create_with_backend(Backend { file, unsure: unsure.clone() }).map_err(failed)?;
+    if size == 0 {
+        disk.sync().map_err(|error| crate::error::of_disk(&error))?;
+    }
+    let known = match database.begin_read().map_err(failed)?.open_table(NUMBERS) {
+        Ok(numbers) => numbers.get(FORMAT).map_err(failed)?.map(|format| format.value()),
+        Err(_) => None,
+    };
+    match known {
+        Some(format) if format == u64::from(segment::VERSION) => {}
+        Some(format) => {
+            return Err(Error::Away(format!("its format is {format}, of a newer program")));
+        }
+        None => begin(&database).map_err(failed)?,
+    }
+    Ok(database)
+}
+
+/// Notes that a process has the file, and tells whether one had it before and did not close it.
+fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
+    let names = disk.list()?;
+    let clean = names.iter().any(|name| name == CLEAN);
+    if clean {
+        disk.remove(CLEAN)?;
+        disk.sync()?;
+    }
+    Ok(!clean && names.iter().any(|name| name == FILE))
+}
+
+/// Writes the whole file again as programs see it.
+///
+/// After a sync that failed the system may hold the pages that it could not write as clean: they are read as written, and no
+/// later sync writes them. Whatever is built on them would be lost with them.
+fn write_again(disk: &dyn Disk) -> io::Result<()> {
+    let file = disk.open(FILE)?;
+    let size = file.size()?;
+    let mut bytes = vec![0; 1 << 20];
+    let mut offset = 0;
+    while offset < size {
+        let len = usize::try_from(size - offset).unwrap_or(usize::MAX).min(bytes.len());
+        let Some(part) = bytes.get_mut(..len) else { break };
+        file.read_at(offset, part)?;
+        file.write_at(offset, part)?;
+        offset += len as u64;
+    }
+    file.sync()
+}
+
+/// Makes the tables of a new file.
+fn begin(database: &Database) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(ROWS)?;
+    transaction.open_table(LOGS)?;
+    transaction.open_table(LEASES)?;
+    transaction.open_table(COUNTERS)?;
+    transaction.open_table(NUMBERS)?.insert(FORMAT, u64::from(segment::VERSION))?;
+    Ok(transaction.commit()?)
+}
+
+fn read_kept(database: &Database) -> Result<Kept, redb::Error> {
+    let transaction = database.begin_read()?;
+    let mut kept = Kept::default();
+    for entry in transaction.open_table(LOGS)?.iter()? {
+        let (name, row) = entry?;
+        kept.logs.push((name.value().to_owned(), row.value().0, row.value().1));
+    }
+    for entry in transaction.open_table(LEASES)?.iter()? {
+        let (name, token) = entry?;
+        kept.leases.push((name.value().to_owned(), token.value()));
+    }
+    for entry in transaction.open_table(COUNTERS)?.iter()? {
+        let (name, row) = entry?;
+        kept.counters.push((name.value().to_owned(), row.value().0, row.value().1));
+    }
+    let numbers = transaction.open_table(NUMBERS)?;
+    kept.version = numbers.get(VERSION)?.map_or(0, |number| number.value());
+    kept.commits = numbers.get(COMMITS)?.map_or(0, |number| number.value());
+    Ok(kept)
+}
+
+fn transact(database: &Database, work: &mut Work) -> Result<Changed, Error> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let changed = write(&transaction, work).map_err(failed)?;
+    match changed.iter().all(Result::is_err) && work.keeps_nothing_else() {
+        true => transaction.abort().map_err(failed)?,
+        false => transaction.commit().map_err(failed)?,
+    }
+    Ok(changed)
+}
+
+fn write(transaction: &WriteTransaction, work: &mut Work) -> Result<Changed, redb::Error> {
+    let mut logs = transaction.open_table(LOGS)?;
+    for (name, id, oldest) in &work.logs {
+        let known = logs.get(name.as_str())?.map(|row| row.value());
+        if known.is_none_or(|(known, kept)| known != *id || kept < *oldest) {
+            logs.insert(name.as_str(), (*id, *oldest))?;
+        }
+    }
+    let mut leases = transaction.open_table(LEASES)?;
+    for (name, token) in &work.leases {
+        leases.insert(name.as_ref(), *token)?;
+    }
+    let mut counters = transaction.open_table(COUNTERS)?;
+    for (name, row) in &work.counters {
+        match row {
+            Some(row) => counters.insert(name.as_str(), *row)?,
+            None => counters.remove(name.as_str())?,
+        };
+    }
+    let mut rows = transaction.open_table(ROWS)?;
+    let mut changed = Vec::with_capacity(work.changes.len());
+    for changes in &work.changes {
+        changed.push(change(&mut rows, changes, &mut work.version)?);
+    }
+    let mut numbers = transaction.open_table(NUMBERS)?;
+    numbers.insert(VERSION, work.version)?;
+    numbers.insert(COMMITS, work.commit)?;
+    Ok(changed)
+}
+
+/// Makes all changes or none. A change sees those before it.
+fn change(
+    rows: &mut Table<'_, &[u8], &[u8]>,
+    changes: &[Change],
+    last: &mut u64,
+) -> Result<Result<Vec<u64>, Error>, redb::Error> {
+    let mut undo: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+    let mut versions = Vec::with_capacity(changes.len());
+    for (index, change) in changes.iter().enumerate() {
+        let key = full_key(&change.table, &change.key);
+        let was = rows.get(key.as_slice())?.map(|value| value.value().to_vec());
+        let version = was.as_deref().and_then(version_of);
+        let expected = match change.expect {
+            Expect::Anything => true,
+            Expect::Nothing => version.is_none(),
+            Expect::Version(expected) => version == Some(expected),
+        };
+        if !expected {
+            for (key, was) in undo.into_iter().rev() {
+                match was {
+                    Some(value) => rows.insert(key.as_slice(), value.as_slice())?,
+                    None => rows.remove(key.as_slice())?,
+                };
+            }
+            return Ok(Err(Error::Conflict { index, version }));
+        }
+        *last += 1;
+        versions.push(*last);
+        match &change.value {
+            Some(value) => {
+                rows.insert(key.as_slice(), full_value(&key, *last, value).as_slice())?
+            }
+            None => rows.remove(key.as_slice())?,
+        };
+        undo.push((key, was));
+    }
+    Ok(Ok(versions))
+}
+
+/// The key of a row in the file. Rows of a table follow one another in the order of their keys.
+fn full_key(table: &str, key: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(table.len()).unwrap_or(u16::MAX);
+    [&len.to_be_bytes(), table.as_bytes(), key].concat()
+}
+
+/// The table of a key in the file, and the length of the key in it.
+fn table_of(full: &[u8]) -> Option<(&str, usize)> {
+    let (len, rest) = full.split_first_chunk()?;
+    let (table, key) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
+    Some((std::str::from_utf8(table).ok()?, key.len()))
+}
+
+fn full_value(key: &[u8], version: u64, value: &[u8]) -> Vec<u8> {
+    let crc = checksum(key, version, value);
+    [version.to_le_bytes().as_slice(), &crc.to_le_bytes(), value].concat()
+}
+
+fn checksum(key: &[u8], version: u64, value: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&version.to_le_bytes());
+    crc.update(key);
+    crc.update(value);
+    crc.finalize()
+}
+
+fn version_of(full: &[u8]) -> Option<u64> {
+    full.first_chunk().map(|version| u64::from_le_bytes(*version))
+}
+
+/// The row of a key in the file, of which the last bytes are the key in its table.
+fn row(key: &[u8], key_len: usize, full: &[u8]) -> Result<Row, Error> {
+    let parts = || {
+        let (version, rest) = full.split_first_chunk()?;
+        let (crc, value) = rest.split_first_chunk()?;
+        let version = u64::from_le_bytes(*version);
+        let sound = checksum(key, version, value) == u32::from_le_bytes(*crc);
+        let key = key.get(key.len().checked_sub(key_len)?..)?;
+        let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        sound.then_some(Row { key, value, version })
+    };
+    parts().ok_or_else(|| Error::Corrupt("a row is not what was written".to_owned()))
+}
+
+fn away() -> Error {
+    Error::Away("its tables could not be opened again yet".to_owned())
+}
+
+/// An error of redb as one of ours.
+fn failed(error: impl Into<redb::Error>) -> Error {
+    let error = error.into();
+    if let redb::Error::Io(error) = &error {
+        return crate::error::of_disk(error);
+    }
+    match matches!(error, redb::Error::Corrupted(_)) {
+        true => Error::Corrupt(format!("tables: {error}")),
+        false => Error::Away(format!("tables: {error}")),
+    }
+}
+
+/// A file of the seam, as redb wants it.
+#[derive(Debug)]
+struct Backend {
+    file: Arc<dyn DiskFile>,
+    unsure: Arc<AtomicBool>,
+}
+
+impl redb::StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_size(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync().inspect_err(|_| self.unsure.store(true, Ordering::Release))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, data)
+    }
+}
