@@ -158,6 +158,13 @@ fn value_of(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
         return until(text, start, &['<'])
             .filter(|_| !behind.get(..tag).unwrap_or_default().ends_with('/'));
     }
+    if before.ends_with("name=\"") {
+        // A part of a form: its value stands behind the empty line.
+        let start = name.end + behind.find("\r\n\r\n")? + 4;
+        let rest = text.get(start..)?;
+        let len = rest.find("\r\n--").unwrap_or(rest.len());
+        return (len > 0).then_some(start..start + len);
+    }
     let behind = behind.strip_prefix('"').unwrap_or(behind).trim_start();
     let behind = behind.strip_prefix([':', '='])?.trim_start();
     let start = text.len() - behind.len();
@@ -219,6 +226,10 @@ mod tests {
             ("<password/><a>b</a>", "<password/><a>b</a>"),
             (r#"<a client-secret='x' b="y"/>"#, r#"<a client-secret='***' b="y"/>"#),
             ("user=a&password=b&c=d", "user=a&password=***&c=d"),
+            (
+                "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\na\r\nb\r\n--b--",
+                "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n***\r\n--b--",
+            ),
             ("no secret here", "no secret here"),
         ] {
             assert_eq!(body(text.as_bytes()), shown);
