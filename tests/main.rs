@@ -40,6 +40,7 @@ mod failover;
 mod failures;
 mod flow_limits;
 mod flow_rules;
+mod flow_runs;
 mod flow_soak;
 mod flow_steps;
 mod flows;

@@ -237,6 +237,16 @@ fn a_message_that_cannot_be_taken_apart_is_its_senders_fault() {
         let reply = post(&passes, content_type, body.as_bytes());
         assert_eq!((reply.status(), reply.text().as_str()), (200, body));
     }
+    // A message with attachments is one of SOAP.
+    let fails = start(&origin, "[{ fault: { code: client, reason: no } }]");
+    for (content_type, part) in [
+        (MTOM.to_owned(), "<faultcode>soap:Client</faultcode>"),
+        (MTOM.replace("text/xml", "application/soap+xml"), "<soap:Value>soap:Sender</soap:Value>"),
+    ] {
+        let reply = post(&fails, &content_type, &mtom("<a/>"));
+        assert_eq!(reply.status(), 500, "{}", reply.text());
+        assert!(reply.text().contains(part), "{}", reply.text());
+    }
     let malformed = Origin::answering(
         "HTTP/1.1 200 OK\r\nContent-Type: multipart/related; boundary=b\r\nContent-Length: 3\r\n\r\n--b",
     );

@@ -115,6 +115,11 @@ impl Content {
         body
     }
 
+    /// True if it says that it is a message with attachments.
+    pub(crate) fn has_attachments(&self) -> bool {
+        Root::is_in(self.content_type.as_deref().unwrap_or_default())
+    }
+
     /// The root part of a message with attachments.
     pub(crate) fn root(&self) -> Option<&Root> {
         let _read = self.view();

@@ -66,7 +66,10 @@ impl Answerer for FlowEnd {
     fn explained(&self, _parameters: &[&str]) -> Explained {
         Explained {
             what: format!("flow `{}`", self.flow.name),
-            how: vec![format!("{} steps", self.flow.block.steps().len())],
+            how: vec![match self.flow.block.steps().len() {
+                1 => "1 step".to_owned(),
+                count => format!("{count} steps"),
+            }],
         }
     }
 
@@ -102,11 +105,14 @@ impl FlowEnd {
         if target.is_some() {
             ex.target = target;
         }
-        if ran.is_err()
-            && let Some(format) = state.soap_format()
-        {
-            // The content type of SOAP 1.1 is that of any XML.
-            ex.notes().message_format = Some(format);
+        if ran.is_err() {
+            // The content type of SOAP 1.1 is that of any XML, and attachments may come with anything.
+            let content = state.message.content();
+            match (state.soap_format(), content.is_some_and(|content| content.has_attachments())) {
+                (Some(format), _) => ex.notes().message_format = Some(format),
+                (None, true) => ex.notes().message_format = None,
+                (None, false) => {}
+            }
         }
         ran.map(|()| state.message.into_reply())
     }

@@ -17,9 +17,14 @@ pub(crate) struct Root {
 }
 
 impl Root {
+    /// True if messages of that type have one.
+    pub(crate) fn is_in(content_type: &[u8]) -> bool {
+        message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related")
+    }
+
     /// None: a message of that type has no root part.
     pub(crate) fn of(content_type: &[u8], bytes: &Bytes) -> Result<Option<Root>, Malformed> {
-        if !message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related") {
+        if !Root::is_in(content_type) {
             return Ok(None);
         }
         let message = Multipart::read(content_type, bytes)?;

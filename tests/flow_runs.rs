@@ -1,0 +1,129 @@
+//! Runs of flows beside one another and over what fails: whose answer is whose, the codes of faults, and how often a message is read.
+
+use std::thread;
+
+use crate::harness::{Gateway, Message, Origin, until};
+use crate::telemetry::metric;
+
+fn start(upstreams: &[(&str, &Origin)], flow: &str) -> Gateway {
+    let upstreams: Vec<String> = upstreams
+        .iter()
+        .map(|(name, origin)| format!("{name}: {{ targets: [\"{}\"] }}", origin.url()))
+        .collect();
+    Gateway::start(format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+         upstreams: {{ dead: {{ targets: [\"http://127.0.0.1:1\"] }}, {} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\nflows:\n  main: {flow}\n",
+        upstreams.join(", ")
+    ))
+}
+
+fn post(gateway: &Gateway, content_type: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+/// An origin that sends bodies back with their content type.
+fn mirror() -> Origin {
+    Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let content_type = request.get("content-type").unwrap_or("text/plain").to_owned();
+            let length = request.body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+            );
+            if !peer.try_send(head) || !peer.try_send(&request.body) {
+                return;
+            }
+        }
+    })
+}
+
+/// Many clients at once, each of whose messages has a number of its own: every answer has that number, once for each branch.
+#[test]
+fn answers_of_clients_at_once_are_never_mixed() {
+    const CLIENTS: usize = 16;
+    const REQUESTS: usize = 25;
+    let origin = mirror();
+    let branches = ["{ call: echo }"; 4].join(", ");
+    let gateway = start(
+        &[("echo", &origin)],
+        &format!(
+            "[{{ set: {{ own: /a/n }} }}, {{ scatter: {{ branches: [{branches}], gather: {{ take: /a/n, into: '<all/>' }} }} }}, {{ header: {{ set: {{ x-own: '{{{{ $own }}}}' }} }} }}]"
+        ),
+    );
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let mut wire = gateway.wire();
+            scope.spawn(move || {
+                for request in 0..REQUESTS {
+                    let number = client * 1_000 + request;
+                    let body = format!("<a><n>{number}</n></a>");
+                    let length = body.len();
+                    let reply = wire.ask(format!(
+                        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}"
+                    ));
+                    let all = format!("<n>{number}</n>").repeat(4);
+                    assert_eq!((reply.status(), reply.text()), (200, format!("<all>{all}</all>")));
+                    assert_eq!(reply.get("x-own"), Some(&*number.to_string()));
+                }
+            });
+        }
+    });
+    assert_eq!(origin.requests().len(), CLIENTS * REQUESTS * 4);
+}
+
+/// In `catch`, `$error.code` is the number that users of Synapse know.
+#[test]
+fn the_end_of_a_call_has_its_code() {
+    let (silent, garbage) = (Origin::silent(), Origin::answering("garbage\r\n\r\n"));
+    let closing = Origin::start(|peer| {
+        peer.request();
+    });
+    let upstreams = [("silent", &silent), ("garbage", &garbage), ("closing", &closing)];
+    for (steps, code) in [
+        ("{ call: dead }", "101503"),
+        ("{ call: { upstream: silent, timeout: 100ms } }", "101504"),
+        ("{ call: { upstream: closing, method: POST } }", "101505"),
+        ("{ call: garbage }", "101506"),
+        (
+            "{ scatter: { branches: [{ call: silent }], gather: { into: '<a/>', timeout: 100ms } } }",
+            "101504",
+        ),
+        ("{ fault: { reason: own } }", "0"),
+    ] {
+        let flow = format!(
+            "{{ steps: [{steps}], catch: [{{ respond: {{ text: '{{{{ $error.code }}}}' }} }}] }}"
+        );
+        let reply = post(&start(&upstreams, &flow), "text/plain", "x");
+        assert_eq!((reply.status(), reply.text().as_str()), (200, code), "{steps}");
+    }
+}
+
+/// A message is read at most once, whatever number of steps looks inside, and never where none does.
+#[test]
+fn each_message_is_read_at_most_once() {
+    let origin = mirror();
+    let looks = "[{ set: { a: '//n', b: 'count(//n)' } }, { filter: { when: '/a/n', then: [{ header: { set: { x: '{{ /a/n }}' } } }] } }, { call: echo }, { respond: { xml: '<r>{{ /a/n }}{{ count(/a//n) }}{{ //n[2] }}</r>' } }]";
+    let json = "[{ set: { a: '$body.n[0]', b: $body..n } }, { call: echo }, { respond: { json: '[{{ $body.n }},{{ $body.n[1] }}]' } }]";
+    let xml_body = "<a><n>1</n><n>2</n></a>";
+    for (flow, content_type, body, said, parses_max) in [
+        ("[{ call: echo }, { respond: {} }]", "application/xml", xml_body, xml_body, 0.0),
+        ("[{ header: { set: { a: b } } }, { call: echo }]", "application/xml", "<no", "<no", 0.0),
+        (looks, "application/xml", xml_body, "<r><n>1</n><n>2</n>2<n>2</n></r>", 2.0),
+        (json, "application/json", r#"{"n":[1,2]}"#, "[[1,2],2]", 2.0),
+    ] {
+        let gateway = start(&[("echo", &origin)], flow);
+        let reply = post(&gateway, content_type, body);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, said), "{flow}");
+        let of = |sample: &str| metric(&gateway, sample);
+        until("the request is recorded", || {
+            of(r#"tidegate_requests_total{route="all",status_class="2xx"}"#) == Some(1.0)
+        });
+        let parses = |format| of(&format!("tidegate_message_parses_total{{format=\"{format}\"}}"));
+        let sum: f64 = ["json", "xml"].into_iter().filter_map(parses).sum();
+        assert!(sum <= parses_max, "{flow}: {sum} parses");
+    }
+}
