@@ -127,3 +127,46 @@ fn each_message_is_read_at_most_once() {
         assert!(sum <= parses_max, "{flow}: {sum} parses");
     }
 }
+
+/// What a branch or a part made is written as its place needs it, whatever format it is in.
+#[test]
+fn results_of_any_format_are_gathered_into_any() {
+    let origin = mirror();
+    let soap = |body: &str| {
+        format!(
+            "<Envelope xmlns=\"http://schemas.xmlsoap.org/soap/envelope/\"><Body>{body}</Body></Envelope>"
+        )
+    };
+    let scatter = |into: &str| {
+        format!(
+            "[{{ scatter: {{ branches: [{{ payload: {{ text: 'a <b>' }} }}, {{ payload: {{ json: '{{\"c\":\"<d>\"}}' }} }}, {{ payload: {{ xml: '<e>f</e>' }} }}], gather: {{ into: {into} }} }} }}]"
+        )
+    };
+    let foreach = |over: &str, made: &str| {
+        format!("[{{ foreach: {{ over: '{over}', steps: [{{ payload: {{ {made} }} }}] }} }}]")
+    };
+    let soap_type = "text/xml";
+    for (flow, content_type, body, made) in [
+        (scatter("{ json: [] }"), "text/plain", "x".to_owned(), r#"["a <b>",{"c":"<d>"},"f"]"#.to_owned()),
+        (scatter("'<all/>'"), "text/plain", "x".to_owned(), r#"<all>a &lt;b&gt;{"c":"&lt;d&gt;"}<e>f</e></all>"#.to_owned()),
+        (foreach("$body.n", "text: 'a \"b\"'"), "application/json", r#"{"n":[1,2]}"#.to_owned(), r#"{"n":["a \"b\"","a \"b\""]}"#.to_owned()),
+        (foreach("$body.n", "text: ''"), "application/json", r#"{"n":[1]}"#.to_owned(), r#"{"n":[""]}"#.to_owned()),
+        (foreach("$body.n", "xml: '<a>1</a>'"), "application/json", r#"{"n":[1]}"#.to_owned(), r#"{"n":["1"]}"#.to_owned()),
+        (foreach("/a/b", "json: '{\"c\":\"<d>\"}'"), "application/xml", "<a><b/></a>".to_owned(), r#"<a>{"c":"&lt;d&gt;"}</a>"#.to_owned()),
+        // Where a default namespace is in force, elements without one take it back.
+        (foreach("/*/*", "xml: '<n/>'"), "application/xml", "<a xmlns='urn:a'><b/></a>".to_owned(), r#"<a xmlns="urn:a"><n xmlns=""/></a>"#.to_owned()),
+        ("[{ payload: { xml: '<n>{{ $method }}</n>' } }]".to_owned(), soap_type, soap("<a/>"), soap(r#"<n xmlns="">POST</n>"#)),
+        ("[{ payload: { xml: '<n xmlns=\"urn:n\"/>' } }]".to_owned(), soap_type, soap("<a/>"), soap(r#"<n xmlns="urn:n"/>"#)),
+        ("[{ enrich: { target: $body/*, source: { xml: '<n/>' }, action: after } }]".to_owned(), soap_type, soap("<a/>"), soap(r#"<a/><n xmlns=""/>"#)),
+        (
+            "[{ scatter: { branches: [{ call: echo }, { call: echo }], gather: { take: '$body/*', into: '<all/>' } } }]".to_owned(),
+            soap_type,
+            soap(r#"<n xmlns="">1</n>"#),
+            soap(r#"<all xmlns=""><n xmlns="">1</n><n xmlns="">1</n></all>"#),
+        ),
+    ] {
+        let reply = post(&start(&[("echo", &origin)], &flow), content_type, &body);
+        let text = reply.text().replace("<Header></Header>", "");
+        assert_eq!((reply.status(), text), (200, made), "{flow}");
+    }
+}

@@ -3,7 +3,29 @@
 
 use std::collections::BTreeMap;
 
+use expression::{NodeGroup, Nodes, Value};
+use fault::Fault;
 use xml::{Document, Kind, NodeId, QName, escape_attribute, escape_text};
+
+use crate::state::Run;
+
+/// Markup for a place where a default namespace is in force: elements without a namespace take it back.
+pub(crate) fn undefaulted(markup: &str, run: &Run<'_>) -> Result<String, Fault> {
+    let failed = |what: String| Fault::new(fault::Kind::FlowFailed, what);
+    let document = Document::parse(format!("<a>{markup}</a>").as_bytes(), &xml::Options::default())
+        .map_err(|error| failed(error.to_string()))?;
+    let ids = document.root_element().map(|root| document.children(root).collect());
+    let group = NodeGroup { document: document.into(), ids: ids.unwrap_or_default() };
+    let nodes = Value::Nodes(Nodes::new(vec![group]));
+    let mut out = String::with_capacity(markup.len());
+    nodes.write_xml(true, &mut out, &mut run.budget()).map_err(|kind| failed(kind.to_string()))?;
+    Ok(out)
+}
+
+/// True if a default namespace is in force in an element.
+pub(crate) fn has_default_namespace(document: &Document, element: NodeId) -> bool {
+    document.lookup_prefix(element, "").is_some()
+}
 
 /// Changes by their nodes. All texts are markup, but for values of attributes.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use expression::{
     Expression, FailureKind, JsonNode, JsonNodes, JsonText, Nodes, Slot, Template, Value,
 };
 use fault::{Fault, Kind};
-use xml::{Document, NodeId};
+use xml::Document;
 
 use crate::content::{Content, View};
-use crate::edit::Edits;
+use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::state::{Run, State};
 use crate::steps::payload;
 
@@ -113,12 +113,20 @@ fn in_xml(
             target
         };
         let is_attribute = document.kind(target) == xml::Kind::Attribute;
+        let around = match action {
+            EnrichAction::Child => Some(target),
+            EnrichAction::Replace
+            | EnrichAction::Before
+            | EnrichAction::After
+            | EnrichAction::Remove => document.parent(target),
+        };
+        let default = around.is_some_and(|around| has_default_namespace(document, around));
         let put = match (source, is_attribute) {
+            (Filled::Markup(markup), false) if default => undefaulted(markup, run)?,
             (Filled::Markup(markup), _) => markup.clone(),
             (Filled::Value(value), true) => value.text().map_err(failed)?.into_owned(),
             (Filled::Value(value), false) => {
-                let default_namespace = has_default_namespace(document, target, action);
-                payload::markup_of(value, default_namespace, &mut budget).map_err(failed)?
+                payload::markup_of(value, default, &mut budget).map_err(failed)?
             }
         };
         let change = edits.at(target);
@@ -135,19 +143,6 @@ fn in_xml(
         }
     }
     Ok(Some(edits.write(document)))
-}
-
-/// True if a default namespace is in force where the source goes.
-fn has_default_namespace(document: &Document, target: NodeId, action: EnrichAction) -> bool {
-    let around = match action {
-        EnrichAction::Child => Some(target),
-        EnrichAction::Replace
-        | EnrichAction::Before
-        | EnrichAction::After
-        | EnrichAction::Remove => document.parent(target),
-    };
-    around
-        .is_some_and(|around| document.lookup_prefix(around, "").is_some_and(|uri| !uri.is_empty()))
 }
 
 /// JSON knows `replace`, `child` and `remove`.

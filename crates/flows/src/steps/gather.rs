@@ -17,7 +17,7 @@ use policy::Totals;
 use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
-use crate::edit::Edits;
+use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
 use crate::soap::Version;
 use crate::state::{Run, State};
@@ -100,6 +100,8 @@ struct Taken {
 struct Around {
     before: String,
     after: String,
+    /// A default namespace is in force between them.
+    default_namespace: bool,
     content_type: Box<[u8]>,
 }
 
@@ -163,7 +165,7 @@ pub(crate) async fn foreach(
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
             inner.hold(run).await?;
-            results.push(Some(whole(&inner, run)?.text));
+            results.push(Some(in_place(&inner, parts.into_at(at), run)?));
         }
     } else {
         results.resize_with(parts.items.len(), || None);
@@ -176,7 +178,7 @@ pub(crate) async fn foreach(
                 own.message = parts.message(at, outer, run)?;
                 run_steps(&made.steps, run, &mut own).await?;
                 own.message.hold(run).await?;
-                Ok::<_, Fault>((at, whole(&own.message, run)?.text))
+                Ok::<_, Fault>((at, in_place(&own.message, parts.into_at(at), run)?))
             })
         });
         let mut under_way = FuturesUnordered::new();
@@ -290,15 +292,37 @@ async fn taken(
 ) -> Result<Taken, Fault> {
     ran?;
     state.message.hold(run).await?;
-    let Some(take) = &gather.take else { return whole(&state.message, run) };
+    let Some(take) = &gather.take else {
+        return whole(&state.message, gather.into.as_ref(), run);
+    };
     let value = run.value(&state, take)?;
     cut(&value, &state.message, gather.into.as_ref(), run)
 }
 
-/// The whole body: of SOAP the content of the Body.
-fn whole(message: &Message, run: &Run<'_>) -> Result<Taken, Fault> {
-    let Some(content) = message.content() else { return Ok(Taken::nothing()) };
-    let value = match content.known()? {
+/// The whole body.
+fn whole(message: &Message, into: Option<&Into>, run: &Run<'_>) -> Result<Taken, Fault> {
+    cut(&whole_value(message)?, message, into, run)
+}
+
+/// The whole body as it stands in the place of a part.
+fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<String, Fault> {
+    let value = whole_value(message)?;
+    let (mut text, mut budget) = (String::new(), run.budget());
+    let written = match into {
+        Some(Into::Json) => value.write_json(&mut text, &mut budget),
+        Some(Into::Xml { default_namespace, .. }) => {
+            value.write_xml(default_namespace, &mut text, &mut budget)
+        }
+        None => value.write_xml(false, &mut text, &mut budget),
+    };
+    written.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))?;
+    Ok(text)
+}
+
+/// The value of the whole body: of SOAP the content of the Body.
+fn whole_value(message: &Message) -> Result<Value, Fault> {
+    let Some(content) = message.content() else { return Ok(Value::Nothing) };
+    Ok(match content.known()? {
         View::Xml { document, envelope: Some(envelope) } => {
             let ids = document.children(envelope.body).collect();
             let group = expression::NodeGroup { document: document.clone(), ids };
@@ -307,9 +331,7 @@ fn whole(message: &Message, run: &Run<'_>) -> Result<Taken, Fault> {
         View::Empty | View::Xml { .. } | View::Json(_) | View::Text(_) | View::Bytes => {
             content.body().map_err(|kind| content.malformed(&kind.to_string()))?
         }
-    };
-    let into = matches!(content.known()?, View::Json(_)).then_some(&Into::Json);
-    cut(&value, message, into, run)
+    })
 }
 
 /// A value as text, with the text around it.
@@ -374,7 +396,12 @@ fn around(value: &Value, message: &Message) -> Option<Around> {
     };
     let (before, after) = frame(document, element);
     let own = message.content_type().filter(|_| content.root().is_none());
-    Some(Around { before, after, content_type: own.unwrap_or(content_type).into() })
+    Some(Around {
+        before,
+        after,
+        default_namespace: has_default_namespace(document, element),
+        content_type: own.unwrap_or(content_type).into(),
+    })
 }
 
 /// The text of a document before and behind the content of an element.
@@ -384,12 +411,6 @@ fn frame(document: &Document, element: NodeId) -> (String, String) {
     let text = edits.write(document);
     let (before, after) = text.split_once(MARK).unwrap_or((&text, ""));
     (before.to_owned(), after.to_owned())
-}
-
-impl Taken {
-    fn nothing() -> Taken {
-        Taken { text: String::new(), is_json: false, around: None }
-    }
 }
 
 /// Makes one message of the results, in the order of the branches.
@@ -419,8 +440,9 @@ fn join(
     // The element around the first node is only for parts that nothing else holds.
     let around = around
         .filter(|around| gather.into.is_none() || is_soap(&around.content_type, &around.before));
+    let default_namespace = around.is_some_and(|around| around.default_namespace);
     let (before, after, content_type) = match around {
-        Some(Around { before, after, content_type }) => (&**before, &**after, &**content_type),
+        Some(around) => (&*around.before, &*around.after, &*around.content_type),
         None if gather.into.is_none() => {
             let what = "gather: nothing stands around what is taken; write `into`";
             return Err(Fault::new(Kind::FlowFailed, what));
@@ -432,9 +454,11 @@ fn join(
     let mut text =
         String::with_capacity(len + before.len() + after.len() + open.len() + close.len());
     text.push_str(before);
-    text.push_str(open);
-    there().for_each(|taken| text.push_str(&taken.text));
-    text.push_str(close);
+    let inside = [open].into_iter().chain(there().map(|taken| &*taken.text)).chain([close]);
+    match default_namespace {
+        false => text.extend(inside),
+        true => text.push_str(&undefaulted(&inside.collect::<String>(), run)?),
+    }
     text.push_str(after);
     let content_type = content_type.to_vec();
     replace(text, &content_type, run, state)
@@ -466,8 +490,8 @@ fn replace(
 struct Parts {
     items: Vec<Value>,
     content: Option<Rc<Content>>,
-    /// The SOAP envelope around the Body's content.
-    envelope: Option<(String, String)>,
+    /// The SOAP envelope around the Body's content, and whether a default namespace is in force there.
+    envelope: Option<(String, String, bool)>,
 }
 
 impl Parts {
@@ -475,7 +499,10 @@ impl Parts {
         let items = run.value(state, over)?.items();
         let content = state.message.content().cloned();
         let soap = content.as_ref().and_then(|content| content.envelope());
-        let envelope = soap.map(|(document, envelope)| frame(document, envelope.body));
+        let envelope = soap.map(|(document, envelope)| {
+            let (before, after) = frame(document, envelope.body);
+            (before, after, has_default_namespace(document, envelope.body))
+        });
         Ok(Parts { items, content, envelope })
     }
 
@@ -485,13 +512,32 @@ impl Parts {
         let (bytes, content_type) = payload::bytes_of(&value, run)?;
         let mut message = outer.message.copy();
         match (&self.envelope, &value) {
-            (Some((before, after)), Value::Nodes(_)) => {
+            (Some((before, after, default_namespace)), Value::Nodes(_)) => {
                 let markup = String::from_utf8_lossy(&bytes);
+                let markup = match default_namespace {
+                    true => undefaulted(&markup, run)?.into(),
+                    false => markup,
+                };
                 message.rewrite([before, &*markup, after].concat())?;
             }
             (Some(_) | None, _) => message.replace(bytes, content_type.as_bytes()),
         }
         Ok(message)
+    }
+
+    /// What a result has to be in the place of its part: a value of JSON, or content of an element.
+    fn into_at(&self, at: usize) -> Option<Into> {
+        match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
+            (View::Json(_), _) => Some(Into::Json),
+            (View::Xml { .. }, Value::Nodes(nodes)) => {
+                let around =
+                    nodes.iter().next().and_then(|(of, node)| Some((of, of.parent(node)?)));
+                let default_namespace =
+                    around.is_some_and(|(of, around)| has_default_namespace(of, around));
+                Some(Into::Xml { before: "".into(), after: "".into(), default_namespace })
+            }
+            _ => None,
+        }
     }
 
     /// Puts results in the places of their parts.

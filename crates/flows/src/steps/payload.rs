@@ -1,5 +1,6 @@
 //! `payload` and `respond`: a body made anew.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::message::{Body, Headers};
@@ -9,7 +10,7 @@ use fault::{Fault, Kind};
 use xml::Document;
 
 use crate::content::{Format, Maker, View, read_json};
-use crate::edit::Edits;
+use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::Payload as Held;
 use crate::soap::{Envelope, Version};
 use crate::state::{Run, State};
@@ -117,7 +118,11 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
     {
         let markup = std::str::from_utf8(&bytes)
             .map_err(|_| Fault::new(Kind::FlowFailed, "the markup is not in UTF-8"))?;
-        let text = in_body(document, *envelope, markup);
+        let markup = match has_default_namespace(document, envelope.body) {
+            true => Cow::Owned(undefaulted(markup, run)?),
+            false => Cow::Borrowed(markup),
+        };
+        let text = in_body(document, *envelope, &markup);
         run.bound(text.len())?;
         match given {
             Some(given) => state.message.replace(text.into(), given.as_bytes()),

@@ -5,7 +5,7 @@ use fault::{Fault, Kind};
 use xml::{Document, NodeId};
 
 use crate::content::View;
-use crate::edit::Edits;
+use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::state::{Run, State};
 
 /// Changes to the header of a SOAP message, `remove` first.
@@ -36,6 +36,11 @@ pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Resul
     let mut gone = edit.remove.clone();
     for template in &edit.set {
         let markup = run.fill(state, template)?;
+        let around = envelope.header.unwrap_or(envelope.root);
+        let markup = match has_default_namespace(document, around) {
+            true => undefaulted(&markup, run)?,
+            false => markup,
+        };
         gone.push(name_of(&markup)?);
         added.push_str(&markup);
     }
