@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::harness::{Gateway, Message, Origin, until};
+use crate::harness::{Gateway, Message, Origin, tidegate, until};
 use crate::telemetry::metric;
 
 fn start(upstreams: &[(&str, &Origin)], flow: &str) -> Gateway {
@@ -168,5 +168,32 @@ fn results_of_any_format_are_gathered_into_any() {
         let reply = post(&start(&[("echo", &origin)], &flow), content_type, &body);
         let text = reply.text().replace("<Header></Header>", "");
         assert_eq!((reply.status(), text), (200, made), "{flow}");
+    }
+}
+
+/// A path that begins with neither `$` nor `/` is a text: `check` says so where something is to be found.
+#[test]
+fn a_text_where_something_is_looked_for_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    for (step, warned) in [
+        ("split: { over: 'items/item', steps: [], gather: { into: { json: [] } } }", true),
+        ("filter: { when: 'count(//a)', then: [] }", true),
+        ("scatter: { branches: [{ drop: {} }], gather: { take: 'body', into: '<a/>' } }", true),
+        ("switch: { on: { text: x }, cases: [] }", false),
+        ("switch: { on: $body, cases: [] }", false),
+        ("set: { v: 'count(//a)' }", false),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\nflows:\n  main: [{{ {step} }}, {{ respond: {{}} }}]\n"
+        );
+        std::fs::write(&file, yaml).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert_eq!(
+            (run.code, said.contains("warning: this is a text")),
+            (Some(0), warned),
+            "{said}"
+        );
     }
 }

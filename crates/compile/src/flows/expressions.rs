@@ -32,6 +32,23 @@ impl Compiler<'_, '_> {
         }
     }
 
+    /// An expression that is to find something. A literal there is hardly ever meant.
+    pub(super) fn finder(
+        &mut self,
+        text: &ExpressionText,
+        namespaces: &Namespaces,
+    ) -> Option<Expression> {
+        let expression = self.expression(text, namespaces)?;
+        if text.language == ExpressionLanguage::Marked && expression.literal().is_some() {
+            self.report.warn(
+                text.text.at,
+                "this is a text, and finds nothing: an expression begins with `$` or `/`",
+                "write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant",
+            );
+        }
+        Some(expression)
+    }
+
     /// A template of a kind.
     pub(super) fn template(
         &mut self,

@@ -116,7 +116,7 @@ impl<'a> Compiler<'a, '_> {
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
-        let value = self.expression(&keys.when.value, namespaces);
+        let value = self.finder(&keys.when.value, namespaces);
         let matches = keys.when.matches.as_ref().map(|matches| self.regex(matches));
         let then = self.steps(&keys.then, namespaces, depth + 1);
         let otherwise = self.steps(&keys.otherwise, namespaces, depth + 1);
@@ -132,7 +132,7 @@ impl<'a> Compiler<'a, '_> {
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
-        let on = self.expression(&keys.on, namespaces);
+        let on = self.finder(&keys.on, namespaces);
         let cases: Vec<Option<_>> =
             keys.cases.iter().map(|case| self.case(case, step, namespaces, depth)).collect();
         let default = self.steps(&keys.default, namespaces, depth + 1);
@@ -146,7 +146,7 @@ impl<'a> Compiler<'a, '_> {
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
-        let over = self.expression(&keys.over, namespaces);
+        let over = self.finder(&keys.over, namespaces);
         let steps = self.steps(&keys.steps, namespaces, depth + 1);
         let parallel = count(keys.parallel.get());
         Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel })))
@@ -158,7 +158,7 @@ impl<'a> Compiler<'a, '_> {
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
-        let over = self.expression(&keys.over, namespaces);
+        let over = self.finder(&keys.over, namespaces);
         let steps = self.steps(&keys.steps, namespaces, depth + 1);
         let gather = self.gather(&keys.gather, namespaces);
         let parallel = count(keys.parallel.get());
@@ -403,7 +403,7 @@ impl<'a> Compiler<'a, '_> {
             self.report.error(step.at, what, help);
             return None;
         }
-        let target = self.expression(&keys.target, namespaces);
+        let target = self.finder(&keys.target, namespaces);
         Some(Enrich { source: source?, target: target?, action })
     }
 
@@ -424,7 +424,7 @@ impl<'a> Compiler<'a, '_> {
             }
         };
         let of = match &keys.of {
-            Some(of) => self.expression(of, namespaces).map(Some),
+            Some(of) => self.finder(of, namespaces).map(Some),
             None => Some(None),
         };
         let otherwise = match &keys.otherwise {
@@ -456,7 +456,7 @@ impl<'a> Compiler<'a, '_> {
 
     fn gather(&mut self, keys: &config::Gather, namespaces: &Namespaces) -> Option<Gather> {
         let take = match &keys.take {
-            Some(take) => self.expression(take, namespaces).map(Some),
+            Some(take) => self.finder(take, namespaces).map(Some),
             None => Some(None),
         };
         let into = match &keys.into {
