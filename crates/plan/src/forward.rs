@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::{Reply, Request, RequestHead};
-use policy::{Exchange, Explained, Parameters};
+use policy::{Answer, Exchange, Explained, Parameters};
 use serde_json::{Value, json};
 use upstream::{HostSent, Mirror, Upstream, forward};
 
@@ -52,6 +52,13 @@ impl Forward {
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
             Some(target) => request.head.set_target(&[target]),
             None => self.path.set(ex, &mut request.head)?,
+        }
+        let instead = ex.notes.as_mut().and_then(|notes| notes.instead.take());
+        if let Some(instead) = instead.filter(|_| protocol.is_none()) {
+            return match instead.answer(ex, request) {
+                Answer::Ready(answered) => answered,
+                Answer::Wait(answering) => answering.await,
+            };
         }
         request.body.forget_view();
         if let Some(mirror) = &self.mirror

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use message::Headers;
 use telemetry::{SoapFault, StreamEnd};
 
-use crate::Relay;
+use crate::{Answerer, Relay};
 
 /// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
 pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
@@ -40,6 +41,8 @@ pub struct Notes {
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
     /// What a policy sees of the open stream, for the access log.
     pub stream: Option<Rc<StreamNotes>>,
+    /// Answers in place of the upstream, which gets the request as that would.
+    pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.
     pub relay: Option<Box<dyn Relay>>,
 }
