@@ -88,6 +88,7 @@ mod soap_clients;
 mod soap_rest;
 mod split;
 mod sse;
+mod sse_share;
 mod streaming;
 mod streams;
 mod telemetry;

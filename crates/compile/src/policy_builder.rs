@@ -24,6 +24,8 @@ pub(crate) struct PolicyBuilder<'p> {
     background: Vec<Arc<dyn Background>>,
     /// Names of the configured upstreams.
     upstreams: Vec<String>,
+    /// Their settings, in the same order.
+    settings: Vec<Settings>,
     /// Upstreams that no operator named: one for each URL a policy calls.
     made: Vec<Settings>,
     outlets: HashMap<String, Arc<UpstreamHandle>>,
@@ -47,6 +49,7 @@ impl<'p> PolicyBuilder<'p> {
             kept: CarriedState::default(),
             background: Vec::new(),
             upstreams: upstreams.iter().map(|settings| settings.name.clone()).collect(),
+            settings: upstreams.to_vec(),
             made: Vec::new(),
             outlets: HashMap::new(),
             documents: HashMap::new(),
@@ -57,6 +60,12 @@ impl<'p> PolicyBuilder<'p> {
     /// Names of the configured upstreams.
     pub(crate) fn upstream_names(&self) -> &[String] {
         &self.upstreams
+    }
+
+    /// The settings of a configured upstream, as text. The text changes when they do.
+    pub(crate) fn words_of(&self, name: &str) -> String {
+        let settings = self.settings.iter().find(|settings| settings.name == name);
+        settings.map(|settings| format!("{settings:?}")).unwrap_or_default()
     }
 
     /// Names of all upstreams, also of those that exist only for a policy.

@@ -5,6 +5,7 @@
 
 mod coding;
 mod metered;
+mod share;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use message::{ReplyHead, RequestHead};
 use policy::{
-    BodyTransform, Exchange, Flow, OnHead, OnStreamed, Onward, Policy, Slot, Slots, Step,
-    StreamNotes,
+    Answerer, BodyTransform, Exchange, Fetch, Flow, OnHead, OnStreamed, Onward, Policy, Slot,
+    Slots, Step, StreamNotes,
 };
 use telemetry::{RouteMetrics, StreamEnd};
 
@@ -22,8 +23,11 @@ use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
 use crate::quota::{Quota, Quotas};
 
+pub use share::{Shares, Sharing};
+
 use coding::Decoder;
 use metered::Metered;
+use share::Share;
 
 /// Settings of the policy.
 #[derive(Debug)]
@@ -46,9 +50,14 @@ pub fn policy(
     quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
+    shared: Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)>,
     slots: &mut Slots,
 ) -> Policy {
-    let sse = Arc::new(Sse { settings, quotas, permits, metrics, slot: slots.assign() });
+    let share = shared.map(|(sharing, shares, upstream)| {
+        let metrics = metrics.clone();
+        Arc::new(Share { sharing, shares, upstream, metrics }) as Arc<dyn Answerer>
+    });
+    let sse = Arc::new(Sse { settings, quotas, permits, metrics, share, slot: slots.assign() });
     Policy {
         name: "sse",
         request: Some(Step::Head(Box::new(Admit(sse.clone())))),
@@ -61,6 +70,8 @@ struct Sse {
     quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
+    /// Answers in place of the upstream, if clients share its streams.
+    share: Option<Arc<dyn Answerer>>,
     slot: Slot<Admitted>,
 }
 
@@ -135,6 +146,9 @@ impl OnHead<RequestHead> for Admit {
             let taken = sse.permits.take(key, max);
             let refused = || refusal(format!("sse: {max} streams are open"), RETRY_AFTER);
             permit = Some(taken.ok_or_else(refused)?);
+        }
+        if let Some(share) = sse.share.as_ref().filter(|_| head.method() == b"GET") {
+            ex.notes().instead = Some(share.clone());
         }
         sse.slot.put(ex, Admitted { key, permit });
         Ok(Onward::Next)

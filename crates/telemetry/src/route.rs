@@ -106,6 +106,8 @@ pub enum StreamEnd {
     UpstreamGone,
     /// The gateway stopped, its route changed, or the stream was old.
     Leaving,
+    /// The client of a shared stream was so slow that its next event is not kept any more.
+    Slow,
 }
 
 /// Copies by outcome, in the order of [`Mirrored::ALL`].
@@ -148,7 +150,7 @@ impl Mirrored {
 
 impl StreamEnd {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [StreamEnd; 11] = [
+    pub const ALL: [StreamEnd; 12] = [
         StreamEnd::Quota,
         StreamEnd::TooLarge,
         StreamEnd::Idle,
@@ -160,6 +162,7 @@ impl StreamEnd {
         StreamEnd::ClientGone,
         StreamEnd::UpstreamGone,
         StreamEnd::Leaving,
+        StreamEnd::Slow,
     ];
 
     /// The label in metrics and in the access log.
@@ -176,6 +179,7 @@ impl StreamEnd {
             StreamEnd::ClientGone => "client_gone",
             StreamEnd::UpstreamGone => "upstream_gone",
             StreamEnd::Leaving => "leaving",
+            StreamEnd::Slow => "slow",
         }
     }
 }

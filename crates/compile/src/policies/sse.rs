@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use config::{At, Decode as _, LimitBy, Report, Spanned, Sse};
+use config::{
+    At, Decode as _, LimitBy, Report, RouteHost, RouteUpstream, ShareBy, SlowClient, Spanned, Sse,
+    SseShare,
+};
+use plan::Fetch;
 use policies::concurrency::Permits;
 use policies::quota::{Quota, Quotas};
-use policies::sse::{self, Settings};
+use policies::sse::{self, Settings, Shares, Sharing};
 
 use super::rate_limit::by;
+use super::{Diverts, Written};
+use crate::listeners::count;
 use crate::policy::RouteScope;
+use crate::templates;
 
 pub(crate) fn build(
     keys: &Sse,
@@ -31,7 +38,88 @@ pub(crate) fn build(
     }
     let (quotas, permits) = kept("sse", &keys.encode(), place);
     let metrics = place.builder.telemetry.route(place.route);
-    sse::policy(settings, quotas, permits, metrics, place.slots)
+    let shared = keys.share.as_ref().and_then(|share| shared(keys, share, place, report));
+    sse::policy(settings, quotas, permits, metrics, shared, place.slots)
+}
+
+/// Headers that frame a message, name its connection, or say what is shared.
+const OF_THE_GATEWAY: [&str; 12] = [
+    "accept",
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "last-event-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "proxy-connection",
+];
+
+/// The shared streams of the plan before if the policy's keys are the same, and the way to the upstream.
+fn shared(
+    keys: &Sse,
+    share: &Spanned<SseShare>,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)> {
+    let SseShare { by: ShareBy::Path, replay, slow, linger, headers } = &share.value;
+    for name in &headers.0 {
+        if !http1::is_token(name.value.as_bytes()) {
+            let what = format!("`{}` is no name of a header", name.value.escape_debug());
+            report.error(name.at, what, "write a name such as `x-tenant`");
+        } else if OF_THE_GATEWAY.iter().any(|own| name.value.eq_ignore_ascii_case(own)) {
+            let what = format!("`{}` of a shared stream is the gateway's own", name.value);
+            report.error(name.at, what, "remove it");
+        }
+    }
+    let parameters = templates::parameters(&place.of.matches.value);
+    for policy in &place.of.policies {
+        let facts = super::facts(&policy.value, &parameters);
+        let writes = match &facts.writes {
+            Written::These(names) => !names.is_empty(),
+            Written::Any => true,
+        };
+        if writes || facts.replies_differ || facts.diverts != Diverts::Never {
+            let what = format!(
+                "`{}` changes the request for each client, and clients that `share` have one request",
+                policy.value.name()
+            );
+            report.error(share.at, what, "remove `share`, or that policy");
+        }
+    }
+    let upstream = match place.of.upstream.as_ref().map(|upstream| &upstream.value) {
+        Some(RouteUpstream::One(name)) => {
+            let at = place.of.upstream.as_ref().map_or(share.at, |upstream| upstream.at);
+            Spanned { value: name.clone(), at, intact: true }
+        }
+        Some(RouteUpstream::Split(_)) | None => {
+            let what = "a shared stream needs one upstream";
+            report.error(share.at, what, "remove `share`, or name one upstream on the route");
+            return None;
+        }
+    };
+    // One that is not there is complained of with the route.
+    let fetch = place.builder.outlet(&upstream, &mut Report::default())?;
+    let sharing = Sharing {
+        replay: count(replay.get()),
+        skips: *slow == SlowClient::Skip,
+        linger: linger.0,
+        headers: headers.0.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
+        host: match &place.of.host.value {
+            RouteHost::Name(name) => Some(name.as_str().into()),
+            // The client's own would be that of the first.
+            RouteHost::Preserve | RouteHost::Target => None,
+        },
+        event_bytes_max: usize::try_from(keys.event_bytes_max.0).unwrap_or(usize::MAX),
+    };
+    let of = crate::destinations::words(place.of);
+    let to = place.builder.words_of(&upstream.value);
+    let key = format!("sse shares {} {} {of} {to}", place.route, keys.encode());
+    let shares = place.builder.kept_or(&key, Arc::default);
+    Some((sharing, shares, fetch))
 }
 
 /// The quotas and places of the plan before if the policy's keys are the same.

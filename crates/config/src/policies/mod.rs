@@ -49,7 +49,7 @@ pub use soap::{
     SoapAction, SoapVersion, UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
-pub use sse::Sse;
+pub use sse::{ShareBy, SlowClient, Sse, SseShare};
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
 pub use websocket::{OnLimit, WebSocket, WebSocketTopic};
 pub use xpath_route::{XpathCase, XpathRoute};

@@ -1,8 +1,10 @@
 //! `sse`: quotas and bounds for event streams.
 
+use std::time::Duration;
+
 use super::rate_limit::{LimitBy, Requests};
-use crate::decode::keys;
-use crate::values::{Size, Spanned, Timeout};
+use crate::decode::{keys, words};
+use crate::values::{Between, OneOrMore, Size, Spanned, Timeout};
 
 keys! {
     /// Counts the events of event streams (`text/event-stream`) and bounds them. Events pass whole, so that a stream always ends behind
@@ -22,5 +24,43 @@ keys! {
         idle: Option<Timeout>,
         /// How many streams may be open at once; 429 above. No limit if absent.
         connections: Option<Requests>,
+        /// Opens one stream of the upstream for all clients that ask for the same.
+        share: Option<Spanned<SseShare>>,
+    }
+}
+
+keys! {
+    /// One stream of the upstream for many clients.
+    pub struct SseShare {
+        /// What clients have to have in common: `path`, the path and query as the upstream sees them.
+        by: ShareBy = ShareBy::Path,
+        /// How many events are kept, for clients that come back with `Last-Event-ID` and for slow ones.
+        replay: Between<1, 1_000_000> = const { Between::new(1_000) },
+        /// What becomes of a client whose next event is not kept any more: `drop` ends its stream, `skip` goes on with the oldest event that
+        /// is kept.
+        // A client that is told comes back with its last id, and knows that it missed something.
+        slow: SlowClient = SlowClient::Drop,
+        /// How long the stream stays open without a client.
+        linger: Timeout = Timeout(Duration::from_secs(10)),
+        /// Headers of clients that the upstream sees. Clients with other values have a stream of their own.
+        headers: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+    }
+}
+
+words! {
+    /// What clients of a shared stream have in common.
+    pub enum ShareBy {
+        /// The path and query as the upstream sees them.
+        Path = "path",
+    }
+}
+
+words! {
+    /// The fate of a client that falls behind.
+    pub enum SlowClient {
+        /// Its stream ends.
+        Drop = "drop",
+        /// It goes on with the oldest event that is kept.
+        Skip = "skip",
     }
 }

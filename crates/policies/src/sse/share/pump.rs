@@ -1,0 +1,264 @@
+//! Reads a shared stream from the upstream into its ring, on the worker of its first client.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use kit::{Alarm, clock, scratch};
+use message::{Body, EventScanner, Fill, Reply, Request, RequestHead};
+use policy::{Call, Caller, Fetch, Totals};
+
+use super::ring::{Answered, End, Kept, Ring};
+use super::{Share, Shares, Sharing};
+use crate::sse::coding::Decoder;
+
+/// The largest answer that is no stream.
+const OTHER_BYTES_MAX: usize = 64 << 10;
+
+/// The most that one read becomes without its coding.
+const PLAIN_BYTES_MAX: usize = 16 << 20;
+
+/// The time that clients on all workers have to take a part of a burst.
+const CATCH_UP: Duration = Duration::from_millis(1);
+
+/// Ends the ring however the pump ends, and forgets it.
+struct Pump {
+    ring: Arc<Ring>,
+    shares: Arc<Shares>,
+    key: Box<[u8]>,
+}
+
+/// Opens the stream of a ring and reads it until it ends, or has had no client for as long as it lingers.
+pub(super) fn start(
+    share: &Share,
+    key: Box<[u8]>,
+    head: RequestHead,
+    ring: Arc<Ring>,
+    caller: Rc<Caller>,
+) {
+    let (sharing, upstream) = (share.sharing.clone(), share.upstream.clone());
+    let pump = Pump { ring, shares: share.shares.clone(), key };
+    kit::spawn(async move {
+        let running = pin!(pump.run(&sharing, &*upstream, head, &caller));
+        let end = match kit::task::contain(running).await {
+            Ok(Ok(())) => End::Well,
+            Ok(Err(Fault { kind: Kind::ReplyTooLarge, .. })) if pump.ring.is_open() => {
+                End::TooLarge
+            }
+            Ok(Err(fault)) => End::Failed(fault.kind, fault.cause),
+            Err(panic) => {
+                tracing::error!("a shared stream has ended by a panic: {panic}");
+                End::Failed(Kind::Internal, "sse: a shared stream has panicked".into())
+            }
+        };
+        pump.ring.end(end);
+    });
+}
+
+impl Pump {
+    async fn run(
+        &self,
+        sharing: &Sharing,
+        upstream: &dyn Fetch,
+        head: RequestHead,
+        caller: &Caller,
+    ) -> Result<(), Fault> {
+        let totals = Totals::default();
+        let request = Request { head, body: Body::Empty };
+        let reply = upstream.fetch(Call::apart(caller, None, &totals), request).await?;
+        let Reply { mut head, body, .. } = reply;
+        let decoder = match head.is_event_stream() {
+            true => Decoder::of(&mut head.headers)?,
+            false => {
+                let body = body.gather(OTHER_BYTES_MAX, Kind::ReplyTooLarge).await?;
+                self.ring.open(Answered { body: Some(body), ..Answered::of(&head) });
+                return Ok(());
+            }
+        };
+        self.ring.open(Answered::of(&head));
+        let blocks = Blocks::new(sharing.event_bytes_max);
+        Reading { pump: self, body, decoder, blocks, alarm: Alarm::default() }.run(sharing).await
+    }
+
+    /// Ends the ring if nobody has joined it again.
+    fn end_if_alone(&self) -> bool {
+        let open = self.shares.lock();
+        let is_alone = !self.ring.has_clients();
+        if is_alone {
+            self.ring.end(End::Well);
+        }
+        drop(open);
+        is_alone
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.ring.end(End::Failed(Kind::Internal, "sse: the shared stream was dropped".into()));
+        self.shares.forget(&self.key, &self.ring);
+    }
+}
+
+/// The open stream of the upstream.
+struct Reading<'p> {
+    pump: &'p Pump,
+    body: Body,
+    decoder: Option<Decoder>,
+    blocks: Blocks,
+    /// For the end of the time without a client.
+    alarm: Alarm,
+}
+
+impl Reading<'_> {
+    async fn run(mut self, sharing: &Sharing) -> Result<(), Fault> {
+        // A burst is not to make every client slow.
+        let at_once = (sharing.replay / 2).max(1);
+        let mut pushed = 0;
+        loop {
+            let read = self.read(sharing.linger).await;
+            let ring = &self.pump.ring;
+            let mut blocks = std::mem::take(&mut self.blocks.ended).into_iter().peekable();
+            while blocks.peek().is_some() {
+                let room = at_once - pushed;
+                pushed += ring.push(blocks.by_ref().take(room));
+                if pushed >= at_once {
+                    tokio::time::sleep(CATCH_UP).await;
+                    pushed = 0;
+                }
+            }
+            if read? == Fill::End {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Cuts what comes next into blocks. The end is that of the upstream, of an event that is too large, or of the time without a client.
+    async fn read(&mut self, linger: Duration) -> Result<Fill, Fault> {
+        let ring = &self.pump.ring;
+        let mut left = pin!(ring.left.notified());
+        poll_fn(|cx| {
+            while left.as_mut().poll(cx).is_ready() {
+                left.set(ring.left.notified());
+                self.alarm.set(clock::now(), linger);
+            }
+            if self.alarm.poll(cx).is_ready() {
+                self.alarm.clear();
+                if self.pump.end_if_alone() {
+                    return Poll::Ready(Ok(Fill::End));
+                }
+            }
+            let mut bytes = scratch::lend();
+            let fill = ready!(self.body.poll_fill(cx, &mut bytes))?;
+            let cut = match &mut self.decoder {
+                None => self.blocks.cut(&bytes),
+                Some(decoder) => decoder.decode(&bytes, |plain| self.blocks.cut(plain))?,
+            };
+            Poll::Ready(match (cut, fill) {
+                (Err(TooMuch), _) => Err(Fault::new(Kind::ReplyTooLarge, TOO_MUCH)),
+                (Ok(()), Fill::End) => {
+                    self.blocks.end();
+                    Ok(Fill::End)
+                }
+                (Ok(()), fill) => Ok(fill),
+            })
+        })
+        .await
+    }
+}
+
+/// Cuts what comes into blocks.
+struct Blocks {
+    scanner: EventScanner,
+    held: Vec<u8>,
+    bytes_max: usize,
+    /// The last id of an event.
+    id: Option<Arc<[u8]>>,
+    /// Those that have come whole, and their bytes.
+    ended: Vec<Kept>,
+    ended_bytes: usize,
+}
+
+/// More than the largest event, or more than the most at a time.
+struct TooMuch;
+
+const TOO_MUCH: &str = "sse: an event is too large";
+
+impl Blocks {
+    fn new(bytes_max: usize) -> Blocks {
+        let (scanner, held) = (EventScanner::default(), Vec::new());
+        Blocks { scanner, held, bytes_max, id: None, ended: Vec::new(), ended_bytes: 0 }
+    }
+
+    fn cut(&mut self, bytes: &[u8]) -> Result<(), TooMuch> {
+        if self.ended.is_empty() {
+            self.ended_bytes = 0;
+        }
+        let mut rest = bytes;
+        while let Some(block) = self.scanner.next_block(rest) {
+            let (ended, behind) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
+            self.hold(ended)?;
+            self.keep(block.is_event);
+            rest = behind;
+        }
+        self.hold(rest)
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooMuch> {
+        if self.held.len() + bytes.len() > self.bytes_max || self.ended_bytes > PLAIN_BYTES_MAX {
+            return Err(TooMuch);
+        }
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn keep(&mut self, is_event: bool) {
+        let whole = std::mem::take(&mut self.held);
+        if let Some(id) = id_of(&whole) {
+            self.id = Some(id.into());
+        }
+        self.ended_bytes += whole.len();
+        self.ended.push(Kept { bytes: whole.into(), id: self.id.clone(), is_event });
+    }
+
+    /// The upstream ended within a block. Browsers make no event of that, other readers may.
+    fn end(&mut self) {
+        if !self.held.is_empty() {
+            self.keep(false);
+        }
+    }
+}
+
+/// The value of the last field `id` of a block (WHATWG HTML, 9.2.6).
+fn id_of(block: &[u8]) -> Option<&[u8]> {
+    let lines = block.split(|byte| matches!(byte, b'\r' | b'\n'));
+    let mut values = lines.filter_map(|line| match line.strip_prefix(b"id") {
+        Some([]) => Some(&[][..]),
+        Some([b':', b' ', value @ ..] | [b':', value @ ..]) => Some(value),
+        Some(_) | None => None,
+    });
+    values.rfind(|value| !value.contains(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_browsers_do() {
+        for (block, id) in [
+            (&b"id: 7\ndata: x\n\n"[..], Some(&b"7"[..])),
+            (b"id:7\r\n\r\n", Some(b"7")),
+            (b"id:  7\n\n", Some(b" 7")),
+            (b"id\n\n", Some(b"")),
+            (b"id: 1\nid: 2\n\n", Some(b"2")),
+            (b"id: a\0b\n\n", None),
+            (b"idle: 7\ndata: id: 8\n\n", None),
+        ] {
+            assert_eq!(id_of(block), id, "{block:?}");
+        }
+    }
+}

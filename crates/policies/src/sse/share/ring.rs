@@ -1,0 +1,399 @@
+//! The events of one shared stream: the newest of them, for all workers.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use message::{Headers, ReplyHead};
+use tokio::sync::{Notify, watch};
+
+/// A stream that is open, or about to be.
+pub(super) struct Ring {
+    events: Mutex<Events>,
+    opened: watch::Sender<Option<Outcome>>,
+    clients: AtomicUsize,
+    /// Tells the pump that a client has gone.
+    pub(super) left: Notify,
+    /// One for each worker that has clients.
+    workers: Mutex<Vec<Weak<Notify>>>,
+    /// Bytes that are kept by all rings of the policy.
+    bytes_of_all: Arc<AtomicUsize>,
+}
+
+/// What came of opening it.
+type Outcome = Result<Answered, (Kind, Box<str>)>;
+
+/// The upstream's answer, in parts that may go to other threads.
+#[derive(Clone)]
+pub(super) struct Answered {
+    pub(super) status: u16,
+    pub(super) lines: Lines,
+    /// The body, if it is no event stream.
+    pub(super) body: Option<Bytes>,
+}
+
+/// Names and values.
+pub(super) type Lines = Arc<[(Box<str>, Box<[u8]>)]>;
+
+/// The upstream's answer, for one client.
+pub(super) enum Opened {
+    Stream(ReplyHead),
+    Other(ReplyHead, Bytes),
+}
+
+/// The blocks that are kept, numbered without a gap.
+#[derive(Default)]
+struct Events {
+    kept: VecDeque<Kept>,
+    /// The number of the first.
+    first: u64,
+    /// Events among them; the others are comments and the like.
+    events: usize,
+    bytes: usize,
+    replay: usize,
+    end: Option<End>,
+}
+
+/// One block.
+pub(super) struct Kept {
+    pub(super) bytes: Bytes,
+    /// The id that a reader has behind it.
+    pub(super) id: Option<Arc<[u8]>>,
+    pub(super) is_event: bool,
+}
+
+/// How a stream ended.
+#[derive(Clone)]
+pub(super) enum End {
+    Well,
+    /// The next event is larger than allowed.
+    TooLarge,
+    Failed(Kind, Box<str>),
+}
+
+/// The bytes that are kept at most, whatever the number of events.
+const BYTES_MAX: usize = 16 << 20;
+
+/// The same for all rings of a policy: whoever asks for many streams must not fill the memory.
+const BYTES_OF_ALL_MAX: usize = 256 << 20;
+
+/// The most that a client gets at a time, unless one event is larger. It is what a client that stops to read holds beside the ring.
+const TAKEN_BYTES: usize = 16 << 10;
+
+/// The result of looking for what comes next.
+pub(super) enum Taken {
+    Some,
+    /// The client is up to date.
+    None,
+    /// The next event is not kept any more.
+    TooSlow,
+    Ended(End),
+}
+
+impl Ring {
+    /// With its first client.
+    pub(super) fn new(replay: usize, bytes_of_all: Arc<AtomicUsize>) -> Ring {
+        Ring {
+            events: Mutex::new(Events { replay: replay.max(1), ..Events::default() }),
+            opened: watch::Sender::new(None),
+            clients: AtomicUsize::new(1),
+            left: Notify::new(),
+            workers: Mutex::default(),
+            bytes_of_all,
+        }
+    }
+
+    /// Adds a client, unless the stream has ended. The caller holds the lock of the streams, and so does whoever ends one.
+    pub(super) fn join(&self) -> bool {
+        let is_open = self.lock().end.is_none();
+        if is_open {
+            self.clients.fetch_add(1, Ordering::Relaxed);
+        }
+        is_open
+    }
+
+    /// Removes a client.
+    pub(super) fn leave(&self) {
+        if self.clients.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.left.notify_one();
+        }
+    }
+
+    pub(super) fn has_clients(&self) -> bool {
+        self.clients.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tells every client that waits what the upstream answered.
+    pub(super) fn open(&self, answered: Answered) {
+        self.opened.send_replace(Some(Ok(answered)));
+    }
+
+    /// The upstream has answered.
+    pub(super) fn is_open(&self) -> bool {
+        self.opened.borrow().is_some()
+    }
+
+    /// Waits for the upstream's answer.
+    pub(super) async fn opened(&self) -> Result<Opened, Fault> {
+        let mut opened = self.opened.subscribe();
+        // The sender is the ring's own.
+        let known = opened.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
+        let outcome = known.unwrap_or_else(|| Err((Kind::Internal, "sse: it is gone".into())));
+        let answered = outcome.map_err(|(kind, cause)| Fault::new(kind, cause))?;
+        Ok(match &answered.body {
+            None => Opened::Stream(answered.head()),
+            Some(body) => Opened::Other(answered.head(), body.clone()),
+        })
+    }
+
+    /// Adds blocks, and wakes every worker once. Gives how many there were.
+    pub(super) fn push(&self, blocks: impl Iterator<Item = Kept>) -> usize {
+        let pushed = {
+            let mut events = self.lock();
+            let before = events.bytes;
+            let end = events.end();
+            for kept in blocks {
+                events.bytes += kept.bytes.len();
+                events.events += usize::from(kept.is_event);
+                events.kept.push_back(kept);
+            }
+            let of_others = self.bytes_of_all.load(Ordering::Relaxed).saturating_sub(before);
+            let pushed = usize::try_from(events.end() - end).unwrap_or_default();
+            events.trim(BYTES_OF_ALL_MAX.saturating_sub(of_others).min(BYTES_MAX));
+            self.bytes_of_all.fetch_add(events.bytes, Ordering::Relaxed);
+            self.bytes_of_all.fetch_sub(before, Ordering::Relaxed);
+            pushed
+        };
+        self.wake();
+        pushed
+    }
+
+    /// Nothing more comes. Only the first end counts.
+    pub(super) fn end(&self, end: End) {
+        let fault = match &end {
+            End::Failed(kind, cause) => (*kind, cause.clone()),
+            End::Well | End::TooLarge => (Kind::Internal, "sse: it ended before it began".into()),
+        };
+        self.lock().end.get_or_insert(end);
+        // Whoever waits for the answer is not to wait for ever.
+        self.opened.send_if_modified(|opened| match opened {
+            Some(_) => false,
+            None => {
+                *opened = Some(Err(fault));
+                true
+            }
+        });
+        self.wake();
+    }
+
+    /// A way to hear of what comes, for all clients of a worker.
+    pub(super) fn wake_up(&self) -> Arc<Notify> {
+        let wake = Arc::<Notify>::default();
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.retain(|known| known.strong_count() > 0);
+        workers.push(Arc::downgrade(&wake));
+        wake
+    }
+
+    fn wake(&self) {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
+    }
+
+    /// The number of the next block for a client that begins: what is new, or what is behind the id that it had last. If that is not
+    /// kept any more, all that is.
+    pub(super) fn begin(&self, last_id: Option<&[u8]>) -> u64 {
+        let events = self.lock();
+        let Some(last_id) = last_id else { return events.end() };
+        let behind = (events.first..)
+            .zip(&events.kept)
+            .filter(|(_, kept)| kept.id.as_deref() == Some(last_id));
+        behind.last().map_or(events.first, |(at, _)| at + 1)
+    }
+
+    /// Appends what comes next for a client, and moves it on.
+    pub(super) fn take(&self, next: &mut u64, skips: bool, out: &mut Vec<u8>) -> Taken {
+        let events = self.lock();
+        if *next < events.first {
+            if !skips {
+                return Taken::TooSlow;
+            }
+            *next = events.first;
+        }
+        let at = usize::try_from(*next - events.first).unwrap_or(usize::MAX);
+        let begin = out.len();
+        for kept in events.kept.iter().skip(at) {
+            let taken = out.len() - begin;
+            if taken > 0 && taken + kept.bytes.len() > TAKEN_BYTES {
+                break;
+            }
+            out.extend_from_slice(&kept.bytes);
+            *next += 1;
+        }
+        match (out.len() > begin, &events.end) {
+            (true, _) => Taken::Some,
+            (false, Some(end)) => Taken::Ended(end.clone()),
+            (false, None) => Taken::None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let bytes = self.lock().bytes;
+        self.bytes_of_all.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Events {
+    /// The number of the next block that comes.
+    fn end(&self) -> u64 {
+        self.first + u64::try_from(self.kept.len()).unwrap_or_default()
+    }
+
+    /// Drops the oldest blocks above the bounds. The newest stays.
+    fn trim(&mut self, bytes_max: usize) {
+        let is_over = |events: &Events| {
+            let blocks_max = events.replay.saturating_mul(2);
+            events.events > events.replay
+                || events.kept.len() > blocks_max
+                || events.bytes > bytes_max
+        };
+        while self.kept.len() > 1 && is_over(self) {
+            let Some(gone) = self.kept.pop_front() else { return };
+            self.first += 1;
+            self.bytes -= gone.bytes.len();
+            self.events -= usize::from(gone.is_event);
+        }
+    }
+}
+
+impl Answered {
+    /// A stream with this head. What is one client's own does not go to all of them.
+    pub(super) fn of(head: &ReplyHead) -> Answered {
+        let lines = head.headers.iter().filter(|(name, _)| {
+            let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
+            !is("content-length") && !is("set-cookie")
+        });
+        let lines = lines.map(|(name, value)| (String::from_utf8_lossy(name).into(), value.into()));
+        Answered { status: head.status, lines: lines.collect(), body: None }
+    }
+
+    fn head(&self) -> ReplyHead {
+        let mut head = ReplyHead::new(self.status);
+        head.headers = Headers::new();
+        for (name, value) in &*self.lines {
+            // They were read from a head, so they can stand in one.
+            head.headers.add_known(name, value);
+        }
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(replay: usize, ids: &[&str]) -> Ring {
+        let ring = Ring::new(replay, Arc::default());
+        ring.push(
+            ids.iter().map(|id| Kept { id: Some(id.as_bytes().into()), ..event(b"data: x\n\n") }),
+        );
+        ring
+    }
+
+    fn event(bytes: &'static [u8]) -> Kept {
+        Kept { bytes: Bytes::from_static(bytes), id: None, is_event: true }
+    }
+
+    fn taken(ring: &Ring, next: &mut u64, skips: bool) -> Option<usize> {
+        let mut out = Vec::new();
+        match ring.take(next, skips, &mut out) {
+            Taken::Some => Some(out.len() / 9),
+            Taken::None => Some(0),
+            Taken::TooSlow | Taken::Ended(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_client_begins_with_what_is_new_or_behind_its_last_id() {
+        let ring = ring(3, &["1", "2", "3", "4"]);
+        for (last_id, expected) in
+            [(None, 0), (Some("4"), 0), (Some("2"), 2), (Some("1"), 3), (Some("?"), 3)]
+        {
+            let mut next = ring.begin(last_id.map(str::as_bytes));
+            assert_eq!(taken(&ring, &mut next, false), Some(expected), "{last_id:?}");
+            assert_eq!(taken(&ring, &mut next, false), Some(0));
+        }
+    }
+
+    #[test]
+    fn a_client_that_falls_behind_ends_or_skips() {
+        let ring = ring(2, &["1"]);
+        let (mut ends, mut skips) = (ring.begin(None), ring.begin(None));
+        for _ in 0..3 {
+            ring.push([event(b"data: x\n\n")].into_iter());
+        }
+        assert_eq!(taken(&ring, &mut ends, false), None);
+        assert_eq!(taken(&ring, &mut skips, true), Some(2));
+        ring.end(End::Well);
+        assert_eq!(taken(&ring, &mut skips, true), None);
+    }
+
+    #[test]
+    fn comments_and_large_events_are_bounded_too() {
+        let all = Arc::<AtomicUsize>::default();
+        let ring = Ring::new(4, all.clone());
+        for _ in 0..100 {
+            ring.push([Kept { is_event: false, ..event(b":\n\n") }].into_iter());
+        }
+        assert_eq!(ring.lock().kept.len(), 8);
+        let large = |ring: &Ring| {
+            let bytes = vec![b'x'; BYTES_MAX / 2].into();
+            ring.push([Kept { bytes, id: None, is_event: true }].into_iter());
+        };
+        (0..5).for_each(|_| large(&ring));
+        assert!(ring.lock().bytes <= BYTES_MAX && ring.lock().kept.len() == 2);
+        assert_eq!(all.load(Ordering::Relaxed), ring.lock().bytes);
+
+        // So are those of all streams together.
+        all.fetch_add(BYTES_OF_ALL_MAX, Ordering::Relaxed);
+        large(&ring);
+        assert_eq!(ring.lock().kept.len(), 1, "the newest stays");
+        drop(ring);
+        assert_eq!(all.load(Ordering::Relaxed), BYTES_OF_ALL_MAX);
+    }
+
+    #[test]
+    fn a_client_gets_no_more_than_a_bound_at_a_time() {
+        let ring = Ring::new(100, Arc::default());
+        let (mut next, mut out) = (ring.begin(None), Vec::new());
+        for bytes in [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 1, 1] {
+            ring.push(
+                [Kept { bytes: vec![b'x'; bytes].into(), id: None, is_event: true }].into_iter(),
+            );
+        }
+        let mut taken = Vec::new();
+        while let Taken::Some = ring.take(&mut next, false, &mut out) {
+            taken.push(std::mem::take(&mut out).len());
+        }
+        assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2]);
+    }
+
+    #[test]
+    fn whoever_waits_for_the_answer_hears_of_the_end() {
+        let ring = ring(1, &[]);
+        ring.end(End::Failed(Kind::Busy, "no".into()));
+        ring.end(End::Well);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let opened = runtime.block_on(ring.opened());
+        assert_eq!(opened.err().map(|fault| fault.kind), Some(Kind::Busy));
+        assert!(!ring.join());
+    }
+}

@@ -1,0 +1,433 @@
+//! `sse: { share }`: one stream of the upstream for many clients.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::harness::{Gateway, H2, Origin, Peer, Wire, full, tidegate, until, whole};
+use crate::telemetry::metric;
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Service: ticks\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// A service with streams, to which a test writes.
+struct Service {
+    origin: Origin,
+    open: Arc<Mutex<Vec<Sender<Option<String>>>>>,
+}
+
+impl Service {
+    fn start() -> Service {
+        let open = Arc::<Mutex<Vec<Sender<Option<String>>>>>::default();
+        let streams = open.clone();
+        let origin = Origin::start(move |peer: &mut Peer| {
+            while let Some(request) = peer.request() {
+                if request.target().ends_with("/none") {
+                    peer.send("HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nnothing");
+                    continue;
+                }
+                let (sender, events) = channel();
+                peer.send(HEAD);
+                streams.lock().unwrap().push(sender);
+                if !serve(peer, &events) {
+                    return;
+                }
+            }
+        });
+        Service { origin, open }
+    }
+
+    /// Sends this text on the stream that was opened as the how manieth.
+    fn send(&self, stream: usize, text: &str) {
+        until("the stream is open", || self.open.lock().unwrap().len() > stream);
+        self.open.lock().unwrap()[stream].send(Some(text.to_owned())).unwrap();
+    }
+
+    fn event(&self, stream: usize, id: usize) {
+        self.send(stream, &event(id));
+    }
+
+    fn end(&self, stream: usize) {
+        self.open.lock().unwrap()[stream].send(None).unwrap();
+    }
+
+    /// Waits until the gateway has left it, which it sees when it sends.
+    fn is_left(&self, stream: usize) {
+        until("the upstream is left", || {
+            let _gone = self.open.lock().unwrap()[stream].send(Some(event(0)));
+            self.origin.open() == 0
+        });
+    }
+
+    /// Breaks off.
+    fn abort(&self, stream: usize) {
+        self.open.lock().unwrap()[stream] = channel().0;
+    }
+
+    fn yaml(&self, keys: &str, more: &str) -> String {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+             upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+             routes:\n  all:\n    match: {{ path: \"/api/**\" }}\n    strip_prefix: /api\n    upstream: origin\n    \
+             policies: [{{ sse: {{ {keys} }} }}]\n{more}",
+            self.origin.url()
+        )
+    }
+
+    fn gateway(&self, keys: &str) -> Gateway {
+        Gateway::start(self.yaml(keys, ""))
+    }
+}
+
+/// Sends events up to the end. False if the connection is of no more use.
+fn serve(peer: &mut Peer, events: &Receiver<Option<String>>) -> bool {
+    while let Ok(event) = events.recv() {
+        match event {
+            None => return peer.try_send("0\r\n\r\n"),
+            Some(event) if peer.try_send(format!("{:x}\r\n{event}\r\n", event.len())) => {}
+            Some(_) => return false,
+        }
+    }
+    false
+}
+
+fn event(id: usize) -> String {
+    format!("id: {id}\ndata: event {id}\n\n")
+}
+
+/// Opens a stream.
+#[track_caller]
+fn open(gateway: &Gateway, target: &str, lines: &str) -> Wire {
+    let mut wire = gateway.wire();
+    wire.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nCookie: private=1\r\n{lines}\r\n"));
+    let head = wire.read_head();
+    assert_eq!(head.status(), 200);
+    assert_eq!(head.get("content-type"), Some("text/event-stream"));
+    assert_eq!(head.get("x-service"), Some("ticks"));
+    wire
+}
+
+/// Reads the events with these ids, in any chunks.
+#[track_caller]
+fn expect(wire: &mut Wire, ids: impl IntoIterator<Item = usize>) {
+    let expected: String = ids.into_iter().map(event).collect();
+    let mut came = String::new();
+    while came.len() < expected.len() {
+        let chunk = wire.read_chunk().unwrap_or_else(|| panic!("the end, after {came:?}"));
+        came.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert_eq!(came, expected);
+}
+
+#[test]
+fn clients_of_one_path_share_a_stream() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}");
+    let mut clients: Vec<Wire> = (0..20).map(|_| open(&gateway, "/api/a?b=1", "")).collect();
+    let h2 = H2::connect(gateway.address("public"));
+    let request = hyper::Request::get("http://a.test/api/a?b=1").body(full("")).unwrap();
+    let by_h2 = h2.block_on(h2.sender.clone().send_request(request)).unwrap();
+    for id in 1..=50 {
+        service.event(0, id);
+    }
+    clients.iter_mut().for_each(|client| expect(client, 1..=50));
+    let request = service.origin.request();
+    assert_eq!((request.method(), request.target()), ("GET", "/a?b=1"));
+    assert_eq!((request.get("cookie"), request.get("accept")), (None, Some("text/event-stream")));
+    let mut other = open(&gateway, "/api/a?b=2", "");
+    service.event(1, 1);
+    expect(&mut other, [1]);
+    assert!(clients[0].is_silent_for(Duration::from_millis(50)));
+
+    // Comments go on to all, and what comes in parts goes on whole.
+    service.send(0, ": ping\n\n");
+    service.send(0, "data: in ");
+    service.send(0, "parts\n\n");
+    for client in &mut clients {
+        let mut came = Vec::new();
+        while came.len() < 24 {
+            came.extend(client.read_chunk().unwrap());
+        }
+        assert_eq!(String::from_utf8(came).unwrap(), ": ping\n\ndata: in parts\n\n");
+    }
+    service.end(0);
+    for client in &mut clients {
+        assert_eq!(client.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+    }
+    let by_h2 = h2.block_on(whole(by_h2)).expect("an end, and no reset");
+    let all: String = (1..=50).map(event).collect();
+    assert_eq!(by_h2.body, format!("{all}: ping\n\ndata: in parts\n\n"));
+    // The next one opens it again.
+    let mut again = open(&gateway, "/api/a?b=1", "");
+    service.event(2, 7);
+    expect(&mut again, [7]);
+    assert_eq!(service.origin.requests().len(), 3);
+}
+
+#[test]
+fn a_client_that_comes_back_gets_what_it_missed() {
+    let service = Service::start();
+    let gateway = service.gateway("share: { replay: 5, linger: 1m }");
+    let mut first = open(&gateway, "/api/a", "");
+    (1..=8).for_each(|id| service.event(0, id));
+    expect(&mut first, 1..=8);
+    for (last, from) in [("6", 7), ("8", 9), ("3", 4), ("2", 4), ("x", 4)] {
+        let mut back = open(&gateway, "/api/a", &format!("Last-Event-ID: {last}\r\n"));
+        expect(&mut back, from..=8);
+    }
+    let mut new = open(&gateway, "/api/a", "");
+    drop(first);
+    service.event(0, 9);
+    expect(&mut new, [9]);
+    assert_eq!(service.origin.requests().len(), 1);
+}
+
+#[test]
+fn a_stream_without_clients_lingers_and_ends() {
+    let service = Service::start();
+    let gateway = service.gateway("share: { linger: 300ms }");
+    let mut first = open(&gateway, "/api/a", "");
+    service.event(0, 1);
+    expect(&mut first, [1]);
+    drop(first);
+    std::thread::sleep(Duration::from_millis(100));
+    let mut second = open(&gateway, "/api/a", "Last-Event-ID: 0\r\n");
+    expect(&mut second, [1]);
+    std::thread::sleep(Duration::from_millis(400));
+    service.event(0, 2);
+    expect(&mut second, [2]);
+    assert_eq!(service.origin.requests().len(), 1);
+    drop(second);
+    service.is_left(0);
+    let _third = open(&gateway, "/api/a", "");
+    assert_eq!(service.origin.requests().len(), 2);
+}
+
+#[test]
+fn a_client_that_falls_behind_ends_or_skips() {
+    for (slow, ends) in [("drop", true), ("skip", false)] {
+        let service = Service::start();
+        let keys = format!("share: {{ replay: 10, slow: {slow} }}, event_bytes_max: 1MiB");
+        let gateway = service.gateway(&keys);
+        let mut slow = open(&gateway, "/api/a", "");
+        let mut fast = open(&gateway, "/api/a", "");
+        let large = format!("data: {}\n\n", "x".repeat(900_000));
+        for _ in 0..60 {
+            service.send(0, &large);
+            let mut came = 0;
+            while came < large.len() {
+                came += fast.read_chunk().unwrap().len();
+            }
+        }
+        service.event(0, 99);
+        let mut text = String::new();
+        while !text.ends_with(&event(99)) {
+            match slow.read_chunk() {
+                Some(chunk) if chunk.is_empty() => break,
+                Some(chunk) => text.push_str(&String::from_utf8(chunk).unwrap()),
+                None => break,
+            }
+        }
+        assert_eq!(text.ends_with(&event(99)), !ends, "{} bytes", text.len());
+        assert!(text.ends_with("\n\n"), "whole events");
+        assert!(text.len() < 60 * large.len(), "some were missed");
+    }
+}
+
+#[test]
+fn headers_may_be_part_of_what_is_shared() {
+    let service = Service::start();
+    let gateway = service.gateway("share: { headers: [X-Tenant] }");
+    let with = |tenant: &str| open(&gateway, "/api/a", &format!("X-Tenant: {tenant}\r\n"));
+    let (mut a, mut also_a, mut b) = (with("a"), with("a"), with("b"));
+    service.event(0, 1);
+    service.event(1, 2);
+    for (wire, id) in [(&mut a, 1), (&mut also_a, 1), (&mut b, 2)] {
+        expect(wire, [id]);
+    }
+    let tenants: Vec<String> = service
+        .origin
+        .requests()
+        .iter()
+        .map(|request| request.get("x-tenant").unwrap().to_owned())
+        .collect();
+    assert_eq!(tenants, ["a", "b"]);
+}
+
+#[test]
+fn quotas_are_of_each_client() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}, events: 2, per: 1h, by: header:x-who");
+    let (mut a, mut b) =
+        (open(&gateway, "/api/a", "X-Who: a\r\n"), open(&gateway, "/api/a", "X-Who: b\r\n"));
+    (1..=3).for_each(|id| service.event(0, id));
+    for wire in [&mut a, &mut b] {
+        expect(wire, [1, 2]);
+        assert_eq!(wire.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+    }
+    let refused = gateway.wire().ask("GET /api/a HTTP/1.1\r\nHost: a\r\nX-Who: a\r\n\r\n");
+    assert_eq!(refused.status(), 429);
+    let mut c = open(&gateway, "/api/a", "X-Who: c\r\n");
+    service.event(0, 4);
+    expect(&mut c, [4]);
+    assert_eq!(service.origin.requests().len(), 1);
+}
+
+#[test]
+fn connections_are_of_each_client() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}, connections: 1, by: header:x-who");
+    let mut a = open(&gateway, "/api/a", "X-Who: a\r\n");
+    let _b = open(&gateway, "/api/a", "X-Who: b\r\n");
+    let ask = "GET /api/a HTTP/1.1\r\nHost: a\r\nX-Who: a\r\n\r\n";
+    assert_eq!(gateway.wire().ask(ask).status(), 429);
+    service.event(0, 1);
+    expect(&mut a, [1]);
+    drop(a);
+    until("its place is free", || {
+        service.event(0, 2);
+        let mut wire = gateway.wire();
+        wire.send(ask);
+        wire.read_head().status() == 200
+    });
+}
+
+#[test]
+fn a_broken_upstream_ends_all_its_clients() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}, event_bytes_max: 1KiB");
+    let clients = |stream: usize| {
+        let mut both = [open(&gateway, "/api/a", ""), open(&gateway, "/api/a", "")];
+        service.event(stream, 1);
+        both.iter_mut().for_each(|client| expect(client, [1]));
+        both
+    };
+    // An event without end: behind the last whole one.
+    let mut both = clients(0);
+    service.send(0, &format!("data: {}", "x".repeat(2000)));
+    for client in &mut both {
+        assert_eq!(client.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+    }
+    service.is_left(0);
+    let ends = "tidegate_stream_ends_total{route=\"all\",reason=\"too_large\"}";
+    assert_eq!(metric(&gateway, ends), Some(2.0));
+
+    // An end within an event: what came of it is passed on, as without `share`.
+    let mut both = clients(1);
+    service.send(1, "data: ha");
+    assert!(both[0].is_silent_for(Duration::from_millis(20)), "it is no event yet");
+    service.end(1);
+    for client in &mut both {
+        assert_eq!(client.read_chunk().as_deref(), Some(&b"data: ha"[..]));
+        assert_eq!(client.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+    }
+
+    // One that breaks off does not look complete.
+    let both = clients(2);
+    service.send(2, "data: ha");
+    service.abort(2);
+    for mut client in both {
+        assert_eq!(client.read_to_end(), b"");
+    }
+    let mut again = open(&gateway, "/api/a", "");
+    service.event(3, 5);
+    expect(&mut again, [5]);
+}
+
+/// The ring is held once, and beside it each client that reads nothing holds at most what it was given last.
+#[test]
+fn slow_clients_hold_little() {
+    const CLIENTS: usize = 100;
+    let service = Service::start();
+    let gateway = service.gateway("share: { replay: 10, slow: skip }, event_bytes_max: 64KiB");
+    let mut fast = open(&gateway, "/api/a", "");
+    let _slow: Vec<Wire> = (0..CLIENTS).map(|_| open(&gateway, "/api/a", "")).collect();
+    let large = format!("data: {}\n\n", "x".repeat(60_000));
+    let mut send = |count: usize| {
+        for _ in 0..count {
+            service.send(0, &large);
+            let mut came = 0;
+            while came < large.len() {
+                came += fast.read_chunk().unwrap().len();
+            }
+        }
+    };
+    send(1);
+    let before = gateway.resident_bytes();
+    // Far more than sockets take.
+    send(300);
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < CLIENTS * 64 * 1024 + (8 << 20), "{} bytes a client", grown / CLIENTS);
+}
+
+#[test]
+fn answers_that_are_no_stream_go_to_those_who_wait() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}");
+    for _ in 0..3 {
+        let reply = gateway.wire().get("/api/none");
+        assert_eq!((reply.status(), &*reply.text()), (404, "nothing"));
+    }
+    assert_eq!(service.origin.requests().len(), 3, "they are not kept");
+    let post = gateway
+        .wire()
+        .ask("POST /api/none HTTP/1.1\r\nHost: a\r\nCookie: c=1\r\nContent-Length: 1\r\n\r\nx");
+    assert_eq!(post.status(), 404);
+    assert_eq!(service.origin.requests()[3].get("cookie"), Some("c=1"), "only GET is shared");
+    let closed = Origin::start(|_| {});
+    let yaml = service.yaml("share: {}", "").replace(&service.origin.url(), &closed.url());
+    let gateway = Gateway::start(yaml);
+    assert_eq!(gateway.wire().get("/api/a").status(), 502);
+}
+
+#[test]
+fn a_reload_leaves_a_shared_stream_alone() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}");
+    let mut before = open(&gateway, "/api/a", "");
+    service.event(0, 1);
+    crate::reload::put_ok(
+        &gateway,
+        &service.yaml("share: {}", "plans: { p: { unlimited: true } }\n"),
+    );
+    let mut after = open(&gateway, "/api/a", "Last-Event-ID: 0\r\n");
+    service.event(0, 2);
+    expect(&mut before, [1, 2]);
+    expect(&mut after, [1, 2]);
+    assert_eq!(service.origin.requests().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_shared_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (policies, upstream, said) in [
+        (
+            "{ interceptor: { request: { upstream: a } } }, { sse: { share: {} } }",
+            "a",
+            "`interceptor` changes the request for each client",
+        ),
+        ("{ sse: { share: {} } }", "{ a: 1, b: 1 }", "a shared stream needs one upstream"),
+        ("{ sse: { share: { headers: [\"a b\"] } } }", "a", "`a b` is no name of a header"),
+        ("{ sse: { share: { replay: 0 } } }", "a", "expected a whole number from 1 to 1000000"),
+        ("{ sse: { share: { slow: wait } } }", "a", "write `drop` or `skip`"),
+        (
+            "{ sse: { share: { headers: [Connection] } } }",
+            "a",
+            "`Connection` of a shared stream is the gateway's own",
+        ),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n\
+             upstreams: {{ a: {{ targets: [\"http://127.0.0.1:1\"] }}, b: {{ targets: [\"http://127.0.0.1:1\"] }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{policies}], upstream: {upstream} }} }}\n"
+        );
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let run = tidegate(&["check", path.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{policies}");
+        assert!(
+            run.stderr.contains(said) && run.stderr.contains("a.yaml:3:"),
+            "{policies}: {}",
+            run.stderr
+        );
+    }
+}
