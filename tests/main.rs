@@ -49,6 +49,7 @@ mod guide;
 mod http2;
 mod http2_hostile;
 mod http2_policies;
+mod http2_tunnels;
 mod import_synapse;
 mod import_wsdl;
 mod integration;

@@ -16,8 +16,10 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub method: Span,
-    /// `:path`; empty for CONNECT.
+    /// `:path`; empty for CONNECT without `:protocol`.
     pub target: Span,
+    /// `:protocol`: the request asks for a tunnel, by CONNECT (RFC 8441). Its method is then GET, as the same request has it in HTTP/1.
+    pub protocol: Option<Span>,
     /// `:authority`, and the default port of `:scheme`. If there is no Host line, it stands as the Host line too.
     pub authority: Option<(Span, &'static str)>,
     pub content_length: Option<u64>,
@@ -47,6 +49,7 @@ struct Seen {
     scheme: bool,
     path: bool,
     authority: bool,
+    protocol: bool,
     line: bool,
     host: bool,
 }
@@ -59,6 +62,7 @@ impl<'a> Reading<'a> {
         let head = Head {
             method: nothing,
             target: nothing,
+            protocol: None,
             authority: None,
             content_length: None,
             is_too_large: false,
@@ -99,6 +103,7 @@ impl<'a> Reading<'a> {
             b"scheme" => &mut self.seen.scheme,
             b"path" => &mut self.seen.path,
             b"authority" => &mut self.seen.authority,
+            b"protocol" => &mut self.seen.protocol,
             _ => return Err("an unknown pseudo-header"),
         };
         if std::mem::replace(seen, true) {
@@ -109,6 +114,8 @@ impl<'a> Reading<'a> {
             b"method" => self.head.method = self.loose(value),
             b"path" if value.is_empty() => return Err("an empty path"),
             b"path" => self.head.target = self.loose(value),
+            b"protocol" if !http1::is_token(value) => return Err("a protocol that is none"),
+            b"protocol" => self.head.protocol = Some(self.loose(value)),
             b"authority" => {
                 // A value that cannot be a line leaves the request without a host, and it is answered as such.
                 let value = match http1::is_header_value(value) {
@@ -188,12 +195,23 @@ impl<'a> Reading<'a> {
             self.block.lines.retain(|line| Some(line.value) != authority);
         }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
-        let Seen { method, scheme, path, authority, .. } = self.seen;
-        let whole = match is_connect {
-            true => authority && !scheme && !path,
-            false => method && scheme && path,
+        let Seen { method, scheme, path, authority, protocol, .. } = self.seen;
+        let whole = match (is_connect, protocol) {
+            (true, true) => authority && scheme && path,
+            (true, false) => authority && !scheme && !path,
+            (false, true) => return Err("a protocol without CONNECT"),
+            (false, false) => method && scheme && path,
         };
-        if self.is_request && !whole { Err("pseudo-headers are missing") } else { Ok(self.head) }
+        if self.is_request && !whole {
+            return Err("pseudo-headers are missing");
+        }
+        if protocol && self.head.content_length.is_some() {
+            return Err("a tunnel with a length");
+        }
+        if protocol {
+            self.head.method = self.loose(b"GET");
+        }
+        Ok(self.head)
     }
 
     /// Stores a line; returns the span of its value.
@@ -264,11 +282,12 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_refused() {
-        let cases: [&[(&str, &str)]; 22] = [
+        let cases: [&[(&str, &str)]; 23] = [
             &[(":method", "PUT")],
             &[(":status", "200")],
             &[(":scheme", "https")],
             &[(":protocol", "websocket")],
+            &[(":authority", "x"), (":protocol", "websocket")],
             &[("a", "b"), (":authority", "x")],
             &[("A", "b")],
             &[("", "b")],
@@ -305,6 +324,34 @@ mod tests {
         assert!(read(true, &[&connect[..], &[(":path", "/")]].concat()).is_err());
         assert!(read(false, &[(":path", "/")]).is_err());
         assert!(read(false, &[("content-length", "1")]).is_err());
+    }
+
+    #[test]
+    fn a_tunnel_is_asked_for_as_in_http_1() {
+        const CONNECT: [(&str, &str); 5] = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":path", "/chat?a"),
+            (":authority", "a.test"),
+        ];
+        let (text, head) = read(true, &[&CONNECT[..], &[("a", "b")]].concat()).unwrap();
+        assert_eq!(text, "GET /chat?a\r\nHost: a.test\r\na: b\r\n");
+        assert!(head.protocol.is_some());
+        assert_eq!(get(&[]).unwrap().1.protocol, None);
+        for wrong in
+            [("content-length", "1"), (":protocol", "websocket"), ("connection", "upgrade")]
+        {
+            assert!(read(true, &[&CONNECT[..], &[wrong]].concat()).is_err(), "{wrong:?}");
+        }
+        for missing in [0, 2, 3, 4] {
+            let mut lines = CONNECT.to_vec();
+            lines.remove(missing);
+            assert!(read(true, &lines).is_err(), "{lines:?}");
+        }
+        let mut lines = CONNECT;
+        lines[1].1 = "web socket";
+        assert!(read(true, &lines).is_err());
     }
 
     #[test]

@@ -20,8 +20,8 @@ use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stay::Stay;
-use crate::tunnel::{self, Silence};
-use crate::{events, exchange_pool, h2, lingering_close, relay};
+use crate::tunnel::{self, Joining, is_websocket};
+use crate::{events, exchange_pool, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -496,27 +496,13 @@ impl H1 {
             account.request_bytes = self.client.borrow().body_bytes;
             return broke(account, fault, false);
         }
-        let stay = Stay::begin(account, &self.connection);
-        let half_closed = timeout.idle.min(timeout.tunnel);
-        let silence = Silence { open: timeout.tunnel, half_closed };
-        let ends = (self.take_wire(), (tunnel.wire, tunnel.early));
-        let notes = account.ex.notes.as_mut();
-        let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
-            Some(relay) => {
-                // Boxed, so that other tunnels need no room for it.
-                Box::pin(relay::join(ends, relay, silence, &self.alarm, &stay)).await
-            }
-            None => {
-                let joined = tunnel::join(ends, is_websocket, silence, &self.alarm, &stay);
-                let (passed, ended) = joined.await;
-                (passed, ended, None)
-            }
+        let joining = Joining {
+            account,
+            connection: &self.connection,
+            listener: &self.listener,
+            alarm: &self.alarm,
         };
-        account.request_bytes = passed.up;
-        account.reply_bytes = passed.down;
-        if let Err(e) = ended {
-            tracing::debug!("tunnel: {e}");
-        }
+        let client = tunnel::run(self.take_wire(), tunnel, is_websocket, joining).await;
         let Some(client) = client else { return After::Close };
         self.client.borrow_mut().wire = client;
         After::Linger
@@ -555,12 +541,6 @@ fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
     let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
     account.broke(fault);
     if cut { After::Cut } else { After::Close }
-}
-
-/// True if a 101 switches to WebSocket.
-fn is_websocket(reply: &Reply) -> bool {
-    let protocol = reply.head.headers.get("upgrade").unwrap_or_default();
-    protocol.eq_ignore_ascii_case(b"websocket")
 }
 
 /// True if the first line says that it means HTTP, however badly.

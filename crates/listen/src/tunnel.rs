@@ -8,9 +8,14 @@ use std::time::Duration;
 
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
+use message::{Reply, Tunnel};
+use pipeline::Account;
+use plan::Listener;
 use tokio::io::AsyncWrite;
 
+use crate::accept::Connection;
 use crate::frames::{Frames, GOING_AWAY, GOING_AWAY_MASKED};
+use crate::relay;
 use crate::stay::Stay;
 
 /// Bytes that passed each way.
@@ -32,10 +37,56 @@ pub(crate) struct Silence {
 /// One side of a tunnel, with what was read of it before.
 pub(crate) type End = (Wire, Vec<u8>);
 
+/// What a tunnel needs to know of the exchange that led to it.
+pub(crate) struct Joining<'a> {
+    pub(crate) account: &'a mut Account,
+    pub(crate) connection: &'a Connection,
+    pub(crate) listener: &'a Listener,
+    pub(crate) alarm: &'a SharedAlarm,
+}
+
+/// True if a 101 switches to WebSocket.
+pub(crate) fn is_websocket(reply: &Reply) -> bool {
+    let protocol = reply.head.headers.get("upgrade").unwrap_or_default();
+    protocol.eq_ignore_ascii_case(b"websocket")
+}
+
+/// Passes on what comes from both sides until the end, through a policy if one looks into it, and counts it. Gives the client's stream
+/// back if its last bytes are not to be lost to a reset.
+pub(crate) async fn run(
+    client: End,
+    tunnel: Tunnel,
+    is_websocket: bool,
+    Joining { account, connection, listener, alarm }: Joining<'_>,
+) -> Option<Wire> {
+    let stay = Stay::begin(account, connection);
+    let timeout = &listener.timeout;
+    let half_closed = timeout.idle.min(timeout.tunnel);
+    let silence = Silence { open: timeout.tunnel, half_closed };
+    let ends = (client, (tunnel.wire, tunnel.early));
+    let notes = account.ex.notes.as_mut();
+    let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
+        Some(relay) => {
+            // Boxed, so that other tunnels need no room for it.
+            Box::pin(relay::join(ends, relay, silence, alarm, &stay)).await
+        }
+        None => {
+            let (passed, ended) = join(ends, is_websocket, silence, alarm, &stay).await;
+            (passed, ended, None)
+        }
+    };
+    account.request_bytes = passed.up;
+    account.reply_bytes = passed.down;
+    if let Err(e) = ended {
+        tracing::debug!("tunnel: {e}");
+    }
+    client
+}
+
 /// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
 /// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
 /// its stay is over is cut.
-pub(crate) async fn join(
+async fn join(
     ((mut client, from_client), (mut upstream, from_upstream)): (End, End),
     is_websocket: bool,
     silence: Silence,

@@ -99,7 +99,8 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
 
 /// The protocol of a requested upgrade, if it may pass. `h2c` never does: requests inside it would bypass routing.
 fn upgrade_asked(head: &RequestHead) -> Option<Vec<u8>> {
-    let asks = head.protocol == Protocol::Http11
+    // Over HTTP/2 only a request for a tunnel has such lines, as it was read (RFC 8441).
+    let asks = head.protocol != Protocol::Http10
         && head.headers.get_all("connection").any(|v| http1::list_has(v, "upgrade"));
     let protocol = head.headers.get("upgrade").filter(|_| asks)?;
     let h2c = http1::list_has(protocol, "h2c") || protocol.to_ascii_lowercase().starts_with(b"h2c");

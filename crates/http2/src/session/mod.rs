@@ -3,6 +3,7 @@
 mod receive;
 mod send;
 mod stream;
+mod tunnel;
 
 use std::task::Waker;
 
@@ -188,10 +189,12 @@ impl Session {
         const MAX_CONCURRENT_STREAMS: u16 = 0x3;
         const INITIAL_WINDOW_SIZE: u16 = 0x4;
         const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+        const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
         let settings = [
             (MAX_CONCURRENT_STREAMS, self.config.streams_max),
             (INITIAL_WINDOW_SIZE, STREAM_WINDOW),
             (MAX_HEADER_LIST_SIZE, u32::try_from(self.config.head_bytes_max).unwrap_or(u32::MAX)),
+            (ENABLE_CONNECT_PROTOCOL, 1),
         ];
         frame::begin(&mut self.out, settings.len() * 6, frame::kind::SETTINGS, 0, 0);
         for (name, value) in settings {

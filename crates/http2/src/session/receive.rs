@@ -234,7 +234,8 @@ impl Session {
         let refused = match head {
             Ok(head) if !announced(&head) => Code::PROTOCOL_ERROR,
             Ok(head) if has_room => {
-                let stream = Stream::new(number, !is_end, head.content_length, self.room_first);
+                let mut stream = Stream::new(number, !is_end, head.content_length, self.room_first);
+                stream.is_tunnel = head.protocol.is_some();
                 self.streams.push(stream);
                 self.fruitless = 0;
                 return Ok(Event::Request { stream: number, head });
@@ -263,6 +264,7 @@ impl Session {
         let whole = stream.announced.is_none_or(|left| left == 0);
         let trailers = match head {
             _ if !stream.is_receiving => Err(Code::STREAM_CLOSED),
+            _ if stream.is_tunnel => Err(Code::PROTOCOL_ERROR),
             Ok(head) if is_end && whole && !head.is_too_large => {
                 http1::check_trailers(&block.bytes, &block.lines)
                     .map_err(|_too_large| Code::PROTOCOL_ERROR)

@@ -13,6 +13,10 @@ pub(super) struct Stream {
     pub(super) number: u32,
     /// True if the client may still send.
     pub(super) is_receiving: bool,
+    /// True unless a tunnel has ended on our side.
+    pub(super) is_sending: bool,
+    /// True if the client asked for a tunnel: nothing but DATA follows.
+    pub(super) is_tunnel: bool,
     /// Bytes that have come and are not read yet; at most the window.
     pub(super) body: Vec<u8>,
     /// Bytes still to come, if the client announced a length.
@@ -38,6 +42,8 @@ impl Stream {
         Stream {
             number,
             is_receiving,
+            is_sending: true,
+            is_tunnel: false,
             body: Vec::new(),
             announced,
             trailers: Vec::new(),

@@ -13,6 +13,7 @@ use super::stream::{Shared, Stream};
 use crate::pace::{Pace, Replying};
 
 /// The parts of a request with which the exchange goes on beside its head.
+#[derive(Default)]
 pub(super) struct Begun {
     pub(super) body: Body,
     /// The count of the body's bytes as they are read.

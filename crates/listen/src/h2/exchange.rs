@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use fault::Fault;
-use message::{Reply, Request, RequestHead};
+use message::{Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
 use plan::Listener;
 use policy::{Exchange, Interim};
 
 use super::stream::Stream;
-use super::{body, reply};
+use super::{body, reply, tunnel};
 use crate::accept::Connection;
-use crate::events;
+use crate::tunnel::{Joining, is_websocket};
+use crate::{events, lingering_close};
 
 /// One exchange, from its head to the end of its reply.
 pub(super) async fn run(
@@ -23,9 +24,10 @@ pub(super) async fn run(
     listener: Arc<Listener>,
     stream: Stream,
     head: Result<RequestHead, Fault>,
+    is_tunnel: bool,
 ) {
     let alarm = kit::alarm::take();
-    {
+    'exchange: {
         let current = connection.worker.current();
         let mut ex = Exchange::new(connection.caller.clone(), alarm.clone());
         ex.interim = Some(Interim::new(stream.shared.clone(), stream.number));
@@ -35,7 +37,11 @@ pub(super) async fn run(
         let reply = match head {
             Ok(head) => {
                 account.asked_for(&head);
-                let begun = body::of(&stream, &head, &listener);
+                let begun = match is_tunnel {
+                    // What comes is the tunnel's.
+                    true => body::Begun::default(),
+                    false => body::of(&stream, &head, &listener),
+                };
                 replying = begun.replying;
                 account.count_request_body(begun.counted);
                 let mut request = Request { head, body: begun.body };
@@ -47,14 +53,37 @@ pub(super) async fn run(
         };
         // A reply that lasts needs its route, which the account has, and not the plan.
         drop(current);
-        if let Some(mut reply) = reply {
-            let stay = events::end_between(&mut reply, &account, &connection);
-            replying.inspect(|replying| replying.set(true));
-            let timeout = listener.timeout.body;
-            reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
+        let Some(mut reply) = reply else { break 'exchange };
+        if let Some(tunnel) = reply.tunnel.take().filter(|_| is_tunnel) {
+            let joining = Joining {
+                account: &mut account,
+                connection: &connection,
+                listener: &listener,
+                alarm: &alarm,
+            };
+            // Boxed, so that other exchanges need no room for it.
+            Box::pin(join(stream, reply, *tunnel, joining)).await;
+            break 'exchange;
         }
+        if let Some(fault) = tunnel::missing(&reply).filter(|_| is_tunnel) {
+            reply = pipeline::refuse(&mut account, fault);
+        }
+        let stay = events::end_between(&mut reply, &account, &connection);
+        replying.inspect(|replying| replying.set(true));
+        let timeout = listener.timeout.body;
+        reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
     }
     kit::alarm::give(alarm);
+}
+
+/// Opens the tunnel, and passes on what comes from both sides until the end.
+async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: Joining<'_>) {
+    let is_websocket = is_websocket(&reply);
+    tunnel::open(&stream, &mut reply);
+    let client = (tunnel::wire(stream), Vec::new());
+    if let Some(mut wire) = crate::tunnel::run(client, tunnel, is_websocket, joining).await {
+        lingering_close::linger(&mut wire).await;
+    }
 }
 
 /// The reply, unless the client resets the stream first: an upstream does not work for nobody.

@@ -7,6 +7,7 @@ mod body;
 mod exchange;
 mod reply;
 mod stream;
+mod tunnel;
 
 use std::future::poll_fn;
 use std::io;
@@ -211,9 +212,15 @@ impl H2 {
         self.connection.permit.listener_state.refresh(&mut self.listener);
         let request = self.request_head(head, block);
         let stream = Stream::new(self.shared.clone(), number);
+        let is_tunnel = head.protocol.is_some();
         // Boxed, so that it is not moved on its way into a task.
-        let exchange =
-            exchange::run(self.connection.clone(), self.listener.clone(), stream, request);
+        let exchange = exchange::run(
+            self.connection.clone(),
+            self.listener.clone(),
+            stream,
+            request,
+            is_tunnel,
+        );
         drop(kit::spawn(Box::pin(exchange)));
     }
 
@@ -233,8 +240,14 @@ impl H2 {
         if !matches!(checked.form, Form::Origin | Form::Asterisk) {
             return Err(refusal(&http1::Error::Target));
         }
+        let protocol =
+            head.protocol.map(|protocol| tunnel::check(protocol.of(bytes))).transpose()?;
         let headers = Headers::of(block.bytes, block.lines);
-        Ok(RequestHead::parsed(headers, Protocol::Http2, method, target))
+        let mut request = RequestHead::parsed(headers, Protocol::Http2, method, target);
+        if let Some(()) = protocol {
+            tunnel::ask(&mut request);
+        }
+        Ok(request)
     }
 
     /// True when everything has been written.

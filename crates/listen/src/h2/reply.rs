@@ -51,7 +51,13 @@ pub(super) async fn send(
     }
 }
 
-fn send_head(stream: &Stream, status: u16, head: &ReplyHead, length: Option<u64>, is_end: bool) {
+pub(super) fn send_head(
+    stream: &Stream,
+    status: u16,
+    head: &ReplyHead,
+    length: Option<u64>,
+    is_end: bool,
+) {
     let mut digits = itoa::Buffer::new();
     let length = length.map(|n| (&b"content-length"[..], digits.format(n).as_bytes()));
     date::with(|date| {

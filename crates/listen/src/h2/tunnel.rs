@@ -1,0 +1,113 @@
+//! A stream that became a tunnel (RFC 8441): the client's end of it as a wire.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use fault::{Fault, Kind};
+use kit::Wire;
+use message::{Reply, RequestHead};
+use policy::RequestId;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::stream::Stream;
+
+/// The only protocol that clients may tunnel. It is a `:protocol` here and an `Upgrade` to the upstream.
+const WEBSOCKET: &[u8] = b"websocket";
+
+/// The part of a key that is random, in base64; what follows makes it 16 bytes (RFC 6455, 4.1).
+const KEY_RANDOM: usize = 21;
+const KEY_END: &[u8] = b"A==";
+
+/// Refuses tunnels of other protocols.
+pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
+    match protocol.eq_ignore_ascii_case(WEBSOCKET) {
+        true => Ok(()),
+        false => {
+            let cause = format!("CONNECT for {}", String::from_utf8_lossy(protocol));
+            Err(Fault::new(Kind::NotImplemented, cause))
+        }
+    }
+}
+
+/// Makes a request for a tunnel ask for an upgrade, as an HTTP/1 client would.
+pub(super) fn ask(request: &mut RequestHead) {
+    let id = RequestId::made();
+    let key = [id.as_bytes().get(..KEY_RANDOM).unwrap_or_default(), KEY_END].concat();
+    request.headers.remove("sec-websocket-key");
+    request.headers.add_known("Connection", b"upgrade");
+    request.headers.add_known("Upgrade", WEBSOCKET);
+    request.headers.add_known("Sec-WebSocket-Key", &key);
+}
+
+/// The fault of a reply that would open a tunnel, and has none.
+pub(super) fn missing(reply: &Reply) -> Option<Fault> {
+    let opens = (200..300).contains(&reply.head.status);
+    opens.then(|| {
+        let cause = format!("{} to a request for a tunnel", reply.head.status);
+        Fault::new(Kind::UpstreamMalformed, cause)
+    })
+}
+
+/// Says that the tunnel is open. What only an HTTP/1 client checks stays behind.
+pub(super) fn open(stream: &Stream, reply: &mut Reply) {
+    for name in ["sec-websocket-accept", "content-length"] {
+        reply.head.headers.remove(name);
+    }
+    super::reply::send_head(stream, 200, &reply.head, None, false);
+}
+
+/// The client's end. Dropped before both sides have ended, it resets the stream.
+pub(super) fn wire(stream: Stream) -> Wire {
+    Wire::Wrapped(Box::new(End(stream)))
+}
+
+struct End(Stream);
+
+impl AsyncRead for End {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let End(stream) = &*self;
+        let into = buffer.initialize_unfilled();
+        let read = ready!(stream.with(|session, number| session.poll_tunnel(cx, number, into)));
+        let read = read.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionReset))?;
+        buffer.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for End {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let End(stream) = &*self;
+        let room = ready!(stream.with(|session, number| session.poll_room(cx, number)));
+        if room.is_none() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Poll::Ready(Ok(stream.with(|session, number| session.send_data(number, bytes, false))))
+    }
+
+    /// The connection writes by itself.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let End(stream) = &*self;
+        stream.with(|session, number| session.end_tunnel_side(number));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let End(stream) = self;
+        stream.with(|session, number| session.close_tunnel(number));
+    }
+}
