@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -40,6 +40,9 @@ tidy: ## the rules a program can check
 
 saxon: ## fetch Saxon-HE and compile our half of the bridge, for stylesheets of XSLT 2.0 and 3.0
 	@scripts/saxon.sh
+
+autobahn: setup ## Autobahn's WebSocket suite before and behind the gateway, in three modes; needs Python 2.7. ARGS=--all with compression
+	@scripts/autobahn.sh $(ARGS)
 
 conformance: setup ## the packs of foreign tests, whole; PACKS=FOLDER says where they are, SUITES="xml xsd" runs only those
 	@scripts/conformance.sh $(ARGS)
