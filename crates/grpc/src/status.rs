@@ -1,0 +1,145 @@
+//! The status of a call: `grpc-status` and `grpc-message`.
+
+macro_rules! statuses {
+    ($($status:ident = $code:literal $name:literal;)*) => {
+        /// The result of a call, by the numbers of the specification.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Status { $($status = $code),* }
+
+        impl Status {
+            /// All statuses, in the order of their numbers.
+            pub const ALL: [Status; 17] = [$(Status::$status),*];
+
+            /// The name, as configurations write it.
+            pub const fn name(self) -> &'static str { match self { $(Status::$status => $name),* } }
+
+            /// The number as text: the value of `grpc-status`.
+            pub const fn code(self) -> &'static str { match self { $(Status::$status => stringify!($code)),* } }
+        }
+    };
+}
+
+statuses! {
+    Ok = 0 "ok";
+    Cancelled = 1 "cancelled";
+    Unknown = 2 "unknown";
+    InvalidArgument = 3 "invalid_argument";
+    DeadlineExceeded = 4 "deadline_exceeded";
+    NotFound = 5 "not_found";
+    AlreadyExists = 6 "already_exists";
+    PermissionDenied = 7 "permission_denied";
+    ResourceExhausted = 8 "resource_exhausted";
+    FailedPrecondition = 9 "failed_precondition";
+    Aborted = 10 "aborted";
+    OutOfRange = 11 "out_of_range";
+    Unimplemented = 12 "unimplemented";
+    Internal = 13 "internal";
+    Unavailable = 14 "unavailable";
+    DataLoss = 15 "data_loss";
+    Unauthenticated = 16 "unauthenticated";
+}
+
+/// The end of a call as somebody told it. Services may use numbers of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Status(Status),
+    /// A number that the specification does not have, or no number.
+    Other,
+}
+
+impl Status {
+    /// The status that clients assume for a reply of another HTTP status than 200 that has none (gRPC, "HTTP to gRPC Status Code
+    /// Mapping").
+    pub const fn of_http(status: u16) -> Status {
+        match status {
+            400 => Status::Internal,
+            401 => Status::Unauthenticated,
+            403 => Status::PermissionDenied,
+            404 => Status::Unimplemented,
+            429 | 502 | 503 | 504 => Status::Unavailable,
+            _ => Status::Unknown,
+        }
+    }
+}
+
+impl Outcome {
+    /// The number of outcomes.
+    pub const COUNT: usize = Status::ALL.len() + 1;
+
+    /// By a value of `grpc-status`.
+    pub fn of(value: &[u8]) -> Outcome {
+        let named = Status::ALL.into_iter().find(|status| status.code().as_bytes() == value);
+        named.map_or(Outcome::Other, Outcome::Status)
+    }
+
+    /// By its position, for loops over all of them.
+    pub fn at(index: usize) -> Outcome {
+        Status::ALL.get(index).copied().map_or(Outcome::Other, Outcome::Status)
+    }
+
+    /// The position among all outcomes; the last is `Other`.
+    pub const fn index(self) -> usize {
+        match self {
+            Outcome::Status(status) => status as usize,
+            Outcome::Other => Status::ALL.len(),
+        }
+    }
+
+    /// The label in metrics and in the access log: the number, or `other`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Outcome::Status(status) => status.code(),
+            Outcome::Other => "other",
+        }
+    }
+}
+
+/// A text as the value of `grpc-message`: visible ASCII and blanks, all else as `%` and two hex digits.
+pub fn encode_message(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
+            _ => {
+                out.push('%');
+                out.extend([byte >> 4, byte & 15].map(digit));
+            }
+        }
+    }
+    out
+}
+
+fn digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_its_status_and_all_else_is_other() {
+        for (index, status) in Status::ALL.into_iter().enumerate() {
+            assert_eq!(status as usize, index);
+            assert_eq!(status.code(), index.to_string());
+            assert_eq!(Outcome::of(index.to_string().as_bytes()), Outcome::Status(status));
+            assert_eq!(Outcome::at(index).index(), index);
+        }
+        for other in ["17", "-1", "00", "", " 0", "4294967296", "ok"] {
+            assert_eq!(Outcome::of(other.as_bytes()), Outcome::Other, "{other}");
+        }
+        assert_eq!(Outcome::Other.index() + 1, Outcome::COUNT);
+        assert_eq!(Outcome::at(Outcome::COUNT), Outcome::Other);
+    }
+
+    #[test]
+    fn a_message_can_stand_in_a_header_line() {
+        for (text, written) in [
+            ("Too many requests.", "Too many requests."),
+            ("100 %\r\nx: y", "100 %25%0D%0Ax: y"),
+            ("gr\u{fc}n \u{1f600}\u{7f}", "gr%C3%BCn %F0%9F%98%80%7F"),
+        ] {
+            assert_eq!(encode_message(text), written);
+        }
+    }
+}
