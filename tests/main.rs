@@ -45,6 +45,7 @@ mod flow_soak;
 mod flow_steps;
 mod flows;
 mod forwarding;
+mod grpc;
 mod guide;
 mod http2;
 mod http2_hostile;

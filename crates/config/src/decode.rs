@@ -258,6 +258,7 @@ macro_rules! keys {
             $( $(#[doc = $field_doc])* $vis $field: $ty, )*
         }
 
+        #[allow(unused_variables, unused_mut, reason = "a section may have no keys")]
         impl $crate::decode::Decode for $name {
             fn decode(
                 node: &$crate::node::Node,

@@ -1,11 +1,13 @@
 //! Faults: failures of an exchange, as values.
 //!
-//! Owns the kinds of fault and the one table that gives each its status, its log level, its label and its code. It never knows how a
+//! Owns the kinds of fault and the one table that gives each its status in HTTP and in gRPC, its log level, its label and its code. It never knows how a
 //! fault is written to a client: that is the task of `pipeline`. The client's text (`Kind::title`) and the log's
 //! (`Fault::cause`) are separate, so that nothing internal leaks.
 #![forbid(unsafe_code)]
 
 use std::fmt;
+
+use grpc::Status;
 
 /// A fault. Its cause goes to the log and never to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub enum Level {
 }
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $name:ident => $status:literal, $side:ident, $level:ident, $label:literal, $title:literal $(, synapse $code:literal)?;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident => $status:literal, $side:ident, $level:ident, $grpc:ident, $label:literal, $title:literal $(, synapse $code:literal)?;)*) => {
         /// Every kind of fault. A new one does not compile until its row in the table is filled in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[doc = $doc])* $name),* }
@@ -87,6 +89,9 @@ macro_rules! kinds {
             pub const fn side(self) -> Side { match self { $(Kind::$name => Side::$side),* } }
 
             pub const fn level(self) -> Level { match self { $(Kind::$name => Level::$level),* } }
+
+            /// The status of a call of gRPC that ends in it.
+            pub const fn grpc(self) -> Status { match self { $(Kind::$name => Status::$grpc),* } }
 
             /// The value of the metric label and of the log field `fault`; never changes.
             pub const fn label(self) -> &'static str { match self { $(Kind::$name => $label),* } }
@@ -114,120 +119,122 @@ macro_rules! kinds {
 // out, 101510 the response could not be processed, 303000 no endpoint of a group is ready, 303001 an endpoint is not ready.
 kinds! {
     /// The bytes are not HTTP, or HTTP that two parsers could read differently.
-    Malformed => 400, Client, Info, "malformed", "The request is not well-formed HTTP.";
+    Malformed => 400, Client, Info, Internal, "malformed", "The request is not well-formed HTTP.";
     /// A version of HTTP that the gateway does not support.
-    VersionUnsupported => 505, Client, Info, "version_unsupported", "This HTTP version is not supported.";
+    VersionUnsupported => 505, Client, Info, Unimplemented, "version_unsupported", "This HTTP version is not supported.";
     /// A method that is neither registered (IANA) nor named by the route, or a transfer coding that is not implemented.
-    NotImplemented => 501, Client, Info, "not_implemented", "This is not implemented here.";
+    NotImplemented => 501, Client, Info, Unimplemented, "not_implemented", "This is not implemented here.";
     /// CONNECT or TRACE.
-    MethodRefused => 405, Client, Info, "method_refused", "This method is not served here.";
+    MethodRefused => 405, Client, Info, Unimplemented, "method_refused", "This method is not served here.";
     /// An `Expect` other than `100-continue`.
-    ExpectationFailed => 417, Client, Info, "expectation_failed", "The expectation cannot be met.";
+    ExpectationFailed => 417, Client, Info, FailedPrecondition, "expectation_failed", "The expectation cannot be met.";
     /// An upgrade to a WebSocket version other than 13.
-    UpgradeRequired => 426, Client, Info, "upgrade_required", "Another version of the protocol is required.";
+    UpgradeRequired => 426, Client, Info, Unimplemented, "upgrade_required", "Another version of the protocol is required.";
     /// The head passes the listener's `head_bytes_max` or `headers_max`.
-    HeadTooLarge => 431, Client, Info, "head_too_large", "The request's header fields are too large.";
+    HeadTooLarge => 431, Client, Info, ResourceExhausted, "head_too_large", "The request's header fields are too large.";
     /// The request target passes the listener's `target_bytes_max`.
-    TargetTooLong => 414, Client, Info, "target_too_long", "The request target is too long.";
+    TargetTooLong => 414, Client, Info, ResourceExhausted, "target_too_long", "The request target is too long.";
     /// The body passes a `body_bytes_max`: the route's or a policy's.
-    BodyTooLarge => 413, Client, Info, "body_too_large", "The request body is too large.";
+    BodyTooLarge => 413, Client, Info, ResourceExhausted, "body_too_large", "The request body is too large.";
     /// The client took too long to send the head, or to go on with the body.
-    RequestTimeout => 408, Client, Info, "request_timeout", "The request took too long to arrive.";
+    RequestTimeout => 408, Client, Info, DeadlineExceeded, "request_timeout", "The request took too long to arrive.";
     /// The client closed the connection before it had its reply; in the log, no client reads it.
-    ClientGone => 499, Client, Debug, "client_gone", "The client closed the connection.";
+    ClientGone => 499, Client, Debug, Cancelled, "client_gone", "The client closed the connection.";
     /// No route matches, or the API of the route has no such path.
-    NoRoute => 404, Client, Info, "no_route", "No route matches this request.";
+    NoRoute => 404, Client, Info, Unimplemented, "no_route", "No route matches this request.";
     /// The path climbs above its root, or hides dots.
-    PathEscapes => 400, Client, Info, "path_escapes", "The path is not allowed.";
+    PathEscapes => 400, Client, Info, InvalidArgument, "path_escapes", "The path is not allowed.";
     /// The path has `%2F`, `%5C`, `;` or an empty segment, and the listener's `paths` refuse that.
-    PathAmbiguous => 400, Client, Info, "path_ambiguous", "The path is not allowed.";
+    PathAmbiguous => 400, Client, Info, InvalidArgument, "path_ambiguous", "The path is not allowed.";
     /// A credential that is not valid.
-    Unauthenticated => 401, Client, Info, "unauthenticated", "Valid credentials are required.";
+    Unauthenticated => 401, Client, Info, Unauthenticated, "unauthenticated", "Valid credentials are required.";
     /// No token, key, password or certificate.
-    CredentialMissing => 401, Client, Info, "credential_missing", "Credentials are required.";
+    CredentialMissing => 401, Client, Info, Unauthenticated, "credential_missing", "Credentials are required.";
     /// A credential that was valid once and has expired.
-    CredentialExpired => 401, Client, Info, "credential_expired", "The credentials have expired.";
+    CredentialExpired => 401, Client, Info, Unauthenticated, "credential_expired", "The credentials have expired.";
     /// The token does not have the scope that the route requires.
-    ScopeMissing => 403, Client, Info, "scope_missing", "The credentials do not allow this.";
+    ScopeMissing => 403, Client, Info, PermissionDenied, "scope_missing", "The credentials do not allow this.";
     /// The token has no subscription to the API.
-    SubscriptionMissing => 403, Client, Info, "subscription_missing", "There is no subscription to this API.";
+    SubscriptionMissing => 403, Client, Info, PermissionDenied, "subscription_missing", "There is no subscription to this API.";
     /// The client identity is known but not allowed: a rule of `authorize`, or a claim that `jwt` requires.
-    Forbidden => 403, Client, Info, "forbidden", "This is not allowed with these credentials.";
+    Forbidden => 403, Client, Info, PermissionDenied, "forbidden", "This is not allowed with these credentials.";
     /// Above a `rate_limit`, or a caller above its `concurrency`.
-    RateLimited => 429, Client, Info, "rate_limited", "Too many requests.";
+    RateLimited => 429, Client, Info, ResourceExhausted, "rate_limited", "Too many requests.";
     /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
     /// over XML or `transform` gets a body that is not well-formed.
-    RequestInvalid => 400, Client, Info, "request_invalid", "The request does not match the API's definition.";
+    RequestInvalid => 400, Client, Info, InvalidArgument, "request_invalid", "The request does not match the API's definition.";
     /// A content type or coding that the API of the route does not take.
-    MediaTypeUnsupported => 415, Client, Info, "media_type_unsupported", "The content type is not supported.";
+    MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
     /// A route, or the API of the route, has the path and not the method.
-    MethodNotAllowed => 405, Client, Info, "method_not_allowed", "This method is not allowed here.";
+    MethodNotAllowed => 405, Client, Info, Unimplemented, "method_not_allowed", "This method is not allowed here.";
     /// `ip_filter` does not allow the address.
-    Refused => 403, Client, Info, "refused", "The request is refused.";
+    Refused => 403, Client, Info, PermissionDenied, "refused", "The request is refused.";
     /// Every target of the upstream is unhealthy, ejected or suspended.
-    NoTarget => 503, Upstream, Warn, "no_target", "No healthy upstream is available.", synapse 303_000;
+    NoTarget => 503, Upstream, Warn, Unavailable, "no_target", "No healthy upstream is available.", synapse 303_000;
     /// The only target of the upstream is suspended.
     // Synapse tells a group without a ready endpoint from an endpoint that is not ready.
-    TargetSuspended => 503, Upstream, Warn, "target_suspended", "The upstream is suspended.", synapse 303_001;
+    TargetSuspended => 503, Upstream, Warn, Unavailable, "target_suspended", "The upstream is suspended.", synapse 303_001;
     /// The upstream is at a limit of its `breaker`.
-    BreakerOpen => 503, Upstream, Warn, "breaker_open", "The upstream is at its limit.", synapse 303_001;
+    BreakerOpen => 503, Upstream, Warn, Unavailable, "breaker_open", "The upstream is at its limit.", synapse 303_001;
     /// The connection to the upstream could not be made.
-    ConnectFailure => 502, Upstream, Warn, "connect_failure", "The upstream cannot be reached.", synapse 101_503;
+    ConnectFailure => 502, Upstream, Warn, Unavailable, "connect_failure", "The upstream cannot be reached.", synapse 101_503;
     /// Connecting to the upstream took longer than `timeout.connect`.
-    ConnectTimeout => 504, Upstream, Warn, "connect_timeout", "The upstream cannot be reached in time.", synapse 101_508;
+    ConnectTimeout => 504, Upstream, Warn, DeadlineExceeded, "connect_timeout", "The upstream cannot be reached in time.", synapse 101_508;
     /// TLS to the upstream failed: name, certificate or protocol.
-    UpstreamTls => 502, Upstream, Warn, "upstream_tls", "The upstream cannot be reached securely.", synapse 101_503;
+    UpstreamTls => 502, Upstream, Warn, Unavailable, "upstream_tls", "The upstream cannot be reached securely.", synapse 101_503;
     /// The upstream closed the connection before its reply was complete.
-    UpstreamReset => 502, Upstream, Warn, "upstream_reset", "The upstream closed the connection before it replied.", synapse 101_505;
+    UpstreamReset => 502, Upstream, Warn, Unavailable, "upstream_reset", "The upstream closed the connection before it replied.", synapse 101_505;
     /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
-    UpstreamMalformed => 502, Upstream, Warn, "upstream_malformed", "The upstream's reply is invalid.", synapse 101_506;
+    UpstreamMalformed => 502, Upstream, Warn, Unavailable, "upstream_malformed", "The upstream's reply is invalid.", synapse 101_506;
     /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against, or is JSON that
     /// `transform` cannot read.
-    ReplyInvalid => 502, Upstream, Warn, "reply_invalid", "The upstream's reply does not match the API's definition.";
+    ReplyInvalid => 502, Upstream, Warn, Unavailable, "reply_invalid", "The upstream's reply does not match the API's definition.";
     /// An interceptor could not be reached, timed out, answered with another status than 200 and 204 or with too much, or named
     /// an unknown endpoint.
-    InterceptorFailed => 500, Upstream, Warn, "interceptor_failed", "The request could not be processed.";
+    InterceptorFailed => 500, Upstream, Warn, Internal, "interceptor_failed", "The request could not be processed.";
     /// An interceptor answered with what cannot be read.
-    InterceptorInvalid => 500, Upstream, Warn, "interceptor_invalid", "The request could not be processed.";
+    InterceptorInvalid => 500, Upstream, Warn, Internal, "interceptor_invalid", "The request could not be processed.";
     /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
-    PolicyUnavailable => 503, Gateway, Warn, "policy_unavailable", "The request cannot be decided at the moment.";
+    PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be decided at the moment.";
     /// The route or operation is at its `concurrency`, or too many passwords are being checked.
-    Busy => 503, Gateway, Info, "busy", "Too many requests are under way.";
+    Busy => 503, Gateway, Info, Unavailable, "busy", "Too many requests are under way.";
     /// The upstream's reply is larger than a policy may buffer.
-    ReplyTooLarge => 502, Upstream, Warn, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
+    ReplyTooLarge => 502, Upstream, Warn, Unavailable, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
     /// The upstream's reply is an event stream, and a policy needs to buffer the whole reply.
-    ReplyStreams => 502, Upstream, Warn, "reply_streams", "The upstream's reply is a stream, which this route cannot process.", synapse 101_510;
+    ReplyStreams => 502, Upstream, Warn, Unavailable, "reply_streams", "The upstream's reply is a stream, which this route cannot process.", synapse 101_510;
+    /// The time that the client gave the call (`grpc-timeout`) is over.
+    DeadlineExceeded => 504, Client, Info, DeadlineExceeded, "deadline_exceeded", "The deadline of the call has passed.";
     /// The upstream's reply did not begin, or did not go on, within `timeout.response`.
-    UpstreamTimeout => 504, Upstream, Warn, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
+    UpstreamTimeout => 504, Upstream, Warn, DeadlineExceeded, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
     /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
-    ProcessingFailed => 500, Gateway, Warn, "processing_failed", "The message could not be processed.";
+    ProcessingFailed => 500, Gateway, Warn, Internal, "processing_failed", "The message could not be processed.";
     /// More than `saxon.pending` messages wait for Saxon.
-    EngineBusy => 503, Gateway, Warn, "engine_busy", "Too many messages wait to be processed.";
+    EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
-    EngineTimeout => 500, Gateway, Warn, "engine_timeout", "The message took too long to process.";
+    EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
     /// A stream that had to end had not when the `streams.drain` of its route was over.
-    StreamCut => 503, Gateway, Info, "stream_cut", "The stream was ended.";
+    StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was ended.";
     /// The request came back to the gateway that had sent it on, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
-    Loop => 508, Gateway, Warn, "loop", "The request came back to the gateway that had sent it on.";
+    Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had sent it on.";
     /// A flow requires a value that the message does not have.
-    Missing => 400, Client, Info, "missing", "The request lacks a required value.";
+    Missing => 400, Client, Info, InvalidArgument, "missing", "The request lacks a required value.";
     /// A step `fault` of a flow with `code: client`.
-    FlowRefused => 400, Client, Info, "flow_refused", "The request cannot be processed.";
+    FlowRefused => 400, Client, Info, InvalidArgument, "flow_refused", "The request cannot be processed.";
     /// A step `fault` of a flow.
-    FlowFault => 500, Gateway, Info, "flow_fault", "The message could not be processed.";
+    FlowFault => 500, Gateway, Info, Internal, "flow_fault", "The message could not be processed.";
     /// A template of a flow would make what cannot be written: a control character in a header, a character that XML forbids.
-    Template => 500, Gateway, Warn, "template", "The message could not be processed.";
+    Template => 500, Gateway, Warn, Internal, "template", "The message could not be processed.";
     /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`.
-    FlowFailed => 500, Gateway, Warn, "flow_failed", "The message could not be processed.";
+    FlowFailed => 500, Gateway, Warn, Internal, "flow_failed", "The message could not be processed.";
     /// The flow's `timeout` is over.
-    FlowTimeout => 504, Gateway, Warn, "flow_timeout", "The message took too long to process.", synapse 101_504;
+    FlowTimeout => 504, Gateway, Warn, DeadlineExceeded, "flow_timeout", "The message took too long to process.", synapse 101_504;
     /// A `gather` did not get the results it needs within its `timeout`.
-    GatherTimeout => 504, Gateway, Warn, "gather_timeout", "Not all services replied in time.", synapse 101_504;
+    GatherTimeout => 504, Gateway, Warn, DeadlineExceeded, "gather_timeout", "Not all services replied in time.", synapse 101_504;
     /// The upstream replied with a status that the step's `fault_on` names.
-    UpstreamStatus => 502, Upstream, Warn, "upstream_status", "The upstream refused the request.";
+    UpstreamStatus => 502, Upstream, Warn, Unavailable, "upstream_status", "The upstream refused the request.";
     /// A defect of ours: a panic, or a state that cannot be.
-    Internal => 500, Gateway, Error, "internal", "The gateway failed to process the request.";
+    Internal => 500, Gateway, Error, Internal, "internal", "The gateway failed to process the request.";
 }
 
 impl Kind {

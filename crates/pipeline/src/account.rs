@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind, Level};
+use grpc::{Outcome, Status};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
 use plan::{Errors, Route};
@@ -130,6 +131,7 @@ impl Account {
             route: self.route.as_ref().map(|route| &*route.metrics),
             status: self.status,
             fault: self.ex.fault.as_ref().map(|fault| fault.kind.label()),
+            grpc: self.call_ended(),
             duration,
             upstream: self.ex.totals.upstream_wait.get(),
             client: self.ex.totals.client_wait.get(),
@@ -151,6 +153,16 @@ impl Account {
         });
         let told = notes.soap_fault.as_ref().and_then(|told| told.get());
         Some((operation, own.or(told)))
+    }
+
+    /// The end of the call, if the exchange is one of gRPC: as it was told, or as its client has to guess it.
+    fn call_ended(&self) -> Option<Outcome> {
+        let told = self.ex.grpc.as_ref()?.end.outcome.get();
+        let guessed = || match &self.ex.fault {
+            Some(fault) => Outcome::Status(fault.kind.grpc()),
+            None => Outcome::Status(Status::of_http(self.status)),
+        };
+        Some(told.unwrap_or_else(guessed))
     }
 
     /// The name of the upstream of the exchange's destination.
@@ -196,6 +208,7 @@ impl Account {
                 retries: self.ex.totals.retries.get(),
                 events: stream.map(|stream| stream.events.get()),
                 stream_end: stream.and_then(|stream| stream.end.get()).map(StreamEnd::label),
+                grpc_status: self.call_ended(),
             },
         );
     }
@@ -229,6 +242,10 @@ impl Drop for Account {
         if self.status == Kind::ClientGone.status() && self.ex.fault.is_none() {
             self.ex.fault =
                 Some(Fault::new(Kind::ClientGone, "the exchange was given up before its reply"));
+        }
+        if let (Some(call), None) = (&self.ex.grpc, &self.ex.fault) {
+            let told = call.end.fault.take();
+            self.ex.fault = told;
         }
         self.record(duration);
         self.log(duration);

@@ -7,6 +7,7 @@
 mod account;
 mod arrive;
 mod gather;
+mod grpc_call;
 mod hops;
 mod limited;
 mod problem;
@@ -64,6 +65,9 @@ async fn answer(
     account: &mut Account,
     request: &mut Request,
 ) -> Reply {
+    if let Err(fault) = grpc_call::arrive(&mut account.ex, &request.head) {
+        return problem::reply(&mut account.ex, Errors::Problem, fault);
+    }
     let held = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
         Ok(route) => route,
         Err(fault) => return unrouted((plan, listener), account, request, fault),
@@ -144,7 +148,10 @@ async fn across(
         false => None,
     };
     match destination.answer(ex, request).await {
-        Ok(reply) => reply,
+        Ok(mut reply) => {
+            grpc_call::watch(ex, &mut reply);
+            reply
+        }
         Err(fault) => {
             if let Some(body) = kept {
                 problem::note_format_of(ex, &body);

@@ -13,8 +13,13 @@ use message::{Body, Reply};
 use plan::Errors;
 use policy::Exchange;
 
+use crate::grpc_call;
+
 /// Makes the reply for a fault in the route's form, and notes the fault in the exchange.
 pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Reply {
+    if let Some(call) = &ex.grpc {
+        fault = grpc_call::blamed(call.deadline, fault);
+    }
     let kind = fault.kind;
     let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
     // These two have the form of the interceptor contract, whatever the route's form is.
@@ -23,6 +28,11 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
         false => errors,
     };
     let own = fault.more.as_ref().and_then(|more| more.status).unwrap_or(kind.status());
+    if let Some(call) = &ex.grpc {
+        let reply = grpc_call::reply(call, &fault);
+        ex.fault = Some(fault);
+        return told(reply, kind, more);
+    }
     let (status, content_type, text) = match errors {
         Errors::Problem => (own, "application/problem+json", problem(ex, own, &fault)),
         Errors::Flow => flow::reply(ex, own, &fault)
@@ -37,11 +47,15 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     };
     ex.fault = Some(fault);
     let mut reply = Reply::new(status, Body::whole(text.into_bytes().into()));
+    reply.head.headers.add_known("Content-Type", content_type.as_bytes());
+    told(reply, kind, more)
+}
+
+/// Adds the lines that a fault's kind and the fault itself bring.
+fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(&'static str, Box<str>)>>) -> Reply {
     let lines = &mut reply.head.headers;
-    let content_type = ("Content-Type", content_type.as_bytes());
-    for (name, value) in std::iter::once(content_type).chain(told_by(kind)) {
-        let written = lines.add(name, value);
-        debug_assert!(written.is_ok());
+    if let Some((name, value)) = told_by(kind) {
+        lines.add_known(name, value);
     }
     for (name, value) in more.into_iter().flatten() {
         let written = lines.add(name, value.as_bytes());

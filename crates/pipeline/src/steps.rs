@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use fault::{Fault, Kind};
 use kit::scratch;
-use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source};
+use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
 use plan::Route;
 use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, WaitTime};
 
@@ -77,7 +77,8 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
         },
         Step::Streamed(step) => {
             if let Some(frames) = step.on_streamed(ex, head)? {
-                let mapped = Mapped { inner: std::mem::take(body), frames };
+                let inner = std::mem::take(body);
+                let mapped = Mapped { inner, frames, trailers: Trailers::new() };
                 if mapped.remaining().is_none() {
                     head.headers().remove("content-length");
                 }
@@ -143,6 +144,8 @@ impl Head for ReplyHead {
 struct Mapped {
     inner: Body,
     frames: Box<dyn BodyTransform>,
+    /// What the step left of the trailers.
+    trailers: Trailers,
 }
 
 impl Mapped {
@@ -164,6 +167,8 @@ impl Source for Mapped {
             return Poll::Ready(Ok(self.end_early()));
         }
         if fill == Fill::End {
+            self.trailers = self.inner.trailers();
+            self.frames.on_trailers(&mut self.trailers);
             self.frames.on_end(out)?;
         }
         Poll::Ready(Ok(fill))
@@ -174,7 +179,7 @@ impl Source for Mapped {
     }
 
     fn trailers(&mut self) -> Vec<u8> {
-        self.inner.trailers()
+        std::mem::take(&mut self.trailers)
     }
 
     fn may_trail(&self) -> bool {

@@ -12,6 +12,7 @@ pub mod concurrency;
 pub mod cors;
 pub mod credentials;
 pub mod expression;
+pub mod grpc_web;
 mod hash;
 pub mod headers;
 mod identity;

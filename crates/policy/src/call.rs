@@ -83,7 +83,7 @@ impl Exchange {
             worker: self.caller.worker,
             client: self.client,
             id: Some(self.id),
-            deadline: None,
+            deadline: self.grpc.as_ref().and_then(|call| call.deadline),
             alarm: self.alarm.clone(),
             totals: &self.totals,
             target: Some(&mut self.target),

@@ -10,7 +10,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Filled, Identity, Interim, Notes, Totals};
+use crate::{Filled, GrpcCall, Identity, Interim, Notes, Totals};
 
 /// The connection that a request came by. All exchanges of the connection share it.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub struct Exchange {
     pub limit_lines: Option<Headers>,
     /// Notes that the route's policies leave for one another; none until one of them writes some.
     pub notes: Option<Box<Notes>>,
+    /// The call, if the request is one of gRPC.
+    pub grpc: Option<Box<GrpcCall>>,
     /// State that each policy of the route keeps for itself.
     pub slots: Filled,
     /// The target that answered, as its URL.
@@ -106,6 +108,7 @@ impl Exchange {
             identity: None,
             limit_lines: None,
             notes: None,
+            grpc: None,
             slots: Filled::default(),
             target: None,
             totals: Totals::default(),

@@ -7,6 +7,7 @@
 mod answerer;
 mod call;
 mod exchange;
+mod grpc_call;
 mod identity;
 mod interim;
 mod notes;
@@ -20,6 +21,7 @@ mod template;
 pub use answerer::{Answer, Answerer, Explained};
 pub use call::{Call, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
+pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use fault::Fault;
 use kit::LocalBoxFuture;
-use message::{Fill, Gathered, Reply, ReplyHead, RequestHead};
+use message::{Fill, Gathered, Reply, ReplyHead, RequestHead, Trailers};
 
 use crate::Exchange;
 
@@ -74,6 +74,9 @@ pub trait BodyTransform {
     fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
+
+    /// Gets the trailer lines behind the body, before [`BodyTransform::on_end`]. It may change them, or take them for the body.
+    fn on_trailers(&mut self, _trailers: &mut Trailers) {}
 
     /// Appends the rest at the end.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;

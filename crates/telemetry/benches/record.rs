@@ -19,6 +19,7 @@ fn record(bencher: divan::Bencher<'_, '_>) {
         route: Some(&route),
         status: 200,
         fault: None,
+        grpc: None,
         duration: Duration::from_micros(312),
         upstream: Duration::from_micros(300),
         client: Duration::ZERO,
@@ -79,6 +80,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         retries: 0,
         events: None,
         stream_end: None,
+        grpc_status: None,
     };
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }

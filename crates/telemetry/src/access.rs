@@ -18,6 +18,7 @@ pub use template::{Template, TemplateError};
 
 use crate::Telemetry;
 use crate::count::Shared;
+use grpc::Outcome;
 use ring::{Pushed, Ring};
 use std::cell::RefCell;
 use std::io;
@@ -81,6 +82,8 @@ pub struct Entry<'a> {
     pub events: Option<u64>,
     /// The label of the reason for which a policy ended the stream.
     pub stream_end: Option<&'static str>,
+    /// The end of a call of gRPC.
+    pub grpc_status: Option<Outcome>,
 }
 
 impl Entry<'_> {

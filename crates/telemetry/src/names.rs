@@ -35,6 +35,7 @@ metrics! {
     RequestBytes = Counter "tidegate_request_bytes", "Bytes received from clients.";
     ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";
     Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
+    GrpcCalls = Counter "tidegate_grpc_calls", "Calls of gRPC by route and status: those of services, and those that the gateway refused.";
     Mirrored = Counter "tidegate_mirror_requests", "Copies of requests for a mirror, by route and by what became of them.";
     SseEvents = Counter "tidegate_sse_events", "Events that passed on routes with the policy `sse`, by route.";
     WebSocketMessages = Counter "tidegate_websocket_messages", "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
@@ -107,6 +108,8 @@ pub enum Label {
     Route,
     /// `1xx` to `5xx`.
     StatusClass,
+    /// Labels of an [`Outcome`](grpc::Outcome): `0` to `16`, or `other`.
+    GrpcStatus,
     /// Labels of fault kinds, or of refusals of a connection.
     Reason,
     /// Names of listeners: at most [`LISTENERS_MAX`](crate::LISTENERS_MAX).
@@ -156,6 +159,7 @@ impl Label {
         match self {
             Label::Route => "route",
             Label::StatusClass => "status_class",
+            Label::GrpcStatus => "grpc_status",
             Label::Reason => "reason",
             Label::Certificate => "certificate",
             Label::Listener => "listener",

@@ -8,6 +8,7 @@ use crate::reload::CertificateExpiry;
 use crate::route::{CLASSES, Mirrored, StreamEnd};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
 use crate::upstream::{TargetHealth, TargetMetrics};
+use grpc::Outcome;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
@@ -126,6 +127,15 @@ impl Snapshot {
             for (reason, count) in &route.faults {
                 let labels = [(Label::Route, &*route.name), (Label::Reason, *reason)];
                 labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        let mut calls = family(encoder, Metric::GrpcCalls)?;
+        for route in &self.routes {
+            let counts = route.grpc.iter().flatten().enumerate();
+            for (index, count) in counts.filter(|(_, count)| **count > 0) {
+                let status = Outcome::at(index).label();
+                let labels = [(Label::Route, &*route.name), (Label::GrpcStatus, status)];
+                labelled_counter(&mut calls, labels, *count)?;
             }
         }
         let mut mirrored = family(encoder, Metric::Mirrored)?;

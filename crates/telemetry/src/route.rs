@@ -5,6 +5,7 @@ use crate::count::Counter;
 use crate::histogram::{OwnHistogram, WaitHistogram};
 use crate::reason::{REASONS_MAX, Reasons};
 use crate::shards::Shards;
+use grpc::Outcome;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Record<'a> {
     pub status: u16,
     /// The label of the fault's kind.
     pub fault: Option<&'static str>,
+    /// The end of a call of gRPC.
+    pub grpc: Option<Outcome>,
     /// From the first byte of the request to the last of the reply.
     pub duration: Duration,
     /// The part of `duration` spent waiting for upstreams; zero if none was called.
@@ -64,6 +67,8 @@ pub(crate) struct RouteShard {
     pub(crate) upstream: WaitHistogram,
     /// Most routes never see a fault.
     pub(crate) faults: OnceLock<Box<Faults>>,
+    /// Calls of gRPC by their end. Most routes have none.
+    pub(crate) grpc: OnceLock<Box<CallCounts>>,
     /// Most routes have no mirror.
     pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
     /// Most routes look into no stream.
@@ -112,6 +117,9 @@ pub enum StreamEnd {
 
 /// Copies by outcome, in the order of [`Mirrored::ALL`].
 pub(crate) type MirrorCounts = [Counter; Mirrored::ALL.len()];
+
+/// Calls of gRPC, in the order of [`Outcome::index`].
+pub(crate) type CallCounts = [Counter; Outcome::COUNT];
 
 /// Faults by the index of their reason.
 #[derive(Debug)]
@@ -196,6 +204,12 @@ impl RouteMetrics {
         if let Some(label) = record.fault {
             let faults = shard.faults.get_or_init(Box::default);
             if let Some(counter) = faults.0.get(self.reasons.index(label)) {
+                counter.add(1);
+            }
+        }
+        if let Some(outcome) = record.grpc {
+            let calls = shard.grpc.get_or_init(Box::default);
+            if let Some(counter) = calls.get(outcome.index()) {
                 counter.add(1);
             }
         }

@@ -18,6 +18,7 @@ use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
 use crate::schedule::ScheduleSum;
 use crate::store::StoreSum;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
+use grpc::Outcome;
 use std::sync::Arc;
 
 /// All numbers of a scrape.
@@ -60,6 +61,8 @@ pub(crate) struct RouteSum {
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
     /// By label, in the label's order.
     pub(crate) faults: Vec<(&'static str, u64)>,
+    /// In the order of [`Outcome::index`], if there were calls of gRPC.
+    pub(crate) grpc: Option<[u64; Outcome::COUNT]>,
     /// In the order of [`Mirrored::ALL`], if there was a mirror.
     pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
     /// If a policy looks into streams.
@@ -151,6 +154,10 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         shard.upstream.add_to(&mut sum.upstream);
         for (total, fault) in faults.iter_mut().zip(shard.faults.get().iter().flat_map(|f| &f.0)) {
             *total += fault.get();
+        }
+        if let Some(counts) = shard.grpc.get() {
+            let totals = sum.grpc.get_or_insert_default();
+            totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
         if let Some(counts) = shard.mirrored.get() {
             let totals = sum.mirrored.get_or_insert_default();

@@ -77,8 +77,8 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
 fn faults() -> String {
     let mut kinds = fault::Kind::ALL.to_vec();
     kinds.sort_by_key(|kind| kind.status());
-    let head = "| fault | status | whose | what it means | what the client reads |\n\
-                | --- | --- | --- | --- | --- |\n";
+    let head = "| fault | status | gRPC | whose | what it means | what the client reads |\n\
+                | --- | --- | --- | --- | --- | --- |\n";
     kinds.into_iter().fold(head.to_owned(), |mut table, kind| {
         let side = match kind.side() {
             fault::Side::Client => "client",
@@ -86,9 +86,10 @@ fn faults() -> String {
             fault::Side::Upstream => "upstream",
         };
         let (label, status, title) = (kind.label(), kind.status(), kind.title());
+        let grpc = kind.grpc() as u8;
         let meaning = kind.meaning().trim();
         let _infallible =
-            writeln!(table, "| `{label}` | {status} | {side} | {meaning} | {title} |");
+            writeln!(table, "| `{label}` | {status} | {grpc} | {side} | {meaning} | {title} |");
         table
     })
 }

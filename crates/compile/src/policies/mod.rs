@@ -9,6 +9,7 @@ pub(crate) mod compress;
 pub(crate) mod concurrency;
 pub(crate) mod cors;
 mod facts;
+pub(crate) mod grpc_web;
 pub(crate) mod headers;
 pub(crate) mod interceptor;
 pub(crate) mod ip_filter;
@@ -56,6 +57,7 @@ pub(crate) fn build(
         Policy::Cors(keys) => cors::build(keys, place, report),
         Policy::Cache(keys) => cache::build(keys, place, report),
         Policy::Compress(keys) => compress::build(keys, place, report),
+        Policy::GrpcWeb(_) => grpc_web::build(policy.at, policy.intact, place, report),
         Policy::IpRules(keys) => ip_filter::build(keys, policy.at, policy.intact, report),
         Policy::Interceptor(keys) => {
             interceptor::build(keys, policy.at, policy.intact, place, report)
@@ -88,6 +90,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         Policy::Basic(keys) => basic_row(keys),
         Policy::Cache(_)
         | Policy::Compress(_)
+        | Policy::GrpcWeb(_)
         | Policy::Jwks(_)
         | Policy::NamedSet(_)
         | Policy::OpenApi(_) => nothing(),

@@ -7,6 +7,7 @@ mod cache;
 mod compress;
 mod concurrency;
 mod cors;
+mod grpc_web;
 mod headers;
 mod interceptor;
 mod ip_filter;
@@ -34,6 +35,7 @@ pub use cache::{Cache, CacheCookies};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use cors::Cors;
+pub use grpc_web::GrpcWeb;
 pub use headers::{Headers, HeadersEdit};
 pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
 pub use ip_filter::IpRules;
@@ -138,6 +140,8 @@ policies! {
     Cache = "cache",
     /// Compresses replies.
     Compress = "compress",
+    /// Translates calls of browsers to those of gRPC.
+    GrpcWeb = "grpc_web",
     /// Lets only some addresses ask.
     IpRules = "ip_filter",
     /// Asks a service what to do with the request and the reply.

@@ -52,6 +52,7 @@ fields! {
     Retries = "retries";
     Events = "events";
     StreamEnd = "stream_end";
+    GrpcStatus = "grpc_status";
 }
 
 /// The value of a field in an entry.
@@ -98,6 +99,9 @@ impl Field {
             Field::Retries => Value::Number(u64::from(entry.retries)),
             Field::Events => entry.events.map_or(Value::Absent, Value::Number),
             Field::StreamEnd => entry.stream_end.map_or(Value::Absent, Value::Plain),
+            Field::GrpcStatus => {
+                entry.grpc_status.map_or(Value::Absent, |outcome| Value::Plain(outcome.label()))
+            }
         }
     }
 }

@@ -34,6 +34,7 @@ fn entry() -> Entry<'static> {
         retries: 0,
         events: None,
         stream_end: None,
+        grpc_status: None,
     }
 }
 
@@ -69,6 +70,7 @@ fn a_json_line_has_every_field() {
         retries: 2,
         events: Some(3),
         stream_end: Some("quota"),
+        grpc_status: Some(grpc::Outcome::Other),
         ..fault
     };
     check(

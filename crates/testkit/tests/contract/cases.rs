@@ -144,6 +144,28 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "grpc_web",
+        policies: "grpc_web: {}",
+        reply: ("Content-Type: application/grpc\r\n", "\0\0\0\0\x02ok"),
+        asks: &[
+            Ask {
+                start: "POST /a.B/C",
+                lines: "Content-Type: application/grpc-web-text+proto\r\n",
+                body: "AAAAAAJvaw==",
+                shows: Shows::Above("content-type: application/grpc+proto"),
+                ..GET
+            },
+            Ask {
+                start: "POST /a.B/C",
+                lines: "Content-Type: application/grpc-web+proto\r\n",
+                body: "\0\0\0\0\x02ok",
+                shows: Shows::Below("content-type: application/grpc-web+proto"),
+                ..GET
+            },
+        ],
+        ..CASE
+    },
+    Case {
         policy: "headers",
         policies: "headers: { request: { set: { X-A: \"b\" } }, response: { set: { X-C: \"d\" }, remove: [content-type] } }",
         asks: &[

@@ -1,0 +1,209 @@
+//! Calls of gRPC: how they arrive, how a fault is told to their clients, and how they end.
+//!
+//! A client of gRPC reads no status of HTTP and no body of an error. A fault before the reply is a head that is the trailers at
+//! once; a fault in the reply's body becomes its trailers.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use fault::{Fault, Kind};
+use grpc::{Dialect, Outcome, Status};
+use kit::clock::Instant;
+use message::{Body, Fill, Reply, RequestHead, Source, Trailers};
+use policy::{Exchange, GrpcCall, GrpcEnd};
+
+/// Notes the call, if the request is one.
+pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault> {
+    if head.method() != b"POST" {
+        return Ok(());
+    }
+    let dialect = head.headers.get("content-type").and_then(Dialect::of);
+    let Some((dialect, _)) = dialect else { return Ok(()) };
+    let mut call = GrpcCall { dialect, deadline: None, end: Rc::default() };
+    let mut timeouts = head.headers.get_all("grpc-timeout");
+    let read = match (timeouts.next(), timeouts.next()) {
+        (None, _) => Ok(None),
+        (Some(timeout), None) => grpc::read_timeout(timeout).map(Some),
+        (Some(_), Some(_)) => Err(grpc::InvalidTimeout),
+    };
+    if let Ok(Some(time)) = read {
+        call.deadline = ex.started.checked_add(time);
+    }
+    ex.grpc = Some(Box::new(call));
+    let refused = |_| {
+        let detail = "`grpc-timeout` is one to eight digits and a unit.";
+        Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is no time", detail)
+    };
+    read.map(|_| ()).map_err(refused)
+}
+
+/// The reply for a fault: a head without a body, which clients read as trailers.
+pub(crate) fn reply(call: &GrpcCall, fault: &Fault) -> Reply {
+    let status = status(fault);
+    call.end.outcome.set(Some(Outcome::Status(status)));
+    let mut reply = Reply::new(200, Body::Empty);
+    let lines = &mut reply.head.headers;
+    lines.add_known("Content-Type", call.dialect.of_empty_reply().as_bytes());
+    lines.add_known("grpc-status", status.code().as_bytes());
+    lines.add_known("grpc-message", grpc::encode_message(text(fault)).as_bytes());
+    reply
+}
+
+/// The fault of a call whose deadline has passed, if an upstream took too long. The client is to blame for its deadline.
+pub(crate) fn blamed(deadline: Option<Instant>, fault: Fault) -> Fault {
+    let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
+    match late && deadline.is_some_and(|deadline| kit::clock::now() >= deadline) {
+        true => Fault { kind: Kind::DeadlineExceeded, ..fault },
+        false => fault,
+    }
+}
+
+fn status(fault: &Fault) -> Status {
+    let own = fault.more.as_ref().and_then(|more| more.status);
+    match own.filter(|own| *own != fault.kind.status()) {
+        Some(own) => Status::of_http(own),
+        None => fault.kind.grpc(),
+    }
+}
+
+fn text(fault: &Fault) -> &str {
+    fault.detail.as_deref().unwrap_or(fault.kind.title())
+}
+
+/// Sees to the end of a reply: learns its status, and tells a fault of its body to the client.
+pub(crate) fn watch(ex: &Exchange, reply: &mut Reply) {
+    let Some(call) = &ex.grpc else { return };
+    let head = &mut reply.head;
+    if let Some(value) = head.headers.get("grpc-status") {
+        return call.end.outcome.set(Some(Outcome::of(value)));
+    }
+    let is_call = head.headers.get("content-type").is_some_and(|of| Dialect::of(of).is_some());
+    if !is_call || reply.body.is_empty() {
+        return;
+    }
+    // A body that ends in trailers before its time would break its promise.
+    head.headers.remove("content-length");
+    let (end, deadline) = (call.end.clone(), call.deadline);
+    let inner = std::mem::take(&mut reply.body);
+    reply.body = Body::Stream(Box::new(Watched { inner, end, deadline, told: None }));
+}
+
+/// The body of a reply to a call.
+struct Watched {
+    inner: Body,
+    end: Rc<GrpcEnd>,
+    deadline: Option<Instant>,
+    /// The trailers that tell a fault of the body.
+    told: Option<Trailers>,
+}
+
+impl Watched {
+    fn tell(&mut self, fault: Fault) {
+        let status = status(&fault);
+        let (code, text) = (status.code(), grpc::encode_message(text(&fault)));
+        self.told = Some(format!("grpc-status: {code}\r\ngrpc-message: {text}\r\n").into_bytes());
+        self.end.outcome.set(Some(Outcome::Status(status)));
+        *self.end.fault.borrow_mut() = Some(fault);
+        self.inner = Body::Empty;
+    }
+}
+
+impl Source for Watched {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        match ready!(self.inner.poll_fill(cx, out)) {
+            Ok(fill) => Poll::Ready(Ok(fill)),
+            // Nobody is there to be told.
+            Err(fault) if fault.kind == Kind::ClientGone => Poll::Ready(Err(fault)),
+            Err(fault) => {
+                self.tell(blamed(self.deadline, fault));
+                Poll::Ready(Ok(Fill::End))
+            }
+        }
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        if let Some(told) = self.told.take() {
+            return told;
+        }
+        let trailers = self.inner.trailers();
+        if let Some(value) = value(&trailers, "grpc-status") {
+            self.end.outcome.set(Some(Outcome::of(&value)));
+        }
+        trailers
+    }
+}
+
+/// The value of the first line of this name.
+fn value<'t>(trailers: &'t [u8], name: &str) -> Option<Cow<'t, [u8]>> {
+    trailers.split(|byte| *byte == b'\n').find_map(|line| {
+        let (front, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?;
+        front.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii().into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::clock;
+    use message::Protocol;
+    use policy::{Caller, Scheme};
+    use std::time::Duration;
+
+    fn exchange() -> Exchange {
+        let peer = "192.0.2.1:1".parse().unwrap();
+        Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default())
+    }
+
+    fn arrived(lines: &[(&str, &str)]) -> (Exchange, Result<(), Fault>) {
+        let mut head = RequestHead::new(Protocol::Http2, b"POST", b"/a.B/C");
+        for (name, value) in lines {
+            head.headers.add(name, value.as_bytes()).unwrap();
+        }
+        let mut ex = exchange();
+        let arrived = arrive(&mut ex, &head);
+        (ex, arrived)
+    }
+
+    #[test]
+    fn calls_bring_their_deadline() {
+        let (ex, arrived_well) =
+            arrived(&[("content-type", "application/grpc+proto"), ("grpc-timeout", "250m")]);
+        assert!(arrived_well.is_ok());
+        let call = ex.grpc.as_ref().unwrap();
+        assert_eq!(call.deadline, ex.started.checked_add(Duration::from_millis(250)));
+        let (ex, _) = arrived(&[("content-type", "application/json"), ("grpc-timeout", "x")]);
+        assert!(ex.grpc.is_none());
+        for lines in [&["1"][..], &["x"], &["1S", "2S"], &[""]] {
+            let mut all = vec![("content-type", "application/grpc")];
+            all.extend(lines.iter().map(|line| ("grpc-timeout", *line)));
+            let (ex, refused) = arrived(&all);
+            assert_eq!(refused.unwrap_err().kind, Kind::RequestInvalid, "{lines:?}");
+            assert!(ex.grpc.is_some(), "it is told as a call");
+        }
+    }
+
+    #[test]
+    fn only_a_deadline_that_has_passed_is_blamed() {
+        let fault = || Fault::new(Kind::UpstreamTimeout, "x");
+        let now = clock::now();
+        assert_eq!(blamed(None, fault()).kind, Kind::UpstreamTimeout);
+        assert_eq!(blamed(Some(now), fault()).kind, Kind::DeadlineExceeded);
+        let later = now.checked_add(Duration::from_secs(60));
+        assert_eq!(blamed(later, fault()).kind, Kind::UpstreamTimeout);
+        let reset = Fault::new(Kind::UpstreamReset, "x");
+        assert_eq!(blamed(Some(now), reset).kind, Kind::UpstreamReset);
+    }
+
+    #[test]
+    fn the_status_stands_in_one_of_the_trailers() {
+        let trailers = b"grpc-statuses: 1\r\nGrpc-Status:  14 \r\ngrpc-status: 0\r\n";
+        assert_eq!(value(trailers, "grpc-status").as_deref(), Some(&b"14"[..]));
+        assert_eq!(value(b"", "grpc-status"), None);
+    }
+}

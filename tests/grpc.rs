@@ -1,0 +1,4 @@
+//! gRPC: faults as statuses, deadlines, gRPC-Web, and peers that people use.
+
+mod faults;
+mod web;

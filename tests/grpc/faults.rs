@@ -1,0 +1,222 @@
+//! How faults, deadlines and statuses are told to clients of gRPC. What the service does is scripted in HTTP/1.
+
+use std::time::Duration;
+
+use hyper::Request;
+use serde_json::Value;
+
+use crate::harness::{Gateway, H2, Origin, Plain, full, until};
+use crate::telemetry::metric;
+
+const LOG: &str =
+    "admin: { address: \"127.0.0.1:0\" }\ntelemetry: { access_log: { path: access.log } }";
+
+/// The reply to a call: HTTP status, `grpc-status`, `grpc-message`, each wherever it came, and the body.
+struct Told {
+    http: u16,
+    status: String,
+    message: String,
+    body: Vec<u8>,
+    in_head: bool,
+    content_type: String,
+}
+
+fn call(gateway: &Gateway, path: &str, lines: &[(&str, &str)], body: &str) -> Told {
+    let client = H2::connect(gateway.address("public"));
+    let mut request = Request::post(format!("http://a.test{path}"))
+        .header("te", "trailers")
+        .header("content-type", "application/grpc");
+    for (name, value) in lines {
+        request = request.header(*name, *value);
+    }
+    let reply = client.ask(request.body(full(body.to_owned())).unwrap());
+    let text = |name: &str| {
+        let value = reply.headers.get(name).or(reply.trailers.get(name));
+        value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    Told {
+        http: reply.status,
+        status: text("grpc-status"),
+        message: text("grpc-message"),
+        in_head: reply.headers.contains_key("grpc-status"),
+        content_type: text("content-type"),
+        body: reply.body.to_vec(),
+    }
+}
+
+fn lines(gateway: &Gateway, count: usize) -> Vec<Value> {
+    let read = || std::fs::read_to_string(gateway.path("access.log")).unwrap_or_default();
+    until("the lines are there", || read().lines().count() >= count);
+    read().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn faults_of_the_gateway_are_a_head_that_is_the_trailers() {
+    let origin = Origin::saying("no call");
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams:
+  origin: {{ targets: ["{}"] }}
+  gone: {{ targets: ["http://127.0.0.1:1"] }}
+routes:
+  keys: {{ match: {{ path: "/a.Keys/**" }}, upstream: origin, policies: [api_key: {{ header: apikey, keys: {{ alice: sesame }} }}] }}
+  rules: {{ match: {{ path: "/a.Rules/**" }}, upstream: origin, policies: [authorize: {{ rule: "false" }}] }}
+  once: {{ match: {{ path: "/a.Once/**" }}, upstream: origin, policies: [rate_limit: {{ requests: 1, per: 1h }}] }}
+  small: {{ match: {{ path: "/a.Small/**" }}, upstream: origin, limits: {{ body_bytes_max: 4B }} }}
+  gone: {{ match: {{ path: "/a.Gone/**" }}, upstream: gone, errors: wso2 }}
+{LOG}
+"#,
+        origin.url()
+    ));
+    // The first passes, and whoever reads no status from its reply has to guess it.
+    assert_eq!(call(&gateway, "/a.Once/Call", &[], "").status, "");
+    for (path, lines, body, status, message) in [
+        ("/a.Keys/Call", &[][..], "", "16", "Credentials are required."),
+        ("/a.Keys/Call", &[("apikey", "x")], "", "16", "Valid credentials are required."),
+        ("/a.Rules/Call", &[], "", "7", "This is not allowed with these credentials."),
+        ("/a.Once/Call", &[], "", "8", "Too many requests."),
+        ("/a.Small/Call", &[], "12345", "8", "The request body is too large."),
+        ("/a.Gone/Call", &[], "", "14", "The upstream cannot be reached."),
+        ("/a.Nobody/Call", &[], "", "12", "No route matches this request."),
+        (
+            "/a.Gone/Call",
+            &[("grpc-timeout", "1d")],
+            "",
+            "3",
+            "`grpc-timeout` is one to eight digits and a unit.",
+        ),
+    ] {
+        let told = call(&gateway, path, lines, body);
+        assert_eq!((told.http, &*told.status, &*told.message), (200, status, message), "{path}");
+        assert!(told.in_head && told.body.is_empty(), "{path}");
+        assert_eq!(told.content_type, "application/grpc", "{path}");
+    }
+    let logged = lines(&gateway, 9);
+    let of = |line: &Value| line["grpc_status"].as_str().unwrap_or_default().to_owned();
+    let statuses: Vec<String> = logged.iter().map(of).collect();
+    assert_eq!(statuses, ["2", "16", "16", "7", "8", "8", "14", "12", "3"]);
+    assert_eq!(
+        (&logged[6]["fault"], &logged[6]["status"]),
+        (&"connect_failure".into(), &200.into())
+    );
+    for (route, status, count) in
+        [("keys", "16", 2.0), ("once", "2", 1.0), ("once", "8", 1.0), ("(none)", "12", 1.0)]
+    {
+        let name =
+            format!("tidegate_grpc_calls_total{{route=\"{route}\",grpc_status=\"{status}\"}}");
+        assert_eq!(metric(&gateway, &name), Some(count), "{name}");
+    }
+}
+
+#[test]
+fn others_get_the_problems_they_read() {
+    let origin = Origin::saying("no call");
+    let gateway = Plain { route: "policies: [authorize: { rule: \"false\" }]", ..Plain::default() }
+        .start(&origin);
+    for content_type in ["application/json", "application/grpcx", "text/plain"] {
+        let reply = gateway.wire().ask(format!(
+            "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: 0\r\n\r\n"
+        ));
+        assert_eq!(reply.status(), 403, "{content_type}");
+        assert_eq!(reply.get("content-type"), Some("application/problem+json"));
+    }
+}
+
+#[test]
+fn deadlines_end_calls_and_are_sent_on() {
+    let origin = Origin::silent();
+    let gateway = Plain { more: LOG, ..Plain::default() }.start(&origin);
+    let told = call(&gateway, "/a.B/C", &[("grpc-timeout", "150m")], "");
+    assert_eq!((told.http, &*told.status), (200, "4"));
+    assert_eq!(told.message, "The deadline of the call has passed.");
+    assert!(told.in_head);
+    let request = origin.requests().pop().unwrap();
+    let left = request.get("grpc-timeout").unwrap();
+    let micros: u32 = left.strip_suffix('u').unwrap().parse().unwrap();
+    assert!((1..=150_000).contains(&micros), "{left}");
+    assert_eq!(request.all("grpc-timeout").len(), 1);
+    // A deadline that is over is not worth a request.
+    let told = call(&gateway, "/a.B/C", &[("grpc-timeout", "0n")], "");
+    assert_eq!((&*told.status, origin.requests().len()), ("4", 1));
+    let logged = lines(&gateway, 2);
+    assert_eq!(logged[0]["fault"], "deadline_exceeded");
+    assert!(logged[0]["duration_ms"].as_f64().unwrap() >= 150.0, "{}", logged[0]);
+    assert_eq!(
+        (&logged[1]["fault"], &logged[1]["grpc_status"]),
+        (&"deadline_exceeded".into(), &"4".into())
+    );
+}
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// A service that sends one message, and then nothing or its end.
+fn one_message(closes: bool) -> Origin {
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            peer.send(format!("{HEAD}7\r\n\0\0\0\0\u{2}ok\r\n"));
+            if closes {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn faults_behind_the_head_are_trailers() {
+    for (closes, timeout, status, fault) in
+        [(true, "9S", "14", "upstream_reset"), (false, "200m", "4", "deadline_exceeded")]
+    {
+        let origin = one_message(closes);
+        let gateway = Plain { more: LOG, ..Plain::default() }.start(&origin);
+        let told = call(&gateway, "/a.B/C", &[("grpc-timeout", timeout)], "");
+        assert_eq!((told.http, &*told.status), (200, status), "{fault}");
+        assert_eq!(told.body, b"\0\0\0\0\x02ok", "{fault}");
+        assert!(!told.in_head && !told.message.is_empty(), "{fault}");
+        let line = lines(&gateway, 1).remove(0);
+        assert_eq!((&line["fault"], &line["grpc_status"]), (&fault.into(), &status.into()));
+    }
+}
+
+#[test]
+fn statuses_of_services_are_counted_wherever_they_come() {
+    for (reply, status) in [
+        (format!("{HEAD}0\r\ngrpc-status: 5\r\n\r\n"), "5"),
+        (format!("{HEAD}1\r\nx\r\n0\r\nGrpc-Status: 0\r\n\r\n"), "0"),
+        (format!("{HEAD}1\r\nx\r\n0\r\ngrpc-status: 99\r\n\r\n"), "other"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\ngrpc-status: 7\r\nContent-Length: 0\r\n\r\n"
+                .to_owned(),
+            "7",
+        ),
+        ("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned(), "14"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned(), "2"),
+    ] {
+        let origin = Origin::answering(&reply);
+        let gateway = Plain { more: LOG, ..Plain::default() }.start(&origin);
+        let _told = call(&gateway, "/a.B/C", &[], "");
+        assert_eq!(lines(&gateway, 1)[0]["grpc_status"], status, "{reply}");
+        let name = format!("tidegate_grpc_calls_total{{route=\"all\",grpc_status=\"{status}\"}}");
+        assert_eq!(metric(&gateway, &name), Some(1.0));
+    }
+}
+
+#[test]
+fn a_client_that_goes_has_cancelled() {
+    let origin = Origin::silent();
+    let gateway = Plain { more: LOG, ..Plain::default() }.start(&origin);
+    let client = H2::connect(gateway.address("public"));
+    let mut sender = client.sender.clone();
+    let request = Request::post("http://a.test/a.B/C").header("content-type", "application/grpc");
+    let request = request.body(full("")).unwrap();
+    client.block_on(async {
+        // Dropping the future resets the stream.
+        let asked = tokio::time::timeout(Duration::from_millis(1), sender.send_request(request));
+        drop(asked.await);
+        tokio::task::spawn_blocking(move || origin.wait_for_requests(1)).await.unwrap();
+    });
+    drop(client);
+    assert_eq!(lines(&gateway, 1)[0]["grpc_status"], "1");
+}
