@@ -24,10 +24,13 @@ if [ "${1:-}" = dist ]; then
 fi
 
 if [ "${1:-}" = tests ]; then
-  # The XML engine is compared with these two, and limits are shared through the third.
+  # The XML engine is compared with these two, limits are shared through the third, and flows ask the fourth.
   command -v xmllint >/dev/null 2>&1 || missing+=(libxml2-utils)
   command -v xsltproc >/dev/null 2>&1 || missing+=(xsltproc)
   command -v redis-server >/dev/null 2>&1 || missing+=(redis-server)
+  # Debian keeps the server's programs off the path. The cluster that the package makes is nobody's; tests make their own.
+  compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null 2>&1 ||
+    missing+=(postgresql)
   # A test of slow clients makes a network of its own.
   command -v ip >/dev/null 2>&1 || missing+=(iproute2)
   command -v unshare >/dev/null 2>&1 || missing+=(util-linux)

@@ -9,6 +9,7 @@ mod h2;
 mod message;
 mod origin;
 mod plain;
+mod postgres;
 mod wire;
 
 use std::sync::{Arc, Condvar, Mutex};
@@ -21,6 +22,7 @@ pub(crate) use h2::{H2, Sent, full, whole};
 pub(crate) use message::{Message, headers};
 pub(crate) use origin::{LEAVE, Origin, Peer, echo};
 pub(crate) use plain::Plain;
+pub(crate) use postgres::Postgres;
 pub(crate) use wire::Wire;
 
 /// The longest wait for anything that is sure to happen. Long, for a machine that is busy.
