@@ -233,6 +233,14 @@ kinds! {
     GatherTimeout => 504, Gateway, Warn, DeadlineExceeded, "gather_timeout", "Not all services replied in time.", synapse 101_504;
     /// The upstream replied with a status that the step's `fault_on` names.
     UpstreamStatus => 502, Upstream, Warn, Unavailable, "upstream_status", "The upstream refused the request.";
+    /// The database of a step `sql` cannot be reached, refuses the gateway, or ended the connection.
+    DatabaseAway => 503, Upstream, Warn, Unavailable, "database_away", "The message cannot be processed at the moment.";
+    /// All `connections` of a database are in use, and none became free in time.
+    DatabaseBusy => 503, Upstream, Warn, Unavailable, "database_busy", "The message cannot be processed at the moment.";
+    /// A statement took longer than the `timeout` of its step or database, and was cancelled.
+    DatabaseTimeout => 504, Upstream, Warn, DeadlineExceeded, "database_timeout", "The message took too long to process.";
+    /// A database refuses a statement or its arguments, or the answer is over `rows_max` or the flow's `body_bytes_max`.
+    StatementFailed => 500, Gateway, Warn, Internal, "statement_failed", "The message could not be processed.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, Internal, "internal", "The gateway failed to process the request.";
 }
