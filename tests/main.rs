@@ -89,6 +89,7 @@ mod soap;
 mod soap_clients;
 mod soap_rest;
 mod split;
+mod sql;
 mod sse;
 mod sse_share;
 mod streaming;

@@ -22,7 +22,8 @@ pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) 
     for (_, case) in config.cases.iter() {
         request(&case.value.request, report);
         for call in &case.value.calls {
-            self::call(&call.value, upstreams, report);
+            peer(call, config, upstreams, report);
+            self::call(&call.value, report);
         }
         reply(&case.value.reply, report);
     }
@@ -40,13 +41,34 @@ fn request(request: &CaseRequest, report: &mut Report) {
     }
 }
 
-fn call(call: &CaseCall, upstreams: &[String], report: &mut Report) {
-    let name = &call.upstream;
-    if !upstreams.contains(&name.value) {
-        let meant = report.suggest(&name.value, upstreams.iter().map(String::as_str));
-        let what = names::unknown("upstream", &name.value, meant);
-        report.error(name.at, what, "name one of the `upstreams`");
+/// A call is of one upstream or of one database.
+fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report: &mut Report) {
+    match (&call.value.upstream, &call.value.database) {
+        (Some(name), None) => {
+            if !upstreams.contains(&name.value) {
+                let meant = report.suggest(&name.value, upstreams.iter().map(String::as_str));
+                let what = names::unknown("upstream", &name.value, meant);
+                report.error(name.at, what, "name one of the `upstreams`");
+            }
+        }
+        (None, Some(name)) => {
+            if config.databases.get(&name.value).is_none() {
+                let meant = report.suggest(&name.value, config.databases.names());
+                let what = names::unknown("database", &name.value, meant);
+                report.error(name.at, what, "name one of the `databases`");
+            }
+        }
+        (Some(_), Some(name)) => {
+            report.error(name.at, "a call is of one peer", "remove `upstream` or `database`");
+        }
+        (None, None) if call.intact => {
+            report.error(call.at, "a call of nobody", "add `upstream: NAME` or `database: NAME`");
+        }
+        (None, None) => {}
     }
+}
+
+fn call(call: &CaseCall, report: &mut Report) {
     expect(&call.expect, report);
     let CaseAnswer { headers: lines, delay, .. } = &call.reply;
     sent(lines, report);

@@ -2,6 +2,7 @@
 //!
 //! All flows of a configuration share one table of names, since they run one another's steps.
 
+mod databases;
 mod expressions;
 mod kept;
 mod steps;
@@ -33,6 +34,7 @@ struct Compiler<'a, 'p> {
     table: &'a NameTable,
     builder: &'a mut PolicyBuilder<'p>,
     report: &'a mut Report,
+    databases: &'a databases::Databases,
     /// Steps of flows that are compiled, for `sequence`.
     done: HashMap<&'a str, Option<Arc<Block>>>,
     /// Names of the flows that are being compiled, the outermost first.
@@ -69,6 +71,7 @@ pub(crate) fn compile(
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Flows {
+    let databases = databases::compile(config, builder, report);
     if config.flows.is_empty() {
         return Flows::default();
     }
@@ -78,6 +81,7 @@ pub(crate) fn compile(
         table: &table,
         builder,
         report,
+        databases: &databases,
         done: HashMap::new(),
         under_way: Vec::new(),
         steps: 0,

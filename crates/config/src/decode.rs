@@ -94,10 +94,15 @@ impl<'a> Decoder<'a> {
 
     /// The path as seen from the file that names it.
     pub(crate) fn resolve(&mut self, path: &str, at: At) -> PathBuf {
-        let folder = self.report.sources().of(at).map(|source| source.folder.as_path());
-        let path = folder.unwrap_or(Path::new("")).join(path);
+        let path = self.beside(path, at);
         self.named.push(path.clone());
         path
+    }
+
+    /// The same for a file that nobody watches for changes.
+    pub(crate) fn beside(&self, path: &str, at: At) -> PathBuf {
+        let folder = self.report.sources().of(at).map(|source| source.folder.as_path());
+        folder.unwrap_or(Path::new("")).join(path)
     }
 
     /// The entries of a map, whatever its keys.

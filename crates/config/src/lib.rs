@@ -44,24 +44,24 @@ pub use difference::{Change, Difference, Shown, differences, shown};
 pub use document::{decode, document};
 pub use excerpt::is_secret;
 pub use flows::*;
-pub use load::{Loaded, is_configuration, load, parse, read_again};
+pub use load::{Loaded, bundles_in, folder_of_bundles, is_configuration, load, parse, read_again};
 pub use node::Node;
 pub use policies::*;
 pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
-    AccessLog, Admin, Api, Balance, Breaker, Case, CaseAnswer, CaseCall, CaseExpect, CaseReply,
-    CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Defaults, Dns, EmptySegments,
-    Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore, Listener,
-    ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath, Match,
-    Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror,
-    RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule,
-    ScheduleMessage, Shutdown, Sticky, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
-    UpstreamTimeout, UpstreamTls, Validate,
+    AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
+    CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults,
+    Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore,
+    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
+    Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
+    RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
+    Schedule, ScheduleMessage, Shutdown, Sticky, StreamsOnReload, Suspend, Target, Telemetry,
+    Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
-    Address, Between, CookieName, Credential, Credentials, DefinitionAt, Factor, FilePath, HashBy,
-    JsonText, Map, Network, OneOrMore, Percent, RetryOn, Secret, Size, Spanned, StatusRange,
-    TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
+    Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
+    FilePath, HashBy, JsonText, Map, Network, OneOrMore, Percent, RetryOn, Secret, Size, Spanned,
+    StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
 };

@@ -47,6 +47,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "issuers",
     "routes",
     "flows",
+    "databases",
     "schedules",
     "cases",
     "plans",
@@ -55,17 +56,37 @@ const KEYED_BY_NAME: &[&str] = &[
     "apis",
 ];
 
+/// The other keys.
+const OF_THE_GATEWAY: &[&str] =
+    &["admin", "workers", "shutdown", "drain", "defaults", "bundles", "saxon", "telemetry"];
+
 /// More files than this in one folder are not a configuration.
 const FILES_MAX: usize = 10_000;
 
-/// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration.
+/// More bundles than this are not read.
+const BUNDLES_MAX: usize = 1_000;
+
+/// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration, with the bundles in the folder that it names.
 pub fn load(path: &Path) -> Loaded {
-    let mut reading = Reading::default();
-    match path.is_dir() {
-        true => reading.add_folder(path),
-        false => reading.add_file(path),
-    }
+    let mut reading = Reading::of(path);
+    reading.add_bundles();
     reading.finish(&environment())
+}
+
+/// The folder of bundles that a configuration names, whatever else is wrong with it.
+pub fn folder_of_bundles(path: &Path) -> Option<PathBuf> {
+    Reading::of(path).folder_of_bundles()
+}
+
+/// The folders of the bundles in a folder, by name.
+pub fn bundles_in(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let hidden =
+        |path: &Path| path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+    let folders = listed.map(|entry| entry.path()).filter(|path| path.is_dir() && !hidden(path));
+    let mut folders: Vec<PathBuf> = folders.take(BUNDLES_MAX).collect();
+    folders.sort();
+    folders
 }
 
 /// Reads text in hand. Relative paths start at the folder of `name`.
@@ -89,6 +110,7 @@ pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> L
         }
         false => reading.texts.push(source(name, text.to_owned())),
     }
+    reading.add_bundles();
     reading.finish(variables)
 }
 
@@ -110,9 +132,40 @@ struct Reading {
     texts: Vec<Source>,
     files: Vec<PathBuf>,
     unreadable: Vec<(At, String)>,
+    /// The number of the first text that is of a bundle.
+    of_bundles: Option<usize>,
 }
 
 impl Reading {
+    /// The texts of a file or a folder.
+    fn of(path: &Path) -> Reading {
+        let mut reading = Reading::default();
+        match path.is_dir() {
+            true => reading.add_folder(path),
+            false => reading.add_file(path),
+        }
+        reading
+    }
+
+    /// The folder that one of the texts names. What else is wrong with them is said later.
+    fn folder_of_bundles(&self) -> Option<PathBuf> {
+        self.texts.iter().filter(|source| source.text.contains("bundles")).find_map(|source| {
+            let mut unsaid = Report::new(Sources::new(vec![source.clone()]));
+            let tree = yaml::read(&source.text, 0, &mut unsaid)?;
+            let folder = tree.get("bundles")?.get("folder")?.text()?;
+            Some(source.folder.join(folder))
+        })
+    }
+
+    fn add_bundles(&mut self) {
+        let Some(folder) = self.folder_of_bundles() else { return };
+        self.of_bundles = Some(self.texts.len());
+        for bundle in bundles_in(&folder) {
+            self.add_folder(&bundle);
+        }
+        self.files.push(folder);
+    }
+
     fn add_folder(&mut self, folder: &Path) {
         self.files.push(folder.to_owned());
         let listed = std::fs::read_dir(folder)
@@ -146,7 +199,7 @@ impl Reading {
     }
 
     fn finish(self, variables: Variables<'_>) -> Loaded {
-        let Self { texts, mut files, unreadable } = self;
+        let Self { texts, mut files, unreadable, of_bundles } = self;
         let sources = Sources::new(texts);
         let mut report = Report::new(sources.clone());
         let mut unread = HashSet::new();
@@ -169,6 +222,9 @@ impl Reading {
                 bytes: 0,
             }
             .apply(&mut tree);
+            if of_bundles.is_some_and(|first| usize::try_from(file).is_ok_and(|at| at >= first)) {
+                keep_named(&mut tree, &mut report);
+            }
             trees.push(tree);
         }
 
@@ -191,6 +247,19 @@ pub fn is_configuration(path: &Path) -> bool {
     let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     // What cannot be looked at stays, to be complained about: a link that leads nowhere is a file that is missing.
     yaml && !hidden && std::fs::metadata(path).map_or(true, |meta| meta.is_file())
+}
+
+/// Refuses what a bundle may not have: keys of which there is one for the whole gateway.
+fn keep_named(tree: &mut Node, report: &mut Report) {
+    let Value::Map(entries) = &mut tree.value else { return };
+    entries.retain(|entry| {
+        let is_own = OF_THE_GATEWAY.contains(&entry.key.as_str());
+        if is_own {
+            let what = format!("`{}` cannot stand in a bundle", entry.key);
+            report.error(entry.key_at, what, "write it into the gateway's own configuration");
+        }
+        !is_own
+    });
 }
 
 /// Two files of a folder as one map. A root that is no map stays for decoding to complain about.

@@ -199,6 +199,7 @@ telemetry: { access_log: {} }
                 }
               },
               "flows": {},
+              "databases": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -236,6 +237,7 @@ telemetry: { access_log: {} }
               "issuers": {},
               "routes": {},
               "flows": {},
+              "databases": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -640,6 +642,26 @@ fn every_key() {
                 }
               },
               "flows": {},
+              "databases": {
+                "shop": {
+                  "url": "postgres://db/shop?sslmode=disable",
+                  "tls": {
+                    "verify": false
+                  },
+                  "connections": 2,
+                  "timeout": "1s",
+                  "rows_max": 10
+                },
+                "file": {
+                  "url": "sqlite:a.db",
+                  "tls": {
+                    "verify": true
+                  },
+                  "connections": 10,
+                  "timeout": "5s",
+                  "rows_max": 10000
+                }
+              },
               "schedules": {},
               "cases": {
                 "whole": {
@@ -673,6 +695,18 @@ fn every_key() {
                         "body": "no",
                         "delay": "1s"
                       }
+                    },
+                    {
+                      "database": "shop",
+                      "expect": {
+                        "headers": {}
+                      },
+                      "reply": {
+                        "status": 200,
+                        "headers": {},
+                        "body": "[]",
+                        "delay": "0s"
+                      }
                     }
                   ],
                   "reply": {
@@ -697,6 +731,9 @@ fn every_key() {
                 "policies": []
               },
               "apis": {},
+              "bundles": {
+                "folder": "/etc/tidegate/bundles"
+              },
               "saxon": {
                 "heap_bytes_max": "256MiB",
                 "pending": 1024,

@@ -30,5 +30,5 @@ pub use names::{FlowNames, NameTable, RESERVED, Slots};
 pub use step::{
     Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header,
     Into, Kept, Made, MadeFault, Payload, Query, Respond, Scatter, Schemas, SoapHeader, Source,
-    Split, Step, Steps, Test, Throttle, Type, Validate, Xslt,
+    Split, Sql, Step, Steps, Test, Throttle, Type, Validate, Xslt,
 };

@@ -15,8 +15,8 @@ use telemetry::FlowMetrics;
 use crate::names::{NameTable, Named};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
-    cache, call, convert, enrich, gather, header, payload, script, soap_header, validate, variable,
-    xslt,
+    cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, validate,
+    variable, xslt,
 };
 use crate::trace;
 
@@ -28,6 +28,7 @@ pub use crate::steps::gather::{Foreach, Gather, Into, Scatter, Split};
 pub use crate::steps::header::Header;
 pub use crate::steps::payload::{Made, Payload, Respond};
 pub use crate::steps::soap_header::SoapHeader;
+pub use crate::steps::sql::Sql;
 pub use crate::steps::validate::{Schemas, Validate};
 pub use crate::steps::variable::Type;
 pub use crate::steps::xslt::Xslt;
@@ -77,6 +78,7 @@ pub enum Action {
     Log { level: tracing::Level, message: Template },
     Throttle(Throttle),
     Cache(Box<Cache>),
+    Sql(Box<Sql>),
 }
 
 /// Returns a fault if a message may not pass now; it is of this request and came by this route.
@@ -169,7 +171,8 @@ impl Step {
             | Action::Header(_)
             | Action::Log { .. }
             | Action::Throttle(_)
-            | Action::Payload(_) => None,
+            | Action::Payload(_)
+            | Action::Sql(_) => None,
             Action::SoapHeader(_)
             | Action::Enrich(_)
             | Action::Xslt(_)
@@ -228,6 +231,7 @@ impl Action {
             Action::Log { .. } => "log",
             Action::Throttle(_) => "throttle",
             Action::Cache(_) => "cache",
+            Action::Sql(_) => "sql",
         }
     }
 
@@ -258,6 +262,7 @@ impl Action {
             Action::Log { message, .. } => message.slots(),
             Action::Throttle(_) => Vec::new(),
             Action::Cache(cache) => cache.key.slots(),
+            Action::Sql(sql) => sql.arguments.iter().flat_map(Expression::slots).collect(),
         }
     }
 
@@ -285,7 +290,8 @@ impl Action {
             | Action::Sequence(_)
             | Action::Log { .. }
             | Action::Throttle(_)
-            | Action::Cache(_) => false,
+            | Action::Cache(_)
+            | Action::Sql(_) => false,
         }
     }
 
@@ -305,7 +311,8 @@ impl Action {
             | Action::Convert(_)
             | Action::Script(_)
             | Action::Log { .. }
-            | Action::Throttle(_) => Vec::new(),
+            | Action::Throttle(_)
+            | Action::Sql(_) => Vec::new(),
             Action::Validate(validate) => validate.otherwise.iter().collect(),
             Action::Filter { then, otherwise, .. } => vec![then, otherwise],
             Action::Switch { cases, default, .. } => {
@@ -395,7 +402,8 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
         | Action::Split(_)
         | Action::Scatter(_)
         | Action::Log { .. }
-        | Action::Throttle(_) => simple(&step.action, run, state).await?,
+        | Action::Throttle(_)
+        | Action::Sql(_) => simple(&step.action, run, state).await?,
     })
 }
 
@@ -431,6 +439,7 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
         Action::Scatter(made) => gather::scatter(made, run, state).await?,
         Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
         Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
+        Action::Sql(made) => sql::sql(made, run, state).await?,
         Action::Filter { .. }
         | Action::Switch { .. }
         | Action::Sequence(_)

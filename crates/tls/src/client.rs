@@ -81,6 +81,12 @@ impl Client {
         self.config.clone()
     }
 
+    /// The same for a service that speaks another protocol than HTTP, by its registered name (IANA, ALPN).
+    pub fn with_alpn(mut self, protocol: &str) -> Client {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        self
+    }
+
     /// Does the TLS handshake with a host over an open stream.
     pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where

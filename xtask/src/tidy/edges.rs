@@ -78,6 +78,11 @@ const RESERVED: &[Reserved] = &[
         users: &["tidegate"],
         instead: "leave arguments to the program",
     },
+    Reserved {
+        names: &["rusqlite", "tokio-postgres"],
+        users: &["sql"],
+        instead: "ask databases through `sql`, which bounds statements",
+    },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
         names: &["prometheus-client"],
@@ -106,12 +111,13 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 /// The crates that tools may use: memory and clocks, and JSON parsing.
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
-/// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, and expressions, which
-/// are made of that engine's paths.
+/// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, expressions, which
+/// are made of that engine's paths, and databases, whose servers may ask for TLS.
 const FAMILIES: &[&[&str]] = &[
     &["http2", "http1"],
     &["wsdl", "xsd", "xslt", "xpath", "xml"],
     &["expression", "xpath", "xml"],
+    &["sql", "tls"],
 ];
 
 /// The crate beside the program that the program may use: demo backends and load tests.

@@ -75,11 +75,7 @@ impl<'a> Compiler<'a, '_> {
             Step::Throttle(keys) => Action::Throttle(self.throttle(keys)),
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
             Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
-            Step::Sql(_) => {
-                let what = format!("the step `{}` is not built yet", step.value.name());
-                self.report.error(step.at, what, "remove it");
-                return None;
-            }
+            Step::Sql(keys) => Action::Sql(Box::new(self.sql(keys, namespaces)?)),
         };
         Some(flows::Step::new(action, self.table, metrics))
     }

@@ -353,16 +353,21 @@ keys! {
 }
 
 keys! {
-    /// Asks a database.
+    /// Runs a statement in a database.
     pub struct SqlStep {
         /// One of the `databases`.
         database: Spanned<String>,
-        /// A statement, with `$1`, `$2` for arguments.
+        /// One statement, with `$1`, `$2` for arguments.
         query: Spanned<String>,
-        /// The arguments.
+        /// The arguments. What is not found is null.
         arguments: Vec<ExpressionText> = Vec::new(),
-        /// A variable that takes the rows, an array of objects.
+        /// A variable that takes the rows, an array of objects; of a statement without rows `{ "affected": NUMBER }`. Without it
+        /// rows become the message.
         into: Option<Spanned<String>>,
+        /// The longest that it may take; the database's own `timeout` if absent.
+        timeout: Option<Timeout>,
+        /// The most rows; the database's own `rows_max` if absent.
+        rows_max: Option<Between<1, 1_000_000>>,
     }
 }
 

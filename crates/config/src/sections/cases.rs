@@ -35,14 +35,28 @@ keys! {
 }
 
 keys! {
-    /// A call of an upstream: what has to come, and what is answered.
+    /// A call of an upstream or a database: what has to come, and what is answered.
     pub struct CaseCall {
         /// The upstream's name; of a URL that a policy calls, scheme, host and port.
-        upstream: Spanned<String>,
+        upstream: Option<Spanned<String>>,
+        /// The database's name, instead of an upstream's. The request is then `{ "query": ..., "arguments": [...] }`, and the body of
+        /// the answer an array of rows, or the number of those that were changed.
+        database: Option<Spanned<String>>,
         /// The request that is expected. Parts that are not written are not compared.
         expect: CaseExpect,
         /// The answer.
         reply: CaseAnswer,
+    }
+}
+
+impl CaseCall {
+    /// The peer that is called, by the name it has among upstreams and databases.
+    pub fn peer(&self) -> String {
+        match (&self.upstream, &self.database) {
+            (Some(upstream), _) => upstream.value.clone(),
+            (None, Some(database)) => format!("database {}", database.value),
+            (None, None) => String::new(),
+        }
     }
 }
 

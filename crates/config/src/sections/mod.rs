@@ -3,6 +3,7 @@
 
 mod apis;
 mod cases;
+mod databases;
 mod issuers;
 mod listen;
 mod plans;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use apis::{Api, Validate};
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
+pub use databases::Database;
 pub use issuers::{Introspection, Issuer};
 pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
@@ -37,7 +39,7 @@ pub use upstreams::{
 use crate::decode::keys;
 use crate::flows::Flow;
 use crate::policies::Policy;
-use crate::values::{Address, Between, Map, Spanned};
+use crate::values::{Address, Between, FilePath, Map, Spanned};
 
 keys! {
     /// The configuration of one gateway.
@@ -61,6 +63,8 @@ keys! {
         routes: Map<Spanned<Route>> = Map::default(),
         /// Message flows by name: steps between clients and services, for `flow` of a route.
         flows: Map<Spanned<Flow>> = Map::default(),
+        /// Databases by name, for `sql` in flows.
+        databases: Map<Database> = Map::default(),
         /// Flows that run at times, by name.
         schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
@@ -75,6 +79,8 @@ keys! {
         defaults: Defaults,
         /// APIs by name: routes made from OpenAPI documents.
         apis: Map<Spanned<Api>> = Map::default(),
+        /// Bundles: folders of configuration and its files, each deployed as one change.
+        bundles: Option<Bundles>,
         /// The Java machine for XSLT 2.0 and 3.0.
         saxon: Saxon,
         /// The access log.
@@ -87,6 +93,14 @@ keys! {
     pub struct Defaults {
         /// Policies that run above those of the route.
         policies: Vec<Spanned<Policy>> = Vec::new(),
+    }
+}
+
+keys! {
+    /// Bundles: folders of configuration and its files, each deployed as one change.
+    pub struct Bundles {
+        /// The folder with a folder for each bundle. The admin API makes it when the first bundle comes.
+        folder: Spanned<FilePath>,
     }
 }
 

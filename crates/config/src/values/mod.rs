@@ -1,6 +1,7 @@
 //! The shapes values are written in: text, numbers, lists, maps, and values with their place.
 
 mod addresses;
+mod database_url;
 mod definition_at;
 mod json_text;
 mod matching;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 pub use addresses::{Address, Network, TargetUrl};
+pub use database_url::DatabaseUrl;
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;
 pub use matching::{CookieName, HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};

@@ -9,6 +9,7 @@ pub(crate) mod header;
 pub(crate) mod payload;
 pub(crate) mod script;
 pub(crate) mod soap_header;
+pub(crate) mod sql;
 pub(crate) mod validate;
 pub(crate) mod variable;
 pub(crate) mod xslt;

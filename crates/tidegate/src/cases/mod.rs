@@ -174,7 +174,7 @@ fn wrong_calls(services: &Services) -> Vec<String> {
     for came in services.came().iter().filter(|came| came.answered.is_none()) {
         let request = &came.request;
         let line = format!("{} {} to `{}`", request.method, request.target, came.upstream);
-        let meant = missing.iter().position(|(_, call)| call.upstream.value == came.upstream);
+        let meant = missing.iter().position(|(_, call)| call.peer() == came.upstream);
         let Some((number, call)) = meant.map(|at| missing.remove(at)) else {
             let body = difference::shown(&String::from_utf8_lossy(&request.body));
             told.push(format!("call: {line} came, and the case does not list it\n  body: {body}"));
@@ -191,7 +191,7 @@ fn wrong_calls(services: &Services) -> Vec<String> {
 fn not_made(number: usize, call: &CaseCall) -> String {
     let method = call.expect.method.as_ref().map_or("*", |method| &method.value);
     let path = call.expect.path.as_ref().map_or("*", |path| &path.value);
-    format!("calls[{number}]: {method} {path} to `{}` was not made", call.upstream.value)
+    format!("calls[{number}]: {method} {path} to `{}` was not made", call.peer())
 }
 
 impl Outcome {

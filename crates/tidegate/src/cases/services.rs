@@ -125,7 +125,7 @@ impl Services {
         let mut listed = self.0.listed.borrow_mut();
         let fits = |listed: &&mut Listed| {
             (self.0.again || !listed.made)
-                && listed.call.upstream.value == upstream
+                && listed.call.peer() == upstream
                 && of_request(&listed.call.expect, &request).is_empty()
         };
         let answer = listed.iter_mut().find(fits).map(|listed| {

@@ -1,0 +1,161 @@
+//! `databases`, and the step `sql` that asks them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::flows::Sql;
+use config::{Config, Report, Spanned, SqlStep};
+use sql::{Address, Database, Settings, Statement, TlsMode};
+
+use super::{Compiler, Namespaces};
+use crate::listeners::count;
+use crate::policy_builder::PolicyBuilder;
+use crate::{names, upstreams};
+
+/// A database that steps may name.
+pub(super) struct Known {
+    database: Arc<Database>,
+    is_sqlite: bool,
+    timeout: Duration,
+    rows_max: usize,
+}
+
+/// Databases by their names. One that could not be read is there as none.
+pub(super) type Databases = HashMap<String, Option<Known>>;
+
+/// Reads all databases, or complains about their faults. Those that are as they were keep their connections.
+pub(super) fn compile(
+    config: &Config,
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Databases {
+    let databases = config.databases.iter().map(|(name, keys)| {
+        let known = settings(&name.value, keys, report).map(|settings| {
+            let is_sqlite = matches!(settings.address, Address::Sqlite { .. });
+            // The address has its password in its URL alone, and shows none.
+            let written = (&keys.url.value.text, keys.password.as_ref().map(|it| &it.0));
+            let key = format!("database {written:?} {settings:?}");
+            Known {
+                database: builder.kept_or(&key, || Arc::new(Database::new(settings))),
+                is_sqlite,
+                timeout: keys.timeout.0,
+                rows_max: count(keys.rows_max.get()),
+            }
+        });
+        (name.value.clone(), known)
+    });
+    databases.collect()
+}
+
+fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<Settings> {
+    let url = &keys.url;
+    let mut address = match Address::parse(&url.value.text) {
+        Ok(address) => address,
+        Err(why) => {
+            let help = "write `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `sqlite:FILE`";
+            report.error(url.at, format!("the URL of a database is malformed: {why}"), help);
+            return None;
+        }
+    };
+    let mut tls = None;
+    match &mut address {
+        Address::Sqlite { path, .. } => {
+            *path = url.value.file.clone()?;
+            if let Some(folder) = path.parent()
+                && !folder.as_os_str().is_empty()
+                && !folder.is_dir()
+            {
+                let what = format!("there is no folder `{}`", folder.display());
+                report.error(url.at, what, "name a file in a folder that is there");
+            }
+        }
+        Address::Postgres { config, tls: mode } => {
+            if let Some(password) = &keys.password {
+                config.password(&password.0);
+            }
+            tls = match mode {
+                TlsMode::Disable => None,
+                TlsMode::Require => Some(upstreams::client(&keys.tls, report)?),
+                TlsMode::Prefer => Some(unverified(keys, report)?),
+            };
+        }
+    }
+    Some(Settings {
+        name: name.to_owned(),
+        address,
+        tls,
+        connections: count(keys.connections.get()),
+    })
+}
+
+/// A client that believes whoever answers: one that says it has no TLS would be believed, too.
+fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Client> {
+    if let Some(ca) = &keys.tls.ca {
+        let what = "no server is verified, since `sslmode` does not ask for it";
+        report.warn(ca.at, what, "write `?sslmode=require` at the end of the URL");
+    }
+    let spec = tls::ClientSpec { verify: false, ..tls::ClientSpec::default() };
+    tls::Client::new(&spec).ok()
+}
+
+impl<'a> Compiler<'a, '_> {
+    pub(super) fn sql(&mut self, keys: &'a SqlStep, namespaces: &Namespaces) -> Option<Sql> {
+        let arguments: Vec<Option<_>> =
+            keys.arguments.iter().map(|text| self.expression(text, namespaces)).collect();
+        let wants = self.placeholders(&keys.query);
+        if let Some(wants) = wants.filter(|wants| *wants != arguments.len()) {
+            let has = arguments.len();
+            let what = format!("the statement takes {wants} arguments and gets {has}");
+            let help = "write `$1`, `$2` and so on, and as many `arguments`";
+            self.report.error(keys.query.at, what, help);
+        }
+        let into = match &keys.into {
+            Some(name) => Some(self.table.variable(&name.value)?),
+            None => None,
+        };
+        let known = self.database(&keys.database, &keys.query)?;
+        let made = Sql {
+            database: known.database.clone(),
+            name: keys.database.value.as_str().into(),
+            statement: Statement(keys.query.value.as_str().into()),
+            arguments: Vec::new(),
+            into,
+            timeout: keys.timeout.map_or(known.timeout, |timeout| timeout.0),
+            rows_max: keys.rows_max.map_or(known.rows_max, |rows| count(rows.get())),
+        };
+        wants?;
+        Some(Sql { arguments: arguments.into_iter().collect::<Option<_>>()?, ..made })
+    }
+
+    fn placeholders(&mut self, query: &Spanned<String>) -> Option<usize> {
+        match sql::placeholders(&query.value) {
+            Ok(wants) => Some(wants),
+            Err(why) => {
+                let help =
+                    "write one statement, such as `select name from customers where id = $1`";
+                self.report.error(query.at, format!("that is no statement of a flow: {why}"), help);
+                None
+            }
+        }
+    }
+
+    /// A database by its name. A statement for SQLite is checked as far as it can be without tables.
+    fn database(&mut self, name: &Spanned<String>, query: &Spanned<String>) -> Option<&Known> {
+        let Some(known) = self.databases.get(&name.value) else {
+            if !self.config.databases.names().any(|known| known == name.value) {
+                let meant = self.report.suggest(&name.value, self.config.databases.names());
+                let what = names::unknown("database", &name.value, meant);
+                self.report.error(name.at, what, "name one of the `databases`");
+            }
+            return None;
+        };
+        let known = known.as_ref()?;
+        if known.is_sqlite
+            && let Some(why) = sql::syntax_of_sqlite(&query.value)
+        {
+            self.report.error(query.at, why, "correct the statement");
+        }
+        Some(known)
+    }
+}

@@ -1,0 +1,53 @@
+//! The URL of a database.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder};
+use crate::hidden::without_user;
+use crate::node::Node;
+use crate::schema::SchemaBuilder;
+
+/// The URL of a database as it is written, with the file that it names. It is shown without user and password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl {
+    /// The text, which may have a password.
+    pub text: String,
+    /// The file of a `sqlite:` URL, as seen from the file that names it.
+    pub file: Option<PathBuf>,
+}
+
+const SQLITE: &str = "sqlite:";
+
+impl Decode for DatabaseUrl {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `sqlite:FILE`";
+        let text = decoder.parse(node, "the URL of a database", help, |text| {
+            let known = ["postgres://", "postgresql://", SQLITE];
+            match known.iter().any(|scheme| text.starts_with(scheme)) {
+                true => Ok(text.to_owned()),
+                false => Err("this is not the URL of a database".to_owned()),
+            }
+        })?;
+        let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));
+        // The file changes with each message, so nobody watches it.
+        let file = file.map(|file| decoder.beside(file, node.at));
+        Some(Self { text, file })
+    }
+
+    fn encode(&self) -> Json {
+        without_user(&self.text).into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "string", "pattern": "^(postgres(ql)?://|sqlite:)" })
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_user(&self.text))
+    }
+}

@@ -1,0 +1,101 @@
+//! `sql`: a statement in a database, whose rows become a variable or the message.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use expression::{Expression, JsonNodes, Value};
+use fault::{Fault, Kind};
+use kit::clock;
+use sql::{Answer, Argument, Bounds, Database, Failure, Statement};
+
+use crate::content::Format;
+use crate::state::{Run, State, Variable};
+use crate::steps::call::{flow_timeout, within};
+use crate::steps::payload;
+
+/// A statement with its arguments.
+pub struct Sql {
+    pub database: Arc<Database>,
+    /// The database's name.
+    pub name: Box<str>,
+    pub statement: Statement,
+    pub arguments: Vec<Expression>,
+    /// The number of the variable that takes the answer.
+    pub into: Option<u32>,
+    pub timeout: Duration,
+    pub rows_max: usize,
+}
+
+/// Runs the statement, and puts its answer where it belongs.
+pub(crate) async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let arguments = step.arguments.iter().map(|expression| {
+        let value = run.value(state, expression)?;
+        argument(&value, run)
+    });
+    let arguments = arguments.collect::<Result<Vec<_>, Fault>>()?;
+    let left = run.left();
+    let limit = step.timeout.min(left);
+    let began = clock::now();
+    let bounds =
+        Bounds { deadline: began + limit, rows_max: step.rows_max, bytes_max: run.body_bytes_max };
+    let asked = step.database.run(&step.statement, arguments, bounds);
+    let answer = within(limit, asked).await.unwrap_or(Err(Failure::Late));
+    run.waited.set(clock::now().duration_since(began));
+    let answer = answer.map_err(|failure| match failure == Failure::Late && limit == left {
+        true => flow_timeout(),
+        false => step.fault(&failure),
+    })?;
+    match (answer, step.into) {
+        (Answer::Rows(text), Some(number)) => {
+            let rows = payload::read(&text, Format::Json)?;
+            state.set(number, Variable::Value(rows));
+        }
+        (Answer::Rows(text), None) => {
+            run.bound(text.len())?;
+            state.message.replace(text.into(), payload::JSON.as_bytes());
+        }
+        (Answer::Affected(count), Some(number)) => {
+            let told = payload::read(&format!("{{\"affected\":{count}}}"), Format::Json)?;
+            state.set(number, Variable::Value(told));
+        }
+        (Answer::Affected(_), None) => {}
+    }
+    Ok(())
+}
+
+impl Sql {
+    fn fault(&self, failure: &Failure) -> Fault {
+        let kind = match failure {
+            Failure::Away(_) => Kind::DatabaseAway,
+            Failure::Busy(_) => Kind::DatabaseBusy,
+            Failure::Late => Kind::DatabaseTimeout,
+            Failure::Refused(_) | Failure::TooMuch(_) => Kind::StatementFailed,
+        };
+        Fault::new(kind, format!("database {}: {failure}", self.name))
+    }
+}
+
+/// A value as an argument. It is never a part of the statement's text.
+fn argument(value: &Value, run: &Run<'_>) -> Result<Argument, Fault> {
+    let failed = |kind: expression::FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+    Ok(match value {
+        value if value.is_missing() => Argument::Null,
+        Value::Nothing | Value::Null => Argument::Null,
+        Value::Boolean(yes) => Argument::Boolean(*yes),
+        Value::Number(number) => Argument::Number(number.text().into()),
+        Value::Bytes(bytes) => Argument::Bytes(Bytes::copy_from_slice(bytes)),
+        Value::Text(_) | Value::Nodes(_) => Argument::Text(value.text().map_err(failed)?.into()),
+        Value::Json(nodes) => Argument::Json(json(nodes, value, run)?),
+    })
+}
+
+fn json(nodes: &JsonNodes, value: &Value, run: &Run<'_>) -> Result<Box<str>, Fault> {
+    if let (true, Some(first)) = (nodes.singular, nodes.first()) {
+        return Ok(nodes.text.raw(first).into());
+    }
+    let mut text = String::new();
+    let written = value.write_json(&mut text, &mut run.budget());
+    written.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))?;
+    Ok(text.into())
+}

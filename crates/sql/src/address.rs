@@ -1,0 +1,203 @@
+//! The URL of a database.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+
+use tokio_postgres::config::{Host, SslMode};
+
+/// A database, by its URL.
+#[derive(Clone, PartialEq)]
+pub enum Address {
+    /// The settings of the connection, without the mode of TLS.
+    Postgres {
+        config: Box<tokio_postgres::Config>,
+        tls: TlsMode,
+    },
+    Sqlite {
+        path: PathBuf,
+        mode: SqliteMode,
+    },
+}
+
+/// The use of TLS, as `sslmode` says. Unlike clients that follow libpq, `require` checks the server's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never.
+    Disable,
+    /// If the server has it. Nothing is checked, since whoever is between could say that it has none.
+    Prefer,
+    /// Always, with a certificate that is checked.
+    Require,
+}
+
+/// The way in which a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqliteMode {
+    /// For reading.
+    ReadOnly,
+    /// Also for writing.
+    ReadWrite,
+    /// The same, and it is made if it is not there.
+    Create,
+}
+
+/// The fault of a URL. It never has the URL's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+const POSTGRES: &[&str] = &["postgres://", "postgresql://"];
+
+impl Address {
+    /// Reads a URL; a relative file is taken as it is.
+    pub fn parse(url: &str) -> Result<Address, Malformed> {
+        if let Some(rest) = url.strip_prefix("sqlite:") {
+            return sqlite(rest);
+        }
+        match POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
+            true => postgres(url),
+            false => {
+                Err(Malformed("it begins neither with `postgres://` nor with `sqlite:`".to_owned()))
+            }
+        }
+    }
+}
+
+fn sqlite(rest: &str) -> Result<Address, Malformed> {
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mode = match query {
+        "" | "mode=rwc" => SqliteMode::Create,
+        "mode=rw" => SqliteMode::ReadWrite,
+        "mode=ro" => SqliteMode::ReadOnly,
+        _ => return Err(Malformed("behind `?` stands `mode=ro`, `mode=rw` or `mode=rwc`".into())),
+    };
+    // A database in memory would be another one for each connection.
+    match path.is_empty() || path == ":memory:" {
+        true => Err(Malformed("`sqlite:` is followed by a file".to_owned())),
+        false => Ok(Address::Sqlite { path: path.into(), mode }),
+    }
+}
+
+/// The mode of TLS is ours, since the client library knows fewer.
+fn postgres(url: &str) -> Result<Address, Malformed> {
+    let (front, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut tls = TlsMode::Prefer;
+    let mut rest = Vec::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("sslmode", mode)) => {
+                tls = match mode {
+                    "disable" => TlsMode::Disable,
+                    "allow" | "prefer" => TlsMode::Prefer,
+                    "require" | "verify-ca" | "verify-full" => TlsMode::Require,
+                    _ => {
+                        let modes = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
+                        return Err(Malformed(modes.to_owned()));
+                    }
+                };
+            }
+            Some((
+                "sslrootcert" | "sslcert" | "sslkey" | "channel_binding" | "sslnegotiation",
+                _,
+            )) => {
+                let name = part.split('=').next().unwrap_or_default();
+                return Err(Malformed(format!(
+                    "`{name}` is not known here; certificates stand in `tls`"
+                )));
+            }
+            Some(_) | None => rest.push(part),
+        }
+    }
+    let url = format!("{front}?{}", rest.join("&"));
+    let mut config = tokio_postgres::Config::from_str(&url).map_err(|error| {
+        let why = std::error::Error::source(&error).map(ToString::to_string);
+        Malformed(why.unwrap_or_else(|| error.to_string()))
+    })?;
+    if config.get_hosts().is_empty() {
+        return Err(Malformed("it names no host".to_owned()));
+    }
+    if config.get_user().is_none() {
+        return Err(Malformed("it names no user".to_owned()));
+    }
+    config.ssl_mode(match tls {
+        TlsMode::Disable => SslMode::Disable,
+        TlsMode::Prefer => SslMode::Prefer,
+        TlsMode::Require => SslMode::Require,
+    });
+    if config.get_application_name().is_none() {
+        config.application_name("tidegate");
+    }
+    Ok(Address::Postgres { config: Box::new(config), tls })
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_string())
+    }
+}
+
+impl fmt::Display for Address {
+    /// Without the user and the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Sqlite { path, .. } => write!(f, "sqlite:{}", path.display()),
+            Address::Postgres { config, .. } => {
+                let hosts = config.get_hosts().iter().map(|host| match host {
+                    Host::Tcp(name) => name.clone(),
+                    Host::Unix(path) => path.display().to_string(),
+                });
+                let hosts: Vec<String> = hosts.collect();
+                write!(f, "postgres://{}/", hosts.join(","))?;
+                f.write_str(config.get_dbname().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_shown_without_secrets() {
+        for (url, shown) in [
+            ("postgres://u:hunter2@db.local:5433/shop", "postgres://db.local/shop"),
+            ("postgresql://u@[::1]/shop?sslmode=disable", "postgres://::1/shop"),
+            ("postgres://u:p%40@/shop?host=/run/pg", "postgres:///run/pg/shop"),
+            ("postgres://u@a,b/shop?sslmode=verify-full&connect_timeout=3", "postgres://a,b/shop"),
+            ("sqlite:var/a.db", "sqlite:var/a.db"),
+            ("sqlite:/a.db?mode=ro", "sqlite:/a.db"),
+        ] {
+            assert_eq!(
+                Address::parse(url).map(|a| format!("{a} {a:?}")),
+                Ok(format!("{shown} {shown}")),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_said_without_it() {
+        for url in [
+            "mysql://u:hunter2@a/b",
+            "sqlite:",
+            "sqlite::memory:",
+            "sqlite:a?cache=shared",
+            "postgres://u:hunter2@/b",
+            "postgres://db/b",
+            "postgres://u:hunter2@a:x/b",
+            "postgres://u:hunter2@a/b?sslmode=maybe",
+            "postgres://u:hunter2@a/b?sslrootcert=a.pem",
+            "postgres://u:hunter2@a/b?nonsense=1",
+        ] {
+            let Err(Malformed(why)) = Address::parse(url) else { panic!("{url}") };
+            assert!(!why.contains("hunter2") && !why.is_empty(), "{url}: {why}");
+        }
+    }
+}

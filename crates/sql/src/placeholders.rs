@@ -1,0 +1,210 @@
+//! The placeholders in a statement's text, as far as they can be found without a database.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What no statement of a flow may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    Empty,
+    /// It would leave its mark on the connection, which the next statement of somebody else gets.
+    OfConnection(String),
+    /// A placeholder `$N` that others would come before.
+    Gap(usize),
+    /// A number over the bound.
+    TooMany,
+    /// A comment, text or name without its end.
+    Open(&'static str),
+}
+
+/// As many as PostgreSQL has.
+const ARGUMENTS_MAX: usize = 65_535;
+
+/// Statements about a connection or a transaction. Each statement is a transaction of its own.
+const OF_CONNECTION: &[&str] = &[
+    "ABORT",
+    "ATTACH",
+    "BEGIN",
+    "CLOSE",
+    "COMMIT",
+    "COPY",
+    "DEALLOCATE",
+    "DECLARE",
+    "DETACH",
+    "DISCARD",
+    "END",
+    "FETCH",
+    "LISTEN",
+    "LOAD",
+    "LOCK",
+    "MOVE",
+    "NOTIFY",
+    "PREPARE",
+    "RELEASE",
+    "RESET",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SET",
+    "START",
+    "UNLISTEN",
+];
+
+/// The number of arguments that a statement takes: those of `$1`, `$2` and so on outside of texts, names and comments.
+pub fn placeholders(statement: &str) -> Result<usize, Fault> {
+    let mut found = BTreeSet::new();
+    let mut first = None;
+    let mut rest = statement;
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let (taken, number) = match c {
+            '\'' => (text(rest, before)?, None),
+            '"' => (quoted(rest, '"', false, "a name in `\"`")?, None),
+            '-' if rest.starts_with("--") => (rest.find('\n').unwrap_or(rest.len()), None),
+            '/' if rest.starts_with("/*") => (comment(rest)?, None),
+            '$' if !is_word(before) => dollar(rest)?,
+            c => (c.len_utf8(), None),
+        };
+        if first.is_none() && c.is_ascii_alphabetic() {
+            first = rest.split(|c: char| !is_word(c)).next();
+        }
+        found.extend(number);
+        let (token, left) = rest.split_at_checked(taken).unwrap_or((rest, ""));
+        before = token.chars().next_back().unwrap_or(' ');
+        rest = left;
+    }
+    let Some(first) = first else { return Err(Fault::Empty) };
+    let first = first.to_ascii_uppercase();
+    if OF_CONNECTION.contains(&&*first) {
+        return Err(Fault::OfConnection(first));
+    }
+    let most = found.last().copied().unwrap_or_default();
+    if most > ARGUMENTS_MAX || found.contains(&0) {
+        return Err(Fault::TooMany);
+    }
+    match (1..=most).find(|number| !found.contains(number)) {
+        Some(_) => Err(Fault::Gap(most)),
+        None => Ok(most),
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
+}
+
+/// The length of a text. In those of PostgreSQL that begin with `E'`, a backslash escapes.
+fn text(rest: &str, before: char) -> Result<usize, Fault> {
+    quoted(rest, '\'', matches!(before, 'e' | 'E'), "a text in `'`")
+}
+
+/// The length of a text in quotes. A quote is doubled inside.
+fn quoted(rest: &str, quote: char, escapes: bool, what: &'static str) -> Result<usize, Fault> {
+    let mut chars = rest.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && escapes {
+            chars.next();
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return Ok(at + c.len_utf8());
+        }
+    }
+    Err(Fault::Open(what))
+}
+
+/// The length of a comment. PostgreSQL has comments inside comments.
+fn comment(rest: &str) -> Result<usize, Fault> {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(here) = rest.get(at..).filter(|here| !here.is_empty()) {
+        let taken = match () {
+            () if here.starts_with("/*") => {
+                depth += 1;
+                2
+            }
+            () if here.starts_with("*/") => {
+                depth -= 1;
+                2
+            }
+            () => here.chars().next().map_or(1, char::len_utf8),
+        };
+        at += taken;
+        if depth == 0 {
+            return Ok(at);
+        }
+    }
+    Err(Fault::Open("a comment"))
+}
+
+/// A placeholder with its number, or a text such as `$$a$$` or `$tag$a$tag$`.
+fn dollar(rest: &str) -> Result<(usize, Option<usize>), Fault> {
+    let after = rest.get(1..).unwrap_or_default();
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    if digits > 0 {
+        let number = after.get(..digits).unwrap_or_default().parse::<usize>();
+        return Ok((1 + digits, Some(number.unwrap_or(ARGUMENTS_MAX + 1))));
+    }
+    let tag = after.len() - after.trim_start_matches(|c: char| is_word(c) && c != '$').len();
+    let begin = rest.get(..tag + 2).filter(|begin| begin.ends_with('$'));
+    let Some(begin) = begin else { return Ok((1, None)) };
+    let body = rest.get(begin.len()..).unwrap_or_default();
+    match body.find(begin) {
+        Some(end) => Ok((begin.len() * 2 + end, None)),
+        None => Err(Fault::Open("a text in `$$`")),
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Empty => f.write_str("there is no statement"),
+            Fault::OfConnection(word) => write!(
+                f,
+                "`{word}` is about a connection, which the next statement of another message gets"
+            ),
+            Fault::Gap(most) => write!(f, "there is `${most}`, and not all that come before it"),
+            Fault::TooMany => write!(f, "placeholders go from `$1` to `${ARGUMENTS_MAX}`"),
+            Fault::Open(what) => write!(f, "{what} has no end"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_counted_where_they_are_some() {
+        for (text, count) in [
+            ("select 1", 0),
+            ("select $1", 1),
+            ("select $2 from a where b=$1 and c=$2", 2),
+            ("select '$1', \"$2\", $1 -- $3\n", 1),
+            ("select 'it''s $2' /* $2 /* $3 */ $4 */ where a = $1", 1),
+            ("select E'\\'$2' || $1", 1),
+            ("select $$ $2 $$, $a$ $3 $$ $a$, $1", 1),
+            ("select a$1 from t", 0),
+            ("insert into a values ($1,$2,$3)", 3),
+            ("-- first\n(select $1)", 1),
+            ("select 'ä$1ö', $1::text", 1),
+        ] {
+            assert_eq!(placeholders(text), Ok(count), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_statement_of_a_flow_is_said() {
+        for (text, fault) in [
+            ("", Fault::Empty),
+            (" -- nothing", Fault::Empty),
+            ("begin", Fault::OfConnection("BEGIN".to_owned())),
+            ("/* a */ Set role a", Fault::OfConnection("SET".to_owned())),
+            ("select $2", Fault::Gap(2)),
+            ("select $0", Fault::TooMany),
+            ("select $70000", Fault::TooMany),
+            ("select $99999999999999999999999", Fault::TooMany),
+            ("select 'a", Fault::Open("a text in `'`")),
+            ("select \"a", Fault::Open("a name in `\"`")),
+            ("select /* a", Fault::Open("a comment")),
+            ("select $a$ b", Fault::Open("a text in `$$`")),
+        ] {
+            assert_eq!(placeholders(text), Err(fault), "{text}");
+        }
+    }
+}

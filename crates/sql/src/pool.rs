@@ -1,0 +1,114 @@
+//! A database with its connections: so many at once, for all workers together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kit::clock::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, rehearsed, sqlite};
+
+/// The settings of a database.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// By which messages of the log and cases know it.
+    pub name: String,
+    pub address: Address,
+    /// The client for TLS, unless none is spoken.
+    pub tls: Option<tls::Client>,
+    /// Connections at once.
+    pub connections: usize,
+}
+
+/// A database that statements are run in.
+pub struct Database {
+    name: String,
+    way: Way,
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+enum Way {
+    Postgres(postgres::Pool),
+    Sqlite(sqlite::Pool),
+}
+
+/// The right to use one connection. It is given back when dropped.
+pub(crate) type Place = OwnedSemaphorePermit;
+
+/// Statements that wait for a connection at once; more are refused. Each has its message in memory.
+const WAITING_MAX: usize = 10_000;
+
+impl Database {
+    /// A database without a connection; statements open them.
+    pub fn new(settings: Settings) -> Database {
+        let Settings { name, address, tls, connections } = settings;
+        Database {
+            way: match address {
+                Address::Postgres { config, .. } => {
+                    Way::Postgres(postgres::Pool::new(postgres::Server::new(*config, tls)))
+                }
+                Address::Sqlite { path, mode } => Way::Sqlite(sqlite::Pool::new(path, mode)),
+            },
+            name,
+            places: Arc::new(Semaphore::new(connections)),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Runs a statement. If the future is dropped, the statement is cancelled.
+    pub async fn run(
+        &self,
+        statement: &Statement,
+        arguments: Vec<Argument>,
+        bounds: Bounds,
+    ) -> Result<Answer, Failure> {
+        if let Some(wire) = kit::stand_in::dialled(&format!("database {}", self.name)) {
+            let wire = wire.map_err(|error| Failure::Away(error.to_string()))?;
+            return rehearsed::run(wire, statement, &arguments, bounds).await;
+        }
+        let place = self.place(bounds.deadline).await?;
+        match &self.way {
+            Way::Postgres(pool) => pool.run(place, statement, arguments, bounds).await,
+            Way::Sqlite(pool) => pool.run(place, statement, arguments, bounds).await,
+        }
+    }
+
+    /// Waits for a connection. Who came first gets one first.
+    async fn place(&self, deadline: Instant) -> Result<Place, Failure> {
+        let places = self.places.clone();
+        if let Ok(place) = places.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        let busy = |why: &str| {
+            Failure::Busy(format!(
+                "all connections of the database {} are in use, {why}",
+                self.name
+            ))
+        };
+        let _waiting = Waiting::one_more(&self.waiting)
+            .ok_or_else(|| busy(&format!("and {WAITING_MAX} statements wait for one")))?;
+        match tokio::time::timeout_at(deadline, places.acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => Err(busy("and none became free in time")),
+        }
+    }
+}
+
+/// One of those that wait.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn one_more(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        // Dropped at once if it is one too many.
+        let waiting = Waiting(count);
+        (before < WAITING_MAX).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

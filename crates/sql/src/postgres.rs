@@ -1,0 +1,568 @@
+//! Statements in PostgreSQL: connections, each a task that runs one statement after another.
+//!
+//! A connection takes jobs from workers. It belongs to the worker that opened it, and is lent to whoever has a place in the pool. So
+//! a caller that goes does not take a statement with it that still runs: the task cancels it at the server first.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use kit::dial::{self, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::{DbError, ErrorPosition};
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
+use tokio_postgres::{Client, Config, Error};
+
+use crate::pool::Place;
+use crate::sqlite::{place, quoted};
+use crate::values::{Cell, Unfit};
+use crate::{Answer, Argument, Bounds, Failure, Statement};
+
+/// A server: how to connect to it.
+pub struct Server {
+    config: Config,
+    tls: Option<tls::Client>,
+}
+
+/// An open connection. Dropping it closes it.
+pub struct Session {
+    pub client: Client,
+    driver: JoinHandle<()>,
+    /// The bytes that may still come for the statement that runs.
+    bytes_left: Arc<AtomicU64>,
+    prepared: HashMap<Arc<str>, tokio_postgres::Statement>,
+    /// The same in the order in which they were prepared.
+    order: VecDeque<Arc<str>>,
+}
+
+/// The connections that nobody uses.
+pub(crate) struct Pool(Arc<Inner>);
+
+struct Inner {
+    server: Arc<Server>,
+    idle: Mutex<Vec<Handle>>,
+}
+
+type Handle = mpsc::Sender<Job>;
+
+/// One statement to run.
+struct Job {
+    statement: Statement,
+    arguments: Vec<Argument>,
+    bounds: Bounds,
+    answer: oneshot::Sender<Result<Answer, Failure>>,
+    /// The way of the next statement to the same connection, which becomes free with the place.
+    back: Handle,
+    pool: Arc<Inner>,
+    place: Place,
+}
+
+/// Statements of one connection that are kept prepared.
+const PREPARED_MAX: usize = 100;
+
+/// A connection that nobody uses is closed then, so that those of a busy hour do not stay for ever.
+const IDLE_MAX: Duration = Duration::from_secs(600);
+
+/// The time to tell the server that a statement is to be cancelled.
+const CANCEL_MAX: Duration = Duration::from_secs(5);
+
+/// Connecting takes no longer, so that an address where nobody answers is known as such.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// What an answer may have beside its rows.
+const BYTES_BESIDE: u64 = 1 << 20;
+
+/// A value is no longer in the server's format than so many times its length in JSON: a number of eight bytes with its length
+/// beside a digit with a name.
+const BYTES_FACTOR: u64 = 4;
+
+impl Pool {
+    pub(crate) fn new(server: Server) -> Pool {
+        Pool(Arc::new(Inner { server: Arc::new(server), idle: Mutex::default() }))
+    }
+
+    pub(crate) async fn run(
+        &self,
+        place: Place,
+        statement: &Statement,
+        arguments: Vec<Argument>,
+        bounds: Bounds,
+    ) -> Result<Answer, Failure> {
+        let (answer, answered) = oneshot::channel();
+        let (statement, pool) = (statement.clone(), self.0.clone());
+        let back = self.0.idle();
+        let handle = back.clone();
+        let job = Job { statement, arguments, bounds, answer, back, pool, place };
+        // It is idle, so there is room; if it has just ended, its end says so.
+        if let Err(refused) = handle.try_send(job) {
+            let mut job = refused.into_inner();
+            job.back = self.0.open();
+            let handle = job.back.clone();
+            let _taken = handle.try_send(job);
+        }
+        drop(handle);
+        let lost = || Err(Failure::Away("its connection has ended".to_owned()));
+        answered.await.unwrap_or_else(|_| lost())
+    }
+}
+
+impl Inner {
+    /// A connection that nobody uses, or a new one.
+    fn idle(&self) -> Handle {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(handle) = idle.pop() {
+            if !handle.is_closed() {
+                return handle;
+            }
+        }
+        drop(idle);
+        self.open()
+    }
+
+    fn open(&self) -> Handle {
+        let (handle, jobs) = mpsc::channel(1);
+        // It ends with its last handle.
+        kit::spawn(serve(self.server.clone(), jobs));
+        handle
+    }
+}
+
+impl Job {
+    /// Makes the connection free for others, and tells the outcome.
+    fn done(self, outcome: Result<Answer, Failure>) {
+        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.back);
+        drop(idle);
+        drop(self.place);
+        // Nobody may be there to hear it.
+        let _heard = self.answer.send(outcome);
+    }
+}
+
+/// A connection's task.
+async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
+    let mut session = None;
+    while let Ok(Some(mut job)) = tokio::time::timeout(IDLE_MAX, jobs.recv()).await {
+        let Job { statement, arguments, bounds, answer, .. } = &mut job;
+        let outcome = {
+            let work = run(&server, &mut session, statement, arguments, *bounds);
+            let work = pin!(tokio::time::timeout_at(bounds.deadline, work));
+            match select(work, pin!(answer.closed())).await {
+                Either::Left((Ok(outcome), _)) => outcome,
+                Either::Left((Err(_), _)) | Either::Right(_) => Err(Failure::Late),
+            }
+        };
+        match &outcome {
+            Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => {}
+            Err(Failure::Late | Failure::TooMuch(_)) => {
+                if let Some(session) = session.take() {
+                    session.cancel(&server).await;
+                }
+            }
+            Err(Failure::Away(_)) => session = None,
+        }
+        job.done(outcome);
+    }
+}
+
+/// Runs a statement on the connection, or on a new one where there is none or where it was lost before it was asked anything.
+async fn run(
+    server: &Server,
+    kept: &mut Option<Session>,
+    statement: &Statement,
+    arguments: &[Argument],
+    bounds: Bounds,
+) -> Result<Answer, Failure> {
+    let (mut may_reconnect, mut may_prepare_again) = (true, true);
+    loop {
+        let is_new = kept.as_ref().is_none_or(|session| session.client.is_closed());
+        if is_new {
+            *kept = None;
+            *kept = Some(server.connect().await?);
+            may_reconnect = false;
+        }
+        let Some(session) = kept else { continue };
+        session.allow(bounds.bytes_max);
+        let prepared = match session.prepare(&statement.0).await {
+            Ok(prepared) => prepared,
+            // A statement that is only prepared has done nothing.
+            Err(error) if is_lost(&error) && may_reconnect => {
+                *kept = None;
+                continue;
+            }
+            Err(error) => return Err(failure(&error, &statement.0)),
+        };
+        match session.rows(&prepared, arguments, bounds, &statement.0).await {
+            Err(Ran::Forgotten) if may_prepare_again => {
+                session.forget(&statement.0);
+                may_prepare_again = false;
+            }
+            Err(Ran::Forgotten) => {
+                return Err(Failure::Refused("the tables change while it runs".to_owned()));
+            }
+            Err(Ran::Failed(failure)) => return Err(failure),
+            Ok(answer) => return Ok(answer),
+        }
+    }
+}
+
+/// The reason why a prepared statement gave nothing.
+enum Ran {
+    /// The server does not know it any more, or its columns have changed. Nothing was done.
+    Forgotten,
+    Failed(Failure),
+}
+
+impl Server {
+    pub fn new(config: Config, tls: Option<tls::Client>) -> Server {
+        // The protocol's own name; servers refuse that of another.
+        Server { config, tls: tls.map(|tls| tls.with_alpn("postgresql")) }
+    }
+
+    /// Connects to the first host that answers.
+    pub async fn connect(&self) -> Result<Session, Failure> {
+        let away = |why: String| Failure::Away(why);
+        let mut why = away("no host is named".to_owned());
+        for number in 0..self.config.get_hosts().len() {
+            let connected = tokio::time::timeout(self.connect_max(), self.connect_to(number)).await;
+            match connected {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(error)) => why = error,
+                Err(_) => why = away(format!("{} does not answer", self.host(number))),
+            }
+        }
+        Err(why)
+    }
+
+    fn connect_max(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX)
+    }
+
+    fn host(&self, number: usize) -> String {
+        match self.config.get_hosts().get(number) {
+            Some(Host::Tcp(name)) => format!("{name}:{}", self.port(number)),
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn port(&self, number: usize) -> u16 {
+        let ports = self.config.get_ports();
+        ports.get(number).or(ports.first()).copied().unwrap_or(5432)
+    }
+
+    /// A stream to one of the hosts, with the settings that hold there.
+    async fn dial(&self, number: usize) -> io::Result<(Box<dyn Stream>, Config, String)> {
+        let mut config = self.config.clone();
+        let (stream, name): (Box<dyn Stream>, _) = match config.get_hosts().get(number) {
+            Some(Host::Tcp(name)) => {
+                (Box::new(dial::tcp(name, self.port(number)).await?), name.clone())
+            }
+            Some(Host::Unix(folder)) => {
+                let path = folder.join(format!(".s.PGSQL.{}", self.port(number)));
+                let stream = dial::unix(&path).await?;
+                // There is nobody between.
+                config.ssl_mode(SslMode::Disable);
+                (Box::new(stream), String::new())
+            }
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        Ok((stream, config, name))
+    }
+
+    async fn connect_to(&self, number: usize) -> Result<Session, Failure> {
+        let away = |why: &dyn std::fmt::Display| {
+            Failure::Away(format!("connecting to {}: {why}", self.host(number)))
+        };
+        let (stream, config, host) = self.dial(number).await.map_err(|error| away(&error))?;
+        let bytes_left = Arc::new(AtomicU64::new(BYTES_BESIDE));
+        let stream = Metered { stream, left: bytes_left.clone() };
+        let connected = config.connect_raw(stream, Secure { tls: self.tls.clone(), host }).await;
+        let (client, connection) = connected.map_err(|error| away(&said(&error)))?;
+        let driver = kit::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = said(&error), "a connection to a database has ended");
+            }
+        });
+        Ok(Session { client, driver, bytes_left, prepared: HashMap::new(), order: VecDeque::new() })
+    }
+}
+
+impl Session {
+    /// Lets an answer of so many bytes as JSON come.
+    fn allow(&self, bytes_max: usize) {
+        let bytes = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_mul(BYTES_FACTOR);
+        self.bytes_left.store(bytes.saturating_add(BYTES_BESIDE), Ordering::Relaxed);
+    }
+
+    async fn prepare(&mut self, text: &Arc<str>) -> Result<tokio_postgres::Statement, Error> {
+        if let Some(known) = self.prepared.get(text) {
+            return Ok(known.clone());
+        }
+        let prepared = self.client.prepare(text).await?;
+        if self.order.len() >= PREPARED_MAX
+            && let Some(first) = self.order.pop_front()
+        {
+            self.prepared.remove(&first);
+        }
+        self.order.push_back(text.clone());
+        self.prepared.insert(text.clone(), prepared.clone());
+        Ok(prepared)
+    }
+
+    fn forget(&mut self, text: &Arc<str>) {
+        self.prepared.remove(text);
+        self.order.retain(|known| known != text);
+    }
+
+    async fn rows(
+        &self,
+        prepared: &tokio_postgres::Statement,
+        arguments: &[Argument],
+        bounds: Bounds,
+        text: &str,
+    ) -> Result<Answer, Ran> {
+        let refused = |why: String| Ran::Failed(Failure::Refused(why));
+        let kinds = prepared.params();
+        if kinds.len() != arguments.len() {
+            let (wants, has) = (kinds.len(), arguments.len());
+            return Err(refused(format!("the statement takes {wants} arguments and gets {has}")));
+        }
+        let encoded = arguments.iter().zip(kinds).enumerate().map(|(number, (argument, kind))| {
+            let why = |why| refused(format!("the argument ${}: {why}", number + 1));
+            argument.encoded(kind).map_err(why)
+        });
+        let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+        let ran = |error: Error| self.ran(&error, text, bounds);
+        let mut rows = pin!(self.client.query_raw(prepared, &encoded).await.map_err(ran)?);
+        let columns = prepared.columns();
+        let names: Vec<String> = columns.iter().map(|column| quoted(column.name())).collect();
+        let mut out = "[".to_owned();
+        let mut count = 0;
+        while let Some(row) = rows.next().await {
+            let row = row.map_err(ran)?;
+            count += 1;
+            out.push_str(if count == 1 { "{" } else { ",{" });
+            for (column, name) in names.iter().enumerate() {
+                out.push_str(if column == 0 { "" } else { "," });
+                out.push_str(name);
+                out.push(':');
+                let cell: Cell<'_> = row.try_get(column).map_err(ran)?;
+                cell.push(&mut out).map_err(|unfit| refused(said_unfit(&unfit, name, &cell)))?;
+            }
+            out.push('}');
+            bounds.check(count, out.len()).map_err(Ran::Failed)?;
+        }
+        out.push(']');
+        Ok(match columns.is_empty() {
+            false => Answer::Rows(out),
+            true => Answer::Affected(rows.rows_affected().unwrap_or_default()),
+        })
+    }
+
+    fn ran(&self, error: &Error, text: &str, bounds: Bounds) -> Ran {
+        if error.as_db_error().is_some_and(is_forgotten) {
+            return Ran::Forgotten;
+        }
+        if self.bytes_left.load(Ordering::Relaxed) == 0 {
+            let what = format!("the rows have over {} bytes", bounds.bytes_max);
+            return Ran::Failed(Failure::TooMuch(what));
+        }
+        Ran::Failed(failure(error, text))
+    }
+
+    /// Cancels the statement that runs, and closes the connection: a request to cancel may come late, and would hit the next.
+    async fn cancel(self, server: &Server) {
+        let token = self.client.cancel_token();
+        let cancelled = async {
+            for number in 0..server.config.get_hosts().len() {
+                let Ok((stream, _, host)) = server.dial(number).await else { continue };
+                let secure = Secure { tls: server.tls.clone(), host };
+                if token.cancel_query_raw(stream, secure).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        let _late = tokio::time::timeout(CANCEL_MAX, cancelled).await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A statement may still run, whose rows nobody wants.
+        self.driver.abort();
+    }
+}
+
+fn said_unfit(unfit: &Unfit, name: &str, cell: &Cell<'_>) -> String {
+    let kind = cell.kind.name();
+    match unfit {
+        Unfit::Type => {
+            format!(
+                "the column {name} is of the type `{kind}`, which has no JSON: write `::text` behind it"
+            )
+        }
+        Unfit::Malformed => format!("a value of the column {name} is no `{kind}`"),
+    }
+}
+
+/// The statement is not there any more, or gives other columns than it did: after a change of tables, or behind a pooler.
+fn is_forgotten(error: &DbError) -> bool {
+    let changed = error.code().code() == "0A000" && error.message().contains("cached plan");
+    changed || error.code().code() == "26000"
+}
+
+/// The connection is gone.
+fn is_lost(error: &Error) -> bool {
+    match error.as_db_error() {
+        Some(error) => error.code().code().starts_with("57P"),
+        None => error.is_closed() || has_io(error),
+    }
+}
+
+fn has_io(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<io::Error>())
+}
+
+/// An error with its cause. Details and hints of the server stay out: they quote the rows.
+fn said(error: &Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return format!("{}: {} ({})", error.severity(), error.message(), error.code().code());
+    }
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+fn failure(error: &Error, statement: &str) -> Failure {
+    let Some(db) = error.as_db_error() else {
+        return Failure::Away(said(error));
+    };
+    let at = match db.position() {
+        Some(ErrorPosition::Original(position)) => {
+            let before = usize::try_from(*position).unwrap_or(1).saturating_sub(1);
+            let offset = statement.char_indices().nth(before).map_or(statement.len(), |(at, _)| at);
+            format!(", at {} of the statement", place(statement, offset))
+        }
+        Some(ErrorPosition::Internal { .. }) | None => String::new(),
+    };
+    let what = format!("{}{at}", said(error));
+    match db.code().code() {
+        "57014" => Failure::Late,
+        // Connection, authorisation, database, resources, and what an operator does.
+        code if ["08", "28", "3D", "53", "57"].iter().any(|class| code.starts_with(class)) => {
+            Failure::Away(what)
+        }
+        _ => Failure::Refused(what),
+    }
+}
+
+/// A stream from which no more bytes come than are allowed: a row is gathered before anybody sees it.
+struct Metered {
+    stream: Box<dyn Stream>,
+    left: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut *self.stream).poll_read(cx, buffer);
+        let count = u64::try_from(buffer.filled().len() - before).unwrap_or(u64::MAX);
+        let left = self.left.load(Ordering::Relaxed).saturating_sub(count);
+        self.left.store(left, Ordering::Relaxed);
+        match left {
+            0 => Poll::Ready(Err(io::Error::other("an answer of too many bytes"))),
+            _ => read,
+        }
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Our TLS, as the client library asks for it.
+struct Secure {
+    tls: Option<tls::Client>,
+    host: String,
+}
+
+/// A stream over TLS.
+struct Secured(Box<dyn Stream>);
+
+impl<S: Stream + 'static> TlsConnect<S> for Secure {
+    type Stream = Secured;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Secured>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move {
+            let Some(tls) = self.tls else { return Err(io::ErrorKind::Unsupported.into()) };
+            let stream = tls.connect(&self.host, stream).await?;
+            Ok(Secured(Box::new(stream)))
+        })
+    }
+}
+
+impl TlsStream for Secured {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_shutdown(cx)
+    }
+}

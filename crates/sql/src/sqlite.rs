@@ -1,0 +1,300 @@
+//! Statements in a file of SQLite, on threads beside the workers.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kit::clock;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::address::SqliteMode;
+use crate::pool::Place;
+use crate::{Answer, Argument, Bounds, Failure, Statement};
+
+/// The file, and the connections that nobody uses.
+pub(crate) struct Pool(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    mode: SqliteMode,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// Set when nobody waits any more.
+#[derive(Clone, Default)]
+struct Stop(Arc<AtomicBool>);
+
+/// Instructions of SQLite between two looks at the clock: some ten microseconds.
+const INSTRUCTIONS: i32 = 1000;
+
+/// Statements of one connection that are kept prepared.
+const PREPARED_MAX: usize = 100;
+
+/// A wait for somebody else's lock is not interrupted, so it is cut into pieces.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
+
+impl Pool {
+    pub(crate) fn new(path: PathBuf, mode: SqliteMode) -> Pool {
+        Pool(Arc::new(Inner { path, mode, idle: Mutex::default() }))
+    }
+
+    pub(crate) async fn run(
+        &self,
+        place: Place,
+        statement: &Statement,
+        arguments: Vec<Argument>,
+        bounds: Bounds,
+    ) -> Result<Answer, Failure> {
+        let stop = Stop::default();
+        let stopped = stop.clone();
+        let (pool, statement) = (self.0.clone(), statement.clone());
+        let work = move || {
+            let answer = pool.run(&statement, &arguments, bounds, &stopped);
+            drop(place);
+            answer
+        };
+        // Whoever does not wait longer has it stopped.
+        let _stop = StopOnDrop(stop);
+        let ran = kit::task::beside(work).await;
+        ran.unwrap_or_else(|| Err(Failure::Away("its thread has failed".to_owned())))
+    }
+}
+
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    fn run(
+        &self,
+        statement: &Statement,
+        arguments: &[Argument],
+        bounds: Bounds,
+        stop: &Stop,
+    ) -> Result<Answer, Failure> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.open()?,
+        };
+        let (stopped, deadline) = (stop.clone(), bounds.deadline);
+        let over = move || stopped.0.load(Ordering::Relaxed) || clock::now() >= deadline;
+        let watched = connection.progress_handler(INSTRUCTIONS, Some(over.clone()));
+        let answer = watched
+            .map_err(|error| failure(&error, &statement.0))
+            .and_then(|()| answer(&connection, statement, arguments, bounds, &over));
+        let left = connection.progress_handler(0, None::<fn() -> bool>);
+        if left.is_ok() && connection.is_autocommit() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        }
+        answer
+    }
+
+    fn open(&self) -> Result<Connection, Failure> {
+        let flags = match self.mode {
+            SqliteMode::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            SqliteMode::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            SqliteMode::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        };
+        let opened =
+            Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+        let away = |error: rusqlite::Error| {
+            Failure::Away(format!("`{}` cannot be opened: {error}", self.path.display()))
+        };
+        let connection = opened.map_err(away)?;
+        connection.busy_timeout(LOCK_WAIT).map_err(away)?;
+        connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
+        Ok(connection)
+    }
+}
+
+/// Runs a statement until it is through, again as long as somebody else has the lock.
+fn answer(
+    connection: &Connection,
+    statement: &Statement,
+    arguments: &[Argument],
+    bounds: Bounds,
+    over: &dyn Fn() -> bool,
+) -> Result<Answer, Failure> {
+    loop {
+        if over() {
+            return Err(Failure::Late);
+        }
+        match attempt(connection, statement, arguments, bounds) {
+            Err(Tried::Locked) => {}
+            Err(Tried::Failed(failure)) => return Err(failure),
+            Ok(answer) => return Ok(answer),
+        }
+    }
+}
+
+enum Tried {
+    /// Somebody else writes. Nothing was done.
+    Locked,
+    Failed(Failure),
+}
+
+fn attempt(
+    connection: &Connection,
+    statement: &Statement,
+    arguments: &[Argument],
+    bounds: Bounds,
+) -> Result<Answer, Tried> {
+    let tried = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Tried::Locked,
+        Some(_) | None => Tried::Failed(failure(&error, &statement.0)),
+    };
+    let mut prepared = connection.prepare_cached(&statement.0).map_err(tried)?;
+    for place in 1..=prepared.parameter_count() {
+        // `$2` is a name here, and not the second.
+        let name = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$'));
+        let number = name.and_then(|name| name.parse::<usize>().ok());
+        let argument = number.and_then(|number| arguments.get(number.checked_sub(1)?));
+        let argument = argument.ok_or_else(|| {
+            let what = "a placeholder is not written as `$1`, or there is no argument for it";
+            Tried::Failed(Failure::Refused(what.to_owned()))
+        })?;
+        prepared.raw_bind_parameter(place, argument.sqlite()).map_err(tried)?;
+    }
+    if prepared.column_count() == 0 {
+        let affected = prepared.raw_execute().map_err(tried)?;
+        return Ok(Answer::Affected(u64::try_from(affected).unwrap_or(u64::MAX)));
+    }
+    let names: Vec<String> = prepared.columns().map(|column| quoted(column.name())).collect();
+    let kinds: Vec<Declared> = prepared.columns().map(|column| Declared::of(&column)).collect();
+    let mut rows = prepared.raw_query();
+    let mut out = "[".to_owned();
+    let mut count = 0;
+    while let Some(row) = rows.next().map_err(tried)? {
+        count += 1;
+        out.push_str(if count == 1 { "{" } else { ",{" });
+        for (column, (name, kind)) in names.iter().zip(&kinds).enumerate() {
+            out.push_str(if column == 0 { "" } else { "," });
+            out.push_str(name);
+            out.push(':');
+            let value = row.get_ref(column).map_err(tried)?;
+            // Before it is written: one value may be much larger than all rows may be.
+            bounds.check(count, out.len() + length(&value)).map_err(Tried::Failed)?;
+            push(value, *kind, &mut out).map_err(Tried::Failed)?;
+        }
+        out.push('}');
+        bounds.check(count, out.len()).map_err(Tried::Failed)?;
+    }
+    out.push(']');
+    Ok(Answer::Rows(out))
+}
+
+impl Bounds {
+    /// Refuses what is over a bound.
+    pub(crate) fn check(&self, rows: usize, bytes: usize) -> Result<(), Failure> {
+        if rows > self.rows_max {
+            return Err(Failure::TooMuch(format!("the answer has over {} rows", self.rows_max)));
+        }
+        match bytes > self.bytes_max {
+            true => Err(Failure::TooMuch(format!("the rows have over {} bytes", self.bytes_max))),
+            false => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    let mut text = String::new();
+    json::push_string(&mut text, name);
+    text
+}
+
+/// The types that SQLite knows only from how a column was declared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Declared {
+    Boolean,
+    Json,
+    Other,
+}
+
+impl Declared {
+    fn of(column: &rusqlite::Column<'_>) -> Declared {
+        match column.decl_type() {
+            Some(kind) if kind.to_ascii_lowercase().starts_with("bool") => Declared::Boolean,
+            Some(kind) if kind.to_ascii_lowercase().starts_with("json") => Declared::Json,
+            Some(_) | None => Declared::Other,
+        }
+    }
+}
+
+/// The bytes of a value, if they may be many.
+fn length(value: &ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+    }
+}
+
+fn push(value: ValueRef<'_>, kind: Declared, out: &mut String) -> Result<(), Failure> {
+    match (value, kind) {
+        (ValueRef::Null, _) => out.push_str("null"),
+        (ValueRef::Integer(0), Declared::Boolean) => out.push_str("false"),
+        (ValueRef::Integer(1), Declared::Boolean) => out.push_str("true"),
+        (ValueRef::Integer(number), _) => out.push_str(&number.to_string()),
+        (ValueRef::Real(number), _) if number.is_finite() => out.push_str(&number.to_string()),
+        (ValueRef::Real(number), _) => json::push_string(out, &number.to_string()),
+        (ValueRef::Blob(bytes), _) => json::push_string(out, &STANDARD.encode(bytes)),
+        (ValueRef::Text(bytes), kind) => {
+            let text = std::str::from_utf8(bytes)
+                .map_err(|_| Failure::Refused("a text of a row is not in UTF-8".to_owned()))?;
+            match kind == Declared::Json && json::Tape::read(text, &JSON).is_ok() {
+                true => out.push_str(text),
+                false => json::push_string(out, text),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// JSON in a column: as deep as that of a message may be.
+const JSON: json::Limits = json::Limits { depth_max: 500, entries_max: 1_000_000 };
+
+fn failure(error: &rusqlite::Error, statement: &str) -> Failure {
+    if let rusqlite::Error::SqlInputError { msg, offset, .. } = error {
+        let at = usize::try_from(*offset).ok().map(|offset| place(statement, offset));
+        return Failure::Refused(match at {
+            Some(at) => format!("SQLite: {msg}, at {at} of the statement"),
+            None => format!("SQLite: {msg}"),
+        });
+    }
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => Failure::Late,
+        Some(ErrorCode::CannotOpen | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
+            Failure::Away(error.to_string())
+        }
+        Some(_) | None => Failure::Refused(format!("SQLite: {error}")),
+    }
+}
+
+/// Line and column of an offset in bytes, from 1.
+pub(crate) fn place(statement: &str, offset: usize) -> String {
+    let before = statement.get(..offset).unwrap_or(statement);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("{line}:{column}")
+}
+
+/// What is wrong with a statement whatever the tables are, in the words of SQLite.
+pub fn syntax_of_sqlite(statement: &str) -> Option<String> {
+    let connection = Connection::open_in_memory().ok()?;
+    let Err(error) = connection.prepare(statement) else { return None };
+    if let rusqlite::Error::MultipleStatement = error {
+        return Some("there are several statements".to_owned());
+    }
+    let rusqlite::Error::SqlInputError { msg, .. } = &error else { return None };
+    let is_of_syntax = ["syntax error", "incomplete input", "unrecognized token"];
+    let is_known = is_of_syntax.iter().any(|words| msg.contains(words));
+    is_known.then(|| failure(&error, statement).to_string())
+}

@@ -1,0 +1,291 @@
+//! Values of PostgreSQL's rows, in its binary format, as JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio_postgres::types::{FromSql, Kind, Type};
+
+use crate::{numeric, times};
+
+/// The bytes of one value with its type.
+pub(crate) struct Cell<'a> {
+    pub(crate) kind: Type,
+    raw: Option<&'a [u8]>,
+}
+
+/// The reason why a value has no form in JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// Its type has none.
+    Type,
+    /// The bytes are not of their type.
+    Malformed,
+}
+
+/// Reads numbers in the order of the network.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+/// Arrays inside arrays, as PostgreSQL has them.
+const DIMENSIONS_MAX: usize = 6;
+
+impl<'a> FromSql<'a> for Cell<'a> {
+    fn from_sql(
+        kind: &Type,
+        raw: &'a [u8],
+    ) -> Result<Cell<'a>, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Cell { kind: kind.clone(), raw: Some(raw) })
+    }
+
+    fn from_sql_null(kind: &Type) -> Result<Cell<'a>, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Cell { kind: kind.clone(), raw: None })
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl Cell<'_> {
+    /// Appends it as JSON.
+    pub(crate) fn push(&self, out: &mut String) -> Result<(), Unfit> {
+        match self.raw {
+            Some(raw) => push(out, &self.kind, raw),
+            None => {
+                out.push_str("null");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn push(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
+    if let Kind::Domain(below) = kind.kind() {
+        return push(out, below, raw);
+    }
+    if let Kind::Enum(_) = kind.kind() {
+        return push_text(out, raw);
+    }
+    if let Kind::Array(item) = kind.kind() {
+        return push_array(out, item, raw).ok_or(Unfit::Malformed)?;
+    }
+    push_simple(out, kind, raw)
+}
+
+fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
+    let mut reader = Reader(raw);
+    let done = match *kind {
+        Type::BOOL => reader.u8().map(|yes| out.push_str(if yes == 0 { "false" } else { "true" })),
+        Type::INT2 => reader.i16().map(|number| out.push_str(&number.to_string())),
+        Type::INT4 => reader.i32().map(|number| out.push_str(&number.to_string())),
+        Type::INT8 => reader.i64().map(|number| out.push_str(&number.to_string())),
+        Type::OID => reader.u32().map(|number| out.push_str(&number.to_string())),
+        Type::FLOAT4 => reader.u32().map(|bits| push_float(out, f32::from_bits(bits))),
+        Type::FLOAT8 => reader.u64().map(|bits| push_float(out, f64::from_bits(bits))),
+        Type::NUMERIC => numeric::push(out, raw),
+        Type::JSON => return push_raw(out, raw),
+        Type::JSONB => return push_raw(out, raw.strip_prefix(&[1]).ok_or(Unfit::Malformed)?),
+        Type::BYTEA => {
+            push_string(out, &STANDARD.encode(raw));
+            Some(())
+        }
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN | Type::XML => {
+            return push_text(out, raw);
+        }
+        Type::VOID => {
+            out.push_str("null");
+            Some(())
+        }
+        Type::UUID => uuid(raw).map(|text| push_string(out, &text)),
+        Type::DATE => reader.i32().map(|days| push_string(out, &times::date(days))),
+        Type::TIME => reader.i64().map(|us| push_string(out, &times::time(us))),
+        Type::TIMETZ => reader.i64().zip(reader.i32()).map(|(us, west)| {
+            push_string(out, &(times::time(us) + &times::zone(west)));
+        }),
+        Type::TIMESTAMP => reader.i64().map(|us| push_string(out, &times::stamp(us, ""))),
+        Type::TIMESTAMPTZ => reader.i64().map(|us| push_string(out, &times::stamp(us, "Z"))),
+        Type::INTERVAL => {
+            let parts = reader.i64().zip(reader.i32().zip(reader.i32()));
+            parts.map(|(us, (days, months))| {
+                push_string(out, &times::interval(us, days, months));
+            })
+        }
+        _ if kind.name() == "citext" => return push_text(out, raw),
+        _ => return Err(Unfit::Type),
+    };
+    done.ok_or(Unfit::Malformed)
+}
+
+fn push_string(out: &mut String, text: &str) {
+    json::push_string(out, text);
+}
+
+fn push_text(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
+    push_string(out, std::str::from_utf8(raw).map_err(|_| Unfit::Malformed)?);
+    Ok(())
+}
+
+/// JSON as it is.
+fn push_raw(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
+    out.push_str(std::str::from_utf8(raw).map_err(|_| Unfit::Malformed)?);
+    Ok(())
+}
+
+/// The shortest digits that mean this number. What is none in JSON is a text.
+fn push_float<F: Copy + Into<f64> + std::fmt::Display>(out: &mut String, number: F) {
+    let wide: f64 = number.into();
+    match wide {
+        wide if wide.is_nan() => out.push_str("\"NaN\""),
+        f64::INFINITY => out.push_str("\"Infinity\""),
+        f64::NEG_INFINITY => out.push_str("\"-Infinity\""),
+        _ => out.push_str(&number.to_string()),
+    }
+}
+
+fn uuid(raw: &[u8]) -> Option<String> {
+    let raw: &[u8; 16] = raw.try_into().ok()?;
+    let mut text = String::with_capacity(36);
+    for (at, byte) in raw.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    Some(text)
+}
+
+/// The outer option is none if the bytes are malformed.
+fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Unfit>> {
+    let mut reader = Reader(raw);
+    let dimensions = usize::try_from(reader.i32()?).ok().filter(|n| *n <= DIMENSIONS_MAX)?;
+    let (_has_null, _item) = (reader.i32()?, reader.u32()?);
+    let mut lengths = Vec::new();
+    for _ in 0..dimensions {
+        // An empty array has no dimensions. So each value takes bytes, and a few bytes never make many values.
+        lengths.push(usize::try_from(reader.i32()?).ok().filter(|length| *length > 0)?);
+        let _lower = reader.i32()?;
+    }
+    if lengths.is_empty() {
+        out.push_str("[]");
+        return Some(Ok(()));
+    }
+    push_items(out, item, &lengths, &mut reader)
+}
+
+fn push_items(
+    out: &mut String,
+    item: &Type,
+    lengths: &[usize],
+    reader: &mut Reader<'_>,
+) -> Option<Result<(), Unfit>> {
+    let (length, below) = lengths.split_first()?;
+    out.push('[');
+    for number in 0..*length {
+        if number > 0 {
+            out.push(',');
+        }
+        if !below.is_empty() {
+            if let Err(unfit) = push_items(out, item, below, reader)? {
+                return Some(Err(unfit));
+            }
+            continue;
+        }
+        match reader.i32()? {
+            -1 => out.push_str("null"),
+            bytes => {
+                let raw = reader.take(usize::try_from(bytes).ok()?)?;
+                if let Err(unfit) = push(out, item, raw) {
+                    return Some(Err(unfit));
+                }
+            }
+        }
+    }
+    out.push(']');
+    Some(Ok(()))
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(u8::from_be_bytes)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn i16(&mut self) -> Option<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn i32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(kind: &Type, raw: &[u8]) -> Result<String, Unfit> {
+        let mut out = String::new();
+        push(&mut out, kind, raw).map(|()| out)
+    }
+
+    #[test]
+    fn values_are_json() {
+        let tenth = 0.1_f32.to_be_bytes();
+        for (kind, raw, text) in [
+            (Type::BOOL, &[1][..], "true"),
+            (Type::INT8, &[0xFF; 8], "-1"),
+            (Type::FLOAT4, &tenth, "0.1"),
+            (Type::FLOAT8, &f64::NAN.to_be_bytes(), "\"NaN\""),
+            (Type::TEXT, b"a\"b", r#""a\"b""#),
+            (Type::JSONB, b"\x01{\"a\": 1.10}", r#"{"a": 1.10}"#),
+            (Type::BYTEA, &[0, 255], "\"AP8=\""),
+            (Type::UUID, &[0x12; 16], "\"12121212-1212-1212-1212-121212121212\""),
+            (Type::DATE, &[0; 4], "\"2000-01-01\""),
+            (Type::INT2_ARRAY, &[0; 12], "[]"),
+        ] {
+            assert_eq!(said(&kind, raw).as_deref(), Ok(text), "{kind}");
+        }
+        assert_eq!(said(&Type::POINT, &[0; 16]), Err(Unfit::Type));
+    }
+
+    #[test]
+    fn arrays_keep_their_shape_and_are_read_within_their_bytes() {
+        let mut raw = Vec::new();
+        for number in [2_i32, 1, 21, 2, 1, 2, 1, 2] {
+            raw.extend_from_slice(&number.to_be_bytes());
+        }
+        raw.extend_from_slice(&7_i16.to_be_bytes());
+        for _ in 0..3 {
+            raw.extend_from_slice(&(-1_i32).to_be_bytes());
+        }
+        assert_eq!(said(&Type::INT2_ARRAY, &raw).as_deref(), Ok("[[7,null],[null,null]]"));
+        for end in 0..raw.len() {
+            assert_eq!(said(&Type::INT2_ARRAY, &raw[..end]), Err(Unfit::Malformed));
+        }
+        let many = [0x7F; 20];
+        assert_eq!(said(&Type::INT2_ARRAY, &many), Err(Unfit::Malformed));
+    }
+}
