@@ -19,6 +19,7 @@ mod api_key;
 mod apis;
 mod authorize;
 mod basic;
+mod bundles;
 mod cache;
 mod cases;
 mod certificates;

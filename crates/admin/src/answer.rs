@@ -2,7 +2,7 @@
 
 use crate::page;
 use crate::problem::Problem;
-use crate::text::Text;
+use crate::text::{Archive, Text};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri, header};
@@ -43,18 +43,52 @@ pub(crate) async fn put_config(
     State(control): Controlled,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
-    let (generation, changed, unwritten) = match control.apply_text(text).await.map_err(problem)? {
+    let outcome = control.apply_text(text).await.map_err(problem)?;
+    Ok(Json(changed(&control, outcome)))
+}
+
+fn changed(control: &Control, outcome: Outcome) -> Value {
+    let (generation, changed, unwritten) = match outcome {
         Outcome::Serving(generation) => (generation, true, None),
         Outcome::Unwritten(generation, why) => (generation, true, Some(why)),
         Outcome::Unchanged(generation) => (generation, false, None),
     };
     let warnings = control.status().warnings;
-    Ok(Json(json!({
+    json!({
         "generation": generation,
         "changed": changed,
         "unwritten": unwritten,
         "warnings": view::complaints(&warnings),
-    })))
+    })
+}
+
+/// The bundles.
+pub(crate) async fn bundles(State(control): Controlled) -> Result<Json<Value>, Problem> {
+    let bundles = control.bundles().await.map_err(problem)?;
+    Ok(Json(view::bundles(&bundles)))
+}
+
+/// Puts a bundle into service, all of it or nothing.
+pub(crate) async fn put_bundle(
+    State(control): Controlled,
+    Path(name): Path<String>,
+    Archive(archive): Archive,
+) -> Result<Json<Value>, Problem> {
+    let (outcome, notes) = control.deploy(name, archive).await.map_err(problem)?;
+    let mut told = changed(&control, outcome);
+    if let Some(told) = told.as_object_mut() {
+        told.insert("notes".to_owned(), json!(notes));
+    }
+    Ok(Json(told))
+}
+
+/// Takes a bundle out of service.
+pub(crate) async fn delete_bundle(
+    State(control): Controlled,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let outcome = control.take_out(name).await.map_err(problem)?;
+    Ok(Json(changed(&control, outcome)))
 }
 
 /// Checks a configuration and changes nothing.
@@ -184,6 +218,8 @@ fn problem(failure: Failure) -> Problem {
         Failure::Unwritable(_) | Failure::Unpublished(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }
+        Failure::Unfit(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string()),
+        Failure::NoBundle(_) => Problem::new(StatusCode::NOT_FOUND, failure.to_string()),
         Failure::Internal(why) => internal(&why),
     }
 }

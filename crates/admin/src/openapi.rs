@@ -28,6 +28,8 @@ pub(crate) fn document() -> Value {
             "/config/diff": {
                 "post": change("compareConfig", "Say what a configuration would change and change nothing", "Compared"),
             },
+            "/bundles": { "get": read("bundles", "The bundles with their files", "application/json") },
+            "/bundles/{name}": { "put": put_bundle(), "delete": delete_bundle() },
             "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
@@ -53,6 +55,49 @@ fn read(id: &str, summary: &str, kind: &str) -> Value {
             "200": { "description": summary, "content": { kind: {} } },
             "403": { "$ref": "#/components/responses/Forbidden" },
         },
+    })
+}
+
+fn put_bundle() -> Value {
+    json!({
+        "operationId": "putBundle",
+        "summary": "Bring a bundle into service, in place of the one of that name; all of it or nothing",
+        "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "requestBody": {
+            "required": true,
+            "description": "A ZIP archive of configuration files and what they name, or a Composite Application archive of Synapse",
+            "content": { "application/zip": {} },
+        },
+        "responses": {
+            "200": changed(),
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "408": problem("The body did not come in time"),
+            "409": problem("There is no folder for bundles, it cannot be written, or the plan cannot be brought into service"),
+            "413": problem("The body is too large"),
+            "422": problem("The archive is unfit, or the configuration cannot be used; `complaints` says where and why"),
+        },
+    })
+}
+
+fn delete_bundle() -> Value {
+    json!({
+        "operationId": "deleteBundle",
+        "summary": "Take a bundle out of service",
+        "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "responses": {
+            "200": changed(),
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "404": problem("There is no such bundle"),
+            "409": problem("There is no folder for bundles, it cannot be written, or the plan cannot be brought into service"),
+            "422": problem("The configuration cannot be used without it; `complaints` says where and why"),
+        },
+    })
+}
+
+fn changed() -> Value {
+    json!({
+        "description": "Done",
+        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Changed" } } },
     })
 }
 
@@ -163,6 +208,11 @@ fn schemas() -> Value {
                     "description": "Why it could not be written to its file, if it serves and could not: a restart loses it",
                 },
                 "warnings": complaints,
+                "notes": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "Of an archive of Synapse: the parts that were approximated or refused",
+                },
             },
         },
         "Checked": {

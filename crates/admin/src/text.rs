@@ -1,4 +1,4 @@
-//! The text in a request's body: bounded in size and in time.
+//! The body of a request, text or an archive: bounded in size and in time.
 
 use crate::problem::Problem;
 use axum::body::Bytes;
@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// The largest configuration that a client can send: 5,000 routes are about one megabyte.
 pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// The largest archive of a bundle that a client can send.
+pub(crate) const ARCHIVE_BYTES_MAX: usize = 32 << 20;
 
 /// The maximum time for sending it.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -20,21 +23,38 @@ impl<S: Send + Sync> FromRequest<S> for Text {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Text, Problem> {
-        // Checked by the announced length, before a byte is read. A body without a length is cut off at the same bound.
-        if length(request.headers()).is_some_and(|length| length > BODY_BYTES_MAX) {
-            let detail = format!("The body is larger than {BODY_BYTES_MAX} bytes.");
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
-        }
-        let body = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state)).await;
-        let body = body.map_err(|_| {
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time.")
-        })?;
-        let body =
-            body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
-        let text = String::from_utf8(body.into());
+        let text = String::from_utf8(body(request, state, BODY_BYTES_MAX).await?.into());
         text.map(Text)
             .map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "The body is not UTF-8 text."))
     }
+}
+
+/// The whole body as bytes.
+#[derive(Debug)]
+pub(crate) struct Archive(pub(crate) Vec<u8>);
+
+impl<S: Send + Sync> FromRequest<S> for Archive {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Archive, Problem> {
+        body(request, state, ARCHIVE_BYTES_MAX).await.map(|bytes| Archive(bytes.into()))
+    }
+}
+
+async fn body<S: Send + Sync>(
+    request: Request,
+    state: &S,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    // Checked by the announced length, before a byte is read. A body without a length is cut off at the same bound.
+    if length(request.headers()).is_some_and(|length| length > bytes_max) {
+        let detail = format!("The body is larger than {bytes_max} bytes.");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
+    let body = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state)).await;
+    let body = body
+        .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?;
+    body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))
 }
 
 fn length(headers: &HeaderMap) -> Option<usize> {

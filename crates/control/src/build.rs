@@ -31,6 +31,8 @@ pub(crate) struct Built {
     pub(crate) warnings: Report,
     pub(crate) sources: Sources,
     pub(crate) contents: Option<Contents>,
+    /// The folder of bundles, if there may be some.
+    pub(crate) bundles: Option<PathBuf>,
 }
 
 /// The outcome of a compilation, and the files it depends on in any case.
@@ -77,11 +79,14 @@ pub(crate) fn attempt(
     // A file that changed meanwhile may have been read before or after its change.
     let contents = after.agrees(&before).then_some(after);
     let sources = loaded.report.sources().clone();
+    let bundles = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
+    let bundles = bundles.map(|bundles| bundles.folder.value.as_path().to_owned());
     let result = compiled.map(|Compiled { plan, warnings }| Built {
         plan: Arc::new(plan),
         warnings,
         sources,
         contents,
+        bundles,
     });
     Tried { result, files }
 }

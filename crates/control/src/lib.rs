@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod bundles;
 mod file;
 mod status;
+mod unpack;
 pub mod view;
 mod watch;
 mod watched;
@@ -15,6 +17,7 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
+pub use bundles::Bundle;
 pub use config::{Report, json_schema};
 pub use plan::Plan;
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
@@ -75,6 +78,8 @@ struct Current {
     hash: String,
     /// Since the Unix epoch.
     since: Duration,
+    /// The folder of bundles, if one is named.
+    bundles: Option<PathBuf>,
 }
 
 /// A text that is in service and could not be written, and the file's content at that time: once the file changes, it counts
@@ -106,6 +111,10 @@ pub enum Failure {
     Unwritable(String),
     /// The plan could not be put into service, for instance because an address is taken.
     Unpublished(String),
+    /// The archive or the name of a bundle is unfit, for this reason.
+    Unfit(String),
+    /// There is no bundle of this name.
+    NoBundle(String),
     /// A defect of ours.
     Internal(String),
 }
@@ -114,6 +123,9 @@ impl Control {
     /// Compiles the first plan, which [`Control::plan`] then returns. The caller has to put it into service and then
     /// [`Control::announce`] it; `publish` is for later plans.
     pub fn start(path: &Path, publish: Publish) -> Result<Arc<Control>, Report> {
+        if let Some(folder) = config::folder_of_bundles(path) {
+            bundles::recover(&folder);
+        }
         let (built, files, telemetry) = build::first(path)?;
         let current = Current::new(built);
         current.count(&telemetry);
@@ -167,7 +179,8 @@ impl Control {
     pub fn config_text(&self) -> String {
         let sources = self.current().sources.clone();
         if !self.path.is_dir() {
-            return sources.iter().map(|source| source.text.as_str()).collect();
+            // Those behind it are of bundles.
+            return sources.iter().take(1).map(|source| source.text.as_str()).collect();
         }
         sources.iter().map(|source| format!("# {}\n{}\n", source.name, source.text)).collect()
     }
@@ -251,8 +264,8 @@ impl Control {
         if self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
-        let Some(Unwritten { text, file }) = self.current().unwritten.clone() else {
-            return self.change(Input::Path(self.path.clone())).await;
+        let Some(Unwritten { file, .. }) = self.current().unwritten.clone() else {
+            return self.change(self.files()).await;
         };
         if blocking(move || file.again() != file).await? {
             tracing::warn!(
@@ -260,12 +273,20 @@ impl Control {
             );
             return self.change(Input::Path(self.path.clone())).await;
         }
-        let outcome = self.change(Input::Unwritten(text, self.path.clone())).await?;
+        let outcome = self.change(self.files()).await?;
         tracing::warn!(
             file = %self.path.display(),
             "it is the configuration that could not be written to its file, and a restart loses it"
         );
         Ok(outcome)
+    }
+
+    /// The files as they are, or the text that could not be written to its file.
+    fn files(&self) -> Input {
+        match self.current().unwritten.clone() {
+            Some(Unwritten { text, .. }) => Input::Unwritten(text, self.path.clone()),
+            None => Input::Path(self.path.clone()),
+        }
     }
 
     async fn apply(&self, text: String) -> Result<Outcome, Failure> {
@@ -369,10 +390,10 @@ impl Control {
 
 impl Current {
     fn new(built: Built) -> Current {
-        let Built { plan, warnings, sources, contents } = built;
+        let Built { plan, warnings, sources, contents, bundles } = built;
         let hash = contents.as_ref().map(Contents::name).unwrap_or_default();
         let since = kit::clock::wall();
-        Current { plan, sources, warnings, contents, unwritten: None, hash, since }
+        Current { plan, sources, warnings, contents, unwritten: None, hash, since, bundles }
     }
 
     /// Sets the text that could not be written, and notes the file's actual content, which differs from it.
@@ -410,6 +431,8 @@ impl fmt::Display for Failure {
             Failure::Unpublished(why) => {
                 write!(f, "the configuration cannot be brought into service: {why}")
             }
+            Failure::Unfit(why) => write!(f, "the bundle is unfit: {why}"),
+            Failure::NoBundle(name) => write!(f, "there is no bundle {name}"),
             Failure::Internal(why) => write!(f, "a defect of the gateway: {why}"),
         }
     }

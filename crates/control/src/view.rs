@@ -1,7 +1,7 @@
 //! Plans, reports and states as JSON, for the admin API. It shows the compiled plan, with all defaults, but no secret: values
 //! of headers and fixed replies are left out.
 
-use crate::Status;
+use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, Settings, Upstream};
@@ -269,6 +269,19 @@ fn step(step: &TracedStep) -> Value {
         "after": after,
         "fault": fault,
     })
+}
+
+/// The bundles with their files.
+pub fn bundles(bundles: &[Bundle]) -> Value {
+    let bundles = bundles.iter().map(|bundle| {
+        json!({
+            "name": bundle.name,
+            "files": bundle.files,
+            "bytes": bundle.bytes,
+            "since": bundle.since,
+        })
+    });
+    json!({ "bundles": bundles.collect::<Vec<Value>>() })
 }
 
 fn seen(seen: &Seen) -> Value {

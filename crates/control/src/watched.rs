@@ -37,6 +37,13 @@ impl Stamps {
         Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::take(file).ok())).collect())
     }
 
+    /// Takes new stamps of some of the files.
+    pub(crate) fn renew(&mut self, which: impl Fn(&Path) -> bool) {
+        for (file, stamp) in self.0.iter_mut().filter(|(file, _)| which(file)) {
+            *stamp = Stamp::take(file).ok();
+        }
+    }
+
     /// Stamps of these files: old ones for files that are known, new ones for the others.
     pub(crate) fn extended(&self, files: &[PathBuf]) -> Stamps {
         let known = |file: &PathBuf| self.0.iter().find(|(known, _)| known == file);
@@ -111,13 +118,18 @@ impl Contents {
     }
 }
 
-/// The hash of a file's content. For a folder, the hash of the names of its configuration files.
+/// The hash of a file's content. For a folder, the hash of the names of its configuration files, and of the bundles in it.
 fn hash_of(path: &Path) -> io::Result<u128> {
     let mut hash = Fnv::default();
     if path.is_dir() {
         let listed = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
         let mut paths = listed.collect::<io::Result<Vec<_>>>()?;
         paths.retain(|path| config::is_configuration(path));
+        let holds = |path: &PathBuf| {
+            let inside = fs::read_dir(path).into_iter().flatten().flatten();
+            inside.map(|entry| entry.path()).any(|path| config::is_configuration(&path))
+        };
+        paths.extend(config::bundles_in(path).into_iter().filter(holds));
         paths.sort();
         for path in paths {
             hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());

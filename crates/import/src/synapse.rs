@@ -30,6 +30,8 @@ pub use table::{Outcome, Place, Row, Table};
 pub struct Imported {
     /// A whole configuration, as YAML.
     pub configuration: String,
+    /// The same without a listener, for a gateway that has its own.
+    pub part: String,
     /// Files that it names, by their paths beside it.
     pub files: Vec<(String, Vec<u8>)>,
     /// The outcome of each part.
@@ -52,8 +54,13 @@ pub fn import(path: &Path) -> Result<Imported, String> {
     converter.all();
     let Converter { out, mut table, .. } = converter;
     table.unite();
-    let configuration = crate::yaml(&out.configuration());
-    Ok(Imported { configuration, files: out.files, table })
+    let whole = out.configuration();
+    let mut part = whole.clone();
+    if let Some(keys) = part.as_object_mut() {
+        keys.remove("listen");
+    }
+    let (configuration, part) = (crate::yaml(&whole), crate::yaml(&part));
+    Ok(Imported { configuration, part, files: out.files, table })
 }
 
 impl<'a> Converter<'a> {

@@ -1,0 +1,236 @@
+//! Bundles: folders of configuration and the files that it names, each put into service and taken out as a whole.
+//!
+//! A bundle is unpacked beside its place and then moved there, the one before it aside. If the configuration with it is refused or
+//! cannot be brought into service, everything is moved back. What a crash leaves in between is moved back at the next start.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::unpack::{self, Unpacked};
+use crate::{Control, Failure, Outcome, blocking, lock, to_the_end};
+
+/// A bundle in its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    pub name: String,
+    /// Its files, by their paths inside it.
+    pub files: Vec<String>,
+    pub bytes: u64,
+    /// The time at which it was put there, in seconds since 1970.
+    pub since: u64,
+}
+
+/// Letters of a name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Folders inside folders, as far as they are listed.
+const DEPTH_MAX: usize = 32;
+
+/// Files of one bundle that are listed.
+const LISTED_MAX: usize = 10_000;
+
+impl Control {
+    /// The bundles in their folder; none where no folder is named.
+    pub async fn bundles(&self) -> Result<Vec<Bundle>, Failure> {
+        let Some(folder) = self.current().bundles.clone() else { return Ok(Vec::new()) };
+        blocking(move || list(&folder)).await?.map_err(|error| unusable(&error))
+    }
+
+    /// Puts a bundle into service, in place of the one of that name. All of it serves, or nothing of it.
+    pub async fn deploy(
+        self: &Arc<Self>,
+        name: String,
+        archive: Vec<u8>,
+    ) -> Result<(Outcome, Vec<String>), Failure> {
+        let control = self.clone();
+        let notes = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let kept = notes.clone();
+        let change = async move {
+            let _turn = control.turn.lock().await;
+            let folder = control.bundle_folder(&name)?;
+            let (place, staged) = (folder.join(&name), folder.join(format!(".{name}.new")));
+            let unpacking = staged.clone();
+            let unpacked = blocking(move || stage(&archive, &unpacking)).await?;
+            let Unpacked { notes } = unpacked.map_err(Failure::Unfit)?;
+            *lock(&kept) = notes;
+            control.swap(place, Some(staged)).await
+        };
+        let outcome = to_the_end(change).await?;
+        let notes = std::mem::take(&mut *lock(&notes));
+        Ok((outcome, notes))
+    }
+
+    /// Takes a bundle out of service. If the configuration is not complete without it, it stays.
+    pub async fn take_out(self: &Arc<Self>, name: String) -> Result<Outcome, Failure> {
+        let control = self.clone();
+        let change = async move {
+            let _turn = control.turn.lock().await;
+            let place = control.bundle_folder(&name)?.join(&name);
+            if !place.is_dir() {
+                return Err(Failure::NoBundle(name));
+            }
+            control.swap(place, None).await
+        };
+        to_the_end(change).await
+    }
+
+    /// The folder of bundles, for a bundle that may have this name.
+    fn bundle_folder(&self, name: &str) -> Result<PathBuf, Failure> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.len() <= NAME_CHARS_MAX
+            && name.chars().all(good);
+        if !is_name {
+            let what = format!(
+                "a bundle's name has up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begins with a letter or digit"
+            );
+            return Err(Failure::Unfit(what));
+        }
+        let folder = self.current().bundles.clone();
+        folder.ok_or_else(|| {
+            Failure::Unwritable(
+                "there is no folder for bundles: write `bundles: { folder: bundles }`".to_owned(),
+            )
+        })
+    }
+
+    /// Moves a bundle to its place, or away from it, and puts the configuration of then into service.
+    async fn swap(&self, place: PathBuf, staged: Option<PathBuf>) -> Result<Outcome, Failure> {
+        let folder = place.parent().map(Path::to_owned).unwrap_or_default();
+        let swap = blocking(move || Swap::begin(place, staged.as_deref())).await?;
+        let swap = swap.map_err(|error| unusable(&error))?;
+        let input = self.files();
+        let result = self.change(input).await;
+        let keeps = result.is_ok();
+        let ended = blocking(move || if keeps { swap.keep() } else { swap.undo() }).await?;
+        if let Err(error) = ended {
+            tracing::error!(%error, "a bundle was not moved as it should be");
+        }
+        // What was moved here is no change of somebody else.
+        lock(&self.watched).renew(|file| file.starts_with(&folder));
+        self.note(&result);
+        result
+    }
+}
+
+/// A bundle on its way.
+struct Swap {
+    place: PathBuf,
+    /// The bundle before; an empty folder if there was none.
+    before: PathBuf,
+}
+
+impl Swap {
+    fn begin(place: PathBuf, staged: Option<&Path>) -> io::Result<Swap> {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let before = place.with_file_name(format!(".{name}.before"));
+        remove(&before)?;
+        match place.exists() {
+            true => fs::rename(&place, &before)?,
+            false => fs::create_dir(&before)?,
+        }
+        let swap = Swap { place, before };
+        if let Some(staged) = staged
+            && let Err(error) = fs::rename(staged, &swap.place)
+        {
+            swap.undo()?;
+            return Err(error);
+        }
+        Ok(swap)
+    }
+
+    /// Forgets the bundle before.
+    fn keep(self) -> io::Result<()> {
+        remove(&self.before)
+    }
+
+    /// Moves everything back.
+    fn undo(self) -> io::Result<()> {
+        remove(&self.place)?;
+        match fs::read_dir(&self.before)?.next() {
+            Some(_) => fs::rename(&self.before, &self.place),
+            None => fs::remove_dir(&self.before),
+        }
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Unpacks an archive into a folder, which is not there afterwards if it is unfit.
+fn stage(archive: &[u8], staged: &Path) -> Result<Unpacked, String> {
+    let failed = |error: io::Error| format!("{}: {error}", staged.display());
+    remove(staged).map_err(failed)?;
+    fs::create_dir_all(staged).map_err(failed)?;
+    let unpacked = unpack::unpack(archive, staged);
+    if unpacked.is_err() {
+        remove(staged).map_err(failed)?;
+    }
+    unpacked
+}
+
+/// Moves back what a crash has left between two bundles.
+pub(crate) fn recover(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(name) = name.strip_prefix('.') else { continue };
+        let done = match (name.strip_suffix(".before"), name.strip_suffix(".new")) {
+            (Some(name), _) => {
+                tracing::warn!(bundle = name, "the change of a bundle was cut off, and is undone");
+                Swap { place: folder.join(name), before: entry.path() }.undo()
+            }
+            (None, Some(_)) => remove(&entry.path()),
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = done {
+            tracing::error!(%error, bundle = name, "the change of a bundle cannot be undone");
+        }
+    }
+}
+
+fn list(folder: &Path) -> io::Result<Vec<Bundle>> {
+    let mut bundles = Vec::new();
+    for path in config::bundles_in(folder) {
+        let mut bundle = Bundle {
+            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            files: Vec::new(),
+            bytes: 0,
+            since: 0,
+        };
+        let changed = fs::metadata(&path)?.modified()?;
+        bundle.since = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        add_files(&path, "", 0, &mut bundle)?;
+        bundle.files.sort();
+        bundles.push(bundle);
+    }
+    Ok(bundles)
+}
+
+fn add_files(folder: &Path, below: &str, depth: usize, bundle: &mut Bundle) -> io::Result<()> {
+    if depth == DEPTH_MAX {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (kind, name) = (entry.file_type()?, entry.file_name().to_string_lossy().into_owned());
+        if kind.is_dir() {
+            add_files(&entry.path(), &format!("{below}{name}/"), depth + 1, bundle)?;
+        } else if bundle.files.len() < LISTED_MAX {
+            bundle.bytes += entry.metadata()?.len();
+            bundle.files.push(format!("{below}{name}"));
+        }
+    }
+    Ok(())
+}
+
+fn unusable(error: &io::Error) -> Failure {
+    Failure::Unwritable(format!("the folder of bundles: {error}"))
+}

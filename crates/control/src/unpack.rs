@@ -1,0 +1,239 @@
+//! Archives of bundles, unpacked into a folder within bounds. No entry is written outside of it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{Cursor, Read as _, Write as _};
+use std::path::Path;
+
+use import::synapse;
+use zip::ZipArchive;
+
+/// The result of unpacking.
+#[derive(Debug, Default)]
+pub(crate) struct Unpacked {
+    /// Parts of artifacts of Synapse that were not converted as they are.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Files of one bundle.
+const FILES_MAX: usize = 2_000;
+
+/// Bytes of one file, unpacked: a configuration or a schema has a few megabytes at most.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of all files, unpacked.
+const ALL_BYTES_MAX: u64 = 128 << 20;
+
+/// Characters of a path.
+const PATH_CHARS_MAX: usize = 240;
+
+/// Folders inside folders.
+const DEPTH_MAX: usize = 16;
+
+/// The kind of a file in the mode that an archive keeps, and the kinds that are unpacked.
+const KIND: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+const FOLDER: u32 = 0o040_000;
+
+/// Unpacks an archive. The error says what is wrong with it.
+pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+    let mut zip = ZipArchive::new(Cursor::new(archive))
+        .map_err(|error| format!("this is no ZIP archive: {error}"))?;
+    if zip.len() > FILES_MAX {
+        return Err(format!("the archive has over {FILES_MAX} entries"));
+    }
+    let names = names(&mut zip)?;
+    if names.iter().any(|name| name == "artifacts.xml") {
+        return convert(archive, folder);
+    }
+    let top = common_folder(&names);
+    let (mut left, mut seen) = (ALL_BYTES_MAX, HashSet::new());
+    for at in 0..zip.len() {
+        let entry = zip.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
+        let name = entry.name().to_owned();
+        if entry.is_dir() {
+            continue;
+        }
+        let below = name.strip_prefix(&top).unwrap_or(&name);
+        // File systems differ in whether `A` is `a`.
+        if !seen.insert(below.to_lowercase()) {
+            return Err(format!("the archive has {name:?} twice"));
+        }
+        let max = left.min(FILE_BYTES_MAX);
+        let mut bytes = Vec::new();
+        // The announced size may be wrong; the size that is read counts.
+        let read = entry.take(max + 1).read_to_end(&mut bytes);
+        read.map_err(|error| format!("the entry {name:?}: {error}"))?;
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if size > max {
+            return Err(format!(
+                "the archive is too large at {name:?}: a file has up to {FILE_BYTES_MAX} bytes, all have up to {ALL_BYTES_MAX}"
+            ));
+        }
+        left -= size;
+        write(folder, below, &bytes)?;
+    }
+    match seen.is_empty() {
+        true => Err("the archive has no files".to_owned()),
+        false => Ok(Unpacked::default()),
+    }
+}
+
+/// The names of all entries, none of which leads out of the archive or is something else than a file.
+fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for at in 0..zip.len() {
+        let entry = zip.by_index_raw(at).map_err(|error| format!("entry {at}: {error}"))?;
+        let name = entry.name().to_owned();
+        let kind = entry.unix_mode().map_or(0, |mode| mode & KIND);
+        if !matches!(kind, 0 | REGULAR | FOLDER) {
+            return Err(format!("the entry {name:?} is a link or a device"));
+        }
+        if entry.encrypted() {
+            return Err(format!("the entry {name:?} is encrypted"));
+        }
+        check(name.strip_suffix('/').unwrap_or(&name))?;
+        if !entry.is_dir() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Refuses a path that leads out of the bundle, hides a file, or means something else on another system.
+fn check(name: &str) -> Result<(), String> {
+    let parts: Vec<&str> = name.split('/').collect();
+    let is_bad = |part: &&str| {
+        part.is_empty()
+            || part.starts_with('.')
+            || part.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
+    };
+    if parts.iter().any(is_bad) {
+        return Err(format!(
+            "the entry {name:?} is hidden, leads out of the archive, or is no path"
+        ));
+    }
+    match name.chars().count() > PATH_CHARS_MAX || parts.len() > DEPTH_MAX {
+        true => Err(format!("the path {name:?} is too long or too deep")),
+        false => Ok(()),
+    }
+}
+
+/// The folder that all entries are in, with its `/`. An archive of a folder has one, and the bundle is what is in it.
+fn common_folder(names: &[String]) -> String {
+    let first = names.first().and_then(|name| name.split_once('/'));
+    let Some((folder, _)) = first else { return String::new() };
+    let folder = format!("{folder}/");
+    match names.iter().all(|name| name.starts_with(&folder)) {
+        true => folder,
+        false => String::new(),
+    }
+}
+
+fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {
+    check(below)?;
+    let path = folder.join(below);
+    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+        let mut file = fs::File::options().write(true).create_new(true).open(&path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(|error| format!("the entry {below:?} cannot be written: {error}"))
+}
+
+/// A Composite Application archive, as the configuration that it is imported to.
+fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+    let copy = folder.with_extension("new.car");
+    let imported = fs::write(&copy, archive)
+        .map_err(|error| format!("the archive cannot be kept: {error}"))
+        .and_then(|()| synapse::import(&copy));
+    let _removed = fs::remove_file(&copy);
+    let imported = imported?;
+    write(folder, "imported.yaml", imported.part.as_bytes())?;
+    for (name, bytes) in &imported.files {
+        write(folder, name, bytes)?;
+    }
+    let rows = imported.table.rows.iter();
+    let noted = rows.filter(|row| row.outcome != synapse::Outcome::Converted);
+    let notes = noted.map(|row| {
+        let word = match row.outcome {
+            synapse::Outcome::Refused => "refused",
+            synapse::Outcome::Converted | synapse::Outcome::Approximated => "approximated",
+        };
+        format!("{}: {word}: {}: {}", row.place, row.what, row.note)
+    });
+    Ok(Unpacked { notes: notes.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use zip::write::SimpleFileOptions;
+
+    fn archive(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, text) in entries {
+            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(text.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    fn refused(bytes: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b/bundle");
+        fs::create_dir_all(&inner).unwrap();
+        let why = unpack(bytes, &inner).unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{why}");
+        assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 1, "{why}");
+        why
+    }
+
+    #[test]
+    fn files_come_out_below_the_folder() {
+        for (entries, files) in [
+            (&[("a.yaml", "1"), ("x/b.xsd", "2")][..], ["a.yaml", "x/b.xsd"]),
+            (&[("top/a.yaml", "1"), ("top/x/b.xsd", "2")], ["a.yaml", "x/b.xsd"]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            unpack(&archive(entries), folder.path()).unwrap();
+            for (file, text) in files.iter().zip(["1", "2"]) {
+                assert_eq!(fs::read_to_string(folder.path().join(file)).unwrap(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn archives_that_lead_elsewhere_are_refused() {
+        for name in
+            ["../a.yaml", "/a.yaml", "x/../../a", "a\\..\\b", "c:/a", ".hidden", "x//y", "x/./y"]
+        {
+            let why = refused(&archive(&[("b.yaml", ""), (name, "x")]));
+            assert!(
+                why.contains("is hidden, leads out") || why.contains("no ZIP"),
+                "{name}: {why}"
+            );
+        }
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        zip.add_symlink("a.yaml", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+        let why = refused(&zip.finish().unwrap().into_inner());
+        assert!(why.contains("a link"), "{why}");
+        assert!(refused(&archive(&[("a.yaml", ""), ("A.yaml", "")])).contains("twice"));
+        assert!(refused(&archive(&[])).contains("no files"));
+        assert!(refused(b"PK nothing").contains("no ZIP"));
+        let deep = "x/".repeat(40) + "a";
+        assert!(refused(&archive(&[(&deep, "")])).contains("too deep"));
+    }
+
+    #[test]
+    fn archives_that_grow_are_refused() {
+        let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+        let bytes = archive(&[("a.yaml", &large)]);
+        assert!(bytes.len() < 100_000);
+        assert!(refused(&bytes).contains("too large"));
+        let names: Vec<String> = (0..=FILES_MAX).map(|number| format!("{number}")).collect();
+        let entries: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        assert!(refused(&archive(&entries)).contains("entries"));
+    }
+}
