@@ -1695,6 +1695,40 @@ fn what_keeps_and_counts() {
             "#]],
         ),
         (
+            r#"<conditionalRouter continueAfter="true"><conditionalRoute><condition><match type="header" source="X-Kind" regex="a.*"/></condition><target><sequence><property name="k" value="a"/></sequence></target></conditionalRoute><conditionalRoute breakRoute="false"><condition><and><equal type="param" source="q" value="1"/><not><exist type="header" source="Y"/></not></and></condition><target><sequence><property name="k" value="b"/></sequence></target></conditionalRoute></conditionalRouter>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - filter:
+                        when:
+                          cel: "((\"x-kind\" in headers) && headers[\"x-kind\"].matches(\"^(?:a.*)$\"))"
+                        then:
+                          - set:
+                              k: a
+                        else:
+                          - filter:
+                              when:
+                                cel: "(((\"q\" in query) && query[\"q\"] == \"1\") && !((\"y\" in headers)))"
+                              then:
+                                - set:
+                                    k: b
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<throwError type="LIMIT" errorMessage="too much"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: throwError, p.xml:3:1: its type is the detail of the fault; `$error.code` is 0
+                    - fault:
+                        code: server
+                        reason: "too much"
+                        detail: LIMIT
+                approximated p.xml:3:1: its type is the detail of the fault; `$error.code` is 0
+            "#]],
+        ),
+        (
             r#"<dbreport><connection><pool><url>jdbc:mysql://db.test/shop</url></pool></connection><statement><sql>x</sql></statement></dbreport>"#,
             expect![[r#"
                 flows:
@@ -1726,10 +1760,8 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
         "event",
         "enqueue",
         "sampler",
-        "conditionalRouter",
         "rewrite",
         "dataServiceCall",
-        "throwError",
         "salesforce.query",
         "unheard",
     ];

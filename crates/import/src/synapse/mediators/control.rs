@@ -12,7 +12,7 @@ fn is_plain(regex: &str) -> bool {
 }
 
 /// A regular expression of Java for the whole of a text, as one that is searched for.
-fn whole(regex: &str) -> Result<String, String> {
+pub(super) fn whole(regex: &str) -> Result<String, String> {
     let anchored = format!("^(?:{regex})$");
     match regex::Regex::new(&anchored) {
         Ok(_) => Ok(anchored),

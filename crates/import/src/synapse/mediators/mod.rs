@@ -6,6 +6,7 @@ mod gathering;
 mod messages;
 mod payloads;
 mod properties;
+mod router;
 mod stores;
 mod transforms;
 
@@ -35,14 +36,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("event", "there is no broker; a `hub` has subscribers of its own"),
     ("enqueue", "there are no executors with priorities; `store` puts a message into a queue"),
     ("sampler", "messages are not held back; `throttle` refuses those over a limit"),
-    ("conditionalRouter", "write it as `switch`"),
     ("rewrite", "write the URL in `path` and `query` of the call"),
     ("builder", "bodies are read when a step looks into them"),
     ("dataServiceCall", "data services are not here; `sql` asks a database"),
     ("dbtransaction", "there are no transactions over several steps"),
     ("publishEvent", "there is no event sink"),
     ("bam", "there is no event sink"),
-    ("throwError", "write it as `fault`"),
     ("eventPublisher", "there is no event sink"),
 ];
 
@@ -93,6 +92,8 @@ pub(super) fn convert<'a>(
         "sequence" => control::sequence(c, item, steps),
         "call-template" => control::call_template(c, item, steps),
         "foreach" => control::foreach(c, item, steps),
+        "conditionalRouter" => router::router(c, item, steps),
+        "throwError" => router::throw(c, item, steps),
         "clone" => gathering::clone(c, item, rest, steps),
         "iterate" => gathering::iterate(c, item, rest, steps),
         "aggregate" => {
