@@ -7,7 +7,7 @@ use crate::frames::*;
 #[test]
 fn a_connection_begins_with_settings_and_a_window() {
     let mut client = Client::silent();
-    assert_eq!(client.answers(), "settings 18, flags 0\n0: window 983041\n");
+    assert_eq!(client.answers(), "settings 24, flags 0\n0: window 983041\n");
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
     client.send(&frame(SETTINGS, 0, 0, &[])).unwrap();
     assert_eq!(client.answers(), "settings 0, flags 1\n");
