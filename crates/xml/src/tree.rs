@@ -1,6 +1,7 @@
 //! A document as an arena: nodes are in document order, so that ids compare by position, and a subtree is a range.
 //!
-//! An element is followed by its attributes, then by its children. Names are interned; all text is in one string.
+//! An element is followed by its attributes, then by its children. Names are interned; all text is in one string, which begins
+//! with the source: what the source has as it is meant stands there only.
 
 mod arena_pool;
 mod build;
@@ -65,6 +66,7 @@ struct Node {
 #[derive(Debug)]
 pub struct Document {
     nodes: Vec<Node>,
+    /// The source, if it is UTF-8, and behind it the values that do not stand in it.
     text: String,
     names: Names,
     /// Namespace declarations, sorted by element.
@@ -90,7 +92,6 @@ impl Drop for Document {
             text: std::mem::take(&mut self.text),
             names: std::mem::take(&mut self.names),
             declarations: std::mem::take(&mut self.declarations),
-            source: self.positions.take_memory(),
         };
         arena.give();
     }
@@ -322,6 +323,6 @@ impl Document {
     /// Returns the position of a node in the source; the default position for a tree that was built.
     pub fn position(&self, id: NodeId) -> Position {
         let offset = self.node(id).map_or(0, |node| node.offset);
-        self.positions.get(id, offset)
+        self.positions.get(id, offset, &self.text)
     }
 }

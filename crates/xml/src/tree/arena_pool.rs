@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use crate::tree::names::Names;
 use crate::tree::{Declaration, Node};
 
-/// Larger arenas are freed, so that one huge message does not hold memory for ever.
-const KEPT_BYTES_MAX: usize = 512 << 10;
+/// Larger arenas are freed, so that one huge message does not hold memory for ever. The tree of a message of small elements takes
+/// about five times its bytes.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A transformation holds a source and one or two fragments at a time.
 const KEPT_MAX: usize = 3;
@@ -21,8 +22,6 @@ pub(crate) struct Arena {
     pub(crate) text: String,
     pub(crate) names: Names,
     pub(crate) declarations: Vec<Declaration>,
-    /// Memory for a copy of the source.
-    pub(crate) source: Vec<u8>,
 }
 
 impl Arena {
@@ -34,7 +33,6 @@ impl Arena {
             text: String::new(),
             names: Names::new(),
             declarations: Vec::new(),
-            source: Vec::new(),
         })
     }
 
@@ -42,15 +40,13 @@ impl Arena {
     pub(crate) fn give(mut self) {
         let bytes = self.nodes.capacity() * size_of::<Node>()
             + self.text.capacity()
-            + self.declarations.capacity() * size_of::<Declaration>()
-            + self.source.capacity();
+            + self.declarations.capacity() * size_of::<Declaration>();
         if bytes > KEPT_BYTES_MAX || !self.names.are_few() {
             return;
         }
         self.nodes.clear();
         self.text.clear();
         self.declarations.clear();
-        self.source.clear();
         // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();

@@ -6,14 +6,14 @@ use std::fmt;
 use crate::scope::NO_NAMESPACE;
 use crate::tree::arena_pool::Arena;
 use crate::tree::names::Names;
-use crate::tree::positions::Positions;
+use crate::tree::positions::{Positions, Source};
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
 /// Larger sources do not reserve more than this in advance.
-const RESERVED_BYTES_MAX: usize = 64 << 10;
+const RESERVED_BYTES_MAX: usize = 256 << 10;
 
-/// Source bytes per node in typical messages of services.
-const NODE_EACH_BYTES: usize = 16;
+/// Source bytes per node in messages of services with small elements.
+const NODE_EACH_BYTES: usize = 10;
 
 /// Reason why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Builder {
 
     /// Sets the largest number of nodes, and of bytes of text and values.
     pub fn with_limits(nodes_max: u32, text_bytes_max: u32) -> Builder {
-        let Arena { mut nodes, text, names, declarations, source } = Arena::take();
+        let Arena { mut nodes, text, names, declarations } = Arena::take();
         nodes.push(Node {
             kind: Kind::Document,
             declares: false,
@@ -83,7 +83,7 @@ impl Builder {
             declarations,
             ids: HashMap::new(),
             unparsed: HashMap::new(),
-            positions: Positions::None(source),
+            positions: Positions::None,
         };
         Builder { document, open: 0, depth: 0, nodes_max, text_bytes_max, offset: 0 }
     }
@@ -117,10 +117,14 @@ impl Builder {
         uri: u32,
     ) -> Result<NodeId, BuildError> {
         let name = self.names().number(prefix, local, uri).ok_or(BuildError::TooLarge)?;
-        let id = self.child(Kind::Element, name, "")?;
-        if let Some(node) = self.document.nodes.last_mut() {
-            node.end = 0;
-        }
+        self.start_named(name)
+    }
+
+    /// The same as `start` with the number of a name.
+    #[inline]
+    pub(crate) fn start_named(&mut self, name: NameId) -> Result<NodeId, BuildError> {
+        // An element has no value. It is open as long as its end is 0.
+        let id = self.child(Kind::Element, name, (0, 0), Some(0))?;
         self.open = id.0;
         self.depth += 1;
         Ok(id)
@@ -165,9 +169,9 @@ impl Builder {
             known.local == local && known.namespace.uri == uri
         });
         match same {
-            None => self.new_attribute(element, name, value),
+            None => self.new_attribute(element, name, value, ""),
             Some(known) => {
-                let (value_start, value_end) = self.add_text(value)?;
+                let (value_start, value_end) = self.own_text(value, "")?;
                 if let Some(node) = self.document.nodes.get_mut(known.0 as usize) {
                     *node = Node { name, value_start, value_end, ..*node };
                 }
@@ -176,16 +180,19 @@ impl Builder {
         }
     }
 
-    /// Adds an attribute whose name the element does not have yet.
+    /// Adds an attribute whose name the element does not have yet. Its value may stand in the source.
     pub(crate) fn new_attribute(
         &mut self,
         element: u32,
         name: NameId,
         value: &str,
+        source: &str,
     ) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
         let previous = if id - 1 == element { id } else { id - 1 };
-        self.add(id, Kind::Attribute, name, previous, value)
+        let value = self.value(value, source)?;
+        self.push(Kind::Attribute, name, value, previous, id + 1);
+        Ok(NodeId(id))
     }
 
     /// Returns the element just begun, if it has no children yet.
@@ -206,36 +213,80 @@ impl Builder {
 
     /// Adds text. Adjacent texts become one node; empty text adds none.
     pub fn text(&mut self, text: &str) -> Result<(), BuildError> {
-        if text.is_empty() {
-            return Ok(());
+        match text.is_empty() {
+            true => Ok(()),
+            false => self.text_in(text, ""),
         }
-        let last = self.last_child().filter(|last| *last != 0).map_or(0, |last| last as usize + 1);
-        if last == self.document.nodes.len()
-            && self.document.nodes.last().is_some_and(|node| node.kind == Kind::Text)
-        {
-            let (_, end) = self.add_text(text)?;
-            if let Some(node) = self.document.nodes.last_mut() {
-                node.value_end = end;
+    }
+
+    /// Adds text that is not empty, and may stand in the source.
+    #[inline]
+    pub(crate) fn text_in(&mut self, text: &str, source: &str) -> Result<(), BuildError> {
+        // A text that came last is the last child of the open node, if it is its child.
+        let last = self.document.nodes.last();
+        if last.is_some_and(|last| last.kind == Kind::Text && last.parent == self.open) {
+            return self.more_text(text, source);
+        }
+        let value = self.value(text, source)?;
+        self.child(Kind::Text, NameId(0), value, None).map(drop)
+    }
+
+    /// Adds to the text that came last.
+    #[inline(never)]
+    fn more_text(&mut self, text: &str, source: &str) -> Result<(), BuildError> {
+        let Some(Node { value_start, value_end, .. }) = self.document.nodes.last().copied() else {
+            return Ok(());
+        };
+        let (from, to) = (value_start as usize, value_end as usize);
+        let ends_own = to == source.len() + self.document.text.len();
+        let (start, end) = match range_in(source, text) {
+            // The source goes on with it.
+            Some((at, end)) if at == value_end => (value_start, end),
+            _ if from >= source.len() && ends_own => (value_start, self.own_text(text, source)?.1),
+            _ => {
+                let before = source.get(from..to).unwrap_or_default();
+                (self.own_text(before, source)?.0, self.own_text(text, source)?.1)
             }
-            return Ok(());
+        };
+        if let Some(node) = self.document.nodes.last_mut() {
+            (node.value_start, node.value_end) = (start, end);
         }
-        self.child(Kind::Text, NameId(0), text).map(drop)
+        Ok(())
     }
 
     pub fn comment(&mut self, text: &str) -> Result<NodeId, BuildError> {
-        self.child(Kind::Comment, NameId(0), text)
+        self.comment_in(text, "")
+    }
+
+    /// The same for a comment that may stand in the source.
+    pub(crate) fn comment_in(&mut self, text: &str, source: &str) -> Result<NodeId, BuildError> {
+        let value = self.value(text, source)?;
+        self.child(Kind::Comment, NameId(0), value, None)
     }
 
     pub fn instruction(&mut self, target: &str, data: &str) -> Result<NodeId, BuildError> {
-        let name = self.names().number("", target, NO_NAMESPACE).ok_or(BuildError::TooLarge)?;
-        self.child(Kind::Instruction, name, data)
+        self.instruction_in(target, data, "")
     }
 
-    /// Notes that the end tag of the innermost open element begins at this source offset.
+    /// The same for data that may stand in the source.
+    pub(crate) fn instruction_in(
+        &mut self,
+        target: &str,
+        data: &str,
+        source: &str,
+    ) -> Result<NodeId, BuildError> {
+        let name = self.names().number("", target, NO_NAMESPACE).ok_or(BuildError::TooLarge)?;
+        let value = self.value(data, source)?;
+        self.child(Kind::Instruction, name, value, None)
+    }
+
+    /// Ends the innermost open element; its end tag begins at this source offset.
+    #[inline]
     pub(crate) fn end_at(&mut self, offset: u64) {
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
             node.value_start = u32::try_from(offset).unwrap_or(u32::MAX);
         }
+        self.close();
     }
 
     /// Ends the innermost open element.
@@ -249,6 +300,7 @@ impl Builder {
         }
     }
 
+    #[inline]
     fn close(&mut self) {
         let end = self.len();
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
@@ -268,6 +320,7 @@ impl Builder {
     }
 
     /// Sets the source offset of the nodes that follow.
+    #[inline]
     pub(crate) fn at(&mut self, offset: u64) {
         self.offset = u32::try_from(offset).unwrap_or(u32::MAX);
     }
@@ -284,24 +337,33 @@ impl Builder {
     pub(crate) fn reserve(&mut self, source_bytes: usize) {
         let bytes = source_bytes.min(RESERVED_BYTES_MAX);
         self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
-        self.document.text.reserve(bytes / 2);
         self.document.declarations.reserve(8);
     }
 
-    /// Takes positions of nodes from this source. False if each node needs its own position.
-    pub(crate) fn locate(&mut self, source: &[u8]) -> bool {
-        self.document.positions.take_down(source)
+    /// Returns the document of a source in which values stand; it becomes the beginning of the document's text.
+    pub(crate) fn finish_with(mut self, source: &str) -> Document {
+        self.document.text.insert_str(0, source);
+        self.document.positions = Positions::Source(Source::new(source.len()));
+        self.finish()
     }
 
+    /// Adds a child of the open node. Its end is the next node, unless another one is given.
     #[inline]
-    fn child(&mut self, kind: Kind, name: NameId, value: &str) -> Result<NodeId, BuildError> {
+    fn child(
+        &mut self,
+        kind: Kind,
+        name: NameId,
+        value: (u32, u32),
+        end: Option<u32>,
+    ) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
-        let previous = self.last_child().filter(|last| *last != 0).unwrap_or(id);
-        let added = self.add(id, kind, name, previous, value)?;
+        let mut previous = id;
         if let Some(open) = self.document.nodes.get_mut(self.open as usize) {
+            previous = if open.end == 0 { id } else { open.end };
             open.end = id;
         }
-        Ok(added)
+        self.push(kind, name, value, previous, end.unwrap_or(id + 1));
+        Ok(NodeId(id))
     }
 
     #[inline]
@@ -312,36 +374,58 @@ impl Builder {
 
     /// Adds a node to the open one.
     #[inline]
-    fn add(
+    fn push(
         &mut self,
-        id: u32,
         kind: Kind,
         name: NameId,
+        (value_start, value_end): (u32, u32),
         previous: u32,
-        value: &str,
-    ) -> Result<NodeId, BuildError> {
-        let (value_start, value_end) = self.add_text(value)?;
+        end: u32,
+    ) {
         self.document.nodes.push(Node {
             kind,
             declares: false,
             name,
             parent: self.open,
-            end: id + 1,
+            end,
             previous,
             value_start,
             value_end,
             offset: self.offset,
         });
-        Ok(NodeId(id))
     }
 
+    /// Returns the range of a value: where it stands in the source, or behind it among the document's own texts.
     #[inline]
-    fn add_text(&mut self, text: &str) -> Result<(u32, u32), BuildError> {
-        let before = &mut self.document.text;
-        let end = u32::try_from(before.len() + text.len()).ok();
-        let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
-        let from = u32::try_from(before.len()).map_err(|_| BuildError::TooLarge)?;
-        before.push_str(text);
-        Ok((from, end))
+    fn value(&mut self, text: &str, source: &str) -> Result<(u32, u32), BuildError> {
+        match range_in(source, text) {
+            Some(range) => Ok(range),
+            None => self.own_text(text, source),
+        }
     }
+
+    /// Adds to the document's own texts, which follow the source.
+    fn own_text(&mut self, text: &str, source: &str) -> Result<(u32, u32), BuildError> {
+        let own = &mut self.document.text;
+        let end = u32::try_from(own.len() + text.len()).ok();
+        let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
+        let base = len_of(source)?;
+        let from = base.checked_add(len_of(own)?).ok_or(BuildError::TooLarge)?;
+        own.push_str(text);
+        Ok((from, base.checked_add(end).ok_or(BuildError::TooLarge)?))
+    }
+}
+
+/// Returns the range of a text that is a slice of the source: a parser borrows from it what it does not have to change. A source
+/// is no longer than 32 bits reach.
+#[inline]
+fn range_in(source: &str, text: &str) -> Option<(u32, u32)> {
+    let from = text.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
+    #[allow(clippy::cast_possible_truncation, reason = "both are within the source")]
+    (from < source.len()).then(|| (from as u32, (from + text.len()) as u32))
+}
+
+#[inline]
+fn len_of(text: &str) -> Result<u32, BuildError> {
+    u32::try_from(text.len()).map_err(|_| BuildError::TooLarge)
 }

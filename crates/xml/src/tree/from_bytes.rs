@@ -1,7 +1,8 @@
 //! The sink that builds a tree.
 
-use crate::tree::positions::Positions;
-use crate::tree::{BuildError, Builder, Document};
+use crate::intern::fold;
+use crate::tree::positions::{Positions, plain};
+use crate::tree::{BuildError, Builder, Document, NameId, NodeId};
 use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start, XML_NAMESPACE};
 
 /// Number of namespaces that ordinary documents have at most.
@@ -13,30 +14,83 @@ const NOTHING: Namespace<'_> = Namespace { id: 0, uri: "" };
 /// Stands for a number not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 
-struct TreeSink {
+/// Number of names that are found again without a look at the table of all, in pairs.
+const RECENT: usize = 32;
+
+/// The longest name among them, as written.
+const RECENT_BYTES: usize = 16;
+
+struct TreeSink<'s> {
     builder: Builder,
+    /// The source, if values may stand in it; else empty.
+    source: &'s str,
     /// The tree's numbers of the parser's first namespaces.
     spaces: [u32; SPACES],
+    /// Names by their bytes: an element mostly has a name that one before it had.
+    recent: [[Recent; 2]; RECENT / 2],
     /// Line and column of each node, if they cannot be computed from the source's lines.
     places: Option<Vec<(u32, u32)>>,
 }
 
-pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
-    let mut builder = Builder::new();
-    let places = (!builder.locate(bytes)).then(|| vec![(1, 1)]);
-    builder.reserve(bytes.len());
-    let mut sink = TreeSink { builder, spaces: [UNKNOWN; SPACES], places };
-    crate::parse(bytes, options, &mut sink)?;
-    let places = sink.places;
-    let mut document = sink.builder.finish();
-    match places {
-        Some(places) => document.positions = Positions::Nodes(places),
-        None => document.allow_copies(),
-    }
-    Ok(document)
+/// A short name that was met.
+#[derive(Clone, Copy)]
+struct Recent {
+    /// Its bytes as written; 0 for none.
+    key: u128,
+    uri: u32,
+    name: NameId,
 }
 
-impl TreeSink {
+pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
+    let mut builder = Builder::new();
+    let source = plain(bytes);
+    builder.reserve(bytes.len());
+    let mut sink = TreeSink {
+        builder,
+        source: source.unwrap_or_default(),
+        spaces: [UNKNOWN; SPACES],
+        recent: [[Recent { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
+        places: source.is_none().then(|| vec![(1, 1)]),
+    };
+    crate::parse(bytes, options, &mut sink)?;
+    let TreeSink { builder, places, .. } = sink;
+    Ok(match source {
+        Some(source) => {
+            let mut document = builder.finish_with(source);
+            document.allow_copies();
+            document
+        }
+        None => {
+            let mut document = builder.finish();
+            document.positions = Positions::Nodes(places.unwrap_or_default());
+            document
+        }
+    })
+}
+
+/// Returns the bytes of a name of the source as one number; None if it is longer or stands elsewhere.
+#[inline]
+fn key(source: &str, name: QName<'_>) -> Option<u128> {
+    let (first, len) = match name.prefix.len() {
+        0 => (name.local, name.local.len()),
+        prefix => (name.prefix, prefix + 1 + name.local.len()),
+    };
+    let unused = RECENT_BYTES.checked_sub(len)?;
+    let at = first.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
+    let word = source.as_bytes().get(at..)?.first_chunk::<RECENT_BYTES>()?;
+    // What follows the name is shifted out.
+    u128::from_le_bytes(*word).checked_shl(8 * u32::try_from(unused).ok()?)
+}
+
+/// Returns the pair of places that a name may have.
+#[inline]
+fn pair(key: u128) -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "the two halves of a key are wanted")]
+    let mixed = fold((key >> 64) as u64 ^ key as u64);
+    usize::try_from(mixed % (RECENT / 2) as u64).unwrap_or(0)
+}
+
+impl TreeSink<'_> {
     #[inline]
     fn done<T>(&mut self, built: Result<T, BuildError>, here: Here<'_>) -> Result<T, Error> {
         if self.places.is_some() {
@@ -55,21 +109,33 @@ impl TreeSink {
         }
     }
 
+    #[inline]
     fn element(&mut self, start: &Start<'_>) -> Result<(), BuildError> {
-        let QName { prefix, local, namespace } = start.name;
-        let uri = self.space(namespace)?;
-        let element = self.builder.start_in(prefix, local, uri)?;
+        let name = self.name(start.name)?;
+        let element = self.builder.start_named(name)?;
+        if start.scope.declares() {
+            self.declarations(start)?;
+        }
+        match start.attributes.is_empty() {
+            true => Ok(()),
+            false => self.attributes(start, element),
+        }
+    }
+
+    fn declarations(&mut self, start: &Start<'_>) -> Result<(), BuildError> {
         for (prefix, _) in start.scope.declared() {
             let declared = start.scope.lookup(prefix).unwrap_or(NOTHING);
             let uri = self.space(declared)?;
             self.builder.declare_in(prefix, uri)?;
         }
+        Ok(())
+    }
+
+    fn attributes(&mut self, start: &Start<'_>, element: NodeId) -> Result<(), BuildError> {
         for attribute in start.attributes.iter() {
-            let QName { prefix, local, namespace } = attribute.name;
-            let uri = self.space(namespace)?;
-            let name = self.builder.names().number(prefix, local, uri);
-            let name = name.ok_or(BuildError::TooLarge)?;
-            self.builder.new_attribute(element.0, name, attribute.value)?;
+            let QName { local, namespace, .. } = attribute.name;
+            let name = self.name(attribute.name)?;
+            self.builder.new_attribute(element.0, name, attribute.value, self.source)?;
             if attribute.id {
                 self.builder.add_id(attribute.value, element);
             } else if local == "id" && namespace.uri == XML_NAMESPACE {
@@ -79,6 +145,33 @@ impl TreeSink {
             }
         }
         Ok(())
+    }
+
+    /// Returns the tree's number of a name.
+    #[inline]
+    fn name(&mut self, name: QName<'_>) -> Result<NameId, BuildError> {
+        let uri = self.space(name.namespace)?;
+        let Some(key) = key(self.source, name) else { return self.number(name, uri) };
+        if let Some([first, second]) = self.recent.get(pair(key)) {
+            if first.key == key && first.uri == uri {
+                return Ok(first.name);
+            }
+            if second.key == key && second.uri == uri {
+                return Ok(second.name);
+            }
+        }
+        let number = self.number(name, uri)?;
+        if let Some([first, second]) = self.recent.get_mut(pair(key)) {
+            *second = *first;
+            *first = Recent { key, uri, name: number };
+        }
+        Ok(number)
+    }
+
+    #[inline(never)]
+    fn number(&mut self, name: QName<'_>, uri: u32) -> Result<NameId, BuildError> {
+        let number = self.builder.names().number(name.prefix, name.local, uri);
+        number.ok_or(BuildError::TooLarge)
     }
 
     /// Returns the tree's number of a namespace; most are looked up once.
@@ -103,36 +196,38 @@ fn too_large(here: Here<'_>) -> Error {
     Error { kind, at: here.position() }
 }
 
-impl Sink for TreeSink {
+impl Sink for TreeSink<'_> {
     type Error = Error;
 
+    #[inline]
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Error> {
         self.builder.at(here.offset());
         let built = self.element(start);
         self.done(built, here)
     }
 
+    #[inline]
     fn text(&mut self, text: &str, _cdata: bool, here: Here<'_>) -> Result<(), Error> {
         self.builder.at(here.offset());
-        let built = self.builder.text(text);
+        let built = self.builder.text_in(text, self.source);
         self.done(built, here)
     }
 
+    #[inline]
     fn end(&mut self, _name: QName<'_>, here: Here<'_>) -> Result<(), Error> {
         self.builder.end_at(here.offset());
-        let built = self.builder.end();
-        self.done(built, here)
+        self.done(Ok(()), here)
     }
 
     fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), Error> {
         self.builder.at(here.offset());
-        let built = self.builder.comment(text);
+        let built = self.builder.comment_in(text, self.source);
         self.done(built, here).map(drop)
     }
 
     fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), Error> {
         self.builder.at(here.offset());
-        let built = self.builder.instruction(target, data);
+        let built = self.builder.instruction_in(target, data, self.source);
         self.done(built, here).map(drop)
     }
 

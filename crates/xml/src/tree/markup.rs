@@ -13,9 +13,9 @@ impl Document {
         let Positions::Source(source) = &self.positions else { return None };
         let node = self.node(element).filter(|node| node.kind == Kind::Element)?;
         let (from, last_tag) = (node.offset as usize, node.value_start as usize);
-        let end = last_tag + tag_len(source.bytes.get(last_tag..)?)?;
-        let markup = source.bytes.get(from..end).filter(|_| source.copies)?;
-        std::str::from_utf8(markup).ok()
+        let text = self.text.get(..source.len).filter(|_| source.copies)?;
+        let end = last_tag + tag_len(text.as_bytes().get(last_tag..)?)?;
+        text.get(from..end)
     }
 
     /// Lets [`Document::markup`] copy from the source, unless it has a document type in front of its root element.
@@ -23,7 +23,7 @@ impl Document {
         let root =
             self.root_element().and_then(|root| self.node(root)).map_or(0, |root| root.offset);
         if let Positions::Source(source) = &mut self.positions {
-            let prolog = source.bytes.get(..root as usize);
+            let prolog = self.text.as_bytes().get(..root as usize);
             source.copies =
                 prolog.is_some_and(|prolog| memchr::memmem::find(prolog, b"<!DOCTYPE").is_none());
         }

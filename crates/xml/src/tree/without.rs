@@ -48,7 +48,7 @@ impl Document {
             ids: named.collect(),
             unparsed: self.unparsed.clone(),
             positions: match &self.positions {
-                Positions::None(_) => Positions::None(Vec::new()),
+                Positions::None => Positions::None,
                 Positions::Source(source) => Positions::Source(source.without_copies()),
                 Positions::Nodes(all) => {
                     let kept = (0..).zip(all).filter(|(id, _)| !is_dropped(*id));
