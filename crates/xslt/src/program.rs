@@ -2,7 +2,6 @@
 //!
 //! Instructions jump within the list instead of being nested, so that the machine needs no recursion.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -122,8 +121,10 @@ pub(crate) struct Rule {
 /// Rules for nodes with names, each list best first.
 #[derive(Debug, Default)]
 pub(crate) struct ByName {
-    /// Lists by local part and namespace, each with the rules for that name and for any name. Sorted by [`by_name`].
+    /// Lists by local part and namespace, each with the rules for that name and for any name. In the order of `keys`.
     pub(crate) named: Box<[NamedRules]>,
+    /// The keys of their local parts, sorted.
+    keys: Box<[u64]>,
     /// Rules for all other names.
     pub(crate) others: Box<[u32]>,
 }
@@ -136,17 +137,41 @@ pub(crate) struct NamedRules {
     pub(crate) rules: Box<[u32]>,
 }
 
-/// Compares names by length first, so that most comparisons look at no text.
-pub(crate) fn by_name(a: (&str, &str), b: (&str, &str)) -> Ordering {
-    let lengths = a.0.len().cmp(&b.0.len());
-    lengths.then_with(|| a.0.cmp(b.0)).then_with(|| a.1.cmp(b.1))
+/// Returns a number of a local part, mostly another one for another name: its first bytes and its length.
+#[inline]
+fn key(local: &str) -> u64 {
+    let bytes = local.as_bytes();
+    let start = match (bytes.first_chunk::<8>(), bytes.first_chunk::<4>(), bytes.last_chunk::<4>())
+    {
+        (Some(first), ..) => u64::from_le_bytes(*first),
+        (None, Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        (None, ..) => bytes.iter().fold(0, |key, byte| key << 8 | u64::from(*byte)),
+    };
+    start ^ (bytes.len() as u64) << 56
 }
 
 impl ByName {
-    /// Returns a name's index among those with rules of their own.
+    pub(crate) fn new(mut named: Vec<NamedRules>, others: Box<[u32]>) -> ByName {
+        named.sort_by_cached_key(|rules| key(&rules.local));
+        let keys = named.iter().map(|rules| key(&rules.local)).collect();
+        ByName { named: named.into(), keys, others }
+    }
+
+    /// Returns a name's index among those with rules of their own. Whole names are compared only where the keys are equal.
+    #[inline]
     pub(crate) fn find(&self, local: &str, uri: &str) -> Option<usize> {
-        let order = |rules: &NamedRules| by_name((&rules.local, &rules.uri), (local, uri));
-        self.named.binary_search_by(order).ok()
+        let wanted = key(local);
+        let mut at = self.keys.partition_point(|known| *known < wanted);
+        while self.keys.get(at) == Some(&wanted) {
+            let is = |rules: &NamedRules| *rules.uri == *uri && *rules.local == *local;
+            if self.named.get(at).is_some_and(is) {
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
     }
 
     /// Returns the rules at an index, or those for other names.

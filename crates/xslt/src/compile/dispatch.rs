@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use xpath::{NameTest, Shape};
 
 use super::Compiler;
-use crate::program::{ByName, Mode, NamedRules, Rule, by_name};
+use crate::program::{ByName, Mode, NamedRules, Rule};
 
 impl Compiler<'_> {
     /// Adds a rule to modes, or to all modes if none are given. The tables are built once all rules are known.
@@ -65,14 +65,13 @@ fn lists(all: &[u32], rules: &[Rule]) -> Mode {
             });
             NamedRules { local: local.into(), uri: uri.into(), rules }
         });
-        let mut named: Vec<NamedRules> = named.collect();
-        named.sort_by(|a, b| by_name((&a.local, &a.uri), (&b.local, &b.uri)));
+        let named: Vec<NamedRules> = named.collect();
         let others = chosen(&|shape| match of(shape) {
             Some(NameTest::Name(_)) => false,
             Some(NameTest::Any | NameTest::Namespace(_)) => true,
             None => *shape == Shape::Any,
         });
-        ByName { named: named.into(), others }
+        ByName::new(named, others)
     };
     Mode {
         elements: names(&element_test),

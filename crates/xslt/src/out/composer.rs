@@ -307,22 +307,27 @@ impl Composer {
         self.pending = true;
     }
 
-    /// Starts a copy of an element that gets no attributes and declares nothing.
+    /// Starts an element that gets no attributes and declares nothing by itself. `origin` is the source node of a copied one.
     #[inline]
-    pub(crate) fn start_plain(&mut self, prefix: &str, local: &str, uri: &str, node: Node) {
+    pub(crate) fn start_plain(
+        &mut self,
+        prefix: &str,
+        local: &str,
+        uri: &str,
+        origin: Option<Node>,
+    ) {
         self.flush();
-        let Target::Bytes(serializer) = &mut self.target else {
-            self.start(prefix, local, uri);
-            return self.copied_from(node);
+        let serializer = match &mut self.target {
+            Target::Bytes(serializer) if serializer.is_plain() => serializer,
+            Target::Bytes(_) | Target::Tree(_) | Target::Text(_) => {
+                self.start(prefix, local, uri);
+                return origin.into_iter().for_each(|node| self.copied_from(node));
+            }
         };
-        if !serializer.is_plain() {
-            self.start(prefix, local, uri);
-            return self.copied_from(node);
-        }
         self.nodes += 1;
         self.bytes += (prefix.len() + local.len()) as u64;
         let scope = self.desk.scope.len();
-        self.desk.open.push(Open { origin: Some(node), scope });
+        self.desk.open.push(Open { origin, scope });
         self.desk.bind(prefix, uri);
         // There is at most one declaration, so nothing to sort.
         serializer.start_plain(prefix, local, self.desk.scope.since(scope));

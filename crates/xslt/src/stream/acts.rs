@@ -47,7 +47,7 @@ impl<'s> Stream<'s> {
 
     /// Adds to an error its place in the stylesheet.
     #[cold]
-    fn placed(&self, error: Error, act: u32) -> Error {
+    pub(super) fn placed(&self, error: Error, act: u32) -> Error {
         if error.at.line > 0 {
             return error;
         }
@@ -124,6 +124,20 @@ impl<'s> Stream<'s> {
         }
     }
 
+    /// Starts the literal element of an act, which declares nothing by itself; if `alone`, no attributes follow.
+    #[inline]
+    pub(super) fn start_renamed(&mut self, act: u32, alone: bool) -> Result<(), Error> {
+        self.charge()?;
+        if let Some(Act::Start(literal)) = self.streamed.code.get(act as usize) {
+            let name = &literal.name;
+            match alone {
+                true => self.out.start_plain(&name.prefix, &name.local, &name.uri, None),
+                false => self.out.start(&name.prefix, &name.local, &name.uri),
+            }
+        }
+        self.check()
+    }
+
     fn start_made(&mut self, made: &'s Made, told: &StreamNode<'_>) -> Result<(), Error> {
         self.with_name(made, true, told, |stream, prefix, local, uri| {
             stream.out.start(prefix, local, uri);
@@ -188,7 +202,7 @@ impl<'s> Stream<'s> {
         let known = parent == Document::ROOT.0 || within;
         let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
         if known && alone && !scope.declares() {
-            return self.out.start_plain(prefix, local, uri, origin(self.elements));
+            return self.out.start_plain(prefix, local, uri, Some(origin(self.elements)));
         }
         let around = self.out.declared_len();
         self.out.start(prefix, local, uri);

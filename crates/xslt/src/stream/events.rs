@@ -200,6 +200,9 @@ impl<'s> Stream<'s> {
         };
         match content {
             Some(Content::Pass { attributes, descent }) => self.pass(attributes, descent, node),
+            Some(Content::Rename { start, attributes, descent }) => {
+                self.rename(start, attributes, descent, node)
+            }
             Some(Content::Acts(from)) => self.enter(from, node),
             None => self.skip(),
         }
@@ -218,6 +221,25 @@ impl<'s> Stream<'s> {
         if let (Some(mode), Some(all)) = (attributes, all) {
             self.apply_attributes(None, mode, all)?;
         }
+        self.open(descent, 0, COPY_END, node)
+    }
+
+    /// Writes a literal element in place of an element, and descends into it.
+    fn rename(
+        &mut self,
+        start: u32,
+        attributes: Option<u32>,
+        descent: u32,
+        node: &Node<'_>,
+    ) -> Result<(), Error> {
+        let all = node.told.attributes.filter(|all| attributes.is_some() && !all.is_empty());
+        let alone = all.is_none() && !self.streamed.lends;
+        self.start_renamed(start, alone).map_err(|error| self.placed(error, start))?;
+        if let (Some(mode), Some(all)) = (attributes, all) {
+            let applied = self.apply_attributes(None, mode, all);
+            applied.map_err(|error| self.placed(error, start + 1))?;
+        }
+        self.value = Value::default();
         self.open(descent, 0, COPY_END, node)
     }
 

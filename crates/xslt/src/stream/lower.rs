@@ -184,6 +184,20 @@ impl Lowering<'_> {
             ] if asked.iter().any(StreamStep::is_any) => {
                 Content::Pass { attributes: Some(*mode), descent: *descent }
             }
+            [Act::Start(literal), Act::Descend(descent), Act::End, Act::Done]
+                if literal.namespaces.is_empty() =>
+            {
+                Content::Rename { start: from, attributes: None, descent: *descent }
+            }
+            [
+                Act::Start(literal),
+                Act::ApplyAttributes(asked, mode),
+                Act::Descend(descent),
+                Act::End,
+                Act::Done,
+            ] if literal.namespaces.is_empty() && asked.iter().any(StreamStep::is_any) => {
+                Content::Rename { start: from, attributes: Some(*mode), descent: *descent }
+            }
             _ => Content::Acts(from),
         }
     }
@@ -213,7 +227,7 @@ impl Lowering<'_> {
     fn lends(&self) -> bool {
         let elements = self.made.bodies.iter().filter_map(|body| match body.element {
             Some(Content::Acts(from)) => Some(from),
-            Some(Content::Pass { .. }) | None => None,
+            Some(Content::Pass { .. } | Content::Rename { .. }) | None => None,
         });
         let roots = self.made.bodies.iter().filter_map(|body| body.root);
         elements.chain(roots).chain(self.leaves.iter().copied()).any(|from| self.lends_from(from))

@@ -65,6 +65,14 @@ enum Content {
         attributes: Option<u32>,
         descent: u32,
     },
+    /// Writes a literal element without namespaces of its own, and applies templates to the content in it.
+    Rename {
+        /// The act that starts it.
+        start: u32,
+        /// Applies templates of this mode to all attributes.
+        attributes: Option<u32>,
+        descent: u32,
+    },
 }
 
 /// Action of a template for a node without content.
