@@ -12,6 +12,10 @@ use xml::Document;
 
 use crate::{Decided, Headers, View};
 
+/// Memory that is reserved at once for the announced rest of a body. A peer that announces more than it sends has not more than
+/// this for its first bytes.
+const RESERVED_BYTES_MAX: usize = 128 << 10;
+
 /// Trailer lines, raw and validated: `Name: value\r\n...`. Empty if there are none.
 pub type Trailers = Vec<u8>;
 
@@ -195,6 +199,9 @@ impl Body {
             if fill == Fill::End {
                 return Ok(Gathered::new(gathered.into(), source.trailers()));
             }
+            // The rest is on its way: it is read into one piece of memory, which does not grow with each part.
+            let rest = source.remaining().and_then(|rest| usize::try_from(rest).ok());
+            gathered.reserve(rest.unwrap_or_default().min(RESERVED_BYTES_MAX));
         }
     }
 
