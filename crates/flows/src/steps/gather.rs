@@ -165,7 +165,7 @@ pub(crate) async fn foreach(
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
             inner.hold(run).await?;
-            results.push(Some(in_place(&inner, parts.into_at(at), run)?));
+            results.push(Some(in_place(&inner, parts.wrapper_at(at), run)?));
         }
     } else {
         results.resize_with(parts.items.len(), || None);
@@ -178,7 +178,7 @@ pub(crate) async fn foreach(
                 own.message = parts.message(at, outer, run)?;
                 run_steps(&made.steps, run, &mut own).await?;
                 own.message.hold(run).await?;
-                Ok::<_, Fault>((at, in_place(&own.message, parts.into_at(at), run)?))
+                Ok::<_, Fault>((at, in_place(&own.message, parts.wrapper_at(at), run)?))
             })
         });
         let mut under_way = FuturesUnordered::new();
@@ -526,7 +526,7 @@ impl Parts {
     }
 
     /// What a result has to be in the place of its part: a value of JSON, or content of an element.
-    fn into_at(&self, at: usize) -> Option<Into> {
+    fn wrapper_at(&self, at: usize) -> Option<Into> {
         match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
             (View::Json(_), _) => Some(Into::Json),
             (View::Xml { .. }, Value::Nodes(nodes)) => {
