@@ -241,6 +241,10 @@ kinds! {
     DatabaseTimeout => 504, Upstream, Warn, DeadlineExceeded, "database_timeout", "The message took too long to process.";
     /// A database refuses a statement or its arguments, or the answer is over `rows_max` or the flow's `body_bytes_max`.
     StatementFailed => 500, Gateway, Warn, Internal, "statement_failed", "The message could not be processed.";
+    /// The store, which keeps events and messages, cannot be reached, does not work, or has too much to do.
+    StoreAway => 503, Gateway, Warn, Unavailable, "store_away", "This cannot be stored at the moment.";
+    /// The store has no room for more events or messages.
+    StoreFull => 507, Gateway, Warn, ResourceExhausted, "store_full", "There is no room to store this.";
     /// A defect of ours: a panic, or a state that cannot be.
     Internal => 500, Gateway, Error, Internal, "internal", "The gateway failed to process the request.";
 }

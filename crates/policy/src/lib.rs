@@ -1,7 +1,8 @@
 //! The contract between the pipeline and the policies.
 //!
 //! The shape of a step is its cost: a step cannot touch more than its variant hands it, so nothing waits, copies or buffers by
-//! accident. Policies never see sockets, plans or each other. They reach outside only by [`Fetch`] and [`Background`].
+//! accident. Policies never see sockets, plans or each other. They reach outside only by [`Fetch`] and [`Background`]. What lives on
+//! every worker, such as deliveries, is a [`Resident`].
 #![forbid(unsafe_code)]
 
 mod answerer;
@@ -25,7 +26,7 @@ pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};
-pub use outside::{Background, Fetch};
+pub use outside::{Background, Ending, Fetch, Residence, Resident};
 pub use relay::{Outbox, Relay, Side};
 pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
 pub use slot::{Filled, Slot, Slots};

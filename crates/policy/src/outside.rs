@@ -1,11 +1,15 @@
-//! The two ways in which a policy reaches beyond its exchange: calls to another service, and background work.
+//! The ways beyond an exchange: calls to another service, background work, and work that lives on every worker.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fault::Fault;
 use kit::LocalBoxFuture;
 use message::{Reply, Request};
+use telemetry::access::AccessLog;
 
 use crate::{Call, Caller};
 
@@ -26,4 +30,48 @@ pub trait Fetch: Send + Sync {
 pub trait Background: Send + Sync {
     /// Does one round of work and returns the pause until the next. `caller` is the caller to make its fetches with.
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration>;
+}
+
+/// Work that lives on every worker for as long as a plan names it, such as deliveries.
+pub trait Resident: Send + Sync {
+    /// Does the work of one worker, until it is told to end. It ends with what it has begun.
+    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()>;
+}
+
+/// What a resident has of its worker.
+pub struct Residence {
+    /// The caller to make calls with.
+    pub caller: Rc<Caller>,
+    /// Gives the access log of the present plan.
+    pub access_log: Rc<dyn Fn() -> Option<Arc<AccessLog>>>,
+    pub ending: Rc<Ending>,
+}
+
+/// Whether a resident has to end.
+#[derive(Debug, Default)]
+pub struct Ending {
+    is_asked: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Ending {
+    /// Asks it to end.
+    pub fn ask(&self) {
+        self.is_asked.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ready once it has to end. One task waits for that.
+    pub fn poll_asked(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_asked.get() {
+            return Poll::Ready(());
+        }
+        let mut waker = self.waker.borrow_mut();
+        if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
 }

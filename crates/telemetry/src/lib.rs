@@ -11,6 +11,7 @@ mod definition;
 mod engine;
 mod flow;
 mod histogram;
+mod hub;
 pub mod issuer;
 pub mod listener;
 mod named;
@@ -32,6 +33,7 @@ pub mod upstream;
 pub use definition::DefinitionMetrics;
 pub use engine::{Ask, EngineReading};
 pub use flow::FlowMetrics;
+pub use hub::{Delivered, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
@@ -74,6 +76,9 @@ pub const OPERATIONS_MAX: usize = 20_000;
 /// Flows and their steps counted separately: a thousand flows of twenty steps.
 pub const FLOWS_MAX: usize = 20_000;
 
+/// Topics of hubs counted separately.
+pub const TOPICS_MAX: usize = 20_000;
+
 /// Schedules counted separately.
 pub const SCHEDULES_MAX: usize = 1_000;
 
@@ -105,6 +110,7 @@ pub struct Telemetry {
     operations: Named<OperationMetrics>,
     flows: Named<FlowMetrics>,
     schedules: Named<ScheduleMetrics>,
+    topics: Named<TopicMetrics>,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
@@ -141,6 +147,7 @@ impl Telemetry {
             operations: Named::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
             flows: Named::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
             schedules: Named::new(SCHEDULES_MAX, ScheduleMetrics::default()),
+            topics: Named::new(TOPICS_MAX, TopicMetrics::new(workers)),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
@@ -210,6 +217,12 @@ impl Telemetry {
     /// The metrics of a step of a flow; the same names give the same again.
     pub fn flow_step(&self, flow: &str, step: &str) -> Arc<FlowMetrics> {
         self.flow(&format!("{flow}{}{step}", operation::BETWEEN))
+    }
+
+    /// The metrics of a topic of a hub; the same names give the same again.
+    pub fn topic(&self, hub: &str, topic: &str) -> Arc<TopicMetrics> {
+        let name = format!("{hub}{}{topic}", operation::BETWEEN);
+        self.topics.get_or_make(&name, || TopicMetrics::new(self.workers()))
     }
 
     /// The metrics of a schedule; the same name gives the same again.

@@ -76,6 +76,9 @@ metrics! {
     ScheduleRuns = Counter "tidegate_schedule_runs", "Runs of schedules that have ended, by result.";
     ScheduleSkipped = Counter "tidegate_schedule_skipped", "Times at which a schedule was due and still ran.";
     ScheduleLast = Gauge "tidegate_schedule_last_run_timestamp_seconds", "When the last run of a schedule ended, since the Unix epoch.";
+    HubPublished = Counter "tidegate_hub_published", "Events published, by hub and topic.";
+    HubDeliveries = Counter "tidegate_hub_deliveries", "Tries to deliver an event to a subscription, by hub, topic and what became of them: success, failure (it is tried again), dead (it was the last try), limited (over the hub's limits) or expired (dropped before it could be sent).";
+    HubLag = Gauge "tidegate_hub_lag_events", "Events that the slowest subscription of a topic has still to get.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
@@ -130,6 +133,10 @@ pub enum Label {
     Flow,
     /// Names of schedules: at most [`SCHEDULES_MAX`](crate::SCHEDULES_MAX).
     Schedule,
+    /// Names of hubs: with their topics at most [`TOPICS_MAX`](crate::TOPICS_MAX).
+    Hub,
+    /// Names of topics, from the configuration alone.
+    Topic,
     /// Numbers and names of steps.
     FlowStep,
     /// `none`, or a label of a [`SoapFault`](crate::SoapFault).
@@ -170,6 +177,8 @@ impl Label {
             Label::Operation => "operation",
             Label::Flow => "flow",
             Label::Schedule => "schedule",
+            Label::Hub => "hub",
+            Label::Topic => "topic",
             Label::FlowStep => "step",
             Label::Fault => "fault",
             Label::Target => "target",

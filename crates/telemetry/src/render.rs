@@ -47,6 +47,7 @@ impl Collector for Snapshot {
         self.operations(encoder)?;
         self.flows(encoder)?;
         self.schedules(encoder)?;
+        self.topics(encoder)?;
         self.engine(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
@@ -259,6 +260,31 @@ impl Snapshot {
         for schedule in self.schedules.iter().filter(|sum| sum.last_unix_seconds > 0) {
             let seconds = i64::try_from(schedule.last_unix_seconds).unwrap_or(i64::MAX);
             labelled_gauge(&mut last, [(Label::Schedule, &schedule.name)], seconds)?;
+        }
+        Ok(())
+    }
+
+    fn topics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut published = family(encoder, Metric::HubPublished)?;
+        for sum in &self.topics {
+            let labels = [(Label::Hub, &*sum.hub), (Label::Topic, &*sum.topic)];
+            labelled_counter(&mut published, labels, sum.published)?;
+        }
+        let mut deliveries = family(encoder, Metric::HubDeliveries)?;
+        for sum in &self.topics {
+            for (outcome, count) in sum.outcomes {
+                let labels = [
+                    (Label::Hub, &*sum.hub),
+                    (Label::Topic, &*sum.topic),
+                    (Label::Outcome, outcome),
+                ];
+                labelled_counter(&mut deliveries, labels, count)?;
+            }
+        }
+        let mut lag = family(encoder, Metric::HubLag)?;
+        for sum in &self.topics {
+            let labels = [(Label::Hub, &*sum.hub), (Label::Topic, &*sum.topic)];
+            labelled_gauge(&mut lag, labels, sum.lag)?;
         }
         Ok(())
     }

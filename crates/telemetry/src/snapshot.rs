@@ -7,6 +7,7 @@ use crate::definition::DefinitionSum;
 use crate::engine::EngineReading;
 use crate::flow::FlowSum;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
+use crate::hub::TopicSum;
 use crate::issuer::IssuerSum;
 use crate::listener::{ListenerMetrics, Refusal};
 use crate::operation::OperationSum;
@@ -34,6 +35,7 @@ pub(crate) struct Snapshot {
     pub(crate) operations: Vec<OperationSum>,
     pub(crate) flows: Vec<FlowSum>,
     pub(crate) schedules: Vec<ScheduleSum>,
+    pub(crate) topics: Vec<TopicSum>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
@@ -122,6 +124,7 @@ impl Snapshot {
             operations: sums(telemetry.operations.all(), |name, operation| operation.sum(&name)),
             flows: sums(telemetry.flows.all(), |name, flow| flow.sum(&name)),
             schedules: sums(telemetry.schedules.all(), |name, schedule| Some(schedule.sum(name))),
+            topics: sums(telemetry.topics.all(), |name, topic| topic.sum(&name)),
             engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
             process: Process::read(),

@@ -1,0 +1,103 @@
+//! Metrics of one topic of a hub: its events and their deliveries.
+
+use crate::count::{Gauge, Shared};
+use crate::operation::BETWEEN;
+use crate::shards::Shards;
+
+/// Counts of one topic. Several workers may write them.
+#[derive(Debug)]
+pub struct TopicMetrics {
+    published: Shared,
+    outcomes: [Shared; Delivered::ALL.len()],
+    /// One for each worker, which has subscriptions of its own.
+    lag: Shards<Gauge>,
+}
+
+/// What became of a try to deliver an event to a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// The subscriber has it.
+    Success,
+    /// It is tried again.
+    Failure,
+    /// It failed for the last time.
+    Dead,
+    /// It was over the limits of the hub, and was not sent.
+    Limited,
+    /// It was dropped from the log before it could be sent.
+    Expired,
+}
+
+impl Delivered {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Delivered; 5] = [
+        Delivered::Success,
+        Delivered::Failure,
+        Delivered::Dead,
+        Delivered::Limited,
+        Delivered::Expired,
+    ];
+
+    /// The label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Delivered::Success => "success",
+            Delivered::Failure => "failure",
+            Delivered::Dead => "dead",
+            Delivered::Limited => "limited",
+            Delivered::Expired => "expired",
+        }
+    }
+}
+
+/// The values of [`TopicMetrics`] at a scrape.
+#[derive(Debug)]
+pub(crate) struct TopicSum {
+    pub(crate) hub: Box<str>,
+    pub(crate) topic: Box<str>,
+    pub(crate) published: u64,
+    pub(crate) outcomes: [(&'static str, u64); Delivered::ALL.len()],
+    pub(crate) lag: i64,
+}
+
+impl TopicMetrics {
+    pub(crate) fn new(workers: usize) -> Self {
+        TopicMetrics {
+            published: Shared::default(),
+            outcomes: Default::default(),
+            lag: Shards::new(workers),
+        }
+    }
+
+    /// Counts an event that was published.
+    pub fn published(&self) {
+        self.published.add(1);
+    }
+
+    /// Counts a try to deliver one.
+    pub fn delivered(&self, outcome: Delivered) {
+        if let Some(count) = self.outcomes.get(outcome as usize) {
+            count.add(1);
+        }
+    }
+
+    /// Sets how many events the slowest of a worker's subscriptions has still to get.
+    pub fn set_lag(&self, worker: usize, events: u64) {
+        self.lag.of(worker).set(i64::try_from(events).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn sum(&self, name: &str) -> Option<TopicSum> {
+        let (hub, topic) = name.split_once(BETWEEN)?;
+        let count = |outcome: Delivered| {
+            let count = self.outcomes.get(outcome as usize);
+            (outcome.label(), count.map_or(0, Shared::get))
+        };
+        Some(TopicSum {
+            hub: hub.into(),
+            topic: topic.into(),
+            published: self.published.get(),
+            outcomes: Delivered::ALL.map(count),
+            lag: self.lag.all().map(Gauge::get).max().unwrap_or_default(),
+        })
+    }
+}
