@@ -2,7 +2,7 @@
 //!
 //! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve`] and is answered
 //! by the module named after its [`Kind`]. It is never a proxy and has no configuration file, and keeps nothing from one
-//! request to the next.
+//! request to the next, except for the counts of a webhook.
 
 pub mod amount;
 mod body;
@@ -16,11 +16,13 @@ mod serve;
 mod sse;
 mod thread;
 mod tls;
+mod webhook;
 
 pub use interceptor::Answers;
 pub use serve::serve;
 pub use thread::{Backend, spawn_thread};
 pub use tls::{Certificate, Tls};
+pub use webhook::Webhook;
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -41,6 +43,8 @@ pub enum Kind {
     Calculator,
     /// An interceptor service, as Choreo Connect calls it.
     Interceptor,
+    /// A subscriber of a hub.
+    Webhook,
 }
 
 /// The settings of a backend.
@@ -58,12 +62,21 @@ pub struct Options {
     pub http2: bool,
     /// The answers of an interceptor; other kinds ignore them.
     pub answers: Answers,
+    /// What a webhook knows and counts; other kinds ignore it.
+    pub webhook: Webhook,
 }
 
 impl Kind {
     /// Every kind, in the order `--help` lists them.
-    pub const ALL: [Self; 6] =
-        [Self::Echo, Self::Httpbin, Self::Sse, Self::Reverse, Self::Calculator, Self::Interceptor];
+    pub const ALL: [Self; 7] = [
+        Self::Echo,
+        Self::Httpbin,
+        Self::Sse,
+        Self::Reverse,
+        Self::Calculator,
+        Self::Interceptor,
+        Self::Webhook,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -75,6 +88,7 @@ impl Kind {
             Self::Reverse => "reverse",
             Self::Calculator => "calculator",
             Self::Interceptor => "interceptor",
+            Self::Webhook => "webhook",
         }
     }
 }
@@ -99,6 +113,7 @@ impl Default for Options {
             tls: None,
             http2: true,
             answers: Answers::default(),
+            webhook: Webhook::default(),
         }
     }
 }

@@ -19,7 +19,9 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::body::Reply;
-use super::{Answers, Kind, Options, calculator, echo, httpbin, interceptor, reverse, sse};
+use super::{
+    Answers, Kind, Options, Webhook, calculator, echo, httpbin, interceptor, reverse, sse, webhook,
+};
 
 /// Above any load that a demo or test on a laptop opens; further connections are closed at once.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -70,6 +72,7 @@ struct Origin {
     delay: Duration,
     http2: bool,
     answers: Answers,
+    webhook: Webhook,
 }
 
 impl Origin {
@@ -78,8 +81,9 @@ impl Origin {
         let name = name.map_err(io::Error::other)?;
         let region = std::env::var("X_SOAP_REGION").unwrap_or_else(|_| "soap1".to_owned());
         let region = HeaderValue::from_str(&region).map_err(io::Error::other)?;
-        let answers = options.answers.clone();
-        Ok(Self { kind, name, region, delay: options.delay, http2: options.http2, answers })
+        let (answers, webhook) = (options.answers.clone(), options.webhook.clone());
+        let (delay, http2) = (options.delay, options.http2);
+        Ok(Self { kind, name, region, delay, http2, answers, webhook })
     }
 
     /// A failing connection concerns only its client, which sees the failure; there is nothing to report.
@@ -139,6 +143,7 @@ impl Origin {
             Kind::Reverse => reverse::answer(&mut request, upgrade),
             Kind::Calculator => calculator::answer(request, &self.region).await,
             Kind::Interceptor => interceptor::answer(request, &self.answers).await,
+            Kind::Webhook => webhook::answer(request, &self.webhook).await,
         };
         if let Some(name) = &self.name {
             reply.headers_mut().insert(HeaderName::from_static("x-backend"), name.clone());

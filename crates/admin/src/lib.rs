@@ -7,6 +7,7 @@
 mod answer;
 mod bounded;
 mod guard;
+mod hubs;
 mod openapi;
 mod page;
 mod paths;

@@ -33,6 +33,23 @@ pub(crate) fn document() -> Value {
             "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
+            "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events", "200", &[]) },
+            "/hubs/{name}": { "get": hub("hub", "One hub", "200", &["name"]) },
+            "/hubs/{name}/subscriptions": {
+                "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
+            },
+            "/hubs/{name}/subscriptions/{id}": {
+                "delete": hub("removeSubscription", "Remove a subscription without asking the subscriber", "204", &["name", "id"]),
+            },
+            "/hubs/{name}/dead": {
+                "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
+            },
+            "/hubs/{name}/dead/{id}": {
+                "delete": hub("removeDead", "Forget an event that could not be delivered", "204", &["name", "id"]),
+            },
+            "/hubs/{name}/dead/{id}/retry": {
+                "post": hub("retryDead", "Deliver such an event again, with all its tries", "202", &["name", "id"]),
+            },
             "/revoked": { "get": read("revoked", "The tokens that are refused whatever they say", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
@@ -75,6 +92,34 @@ fn put_bundle() -> Value {
             "409": problem("There is no folder for bundles, it cannot be written, or the plan cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The archive is unfit, or the configuration cannot be used; `complaints` says where and why"),
+        },
+    })
+}
+
+/// An operation on hubs. Its parameter `after` stands in the query, the others in the path.
+fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
+    let parameters = parameters.iter().map(|name| match *name {
+        "after" => json!({
+            "name": "after", "in": "query", "schema": { "type": "string" },
+            "description": "What `next` of the page before says",
+        }),
+        name => json!({
+            "name": name, "in": "path", "required": true, "schema": { "type": "string" },
+        }),
+    });
+    let content = match success {
+        "200" => json!({ "description": summary, "content": { "application/json": {} } }),
+        _ => json!({ "description": summary }),
+    };
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "parameters": parameters.collect::<Vec<_>>(),
+        "responses": {
+            success: content,
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "404": problem("There is no such hub, subscription or event"),
+            "503": problem("The store is away, or has too much to do"),
         },
     })
 }

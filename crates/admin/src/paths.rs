@@ -1,13 +1,13 @@
 //! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
 
-use crate::answer;
 use crate::text::ARCHIVE_BYTES_MAX;
+use crate::{answer, hubs};
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 18] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 25] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -26,6 +26,13 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 18] {
         ("/plan", get(answer::plan)),
         ("/routes", get(answer::routes)),
         ("/upstreams", get(answer::upstreams)),
+        ("/hubs", get(hubs::all)),
+        ("/hubs/{name}", get(hubs::one)),
+        ("/hubs/{name}/subscriptions", get(hubs::subscriptions)),
+        ("/hubs/{name}/subscriptions/{id}", delete(hubs::remove_subscription)),
+        ("/hubs/{name}/dead", get(hubs::dead)),
+        ("/hubs/{name}/dead/{id}", delete(hubs::remove_dead)),
+        ("/hubs/{name}/dead/{id}/retry", post(hubs::retry)),
         ("/revoked", get(answer::revoked).post(answer::revoke)),
         ("/revoked/{jti}", delete(answer::take_back)),
         ("/trace", get(answer::trace).post(answer::ask_trace)),

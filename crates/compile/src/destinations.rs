@@ -16,8 +16,10 @@ use plan::{
 };
 
 use ::flows::FlowEnd;
+use ::hub::HubEnd;
 
 use crate::flows::Flows;
+use crate::hubs::Hubs;
 use crate::listeners::bytes;
 use crate::{names, paths, policies, templates};
 
@@ -35,7 +37,15 @@ pub(crate) enum End<'c> {
         path: PathSent,
         host: HostSent,
     },
+    Hub(HubEnd),
     Respond(FixedReply),
+}
+
+/// What a route may name as its destination.
+pub(crate) struct Named<'c> {
+    pub(crate) upstreams: BTreeSet<&'c str>,
+    pub(crate) flows: &'c Flows,
+    pub(crate) hubs: &'c Hubs,
 }
 
 /// Everything a route may end in.
@@ -53,33 +63,34 @@ pub(crate) fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
     paths: &[PathWant],
-    upstreams: &BTreeSet<&str>,
-    flows: &'c Flows,
+    named: &Named<'c>,
     report: &mut Report,
 ) -> Option<End<'c>> {
+    let Named { upstreams, flows, hubs } = named;
     // All are looked at even where only one may stay.
-    let Route { upstream, flow, respond, .. } = &route.value;
+    let Route { upstream, flow, hub, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
     let of = (name.value.as_str(), &route.value);
     let flow = flow.as_ref().map(|flow| self::flow(flow, of, paths, flows, report));
+    let hub = hub.as_ref().map(|name| hubs.end(name, &route.value, report).map(End::Hub));
     let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
-    match (forward, flow, reply) {
-        (Some(forward), None, None) => forward,
-        (None, Some(flow), None) => flow,
-        (None, None, Some(reply)) => reply.map(End::Respond),
-        (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+    let reply = reply.map(|reply| reply.map(End::Respond));
+    let mut ends = [forward, flow, hub, reply].into_iter().flatten();
+    match (ends.next(), ends.next()) {
+        (Some(end), None) => end,
+        (_, Some(_)) => {
             complain_of_several(name, &route.value, report);
             None
         }
-        (None, None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
+        (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
             // Nobody comes to it.
             Some(End::Respond(nothing()))
         }
-        (None, None, None) => {
+        (None, None) => {
             // An unreadable destination was complained about already.
             if route.intact {
                 let what = format!("the route `{}` has no destination", name.value);
-                let help = "add `upstream: NAME`, `flow: NAME` or `respond: { status: 200, body: \"...\" }`";
+                let help = "add `upstream: NAME`, `flow: NAME`, `hub: NAME` or `respond: { status: 200, body: \"...\" }`";
                 report.error(name.at, what, help);
             }
             None
@@ -92,6 +103,7 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
     let ends = [
         ("upstream", route.upstream.as_ref().map(|end| end.at)),
         ("flow", route.flow.as_ref().map(|end| end.at)),
+        ("hub", route.hub.as_ref().map(|end| end.at)),
         ("respond", route.respond.as_ref().map(|end| end.at)),
     ];
     let there: Vec<(&str, At)> = ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect();
@@ -102,7 +114,7 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
     report.error(
         at,
         what,
-        format!("keep one of the {}", if keys.len() == 2 { "two" } else { "three" }),
+        format!("keep one of the {}", if keys.len() == 2 { "two" } else { "several" }),
     );
 }
 
@@ -300,14 +312,17 @@ pub(crate) fn split_names(route: &Route) -> Vec<String> {
 /// The end of a route and the form in which a request gets there, as text. The text changes when they do: replies from another
 /// place are not kept.
 pub(crate) fn words(route: &Route) -> String {
-    let Route { upstream, flow, respond, strip_prefix, rewrite, host, .. } = route;
-    let flow = flow.as_ref().map(|flow| &flow.value);
+    let Route { upstream, flow, hub, respond, strip_prefix, rewrite, host, .. } = route;
+    let [flow, hub] = [flow, hub].map(|name| name.as_ref().map(|name| &name.value));
     // Of a split the names: other shares make no reply another, and the key says which of them it is of.
     let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
     let [strip_prefix, rewrite] =
         [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
     let respond = respond.as_ref().map(|respond| respond.value.encode());
-    format!("{upstream:?} {flow:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}", host.value)
+    format!(
+        "{upstream:?} {flow:?} {hub:?} {strip_prefix:?} {rewrite:?} {:?} {respond:?}",
+        host.value
+    )
 }
 
 impl End<'_> {
@@ -331,6 +346,11 @@ impl End<'_> {
         Some(match self {
             End::Respond(reply) => Ends {
                 destination: Destination::answerer(reply),
+                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+                split: None,
+            },
+            End::Hub(end) => Ends {
+                destination: Destination::answerer(end),
                 diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
                 split: None,
             },

@@ -16,6 +16,7 @@ mod explain;
 mod facts;
 mod files;
 mod flows;
+mod hubs;
 mod issuers;
 mod listeners;
 mod names;
@@ -74,11 +75,12 @@ pub fn compile(
     builder.tokens = issuers::Tokens::new(previous);
     issuers::compile(config, &mut builder, telemetry, &mut report);
     let flows = flows::compile(config, &mut builder, &mut report);
-    let routes = routes::check(config, &flows, &open, &mut builder, &mut report);
+    let workers = workers(config, previous, &mut report);
+    let hubs = hubs::compile(config, workers, &mut builder, &mut report);
+    let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
     let schedules = schedules::compile(config, &flows, telemetry, &mut report);
     let access_log = access_log(config, &mut report);
-    let workers = workers(config, previous, &mut report);
     let admin = admin(config, previous, &mut report);
     if report.has_errors() {
         return Err(report);
@@ -98,6 +100,7 @@ pub fn compile(
         table,
         unchanged_since,
         schedules,
+        hubs: hubs.all().cloned().collect(),
         background,
         kept,
         revoked,

@@ -11,8 +11,9 @@ use plan::{
     Want,
 };
 
-use crate::destinations::{End, Ends};
+use crate::destinations::{End, Ends, Named};
 use crate::flows::Flows;
+use crate::hubs::Hubs;
 use crate::policies::{self, Access, Counts, Facts};
 use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
@@ -44,7 +45,7 @@ pub(crate) struct Draft<'c> {
 /// Checks every route by itself and then all together.
 pub(crate) fn check<'c>(
     config: &'c Config,
-    flows: &'c Flows,
+    (flows, hubs): (&'c Flows, &'c Hubs),
     open: &HashSet<String>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
@@ -54,15 +55,15 @@ pub(crate) fn check<'c>(
         report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
     }
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
+    let named = Named { upstreams, flows, hubs };
     let mut drafts: Vec<Draft<'c>> = Vec::new();
     for (name, route) in config.routes.iter() {
         facts::check(&route.value, open.contains(&name.value), report);
-        drafts.push(draft(name, route, config, (&upstreams, flows), builder, report));
+        drafts.push(draft(name, route, config, &named, builder, report));
         if let Some(file) = &route.value.services.wsdl
             && let Some(bytes) = files::read(file, report)
         {
-            let whole =
-                draft(name, route, config, (&upstreams, flows), builder, &mut report.clone());
+            let whole = draft(name, route, config, &named, builder, &mut report.clone());
             drafts.push(description(whole, &route.value, bytes));
         }
     }
@@ -205,7 +206,7 @@ fn draft<'c>(
     name: &'c Spanned<String>,
     route: &'c Spanned<Route>,
     config: &'c Config,
-    (upstreams, flows): (&BTreeSet<&str>, &'c Flows),
+    named: &Named<'c>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
@@ -247,7 +248,7 @@ fn draft<'c>(
         operations,
         errors: errors(&route.value),
         secrets: secrets(&route.value),
-        end: destinations::end(name, route, &paths, upstreams, flows, report),
+        end: destinations::end(name, route, &paths, named, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
         streams,
     }

@@ -89,6 +89,7 @@ pub(crate) fn to_url(
         TargetSettings { https: url.tls, host: url.host.clone(), port: url.port, weight: 1 };
     Some(Settings {
         name: target.url(),
+        addresses: None,
         targets: vec![target],
         balance: settled::Balance::RoundRobin,
         timeout,
@@ -126,6 +127,7 @@ fn settings(
     let targets: Vec<TargetSettings> = upstream.targets.value.iter().map(target).collect();
     Some(Settings {
         name: name.to_owned(),
+        addresses: None,
         sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, &targets, report)),
         suspend: upstream.suspend.as_ref().map(|suspend| self::suspend(suspend, report)),
         targets,

@@ -50,7 +50,7 @@ fn mistakes_of_every_kind_are_all_said() {
         gate.yaml:12:61: the route `both` ends in both `upstream` and `respond`
           help: keep one of the two
         gate.yaml:13:3: the route `none` has no destination
-          help: add `upstream: NAME`, `flow: NAME` or `respond: { status: 200, body: "..." }`
+          help: add `upstream: NAME`, `flow: NAME`, `hub: NAME` or `respond: { status: 200, body: "..." }`
         gate.yaml:13:26: the path `nowhere` cannot be matched: a path begins with `/`
           help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
         gate.yaml:14:52: the paths of this route, `/a/**`, do not begin with `/b`
@@ -171,7 +171,7 @@ telemetry: { access_log: { format: "{client} {stats}" } }
             gate.yaml:9:39: there is no upstream `payments`
               help: name one of the `upstreams`
             gate.yaml:11:29: unknown key `upstrem`; did you mean `upstream`?
-              help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `flow`, `services`, `mirror` and `respond`
+              help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `flow`, `hub`, `services`, `mirror` and `respond`
             gate.yaml:13:36: there is no field `stats`; did you mean `status`?
               help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries} {events} {stream_end} {grpc_status}; write `{{` for a brace itself
             gate.yaml:5:35: warning: the target `http://h:80` is here twice

@@ -254,6 +254,8 @@ fn the_whole_in_words() {
               headers:
                 Content-Type: text/plain
         flows: {}
+        databases: {}
+        hubs: {}
         schedules: {}
         cases: {}
         plans: {}

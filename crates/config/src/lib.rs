@@ -53,7 +53,8 @@ pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
     CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults,
-    Dns, EmptySegments, Errors, EscapedSlash, Health, Introspection, Issuer, LimitPlan, LimitStore,
+    Dns, EmptySegments, Errors, EscapedSlash, Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery,
+    HubLeases, HubLimitBy, HubLimits, HubRetention, Introspection, Issuer, LimitPlan, LimitStore,
     Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
     Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
     RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,

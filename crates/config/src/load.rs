@@ -48,6 +48,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "routes",
     "flows",
     "databases",
+    "hubs",
     "schedules",
     "cases",
     "plans",

@@ -36,7 +36,7 @@ routes:
       - header: {}
     upstream: orders
 workers: many
-hubs: {}
+zebra: {}
 "#,
         expect![[r#"
             gate.yaml:2:13: unknown key `adress`; did you mean `address`?
@@ -61,8 +61,8 @@ hubs: {}
               help: the policies are `api_key`, `authorize`, `backend_jwt`, `basic`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `concurrency`, `sse`, `websocket`, `cors`, `cache`, `compress`, `grpc_web`, `ip_filter`, `interceptor`, `openapi`, `soap`, `soap_rest`, `use`, `xpath_route` and `xslt`
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
-            gate.yaml:19:1: unknown key `hubs`
-              help: the keys here are `listen`, `admin`, `workers`, `shutdown`, `drain`, `upstreams`, `issuers`, `routes`, `flows`, `databases`, `schedules`, `cases`, `plans`, `stores`, `policy_sets`, `defaults`, `apis`, `bundles`, `saxon` and `telemetry`
+            gate.yaml:19:1: unknown key `zebra`
+              help: the keys here are `listen`, `admin`, `workers`, `shutdown`, `drain`, `upstreams`, `issuers`, `routes`, `flows`, `databases`, `hubs`, `schedules`, `cases`, `plans`, `stores`, `policy_sets`, `defaults`, `apis`, `bundles`, `saxon` and `telemetry`
         "#]],
     );
 }

@@ -200,6 +200,7 @@ telemetry: { access_log: {} }
               },
               "flows": {},
               "databases": {},
+              "hubs": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -238,6 +239,7 @@ telemetry: { access_log: {} }
               "routes": {},
               "flows": {},
               "databases": {},
+              "hubs": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -662,6 +664,7 @@ fn every_key() {
                   "rows_max": 10000
                 }
               },
+              "hubs": {},
               "schedules": {},
               "cases": {
                 "whole": {

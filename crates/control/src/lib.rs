@@ -8,6 +8,7 @@
 mod build;
 mod bundles;
 mod file;
+mod hubs;
 mod status;
 mod unpack;
 pub mod view;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use bundles::Bundle;
 pub use config::{Report, json_schema};
+pub use hubs::HubFailure;
 pub use plan::Plan;
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{Failed, Status};

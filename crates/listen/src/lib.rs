@@ -22,6 +22,7 @@ mod pace;
 mod proxy_protocol;
 mod relay;
 mod reply;
+mod residents;
 mod schedules;
 mod sockets;
 mod stay;

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::accept;
 use crate::connections::ListenerState;
+use crate::residents::Residents;
 use crate::schedules::Schedules;
 use crate::sockets::{Key, Opened};
 
@@ -85,6 +86,7 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
         open: HashMap::new(),
         leaving: Vec::new(),
         schedules: Schedules::default(),
+        residents: Residents::default(),
     };
     kit::spawn(sweep());
     while let Some(order) = orders.recv().await {
@@ -127,6 +129,7 @@ struct Doors {
     /// Closed, but with connections that still end.
     leaving: Vec<Rc<ListenerState>>,
     schedules: Schedules,
+    residents: Residents,
 }
 
 struct Open {
@@ -141,6 +144,7 @@ impl Doors {
         let plan = serving.plan.clone();
         let worker = self.publish(serving);
         self.schedules.adopt(&plan, &worker, self.telemetry.workers());
+        self.residents.adopt(&plan, &worker);
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
             let key = Key::of(&opened.listener);
@@ -189,14 +193,14 @@ impl Doors {
 
     async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
-        let Doors { open, leaving, schedules, .. } = self;
+        let Doors { open, leaving, schedules, residents, .. } = self;
         // Nothing new begins.
-        let _are_over = schedules.drain();
+        let _are_over = (schedules.drain(), residents.drain());
         let doors = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         doors().for_each(|listener_state| listener_state.close());
         loop {
             let are_open = doors().any(|listener_state| listener_state.open_here() > 0);
-            if !are_open && schedules.drain() {
+            if !are_open && schedules.drain() && residents.drain() {
                 return true;
             }
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {

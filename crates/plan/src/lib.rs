@@ -48,8 +48,13 @@ pub mod upstreams {
     };
 }
 
+/// Hubs, re-exported so that the cold path that shows them needs only `plan`.
+pub mod hubs {
+    pub use hub::{Hub, NotDone, Page};
+}
+
 pub use policy::{
-    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Revoked, Slots,
+    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, Revoked, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
 };
 pub use telemetry;
@@ -66,6 +71,8 @@ pub struct Plan {
     pub unchanged_since: HashMap<Box<str>, u64>,
     /// Flows that run at times.
     pub schedules: Vec<Arc<Schedule>>,
+    /// Hubs. The deliveries to their subscribers live on every worker.
+    pub hubs: Vec<Arc<hub::Hub>>,
     /// Work beside the requests.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.
@@ -112,6 +119,11 @@ impl Plan {
             Some(CertificateExpiry { place, not_after: upstream.settings().tls.not_after()? })
         });
         listeners.chain(upstreams).collect()
+    }
+
+    /// The work that lives on every worker.
+    pub fn residents(&self) -> impl Iterator<Item = Arc<dyn Resident>> {
+        self.hubs.iter().map(|hub| hub.clone() as Arc<dyn Resident>)
     }
 
     /// The certificates that have expired at `now` (since the Unix epoch) or soon will: their places, and the concern about

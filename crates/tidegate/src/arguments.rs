@@ -300,13 +300,15 @@ Kinds:
             the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its replies
   interceptor
             what the policy `interceptor` calls; see --request-answer
+  webhook   a subscriber of a hub: confirms, checks signatures, prints counts, which /stats tells too; a callback with
+            ?fail=2 fails the first two tries of each event, ?status=503 all, and ?confirm=no confirms nothing
 
 Examples:
   tidegate backend echo --port 9000 --name one
   tidegate backend echo --port 9443 --tls --delay 200ms
   tidegate backend sse --port 9001")]
 pub(crate) struct Backend {
-    /// echo, httpbin, sse, reverse, calculator or interceptor.
+    /// echo, httpbin, sse, reverse, calculator, interceptor or webhook.
     pub(crate) kind: bench::backend::Kind,
     /// The port to listen on; 0 takes a free one, which is printed.
     #[arg(long, default_value_t = 0)]
@@ -344,6 +346,9 @@ pub(crate) struct Backend {
     /// Make an interceptor return the body in capitals.
     #[arg(long)]
     pub(crate) capitals: bool,
+    /// The `hub.secret` of a webhook's subscriptions: events that are not signed with it are refused.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) secret: Option<String>,
 }
 
 #[derive(Args)]

@@ -2,12 +2,16 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use bench::backend::{self, Answers, Options, Tls};
+use bench::backend::{self, Answers, Kind, Options, Tls, Webhook};
 
 use crate::arguments::Backend;
 use crate::log;
+
+/// Somebody looks at the counts of a webhook while events come.
+const PRINTED_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
     let options = Options {
@@ -17,7 +21,9 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
         tls: tls(arguments),
         http2: true,
         answers: answers(arguments),
+        webhook: Webhook::new(arguments.secret.clone()),
     };
+    let webhook = options.webhook.clone();
     let address = options.address;
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let kind = arguments.kind;
@@ -25,10 +31,35 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
     runtime
         .block_on(async {
             let ready = |address| log::say(&format!("{}: {scheme}://{address}", kind.name()));
-            backend::serve(kind, options, ready, interrupted()).await
+            let serving = backend::serve(kind, options, ready, interrupted());
+            match kind {
+                Kind::Webhook => tokio::select! {
+                    served = serving => served,
+                    never = print(&webhook) => match never {},
+                },
+                Kind::Echo
+                | Kind::Httpbin
+                | Kind::Sse
+                | Kind::Reverse
+                | Kind::Calculator
+                | Kind::Interceptor => serving.await,
+            }
         })
         .with_context(|| format!("{} on {address}", kind.name()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the counts of a webhook whenever they have changed.
+async fn print(webhook: &Webhook) -> std::convert::Infallible {
+    let mut before = webhook.statistics();
+    loop {
+        tokio::time::sleep(PRINTED_EVERY).await;
+        let now = webhook.statistics();
+        if now != before {
+            log::say(&now.to_string());
+            before = now;
+        }
+    }
 }
 
 fn answers(arguments: &Backend) -> Answers {

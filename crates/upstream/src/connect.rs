@@ -10,9 +10,9 @@ use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
-use crate::Upstream;
 use crate::breaker::Permit;
 use crate::target::Target;
+use crate::{AddressRule, Upstream};
 
 /// An open connection to a target, in use or idle.
 pub(crate) struct Connection {
@@ -68,7 +68,9 @@ impl Upstream {
         if let Some(dialled) = kit::stand_in::dialled(&self.settings().name) {
             return dialled.map_err(|e| failure(target, &e));
         }
-        if target.addresses().is_empty() {
+        if let Some(rule) = &self.settings().addresses {
+            target.look_up_permitted(rule).await.map_err(|e| failure(target, &e))?;
+        } else if target.addresses().is_empty() {
             target.look_up().await.map_err(|e| failure(target, &e))?;
         }
         let socket = match dial(target).await.map_err(|e| failure(target, &e))? {
@@ -115,6 +117,19 @@ fn failure(target: &Target, e: &io::Error) -> Fault {
 }
 
 impl Target {
+    /// Resolves the target's name anew and keeps those addresses that the rule permits.
+    async fn look_up_permitted(&self, rule: &AddressRule) -> io::Result<()> {
+        let settings = self.settings();
+        let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await?;
+        let permitted: Vec<_> = found.filter(|address| rule.permits(address.ip())).collect();
+        if permitted.is_empty() {
+            let why = "the name has no address that may be called";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        self.set_addresses(permitted);
+        Ok(())
+    }
+
     /// Resolves the target's name by the system's resolver and keeps the addresses.
     pub(crate) async fn look_up(&self) -> io::Result<()> {
         let settings = self.settings();

@@ -6,6 +6,7 @@
 //! is a `Fault`.
 #![forbid(unsafe_code)]
 
+mod address_rule;
 mod balance;
 mod breaker;
 mod call;
@@ -21,6 +22,7 @@ mod sticky;
 mod suspension;
 mod target;
 
+pub use address_rule::AddressRule;
 pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
@@ -52,7 +54,8 @@ impl Upstream {
     pub fn new(settings: Settings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let checked = settings.health.is_some();
-        let target = |target| Arc::new(Target::new(target, &metrics, checked));
+        let by_clients = settings.addresses.is_some();
+        let target = |target| Arc::new(Target::new(target, &metrics, checked, by_clients));
         let targets = settings.targets.iter().map(target).collect();
         Arc::new(Upstream {
             targets,

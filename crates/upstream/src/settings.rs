@@ -1,13 +1,18 @@
 //! The settings of an upstream, made by `compile`. Plain data; upstreams with equal settings may share one [`crate::Upstream`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fault::Kind;
+
+use crate::AddressRule;
 
 /// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub name: String,
+    /// Which addresses are connected to, where clients name the targets; any if absent.
+    pub addresses: Option<Arc<AddressRule>>,
     pub targets: Vec<TargetSettings>,
     pub balance: Balance,
     pub timeout: Timeouts,
@@ -206,6 +211,7 @@ pub(crate) mod tests {
             weight: 1,
         };
         Settings {
+            addresses: None,
             name: "u".to_owned(),
             targets: (0..targets).map(target).collect(),
             balance: Balance::RoundRobin,

@@ -41,18 +41,23 @@ pub struct Target {
 /// after it recovers; and long enough that hardly any request waits, even if connecting takes its whole timeout.
 const UNREACHABLE_MS: u64 = 1000;
 
+/// The name in metrics of all targets that clients name.
+const CALLBACKS: &str = "(callbacks)";
+
 /// Each further ejection of a target lasts longer, up to this multiple of the configured time.
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    /// `checked`: it has health checks. Without them its replies decide its health, and it gets requests whatever that is.
+    /// `is_named_by_clients`: not by the operator. `checked`: it has health checks. Without them its replies decide its health, and it gets requests whatever that is.
     pub(crate) fn new(
         settings: &TargetSettings,
         metrics: &UpstreamMetrics,
         checked: bool,
+        is_named_by_clients: bool,
     ) -> Target {
         let url = settings.url();
-        let metrics = metrics.target(&url);
+        // What clients name is no label: there would be as many as they like.
+        let metrics = metrics.target(if is_named_by_clients { CALLBACKS } else { &url });
         let literal = settings.host.parse().map(|ip| vec![SocketAddr::new(ip, settings.port)]);
         Target {
             authority: settings.authority().into(),

@@ -151,6 +151,7 @@ fn plain_route() -> Option<Route> {
         errors: config::Errors::Problem,
         upstream: None,
         flow: None,
+        hub: None,
         services: config::RouteServices::absent()?,
         mirror: None,
         respond: None,

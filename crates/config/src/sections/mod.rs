@@ -4,6 +4,7 @@
 mod apis;
 mod cases;
 mod databases;
+mod hubs;
 mod issuers;
 mod listen;
 mod plans;
@@ -18,6 +19,9 @@ use std::time::Duration;
 pub use apis::{Api, Validate};
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
 pub use databases::Database;
+pub use hubs::{
+    Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubLeases, HubLimitBy, HubLimits, HubRetention,
+};
 pub use issuers::{Introspection, Issuer};
 pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
@@ -65,6 +69,8 @@ keys! {
         flows: Map<Spanned<Flow>> = Map::default(),
         /// Databases by name, for `sql` in flows.
         databases: Map<Database> = Map::default(),
+        /// Hubs by name: topics with publishers, subscribers and readers, for `hub` of a route.
+        hubs: Map<Spanned<Hub>> = Map::default(),
         /// Flows that run at times, by name.
         schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.

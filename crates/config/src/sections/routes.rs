@@ -13,7 +13,7 @@ use crate::values::{
 };
 
 keys! {
-    /// What happens to the requests that it matches. It needs exactly one of `upstream`, `flow` and `respond`.
+    /// What happens to the requests that it matches. It needs exactly one of `upstream`, `flow`, `hub` and `respond`.
     pub struct Route {
         /// Which requests, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,
@@ -42,6 +42,8 @@ keys! {
         upstream: Option<Spanned<RouteUpstream>>,
         /// Runs one of the `flows`.
         flow: Option<Spanned<String>>,
+        /// Leads to one of the `hubs`, which serves everything below the path of `match`.
+        hub: Option<Spanned<String>>,
         /// Descriptions of the service, which the route publishes.
         services: RouteServices,
         /// Sends copies of its requests to another upstream, whose replies nobody reads.

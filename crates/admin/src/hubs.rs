@@ -1,0 +1,78 @@
+//! The paths of hubs.
+
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use control::{Control, HubFailure};
+use serde_json::Value;
+use std::sync::Arc;
+
+type Controlled = State<Arc<Control>>;
+
+pub(crate) async fn all(State(control): Controlled) -> Result<Json<Value>, Problem> {
+    control.hubs().await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn one(
+    State(control): Controlled,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    control.hub(&name).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn subscriptions(
+    State(control): Controlled,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    let after = after(&uri);
+    control.subscriptions(&name, after.as_deref()).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn remove_subscription(
+    State(control): Controlled,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    control.remove_subscription(&name, &id).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn dead(
+    State(control): Controlled,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    let after = after(&uri);
+    control.dead(&name, after.as_deref()).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn retry(
+    State(control): Controlled,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    control.retry_dead(&name, &id).await.map_err(problem)?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn remove_dead(
+    State(control): Controlled,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    control.remove_dead(&name, &id).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What came last on the page before.
+fn after(uri: &Uri) -> Option<String> {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let value = pairs.find_map(|pair| pair.strip_prefix("after="))?;
+    String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned()).ok()
+}
+
+fn problem(failure: HubFailure) -> Problem {
+    match failure {
+        HubFailure::Unknown(what) => Problem::new(StatusCode::NOT_FOUND, what),
+        HubFailure::Unavailable(why) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, why),
+    }
+}

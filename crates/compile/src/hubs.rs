@@ -1,0 +1,229 @@
+//! `hubs` to what serves their topics.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::hub::{
+    AddressRule, Algorithm, Delivery, Hub, HubEnd, Lasting, LimitedBy, Limits, Parts, Retention,
+    Retries, Settings,
+};
+use ::store::{Memory, Store};
+use config::{Config, Decode as _, HubAlgorithm, HubLimitBy, Report, Route, Spanned, UpstreamTls};
+
+use crate::listeners::{bytes, count};
+use crate::names;
+use crate::policy_builder::PolicyBuilder;
+use crate::upstreams;
+
+/// Hubs by their names. One that could not be compiled is there without what serves it.
+#[derive(Default)]
+pub(crate) struct Hubs {
+    hubs: HashMap<String, Option<Arc<Hub>>>,
+}
+
+/// The largest event: what a record of the store may hold, and then some.
+const EVENT_BYTES_MAX: u64 = 16 << 20;
+
+/// The longest name of a topic.
+const TOPIC_BYTES_MAX: usize = 256;
+
+/// The name in metrics of the connections to callbacks.
+const CALLBACKS: &str = "(callbacks)";
+
+/// How much longer each retry waits: twice as long.
+const FACTOR_PERMILLE: u32 = 2000;
+
+impl Hubs {
+    /// Those that serve, in no order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Hub>> {
+        self.hubs.values().flatten()
+    }
+
+    /// The hub at the end of a route.
+    pub(crate) fn end(
+        &self,
+        name: &Spanned<String>,
+        route: &Route,
+        report: &mut Report,
+    ) -> Option<HubEnd> {
+        let without_effect = [
+            ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
+            ("rewrite", route.rewrite.as_ref().map(|key| key.at)),
+            ("mirror", route.mirror.as_ref().map(|key| key.at)),
+        ];
+        for (key, at) in without_effect {
+            if let Some(at) = at {
+                report.warn(at, format!("`{key}` has no effect on a hub"), "remove it");
+            }
+        }
+        if !self.hubs.contains_key(&name.value) {
+            let meant = report.suggest(&name.value, self.hubs.keys().map(String::as_str));
+            report.error(
+                name.at,
+                names::unknown("hub", &name.value, meant),
+                "name one of the `hubs`",
+            );
+            return None;
+        }
+        let hub = self.hubs.get(&name.value)?.clone()?;
+        let is_open =
+            route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"));
+        Some(HubEnd { hub, is_open })
+    }
+}
+
+/// Compiles all hubs, or complains about their faults.
+pub(crate) fn compile(
+    config: &Config,
+    workers: usize,
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Hubs {
+    let mut hubs = HashMap::new();
+    for (name, hub) in config.hubs.iter() {
+        let settings = settings(name, hub, report);
+        let is_used = |route: &Route| route.hub.as_ref().is_some_and(|hub| hub.value == name.value);
+        if !config.routes.iter().any(|(_, route)| is_used(&route.value)) {
+            let what = format!("no route leads to the hub `{}`", name.value);
+            report.warn(name.at, what, "remove it, or name it in a route's `hub`");
+        }
+        let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
+        let made = settings.filter(|_| hub.intact).zip(tls).map(|(settings, tls)| {
+            let telemetry = builder.telemetry;
+            let lasting = format!("what lasts of the hub {}", name.value);
+            let parts = Parts {
+                store: store(builder),
+                lasting: builder.kept_or(&lasting, || Arc::new(Lasting::new(workers))),
+                tls,
+                connections: telemetry.upstream(CALLBACKS),
+                metrics: &|topic| telemetry.topic(&name.value, topic),
+            };
+            let new = Arc::new(Hub::new(settings.clone(), parts));
+            let key = format!("hub {}", name.value);
+            builder.kept_if(&key, |known: &Hub| known.is_of(&settings), &new)
+        });
+        hubs.insert(name.value.clone(), made);
+    }
+    Hubs { hubs }
+}
+
+/// Where events are kept.
+fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
+    builder.kept_or("store in memory", || Arc::new(Memory::new()))
+}
+
+fn settings(
+    name: &Spanned<String>,
+    hub: &Spanned<config::Hub>,
+    report: &mut Report,
+) -> Option<Settings> {
+    let keys = &hub.value;
+    check_topics(hub, report);
+    check_publish(&keys.publish, report);
+    let header = keys.signature.value.to_ascii_lowercase();
+    if !http1::is_token(header.as_bytes()) {
+        let what = format!("`{}` is no name of a header", header.escape_debug());
+        report.error(keys.signature.at, what, "write a name such as `x-hub-signature`");
+    }
+    if let Some(secret) = &keys.secret
+        && secret.value.0.is_empty()
+    {
+        let what = "an empty secret, which anybody has";
+        report.error(secret.at, what, "write a secret, best `${NAME}`, or remove the key");
+    }
+    let (default, max) = (keys.leases.default.value.0, keys.leases.max.value.0);
+    for lease in [&keys.leases.default, &keys.leases.max] {
+        if lease.value.0 < Duration::from_secs(1) {
+            let what = "a lease is in whole seconds";
+            report.error(lease.at, what, "write at least `1s`");
+        }
+    }
+    if default > max {
+        let what = "the default lease is longer than the longest";
+        report.error(keys.leases.default.at, what, "write no more than `max`");
+    }
+    if keys.event_bytes_max.value.0 > EVENT_BYTES_MAX {
+        let what = "events of that size are too large for a hub";
+        report.error(keys.event_bytes_max.at, what, "write at most `16MiB`");
+    }
+    Some(Settings {
+        name: name.value.as_str().into(),
+        topics: keys.topics.iter().map(|topic| topic.value.as_str().into()).collect(),
+        secret: keys.secret.as_ref().map(|secret| secret.value.0.as_str().into()),
+        signature: header.into(),
+        algorithm: match keys.algorithm {
+            HubAlgorithm::Sha1 => Algorithm::Sha1,
+            HubAlgorithm::Sha256 => Algorithm::Sha256,
+            HubAlgorithm::Sha384 => Algorithm::Sha384,
+            HubAlgorithm::Sha512 => Algorithm::Sha512,
+        },
+        publish: keys.publish.value.as_str().into(),
+        lease_default: default,
+        lease_max: max,
+        subscriptions_max: count(keys.subscriptions_max.get()),
+        verify: keys.verify,
+        delivery: delivery(&keys.delivery),
+        callbacks: AddressRule {
+            allow: keys.callbacks.allow.iter().map(|network| network.0).collect(),
+        },
+        retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.0 },
+        limits: keys.limits.as_ref().map(|limits| Limits {
+            events: u64::from(limits.events.get()),
+            per: limits.per.0,
+            by: match limits.by {
+                HubLimitBy::Subject => LimitedBy::Subject,
+                HubLimitBy::Subscription => LimitedBy::Subscription,
+            },
+        }),
+        event_bytes_max: bytes(keys.event_bytes_max.value),
+    })
+}
+
+fn delivery(keys: &config::HubDelivery) -> Delivery {
+    Delivery {
+        timeout: keys.timeout.0,
+        retries: Retries {
+            attempts: keys.retries.get().saturating_add(1),
+            initial: keys.initial.0,
+            factor_permille: FACTOR_PERMILLE,
+            max: keys.max.0,
+        },
+        dead_letter: keys.dead_letter,
+        concurrency: count(keys.concurrency.get()),
+    }
+}
+
+fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
+    let topics = &hub.value.topics;
+    if topics.is_empty() && hub.intact {
+        report.error(hub.at, "a hub without a topic", "write `topics: [NAME]`");
+    }
+    let mut seen = HashSet::new();
+    for topic in topics {
+        let name = &topic.value;
+        // A name is a segment of a path, as it stands there.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let is_name = !name.is_empty()
+            && name.len() <= TOPIC_BYTES_MAX
+            && name.bytes().all(is_plain)
+            && !matches!(name.as_str(), "." | "..");
+        if !is_name {
+            let what = format!("`{}` is no name of a topic", name.escape_debug());
+            report.error(topic.at, what, "use letters, digits, `-`, `_`, `.` and `~`");
+        } else if !seen.insert(name) {
+            let what = format!("the topic `{name}` stands there twice");
+            report.error(topic.at, what, "remove one of the two");
+        }
+    }
+}
+
+fn check_publish(path: &Spanned<String>, report: &mut Report) {
+    let below = path.value.strip_prefix('/').unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let is_path = !below.is_empty() && below.bytes().all(is_plain);
+    if !is_path || below.starts_with("topics/") {
+        let what = format!("events cannot be published at `{}`", path.value.escape_debug());
+        report.error(path.at, what, "write a path below the hub's own, such as `/publish`");
+    }
+}

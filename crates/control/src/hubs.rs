@@ -1,0 +1,77 @@
+//! The hubs of the plan in service, for the admin API.
+
+use plan::hubs::{Hub, NotDone, Page};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::Control;
+
+/// Why the admin API did not do what it was asked.
+pub enum HubFailure {
+    /// There is no such thing; a sentence for the operator.
+    Unknown(&'static str),
+    /// Later it may work.
+    Unavailable(String),
+}
+
+impl From<NotDone> for HubFailure {
+    fn from(not_done: NotDone) -> HubFailure {
+        match not_done {
+            NotDone::Unknown(what) => HubFailure::Unknown(what),
+            NotDone::Store(error) => HubFailure::Unavailable(error.to_string()),
+            NotDone::Busy => HubFailure::Unavailable("too many changes wait".to_owned()),
+        }
+    }
+}
+
+impl Control {
+    /// All hubs in numbers.
+    pub async fn hubs(&self) -> Result<Value, HubFailure> {
+        let plan = self.plan();
+        let mut hubs = Vec::new();
+        for hub in &plan.hubs {
+            hubs.push(hub.view().await?);
+        }
+        Ok(json!({ "hubs": hubs }))
+    }
+
+    /// One hub in numbers.
+    pub async fn hub(&self, name: &str) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.view().await?)
+    }
+
+    /// A page of a hub's subscriptions.
+    pub async fn subscriptions(
+        &self,
+        name: &str,
+        after: Option<&str>,
+    ) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.subscriptions(Page { after }).await?)
+    }
+
+    /// Removes a subscription.
+    pub async fn remove_subscription(&self, name: &str, id: &str) -> Result<(), HubFailure> {
+        Ok(self.hub_of(name)?.remove_subscription(id).await?)
+    }
+
+    /// A page of the events that a hub gave up.
+    pub async fn dead(&self, name: &str, after: Option<&str>) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.dead(Page { after }).await?)
+    }
+
+    /// Sends such an event again.
+    pub async fn retry_dead(&self, name: &str, id: &str) -> Result<(), HubFailure> {
+        Ok(self.hub_of(name)?.retry_dead(id).await?)
+    }
+
+    /// Removes such an event.
+    pub async fn remove_dead(&self, name: &str, id: &str) -> Result<(), HubFailure> {
+        Ok(self.hub_of(name)?.remove_dead(id).await?)
+    }
+
+    fn hub_of(&self, name: &str) -> Result<Arc<Hub>, HubFailure> {
+        let plan = self.plan();
+        let hub = plan.hubs.iter().find(|hub| hub.name() == name).cloned();
+        hub.ok_or(HubFailure::Unknown("There is no such hub."))
+    }
+}

@@ -1,0 +1,109 @@
+//! What a worker has still to write down about its subscriptions, in batches: while one is written, the next gathers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+use store::{Answer, Change, Error, Expect, Store};
+
+use crate::subscription::{Cursor, Id, stored};
+
+/// The unwritten changes of a worker.
+#[derive(Default)]
+pub(crate) struct Book {
+    /// Subscriptions whose place has changed, with what has to be written together with it.
+    open: BTreeMap<Id, Vec<Change>>,
+    writing: Option<Writing>,
+    /// Since the store does not take them: when it is tried again.
+    again: Option<Instant>,
+}
+
+struct Writing {
+    open: BTreeMap<Id, Vec<Change>>,
+    answer: Answer<Vec<u64>>,
+}
+
+/// Changes of one batch; a subscription has a few.
+const CHANGES_MAX: usize = 900;
+
+/// The pause after the store did not take a batch.
+const PAUSE: Duration = Duration::from_millis(500);
+
+impl Book {
+    /// Notes that the place of a subscription has to be written.
+    pub(crate) fn note(&mut self, id: Id) {
+        self.open.entry(id).or_default();
+    }
+
+    /// The same, with something that is written together with it.
+    pub(crate) fn note_with(&mut self, id: Id, change: Change) {
+        self.open.entry(id).or_default().push(change);
+    }
+
+    /// True if everything is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.writing.is_none()
+    }
+
+    /// True while the store takes nothing. Deliveries wait then: where they stand could not be written.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.again.is_some()
+    }
+
+    /// When it is worth a look again.
+    pub(crate) fn wakes(&self) -> Option<Instant> {
+        self.again.filter(|_| self.writing.is_none() && !self.open.is_empty())
+    }
+
+    /// Begins to write, unless that is under way. `cursor` gives the place of a subscription that is still there.
+    pub(crate) fn begin<'c>(
+        &mut self,
+        store: &dyn Store,
+        table: &Arc<str>,
+        cursor: impl Fn(Id) -> Option<&'c Cursor>,
+    ) {
+        let must_wait = self.again.is_some_and(|again| clock::now() < again);
+        if self.writing.is_some() || self.open.is_empty() || must_wait {
+            return;
+        }
+        let mut changes = Vec::new();
+        let mut open = BTreeMap::new();
+        while changes.len() < CHANGES_MAX
+            && let Some((id, more)) = self.open.pop_first()
+        {
+            changes.extend(more.iter().cloned());
+            if let Some(value) = cursor(id).and_then(stored) {
+                let (table, key) = (table.clone(), id.key());
+                changes.push(Change { table, key, value: Some(value), expect: Expect::Anything });
+            }
+            open.insert(id, more);
+        }
+        if !changes.is_empty() {
+            self.writing = Some(Writing { open, answer: store.change(changes, None) });
+        }
+    }
+
+    /// Ready once a batch has been written, or has failed.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(writing) = &mut self.writing else { return Poll::Pending };
+        let written = ready!(writing.answer.as_mut().poll(cx));
+        let writing = self.writing.take();
+        match written {
+            Ok(_) => {
+                self.again = None;
+                Poll::Ready(Ok(()))
+            }
+            Err(error) => {
+                for (id, mut more) in writing.into_iter().flat_map(|writing| writing.open) {
+                    let newer = self.open.entry(id).or_default();
+                    more.append(newer);
+                    *newer = more;
+                }
+                self.again = clock::now().checked_add(PAUSE);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Connections to callbacks: upstreams that come and go with the subscriptions of a worker.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault::Fault;
+use kit::clock::{self, Instant};
+use message::{Reply, Request};
+use policy::{Call, Caller, Totals};
+use telemetry::UpstreamMetrics;
+use upstream::{
+    AddressRule, Balance, Breaker, Failures, HostSent, Retry, TargetSettings, Timeouts, Upstream,
+};
+
+use crate::callback::Callback;
+
+/// Origins to which a worker keeps connections. Of more, those that were not used for longest lose theirs.
+const ORIGINS_MAX: usize = 4096;
+
+/// Deliveries under way to one origin.
+const UNDER_WAY_MAX: u32 = 128;
+/// And to one that failed the last time: it must not take the places of those that work.
+const UNDER_WAY_FAILING_MAX: u32 = 8;
+
+/// Idle connections kept for each origin, and for how long. Servers close theirs after about a minute.
+const IDLE_MAX: usize = 32;
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What all connections to callbacks have in common.
+pub(crate) struct Ways {
+    pub(crate) tls: tls::Client,
+    pub(crate) rule: Arc<AddressRule>,
+    pub(crate) metrics: Arc<UpstreamMetrics>,
+    pub(crate) timeout: Duration,
+}
+
+/// The origins of a worker's callbacks.
+pub(crate) struct Callbacks {
+    ways: Ways,
+    origins: RefCell<HashMap<String, Rc<Origin>>>,
+}
+
+/// A server with callbacks.
+pub(crate) struct Origin {
+    name: String,
+    upstream: Arc<Upstream>,
+    used: Cell<Instant>,
+    under_way: Cell<u32>,
+    is_failing: Cell<bool>,
+}
+
+/// A delivery under way to an origin; it is over when this is dropped.
+pub(crate) struct UnderWay(Rc<Origin>);
+
+impl Callbacks {
+    pub(crate) fn new(ways: Ways) -> Callbacks {
+        Callbacks { ways, origins: RefCell::default() }
+    }
+
+    /// The origin of a callback.
+    pub(crate) fn origin(&self, callback: &Callback) -> Rc<Origin> {
+        let target = callback.origin();
+        let name = target.url();
+        let mut origins = self.origins.borrow_mut();
+        if let Some(origin) = origins.get(&name) {
+            origin.used.set(clock::now());
+            return origin.clone();
+        }
+        if origins.len() >= ORIGINS_MAX {
+            make_room(&mut origins);
+        }
+        let origin = Rc::new(Origin {
+            name: name.clone(),
+            upstream: self.upstream(target),
+            used: Cell::new(clock::now()),
+            under_way: Cell::new(0),
+            is_failing: Cell::new(false),
+        });
+        origins.insert(name, origin.clone());
+        origin
+    }
+
+    fn upstream(&self, target: TargetSettings) -> Arc<Upstream> {
+        let none = Failures::default();
+        let settings = upstream::Settings {
+            name: "(callbacks)".to_owned(),
+            addresses: Some(self.ways.rule.clone()),
+            targets: vec![target],
+            balance: Balance::RoundRobin,
+            timeout: Timeouts {
+                connect: self.ways.timeout,
+                response: self.ways.timeout,
+                total: Some(self.ways.timeout),
+                idle: IDLE,
+            },
+            retry: Retry { attempts: 0, elsewhere: false, on: none, body_bytes_max: 0 },
+            sticky: None,
+            suspend: None,
+            health: None,
+            outlier: None,
+            breaker: Breaker {
+                connections: UNDER_WAY_MAX,
+                requests: UNDER_WAY_MAX,
+                pending: UNDER_WAY_MAX,
+            },
+            idle_max: IDLE_MAX,
+            // Names are looked up whenever a connection is made.
+            dns_refresh: Duration::MAX,
+            tls: self.ways.tls.clone(),
+        };
+        Upstream::new(settings, self.ways.metrics.clone())
+    }
+}
+
+/// Drops the half that was not used for longest. What is under way goes on.
+fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
+    let mut times: Vec<Instant> = origins.values().map(|origin| origin.used.get()).collect();
+    let middle = times.len() / 2;
+    let (_, median, _) = times.select_nth_unstable(middle);
+    let median = *median;
+    origins.retain(|_, origin| origin.used.get() > median || origin.under_way.get() > 0);
+}
+
+impl Origin {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A place for one more delivery, if there is one.
+    pub(crate) fn begin(self: &Rc<Self>) -> Option<UnderWay> {
+        let max = if self.is_failing.get() { UNDER_WAY_FAILING_MAX } else { UNDER_WAY_MAX };
+        let under_way = self.under_way.get();
+        (under_way < max).then(|| {
+            self.under_way.set(under_way + 1);
+            UnderWay(self.clone())
+        })
+    }
+}
+
+impl UnderWay {
+    pub(crate) fn origin(&self) -> Rc<Origin> {
+        self.0.clone()
+    }
+
+    /// Sends a request and gives the reply once its head is there.
+    pub(crate) async fn send(
+        &self,
+        caller: &Caller,
+        deadline: Option<Instant>,
+        mut request: Request,
+    ) -> Result<Reply, Fault> {
+        let totals = Totals::default();
+        let mut call = Call::apart(caller, deadline, &totals);
+        let sent = self.0.upstream.send(&mut call, &mut request, &HostSent::Target).await;
+        kit::alarm::give(call.alarm);
+        sent
+    }
+
+    /// Notes whether the origin works.
+    pub(crate) fn note(&self, has_failed: bool) {
+        self.0.is_failing.set(has_failed);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.set(self.0.under_way.get().saturating_sub(1));
+    }
+}

@@ -1,0 +1,533 @@
+//! The deliveries of one worker: which subscription gets which event when.
+//!
+//! One task has all of the worker's subscriptions of a hub. What takes time (reading, sending, writing) are futures in it, of a
+//! bounded number. What was begun and not written yet is done again after a crash, and nothing else.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use kit::clock::{self, Instant};
+use kit::{Alarm, LocalBoxFuture};
+use policy::{Residence, Resident};
+use tokio::sync::mpsc;
+
+use crate::book::Book;
+use crate::callback::Callback;
+use crate::callbacks::{Callbacks, UnderWay};
+use crate::feed::{Feed, Peeked};
+use crate::hub::Hub;
+use crate::jobs::{self, Ended, Job};
+use crate::lasting::Note;
+use crate::member::{Member, Need};
+use crate::subscription::{Cursor, Id, Open, Subscription};
+
+/// Deliveries, questions and reads under way on a worker.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// The pause before something is tried again that the store did not do.
+pub(crate) const AWAY: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the hub of the plan before is done.
+const HANDOVER: Duration = Duration::from_millis(20);
+
+/// How often lags are measured and old events dropped.
+const TICK: Duration = Duration::from_secs(1);
+const TICK_MIN: Duration = Duration::from_millis(100);
+
+/// Topics whose old events are dropped at one tick. Ten thousand have their turn every three minutes.
+const TRIMS_MAX: usize = 64;
+
+/// Removed subscriptions that are remembered, so that older news of them brings none of them back.
+const GONE_MAX: usize = 4096;
+
+/// A topic with the worker's subscriptions to it.
+#[derive(Default)]
+pub(crate) struct Members {
+    feed: Option<Rc<Feed>>,
+    ids: std::collections::BTreeSet<Id>,
+    /// Its news is waited for.
+    is_followed: bool,
+}
+
+/// The deliveries of one worker.
+pub(crate) struct Deliveries {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) place: Residence,
+    pub(crate) callbacks: Rc<Callbacks>,
+    pub(crate) members: HashMap<Id, Member>,
+    pub(crate) topics: Vec<Members>,
+    /// Subscriptions that may need something.
+    pub(crate) ready: VecDeque<Id>,
+    pub(crate) timers: BinaryHeap<Reverse<(Instant, Id)>>,
+    pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
+    pub(crate) news: FuturesUnordered<LocalBoxFuture<'static, usize>>,
+    pub(crate) book: Book,
+    pub(crate) gone: HashMap<Id, u64>,
+    /// Subscriptions that wait for a place at their origin.
+    pub(crate) waiting: HashMap<String, VecDeque<Id>>,
+    pub(crate) is_ending: bool,
+    /// The topic whose old events are dropped next.
+    pub(crate) trimmed: usize,
+}
+
+/// What happens next.
+enum Next {
+    Note(Note),
+    Ended(Ended),
+    News(usize),
+    Written,
+    Timer,
+    Tick,
+    End,
+}
+
+impl Resident for Hub {
+    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
+        Box::pin(async move {
+            let worker = place.caller.worker;
+            let Some(mut notes) = self.notes(&place).await else { return };
+            let mut deliveries = Deliveries::new(self.clone(), place);
+            if deliveries.load().await {
+                deliveries.run(&mut notes).await;
+            }
+            self.lasting.give_notes(worker, notes);
+        })
+    }
+}
+
+impl Hub {
+    /// The notes of a worker, once the hub of the plan before has given them back. None if it has to end before.
+    async fn notes(&self, place: &Residence) -> Option<mpsc::Receiver<Note>> {
+        loop {
+            if let Some(notes) = self.lasting.take_notes(place.caller.worker) {
+                return Some(notes);
+            }
+            let asked = poll_fn(|cx| place.ending.poll_asked(cx));
+            if tokio::time::timeout(HANDOVER, asked).await.is_ok() {
+                return None;
+            }
+        }
+    }
+}
+
+impl Deliveries {
+    fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
+        Deliveries {
+            callbacks: Rc::new(Callbacks::new(hub.ways())),
+            topics: hub.topics.iter().map(|_| Members::default()).collect(),
+            hub,
+            place,
+            members: HashMap::new(),
+            ready: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            under_way: FuturesUnordered::new(),
+            news: FuturesUnordered::new(),
+            book: Book::default(),
+            gone: HashMap::new(),
+            waiting: HashMap::new(),
+            is_ending: false,
+            trimmed: 0,
+        }
+    }
+
+    fn worker(&self) -> usize {
+        self.place.caller.worker
+    }
+
+    /// Reads the worker's subscriptions, however long the store takes to answer. False if it has to end before.
+    async fn load(&mut self) -> bool {
+        loop {
+            let (worker, workers) = (self.worker(), self.hub.lasting.workers());
+            let (ending, hub) = (self.place.ending.clone(), self.hub.clone());
+            let mut loading = Box::pin(hub.subscriptions_of(worker, workers));
+            let loaded = poll_fn(|cx| match ending.poll_asked(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => loading.as_mut().poll(cx).map(Some),
+            });
+            match loaded.await {
+                None => return false,
+                Some(Ok(all)) => {
+                    for (id, version, subscription, cursor) in all {
+                        self.insert(id, version, subscription, cursor);
+                    }
+                    return true;
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(hub = self.hub.name(), "subscriptions cannot be read: {error}");
+                    tokio::time::sleep(AWAY).await;
+                }
+            }
+        }
+    }
+
+    async fn run(&mut self, notes: &mut mpsc::Receiver<Note>) {
+        let tick = (self.hub.settings.retention.age / 4).clamp(TICK_MIN, TICK);
+        let (mut timer, mut ticks) = (Alarm::default(), Alarm::default());
+        ticks.set(clock::now(), tick);
+        loop {
+            self.start_ready();
+            self.write();
+            if self.is_ending && self.under_way.is_empty() && self.book.is_empty() {
+                return;
+            }
+            self.set_timer(&mut timer);
+            match poll_fn(|cx| self.poll_next(cx, notes, &mut timer, &mut ticks)).await {
+                Next::Note(note) => self.noted(note),
+                Next::Ended(ended) => self.ended(ended),
+                Next::News(topic) => self.news_of(topic),
+                Next::Written => {}
+                Next::Timer => self.ring(),
+                Next::Tick => {
+                    ticks.set(clock::now(), tick);
+                    self.tick();
+                }
+                Next::End => {
+                    self.is_ending = true;
+                    if self.book.is_stuck() {
+                        // What is not written is done again by whoever comes next.
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        notes: &mut mpsc::Receiver<Note>,
+        timer: &mut Alarm,
+        ticks: &mut Alarm,
+    ) -> Poll<Next> {
+        if !self.is_ending && self.place.ending.poll_asked(cx).is_ready() {
+            return Poll::Ready(Next::End);
+        }
+        if let Poll::Ready(Some(note)) = notes.poll_recv(cx) {
+            return Poll::Ready(Next::Note(note));
+        }
+        if let Poll::Ready(written) = self.book.poll(cx) {
+            if let Err(error) = written {
+                tracing::warn!(hub = self.hub.name(), "deliveries wait for the store: {error}");
+            }
+            return Poll::Ready(Next::Written);
+        }
+        if let Poll::Ready(Some(ended)) = self.under_way.poll_next_unpin(cx) {
+            return Poll::Ready(Next::Ended(ended));
+        }
+        if let Poll::Ready(Some(topic)) = self.news.poll_next_unpin(cx) {
+            return Poll::Ready(Next::News(topic));
+        }
+        if timer.poll(cx).is_ready() {
+            return Poll::Ready(Next::Timer);
+        }
+        ticks.poll(cx).map(|()| Next::Tick)
+    }
+
+    fn set_timer(&self, timer: &mut Alarm) {
+        let first = self.timers.peek().map(|Reverse((at, _))| *at);
+        match first.into_iter().chain(self.book.wakes()).min() {
+            Some(at) => timer.set_by(at, Duration::ZERO, None),
+            None => timer.clear(),
+        }
+    }
+
+    /// Looks at all subscriptions whose time has come.
+    fn ring(&mut self) {
+        let now = clock::now();
+        while let Some(Reverse((at, id))) = self.timers.peek().copied()
+            && at <= now
+        {
+            self.timers.pop();
+            if let Some(member) = self.members.get_mut(&id).filter(|m| m.timer == Some(at)) {
+                member.timer = None;
+                self.queue(id);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let worker = self.worker();
+        for (members, topic) in self.topics.iter().zip(&self.hub.topics) {
+            let Some(feed) = &members.feed else { continue };
+            let newest = feed.newest();
+            let behind = |id| {
+                let cursor = &self.members.get(id)?.cursor;
+                let open = cursor.open.iter().map(|open| open.event.saturating_sub(1));
+                Some(newest.saturating_sub(open.chain([cursor.head]).min()?))
+            };
+            topic.metrics.set_lag(worker, members.ids.iter().filter_map(behind).max().unwrap_or(0));
+        }
+        // One worker is enough.
+        let trims = if worker == 0 { self.topics.len().min(TRIMS_MAX) } else { 0 };
+        for _ in 0..trims {
+            self.trimmed = (self.trimmed + 1) % self.topics.len().max(1);
+            self.under_way.push(jobs::trim(self.hub.clone(), self.trimmed));
+        }
+    }
+
+    fn insert(&mut self, id: Id, version: u64, subscription: Subscription, cursor: Option<Cursor>) {
+        let topic = self.hub.topics.iter().position(|topic| *topic.name == *subscription.topic);
+        let callback = Callback::parse(&subscription.callback).ok();
+        // Of a topic that the hub has no longer; its lease ends some day.
+        let (Some(topic), Some(callback)) = (topic, callback) else { return };
+        let before = self.members.remove(&id);
+        let head = subscription.from;
+        let (cursor, is_asking) = match before {
+            Some(before) => (before.cursor, before.is_asking),
+            None => (cursor.unwrap_or(Cursor { head, ..Cursor::default() }), false),
+        };
+        let member = Member {
+            subscription: Rc::new(subscription),
+            version,
+            callback: Rc::new(callback),
+            topic,
+            cursor,
+            sending: Vec::new(),
+            is_fetching: false,
+            is_asking,
+            is_removing: false,
+            is_queued: false,
+            timer: None,
+        };
+        self.members.insert(id, member);
+        if let Some(members) = self.topics.get_mut(topic) {
+            members.ids.insert(id);
+        }
+        self.hub.lasting.set_held(self.worker(), self.members.len());
+        self.follow(topic);
+        self.queue(id);
+    }
+
+    pub(crate) fn forget(&mut self, id: Id, version: u64) {
+        if let Some(member) = self.members.remove(&id)
+            && let Some(members) = self.topics.get_mut(member.topic)
+        {
+            members.ids.remove(&id);
+        }
+        if self.gone.len() >= GONE_MAX {
+            self.gone.clear();
+        }
+        self.gone.insert(id, version);
+        self.hub.lasting.set_held(self.worker(), self.members.len());
+    }
+
+    fn noted(&mut self, note: Note) {
+        match note {
+            Note::Written { id, version, subscription, is_new } => {
+                let known = self.members.get(&id).map(|member| member.version);
+                let latest = known.max(self.gone.get(&id).copied());
+                if latest.is_none_or(|latest| version > latest) {
+                    if is_new {
+                        // What an older one of the same id left.
+                        self.forget(id, 0);
+                        self.book.note(id);
+                    }
+                    self.replace(id, version, *subscription);
+                }
+                if is_new {
+                    self.hub.lasting.release();
+                }
+            }
+            Note::Removed(id, version) => self.forget(id, version),
+            Note::Again { id, event, key } => {
+                let Some(member) = self.members.get_mut(&id) else { return };
+                if member.open(event).is_none() {
+                    member.cursor.open.push(Open { event, attempts: 0, due: 0 });
+                }
+                self.book.note_with(id, self.hub.dead_change(&key, None));
+                self.queue(id);
+            }
+        }
+    }
+
+    /// Takes over what was written about a subscription; what is being sent goes on.
+    pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
+        match self.members.get_mut(&id) {
+            Some(member) => {
+                member.subscription = Rc::new(subscription);
+                member.version = version;
+                member.is_asking = false;
+                self.queue(id);
+            }
+            None => self.insert(id, version, subscription, None),
+        }
+    }
+
+    /// Looks at a subscription soon.
+    pub(crate) fn queue(&mut self, id: Id) {
+        if let Some(member) = self.members.get_mut(&id)
+            && !std::mem::replace(&mut member.is_queued, true)
+        {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Waits for news of a topic.
+    fn follow(&mut self, topic: usize) {
+        let (Some(members), Some(known)) = (self.topics.get_mut(topic), self.hub.topics.get(topic))
+        else {
+            return;
+        };
+        if members.is_followed {
+            return;
+        }
+        let feed = members.feed.get_or_insert_with(|| self.hub.feed(known)).clone();
+        members.is_followed = true;
+        self.news.push(Box::pin(async move {
+            let seen = feed.newest();
+            let news = feed.news();
+            loop {
+                let notified = news.clone().notified_owned();
+                if feed.newest() != seen {
+                    return topic;
+                }
+                notified.await;
+            }
+        }));
+    }
+
+    fn news_of(&mut self, topic: usize) {
+        let Some(members) = self.topics.get_mut(topic) else { return };
+        members.is_followed = false;
+        let ids: Vec<Id> = members.ids.iter().copied().collect();
+        if !ids.is_empty() {
+            self.follow(topic);
+        }
+        ids.into_iter().for_each(|id| self.queue(id));
+    }
+
+    /// Begins what is ready, as far as there is room.
+    fn start_ready(&mut self) {
+        while !self.is_ending
+            && !self.book.is_stuck()
+            && self.under_way.len() < UNDER_WAY_MAX
+            && let Some(id) = self.ready.pop_front()
+        {
+            if let Some(member) = self.members.get_mut(&id) {
+                member.is_queued = false;
+                self.start(id);
+            }
+        }
+    }
+
+    /// Begins all that a subscription needs.
+    fn start(&mut self, id: Id) {
+        let now = clock::wall();
+        loop {
+            let Some(member) = self.members.get_mut(&id) else { return };
+            let need = member.need(&self.hub.settings, now);
+            let job = match need {
+                Need::Nothing => break,
+                Need::Removal => {
+                    member.is_removing = true;
+                    jobs::remove(self.hub.clone(), id, member.version)
+                }
+                Need::Next(after) => {
+                    let feed = self.topics.get(member.topic).and_then(|topic| topic.feed.clone());
+                    let Some(feed) = feed else { break };
+                    match feed.peek(after) {
+                        Peeked::Event(event) => {
+                            member.begin(event.id);
+                            self.book.note(id);
+                            continue;
+                        }
+                        Peeked::Nothing => break,
+                        Peeked::Behind => {
+                            member.is_fetching = true;
+                            jobs::fetch(feed, id, after)
+                        }
+                    }
+                }
+                Need::Confirmation | Need::Retry(_) => {
+                    let event = need.event();
+                    let origin = self.callbacks.origin(&member.callback);
+                    let Some(way) = origin.begin() else {
+                        self.waiting.entry(origin.name().to_owned()).or_default().push_back(id);
+                        member.is_queued = true;
+                        return;
+                    };
+                    match event {
+                        Some(event) => self.job_of_event(id, event, way),
+                        None => self.job_of_intent(id, way),
+                    }
+                }
+            };
+            self.under_way.push(job);
+        }
+        self.arm(id);
+    }
+
+    fn job_of_event(
+        &mut self,
+        id: Id,
+        event: u64,
+        way: UnderWay,
+    ) -> LocalBoxFuture<'static, Ended> {
+        let feed =
+            self.members.get(&id).and_then(|member| self.topics.get(member.topic)?.feed.clone());
+        let (Some(member), Some(feed)) = (self.members.get_mut(&id), feed) else {
+            return jobs::nothing();
+        };
+        member.sending.push(event);
+        let is_first = member.open(event).is_some_and(|open| open.attempts == 0);
+        Job::deliver(
+            Job {
+                hub: self.hub.clone(),
+                caller: self.place.caller.clone(),
+                log: (self.place.access_log)(),
+                id,
+                subscription: member.subscription.clone(),
+                callback: member.callback.clone(),
+                way,
+            },
+            feed,
+            event,
+            is_first,
+        )
+    }
+
+    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, Ended> {
+        let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
+        member.is_asking = true;
+        let version = member.version;
+        Job::confirm(
+            Job {
+                hub: self.hub.clone(),
+                caller: self.place.caller.clone(),
+                log: (self.place.access_log)(),
+                id,
+                subscription: member.subscription.clone(),
+                callback: member.callback.clone(),
+                way,
+            },
+            version,
+        )
+    }
+
+    /// Sets the time at which a subscription is looked at again.
+    fn arm(&mut self, id: Id) {
+        let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_removing) else {
+            return;
+        };
+        let Some(wakes) = member.wakes() else { return };
+        // A change of the time of day is seen when it rings.
+        let wait = wakes.saturating_sub(clock::wall());
+        let Some(at) = clock::now().checked_add(wait) else { return };
+        if member.timer.is_none_or(|timer| at < timer) {
+            member.timer = Some(at);
+            self.timers.push(Reverse((at, id)));
+        }
+    }
+
+    fn write(&mut self) {
+        let members = &self.members;
+        let cursor = |id| members.get(&id).filter(|m| !m.is_removing).map(|member| &member.cursor);
+        self.book.begin(&*self.hub.store, &self.hub.tables.cursors, cursor);
+    }
+}

@@ -1,0 +1,303 @@
+//! A hub as the destination of a route.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use message::{Body, Reply, Request, RequestHead};
+use policy::{Answer, Answerer, Exchange, Explained};
+use serde_json::{Value, json};
+
+use crate::hub::{Hub, Topic};
+use crate::reader::{From, NotRead, Reader, store_fault};
+use crate::socket::{self, Format};
+use crate::stream::EventStream;
+use crate::{send, subscribe};
+
+/// A hub at the end of a route.
+pub struct HubEnd {
+    pub hub: Arc<Hub>,
+    /// The route's path ends with `/**`: what is below it is the hub's. Otherwise it is one path of the hub.
+    pub is_open: bool,
+}
+
+/// What a request asks of the hub, by its path.
+enum Asks<'a> {
+    Subscribe,
+    Publish,
+    /// A topic, by its name as it stands in the path.
+    Read(&'a [u8]),
+}
+
+/// The longest time that a long poll waits.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The events of a long poll that names no number.
+const EVENTS_USUAL: usize = 100;
+/// The most that it may name.
+const EVENTS_MAX: usize = 1000;
+
+impl Answerer for HubEnd {
+    fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
+        Answer::Wait(Box::pin(self.serve(ex, request)))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explained {
+        let topics = self.hub.topics.len();
+        Explained {
+            what: format!("hub `{}`", self.hub.name()),
+            how: vec![format!("{topics} topics")],
+        }
+    }
+
+    fn view(&self) -> Value {
+        json!({ "hub": self.hub.name() })
+    }
+}
+
+impl HubEnd {
+    async fn serve(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
+        let path = request.head.path().to_vec();
+        let (prefix, asks) = self.asks(&path, ex.rest).ok_or_else(|| no_such_path(&path))?;
+        let is_read = matches!(request.head.method(), b"GET" | b"HEAD");
+        match (asks, request.head.method()) {
+            (Asks::Publish, b"POST") => self.publish(request).await,
+            (Asks::Subscribe, b"POST") => {
+                let base = base(ex, &request.head, prefix);
+                self.hub.serve_subscriber(ex, request, base).await
+            }
+            (Asks::Read(name), _) if is_read => {
+                let name = kit::percent::decoded(name, false);
+                let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
+                let base = base(ex, &request.head, prefix);
+                let mut reply = self.read(topic, &request.head).await?;
+                let links = send::links(&base, &topic.name);
+                // A host that is no value of a header names no hub.
+                let _unnamed = reply.head.headers.add("Link", links.as_bytes());
+                Ok(reply)
+            }
+            (Asks::Read(_), _) => Err(other_method("GET, HEAD")),
+            (Asks::Publish | Asks::Subscribe, _) => Err(other_method("POST")),
+        }
+    }
+
+    /// The path of the hub itself, and what is asked of it.
+    fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], Asks<'p>)> {
+        let (prefix, below) = match self.is_open {
+            true => path.split_at_checked(rest)?,
+            false => path.split_at_checked(self.prefix_of_one(path))?,
+        };
+        let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        let publish = self.hub.settings.publish.trim_start_matches('/').as_bytes();
+        let asks = match below {
+            b"" => Asks::Subscribe,
+            _ if below == publish => Asks::Publish,
+            _ => Asks::Read(below.strip_prefix(b"topics/").filter(|name| !name.contains(&b'/'))?),
+        };
+        Some((prefix, asks))
+    }
+
+    /// Where the hub's own path ends in the path of a route that has but one.
+    fn prefix_of_one(&self, path: &[u8]) -> usize {
+        let publish = self.hub.settings.publish.as_bytes();
+        if let Some(prefix) = path.strip_suffix(publish) {
+            return prefix.len();
+        }
+        let mut parts = path.rsplitn(3, |byte| *byte == b'/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(_), Some(b"topics"), Some(prefix)) => prefix.len(),
+            _ => path.len(),
+        }
+    }
+
+    async fn publish(&self, request: &mut Request) -> Result<Reply, Fault> {
+        let query = request.head.query().unwrap_or_default();
+        let name = parameter(query, b"topic").filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?;
+        let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
+        let body = std::mem::take(&mut request.body);
+        let body = body.gather(self.hub.settings.event_bytes_max, Kind::BodyTooLarge).await?;
+        let headers = &request.head.headers;
+        let signatures: Vec<&[u8]> = headers.get_all(&self.hub.settings.signature).collect();
+        self.hub.check_publisher(&signatures, &body)?;
+        let content_type = headers.get("content-type").unwrap_or_default();
+        let id = self.hub.publish(topic, content_type, &body).await?;
+        Ok(json_reply(200, &json!({ "id": id.to_string() })))
+    }
+
+    async fn read(&self, topic: &Topic, head: &RequestHead) -> Result<Reply, Fault> {
+        let query = head.query().unwrap_or_default();
+        let is_socket = head.method() == b"GET" && socket::is_asked(head);
+        let is_stream = !is_socket && accepts_events(head);
+        let format = match parameter(query, b"format").as_deref() {
+            None | Some(b"json") => Format::Json,
+            Some(b"body") => Format::Body,
+            Some(_) => return Err(subscribe::wrong("`format` is neither `json` nor `body`.")),
+        };
+        let asked = head.headers.get("last-event-id").filter(|_| is_stream).map(<[u8]>::to_vec);
+        let from = From::of(asked.or_else(|| parameter(query, b"after")).as_deref())?;
+        let wait = parameter(query, b"wait").map(|text| wait(&text)).transpose()?;
+        let limit = parameter(query, b"limit").map(|text| limit(&text)).transpose()?;
+        let feed = self.hub.feed(topic);
+        let span = self.hub.store.span(&topic.log).await.map_err(|error| store_fault(&error))?;
+        let reader = match Reader::new(feed, span, from).await {
+            Ok(reader) => reader,
+            Err(not_read) => return unread(&not_read),
+        };
+        if is_socket {
+            return socket::answer(head, reader, format);
+        }
+        match is_stream {
+            true if head.method() == b"HEAD" => Ok(stream(Body::Empty)),
+            true => Ok(stream(Body::Stream(Box::new(EventStream::new(reader))))),
+            false => poll(reader, wait.unwrap_or_default(), limit.unwrap_or(EVENTS_USUAL)).await,
+        }
+    }
+}
+
+/// A long poll: what is there, or the first that comes within `wait`.
+async fn poll(mut reader: Reader, wait: Duration, limit: usize) -> Result<Reply, Fault> {
+    let read = match reader.read(limit).await {
+        Ok(events) if events.is_empty() && !wait.is_zero() => {
+            tokio::time::timeout(wait, reader.next(limit)).await.unwrap_or(Ok(Vec::new()))
+        }
+        read => read,
+    };
+    match read {
+        Ok(events) => {
+            let events: Vec<Value> = events.iter().map(|event| event.json()).collect();
+            let next = reader.after().to_string();
+            Ok(json_reply(200, &json!({ "events": events, "next": next })))
+        }
+        Err(not_read) => unread(&not_read),
+    }
+}
+
+fn unread(not_read: &NotRead) -> Result<Reply, Fault> {
+    match not_read {
+        NotRead::Gone { oldest } => Ok(json_reply(410, &json!({ "oldest": oldest.to_string() }))),
+        NotRead::Store(error) => Err(store_fault(error)),
+    }
+}
+
+fn stream(body: Body) -> Reply {
+    let mut reply = Reply::new(200, body);
+    reply.head.headers.add_known("Content-Type", b"text/event-stream");
+    reply.head.headers.add_known("Cache-Control", b"no-store");
+    reply
+}
+
+/// A reply of JSON, which no cache keeps.
+pub(crate) fn json_reply(status: u16, json: &Value) -> Reply {
+    let mut reply = Reply::new(status, Body::whole(Bytes::from(json.to_string())));
+    reply.head.headers.add_known("Content-Type", b"application/json");
+    reply.head.headers.add_known("Cache-Control", b"no-store");
+    reply
+}
+
+fn no_such_path(path: &[u8]) -> Fault {
+    let cause = format!("the hub has no path {}", String::from_utf8_lossy(path).escape_debug());
+    Fault::new(Kind::NoRoute, cause)
+}
+
+fn other_method(allow: &'static str) -> Fault {
+    Fault::new(Kind::MethodNotAllowed, format!("the hub takes {allow} here"))
+        .with_header("Allow", allow)
+}
+
+/// The URL of the hub itself, as the client sees it.
+fn base(ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
+    let (host, prefix) = (String::from_utf8_lossy(head.host()), String::from_utf8_lossy(prefix));
+    format!("{}://{host}{prefix}", ex.caller.scheme.name())
+}
+
+fn accepts_events(head: &RequestHead) -> bool {
+    let accepted = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
+    let mut kinds = accepted.map(|range| range.split(|b| *b == b';').next().unwrap_or_default());
+    kinds.any(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+}
+
+/// The first parameter of a query with a name.
+fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    query.split(|byte| *byte == b'&').find_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        let (found, value) = pair.split_at_checked(at)?;
+        let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
+        (*kit::percent::decoded(found, true) == *name).then(|| value.into_owned())
+    })
+}
+
+/// `30s`, `500ms` or `1m`, or seconds without a unit.
+fn wait(text: &[u8]) -> Result<Duration, Fault> {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
+    let factor = match unit {
+        "ms" => Some(1),
+        "s" | "" => Some(1000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let millis = number.parse::<u64>().ok().zip(factor);
+    let millis = millis.map(|(number, factor)| number.saturating_mul(factor));
+    let wait = millis.map(|millis| Duration::from_millis(millis).min(WAIT_MAX));
+    wait.ok_or_else(|| subscribe::wrong("`wait` is no time such as `30s`."))
+}
+
+fn limit(text: &[u8]) -> Result<usize, Fault> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
+    let number = number.filter(|number| *number > 0);
+    let number = number.ok_or_else(|| subscribe::wrong("`limit` is no number above 0."))?;
+    Ok(number.min(EVENTS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_have_units_and_an_end() {
+        for (text, millis) in [
+            ("30s", Some(30_000)),
+            ("0s", Some(0)),
+            ("250ms", Some(250)),
+            ("1m", Some(60_000)),
+            ("5", Some(5000)),
+            ("2h", None),
+            ("99999999999999999999s", None),
+            ("10m", Some(60_000)),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5s", None),
+        ] {
+            let read = wait(text.as_bytes()).ok().map(|wait| wait.as_millis());
+            assert_eq!(read, millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_are_numbers_from_one() {
+        for (text, number) in
+            [("1", Some(1)), ("100000", Some(EVENTS_MAX)), ("0", None), ("-1", None), ("x", None)]
+        {
+            assert_eq!(limit(text.as_bytes()).ok(), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        for (query, value) in [
+            ("topic=sports", Some("sports")),
+            ("a=b&topic=a%2Fb+c", Some("a/b c")),
+            ("to%70ic=x&topic=y", Some("x")),
+            ("topic", Some("")),
+            ("topics=x", None),
+            ("", None),
+        ] {
+            let found = parameter(query.as_bytes(), b"topic");
+            assert_eq!(found.as_deref(), value.map(str::as_bytes), "{query}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Events: their form in the log, and their forms for readers.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use kit::calendar;
+use serde_json::{Map, Value};
+use store::Record;
+
+/// One event of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The position in the topic's log.
+    pub(crate) id: u64,
+    /// When it was published, since the Unix epoch.
+    pub(crate) time: Duration,
+    /// The publisher's content type, if there was one.
+    pub(crate) content_type: Bytes,
+    pub(crate) body: Bytes,
+}
+
+/// The first byte of a record: the version of its form.
+const VERSION: u8 = 1;
+
+/// The content type of an event that was published without one (RFC 9110, 8.3).
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The record of an event: the version, the length of the content type in two bytes, the content type, the body.
+pub(crate) fn record(content_type: &[u8], body: &[u8]) -> Option<Bytes> {
+    let len = u16::try_from(content_type.len()).ok()?;
+    let mut record = Vec::with_capacity(body.len() + content_type.len() + 3);
+    record.push(VERSION);
+    record.extend_from_slice(&len.to_be_bytes());
+    record.extend_from_slice(content_type);
+    record.extend_from_slice(body);
+    Some(record.into())
+}
+
+impl Event {
+    /// None for a record of another form.
+    pub(crate) fn of(record: &Record) -> Option<Event> {
+        let ([version, high, low], rest) = record.bytes.split_first_chunk::<3>()?;
+        let len = usize::from(u16::from_be_bytes([*high, *low]));
+        if *version != VERSION || rest.len() < len {
+            return None;
+        }
+        let mut body = record.bytes.slice(3..);
+        let content_type = body.split_to(len);
+        Some(Event { id: record.position, time: record.time, content_type, body })
+    }
+
+    /// The body, if it is text.
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.body).ok()
+    }
+
+    /// As long polls and WebSockets give it.
+    pub(crate) fn json(&self) -> Value {
+        let mut json = Map::new();
+        json.insert("id".to_owned(), self.id.to_string().into());
+        let content_type = match self.content_type.is_empty() {
+            true => UNKNOWN_TYPE.into(),
+            false => String::from_utf8_lossy(&self.content_type),
+        };
+        json.insert("type".to_owned(), content_type.into());
+        json.insert("time".to_owned(), rfc3339(self.time).into());
+        match self.text() {
+            Some(text) => json.insert("body".to_owned(), text.into()),
+            None => json.insert("base64".to_owned(), STANDARD.encode(&self.body).into()),
+        };
+        Value::Object(json)
+    }
+
+    /// Appends it as an event stream gives it (WHATWG HTML, 9.2.5).
+    pub(crate) fn write_sse(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(self.id.to_string().as_bytes());
+        out.push(b'\n');
+        match self.text() {
+            Some(text) => lines(text).for_each(|line| data(line, out)),
+            None => {
+                out.extend_from_slice(b"event: base64\n");
+                data(&STANDARD.encode(&self.body), out);
+            }
+        }
+        out.push(b'\n');
+    }
+
+    /// True if a WebSocket carries the body as text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.text().is_some()
+    }
+}
+
+fn data(line: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(line.as_bytes());
+    out.push(b'\n');
+}
+
+/// The lines of a text; CR LF, LF and CR end one.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let Some(at) = text.find(['\r', '\n']) else {
+            rest = None;
+            return Some(text);
+        };
+        let (line, after) = text.split_at_checked(at)?;
+        rest = after.strip_prefix("\r\n").or_else(|| after.get(1..));
+        Some(line)
+    })
+}
+
+/// A time as RFC 3339 has it, with milliseconds, in UTC.
+pub(crate) fn rfc3339(time: Duration) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2);
+    let (year, month, day) = calendar::date_of(seconds.div_euclid(86_400));
+    let (minutes, second) = (seconds.rem_euclid(86_400) / 60, seconds % 60);
+    let mut text = format!("{year:04}-{month:02}-{day:02}T");
+    let (hour, minute) = (minutes / 60, minutes % 60);
+    // Writing to a text never fails.
+    let _written = write!(text, "{hour:02}:{minute:02}:{second:02}.{:03}Z", time.subsec_millis());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(content_type: &str, body: &[u8]) -> Event {
+        let bytes = record(content_type.as_bytes(), body).unwrap();
+        Event::of(&Record { position: 7, time: Duration::from_millis(1_764_039_600_042), bytes })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_record_gives_the_event_again_and_others_none() {
+        let read = event("text/plain", b"a\0b");
+        assert_eq!((&*read.content_type, &*read.body), (&b"text/plain"[..], &b"a\0b"[..]));
+        for bytes in [&b""[..], b"\x01", b"\x01\0\x01", b"\x02\0\0", b"\x01\xff\xffabc"] {
+            let record =
+                Record { position: 1, time: Duration::ZERO, bytes: Bytes::copy_from_slice(bytes) };
+            assert_eq!(Event::of(&record), None, "{bytes:?}");
+        }
+        assert!(record(&[b'x'; 65_536], b"").is_none());
+    }
+
+    #[test]
+    fn json_holds_text_as_text_and_other_bytes_as_base64() {
+        for (event, expected) in [
+            (
+                event("application/json", b"{\"a\":1}"),
+                json!({ "id": "7", "type": "application/json", "time": "2025-11-25T03:00:00.042Z", "body": "{\"a\":1}" }),
+            ),
+            (
+                event("", b"\xff\xfe"),
+                json!({ "id": "7", "type": "application/octet-stream", "time": "2025-11-25T03:00:00.042Z", "base64": "//4=" }),
+            ),
+        ] {
+            assert_eq!(event.json(), expected);
+        }
+    }
+
+    #[test]
+    fn a_stream_has_a_data_field_for_each_line() {
+        for (body, expected) in [
+            (&b"a"[..], "id: 7\ndata: a\n\n"),
+            (b"", "id: 7\ndata: \n\n"),
+            (b"a\nb\r\nc\rd", "id: 7\ndata: a\ndata: b\ndata: c\ndata: d\n\n"),
+            (b"a\n", "id: 7\ndata: a\ndata: \n\n"),
+            (b"\n\nid: 9\n\n", "id: 7\ndata: \ndata: \ndata: id: 9\ndata: \ndata: \n\n"),
+            (b"\xff\xfe", "id: 7\nevent: base64\ndata: //4=\n\n"),
+        ] {
+            let mut out = Vec::new();
+            event("text/plain", body).write_sse(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_827_696_789, "2000-02-29T12:34:56.789Z"),
+            (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(rfc3339(Duration::from_millis(millis)), expected);
+        }
+    }
+}

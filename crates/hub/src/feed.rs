@@ -1,0 +1,191 @@
+//! A worker's view of a topic: its newest events, and one wake-up for everybody on the worker who waits for the next.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Error, Read, Store, Watch};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::event::Event;
+
+/// Events that are kept for those who are nearly there.
+const EVENTS_MAX: usize = 1024;
+/// And their bytes.
+const BYTES_MAX: usize = 4 << 20;
+
+/// The pause after a store did not answer.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// One topic, as all readers of a worker share it.
+pub(crate) struct Feed {
+    store: Arc<dyn Store>,
+    log: Arc<str>,
+    /// The id of the newest event, once it is known.
+    newest: Cell<u64>,
+    /// Every event behind this one is among `recent`.
+    floor: Cell<u64>,
+    recent: RefCell<VecDeque<Rc<Event>>>,
+    recent_bytes: Cell<usize>,
+    news: Arc<Notify>,
+    following: Cell<Option<JoinHandle<()>>>,
+}
+
+/// What memory says of the next event.
+pub(crate) enum Peeked {
+    Event(Rc<Event>),
+    /// There is none yet.
+    Nothing,
+    /// It is in the log alone.
+    Behind,
+}
+
+/// Feeds by the store's serial number and the log.
+type Feeds = HashMap<(u64, Arc<str>), Weak<Feed>>;
+
+thread_local! {
+    static FEEDS: RefCell<Feeds> = RefCell::default();
+}
+
+impl Feed {
+    /// The feed of a log on this worker. `serial` tells stores apart.
+    pub(crate) fn of(store: &Arc<dyn Store>, serial: u64, log: &Arc<str>) -> Rc<Feed> {
+        FEEDS.with_borrow_mut(|feeds| {
+            let known = feeds.get(&(serial, log.clone())).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let feed = Feed::follow(store.clone(), log.clone());
+                feeds.retain(|_, feed| feed.strong_count() > 0);
+                feeds.insert((serial, log.clone()), Rc::downgrade(&feed));
+                feed
+            })
+        })
+    }
+
+    fn follow(store: Arc<dyn Store>, log: Arc<str>) -> Rc<Feed> {
+        let watch = store.follow(&log);
+        let feed = Rc::new(Feed {
+            store,
+            log,
+            newest: Cell::new(0),
+            floor: Cell::new(u64::MAX),
+            recent: RefCell::default(),
+            recent_bytes: Cell::new(0),
+            news: Arc::default(),
+            following: Cell::new(None),
+        });
+        feed.following.set(Some(kit::spawn(follow(Rc::downgrade(&feed), watch))));
+        feed
+    }
+
+    /// The id of the newest event, as far as this worker knows.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.get()
+    }
+
+    /// Wakes everybody who waits once there is news.
+    pub(crate) fn news(&self) -> Arc<Notify> {
+        self.news.clone()
+    }
+
+    /// The first event behind `after`, if it is in memory.
+    pub(crate) fn peek(&self, after: u64) -> Peeked {
+        if after < self.floor.get() || self.floor.get() == u64::MAX {
+            return Peeked::Behind;
+        }
+        let recent = self.recent.borrow();
+        let at = recent.partition_point(|event| event.id <= after);
+        recent.get(at).map_or(Peeked::Nothing, |event| Peeked::Event(event.clone()))
+    }
+
+    /// Events behind `after`: from memory if they are there, else from the log. Empty if there are none yet.
+    pub(crate) async fn read(&self, after: u64, count: usize) -> Result<Vec<Rc<Event>>, Error> {
+        if after >= self.floor.get() {
+            let recent = self.recent.borrow();
+            let from = recent.partition_point(|event| event.id <= after);
+            return Ok(recent.range(from..).take(count).cloned().collect());
+        }
+        let read = Read { records_max: count, ..Read::after(after) };
+        let records = self.store.read(&self.log, read).await?.records;
+        Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
+    }
+
+    /// Reads what is new into memory, and wakes whoever waits for it.
+    async fn catch_up(&self) -> Result<(), Error> {
+        if self.floor.get() == u64::MAX {
+            let newest = self.store.span(&self.log).await?.newest;
+            self.newest.set(newest);
+            self.floor.set(newest);
+            self.news.notify_waiters();
+        }
+        loop {
+            let read = self.store.read(&self.log, Read::after(self.newest.get())).await;
+            let read = match read {
+                Err(Error::Trimmed { oldest }) => {
+                    // Nobody can have what was trimmed before it was read.
+                    self.skip_to(oldest.saturating_sub(1));
+                    continue;
+                }
+                read => read?,
+            };
+            let Some(last) = read.records.last().map(|record| record.position) else {
+                return Ok(());
+            };
+            read.records.iter().filter_map(Event::of).for_each(|event| self.keep(event));
+            self.newest.set(last);
+            self.news.notify_waiters();
+        }
+    }
+
+    fn skip_to(&self, position: u64) {
+        self.recent.borrow_mut().clear();
+        self.recent_bytes.set(0);
+        self.newest.set(position.max(self.newest.get()));
+        self.floor.set(self.newest.get());
+    }
+
+    fn keep(&self, event: Event) {
+        let mut recent = self.recent.borrow_mut();
+        let mut bytes = self.recent_bytes.get() + event.body.len();
+        recent.push_back(Rc::new(event));
+        while recent.len() > EVENTS_MAX || bytes > BYTES_MAX {
+            let Some(oldest) = recent.pop_front() else { break };
+            bytes -= oldest.body.len();
+            self.floor.set(oldest.id);
+        }
+        self.recent_bytes.set(bytes);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if let Some(following) = self.following.take() {
+            following.abort();
+        }
+    }
+}
+
+/// Follows the log for as long as somebody holds the feed.
+async fn follow(feed: Weak<Feed>, mut watch: Watch) {
+    let mut is_away = false;
+    loop {
+        let Some(held) = feed.upgrade() else { return };
+        let caught_up = held.catch_up().await;
+        let log = held.log.clone();
+        drop(held);
+        match caught_up {
+            Ok(()) => {
+                is_away = false;
+                watch.changed().await;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_away, true) {
+                    tracing::warn!(log = &*log, "events cannot be read: {error}");
+                }
+                tokio::time::sleep(AWAY).await;
+            }
+        }
+    }
+}

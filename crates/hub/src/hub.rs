@@ -1,0 +1,206 @@
+//! One hub: its topics, and what is done with their events.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use store::{Change, Error, Expect, Scan, Store};
+use telemetry::{TopicMetrics, UpstreamMetrics};
+use upstream::AddressRule;
+
+use crate::callbacks::Ways;
+use crate::event;
+use crate::feed::Feed;
+use crate::lasting::Lasting;
+use crate::reader::store_fault;
+use crate::settings::Settings;
+use crate::signature::SigningKey;
+use crate::subscription::{Cursor, Id, Subscription, read};
+
+/// One hub. It is made anew when its settings change; what it holds is in the store.
+pub struct Hub {
+    pub(crate) settings: Settings,
+    pub(crate) topics: Box<[Topic]>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) lasting: Arc<Lasting>,
+    pub(crate) tables: Tables,
+    /// The key of publishers, where they have to sign.
+    publisher: Option<SigningKey>,
+    tls: tls::Client,
+    /// Of the connections to callbacks.
+    connections: Arc<UpstreamMetrics>,
+}
+
+/// One topic of a hub.
+pub(crate) struct Topic {
+    pub(crate) name: Box<str>,
+    /// The log of its events.
+    pub(crate) log: Arc<str>,
+    pub(crate) metrics: Arc<TopicMetrics>,
+}
+
+/// The tables of a hub.
+pub(crate) struct Tables {
+    pub(crate) subscriptions: Arc<str>,
+    /// Where subscriptions stand.
+    pub(crate) cursors: Arc<str>,
+    /// Events that were given up.
+    pub(crate) dead: Arc<str>,
+}
+
+/// What a hub is made with beside its settings.
+pub struct Parts<'a> {
+    pub store: Arc<dyn Store>,
+    /// What goes on while its settings change.
+    pub lasting: Arc<Lasting>,
+    /// For callbacks by https.
+    pub tls: tls::Client,
+    pub connections: Arc<UpstreamMetrics>,
+    /// Gives the metrics of a topic.
+    pub metrics: &'a dyn Fn(&str) -> Arc<TopicMetrics>,
+}
+
+/// Rows that are read at once.
+pub(crate) const ROWS_MAX: usize = 1000;
+
+/// A subscription as it is stored, with its version and its place.
+type Stored = (Id, u64, Subscription, Option<Cursor>);
+
+impl Hub {
+    pub fn new(settings: Settings, parts: Parts<'_>) -> Hub {
+        let Parts { store, lasting, tls, connections, metrics } = parts;
+        let topic = |name: &str| Topic {
+            log: format!("hub/{}/topic/{name}", settings.name).into(),
+            metrics: metrics(name),
+            name: name.into(),
+        };
+        let table = |kind| Arc::from(format!("hub/{}/{kind}", settings.name));
+        let secret = settings.secret.as_ref();
+        Hub {
+            topics: settings.topics.iter().map(|name| topic(name)).collect(),
+            tables: Tables {
+                subscriptions: table("subscriptions"),
+                cursors: table("cursors"),
+                dead: table("dead"),
+            },
+            publisher: secret.map(|secret| SigningKey::new(settings.algorithm, secret.as_bytes())),
+            store,
+            lasting,
+            tls,
+            connections,
+            settings,
+        }
+    }
+
+    /// True if these are its settings.
+    pub fn is_of(&self, settings: &Settings) -> bool {
+        self.settings == *settings
+    }
+
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The topic with a name.
+    pub(crate) fn topic(&self, name: &[u8]) -> Option<&Topic> {
+        self.topics.iter().find(|topic| topic.name.as_bytes() == name)
+    }
+
+    /// This worker's feed of a topic.
+    pub(crate) fn feed(&self, topic: &Topic) -> Rc<Feed> {
+        Feed::of(&self.store, self.lasting.serial, &topic.log)
+    }
+
+    /// What connections to callbacks are made with.
+    pub(crate) fn ways(&self) -> Ways {
+        Ways {
+            tls: self.tls.clone(),
+            rule: Arc::new(AddressRule { allow: self.settings.callbacks.allow.clone() }),
+            metrics: self.connections.clone(),
+            timeout: self.settings.delivery.timeout,
+        }
+    }
+
+    /// Checks the signature of a publisher, where there has to be one.
+    pub(crate) fn check_publisher(&self, values: &[&[u8]], body: &[u8]) -> Result<(), Fault> {
+        let Some(key) = &self.publisher else { return Ok(()) };
+        let header = &self.settings.signature;
+        match values {
+            [] => Err(Fault::new(Kind::CredentialMissing, format!("no {header}"))),
+            [value] if key.accepts(value, body) => Ok(()),
+            _ => Err(Fault::new(Kind::Unauthenticated, format!("{header} does not fit"))),
+        }
+    }
+
+    /// Publishes an event, and gives its id once it is durable.
+    pub(crate) async fn publish(
+        &self,
+        topic: &Topic,
+        content_type: &[u8],
+        body: &Bytes,
+    ) -> Result<u64, Fault> {
+        let record = event::record(content_type, body);
+        let record = record
+            .ok_or_else(|| Fault::new(Kind::HeadTooLarge, "a content type of over 64 KiB"))?;
+        let appended = self.store.append(&topic.log, vec![record], None).await;
+        let positions = appended.map_err(|error| store_fault(&error))?;
+        topic.metrics.published();
+        Ok(*positions.end())
+    }
+
+    /// Removes a subscription that is as expected, with its place.
+    pub(crate) async fn remove_row(&self, id: Id, expect: Expect) -> Result<u64, Error> {
+        let rows = [(&self.tables.subscriptions, expect), (&self.tables.cursors, Expect::Anything)];
+        let changes = rows.map(|(table, expect)| {
+            let (table, key) = (table.clone(), id.key());
+            Change { table, key, value: None, expect }
+        });
+        let versions = self.store.change(changes.into(), None).await?;
+        Ok(versions.first().copied().unwrap_or_default())
+    }
+
+    /// The change of a dead event: to this value, or to none.
+    pub(crate) fn dead_change(&self, key: &str, value: Option<Bytes>) -> Change {
+        let (table, key) = (self.tables.dead.clone(), key.as_bytes().to_vec());
+        Change { table, key, value, expect: Expect::Anything }
+    }
+
+    /// All subscriptions of a worker.
+    pub(crate) async fn subscriptions_of(
+        &self,
+        worker: usize,
+        workers: usize,
+    ) -> Result<Vec<Stored>, Error> {
+        let mut all = Vec::new();
+        for prefix in Id::prefixes(worker, workers) {
+            let mut cursors =
+                self.rows_of(&self.tables.cursors, &prefix).await?.into_iter().peekable();
+            for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
+                while cursors.next_if(|cursor| cursor.key < row.key).is_some() {}
+                let cursor = cursors.next_if(|cursor| cursor.key == row.key);
+                let cursor = cursor.and_then(|cursor| read(&cursor.value));
+                // What another version has written is left alone.
+                if let (Some(id), Some(subscription)) = (Id::parse(&row.key), read(&row.value)) {
+                    all.push((id, row.version, subscription, cursor));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The rows of a table whose keys begin with a prefix, in their order.
+    async fn rows_of(&self, table: &str, prefix: &str) -> Result<Vec<store::Row>, Error> {
+        let mut rows: Vec<store::Row> = Vec::new();
+        loop {
+            let after = rows.last().map(|row| row.key.to_vec());
+            let scan = Scan { prefix: prefix.as_bytes().to_vec(), after, rows_max: ROWS_MAX };
+            let found = self.store.scan(table, scan).await?;
+            let is_last = !found.more || found.rows.is_empty();
+            rows.extend(found.rows);
+            if is_last {
+                return Ok(rows);
+            }
+        }
+    }
+}

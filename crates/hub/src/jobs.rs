@@ -1,0 +1,270 @@
+//! What takes time for a subscription: one future each, which the worker's deliveries run beside one another.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::{LocalBoxFuture, clock};
+use policy::Caller;
+use store::{Change, Error, Expect, Keep};
+use telemetry::access::{AccessLog, Entry};
+
+use crate::callback::Callback;
+use crate::callbacks::{Origin, UnderWay};
+use crate::event::Event;
+use crate::feed::Feed;
+use crate::hub::Hub;
+use crate::send::{self, Sent};
+use crate::settings::LimitedBy;
+use crate::subscribing::confirm;
+use crate::subscription::{Id, Intent, Subscription, stored};
+
+/// A request to a callback, with everything it needs.
+pub(crate) struct Job {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) caller: Rc<Caller>,
+    pub(crate) log: Option<Arc<AccessLog>>,
+    pub(crate) id: Id,
+    pub(crate) subscription: Rc<Subscription>,
+    pub(crate) callback: Rc<Callback>,
+    pub(crate) way: UnderWay,
+}
+
+/// What has come of a job.
+pub(crate) enum Ended {
+    Nothing,
+    /// The event behind `after` is this one, or there is none yet; an error where the store is away.
+    Fetched {
+        id: Id,
+        after: u64,
+        event: Result<Option<u64>, ()>,
+    },
+    Delivered {
+        id: Id,
+        event: u64,
+        outcome: Outcome,
+        origin: Rc<Origin>,
+    },
+    /// The row of the version that was asked about is in a new version now, or is removed. None: nothing was written.
+    Confirmed {
+        id: Id,
+        asked: u64,
+        written: Option<(u64, Option<Box<Subscription>>)>,
+        origin: Rc<Origin>,
+    },
+    Removed {
+        id: Id,
+        version: u64,
+        is_done: bool,
+    },
+}
+
+/// What became of an event.
+pub(crate) enum Outcome {
+    Taken,
+    /// The subscriber wants no more.
+    Gone,
+    Failed(String),
+    /// It is over the limits.
+    Limited,
+    /// It is not in the log any more.
+    Expired,
+    /// The store did not say.
+    Away,
+}
+
+pub(crate) fn nothing() -> LocalBoxFuture<'static, Ended> {
+    Box::pin(std::future::ready(Ended::Nothing))
+}
+
+/// Drops the old events of a topic.
+pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        let retention = hub.settings.retention;
+        let keep = Keep { after: None, age: Some(retention.age), bytes: Some(retention.bytes) };
+        if let Some(topic) = hub.topics.get(topic)
+            && let Err(error) = hub.store.trim(&topic.log, keep).await
+        {
+            tracing::debug!(topic = &*topic.name, "old events stay: {error}");
+        }
+        Ended::Nothing
+    })
+}
+
+/// Removes a subscription.
+pub(crate) fn remove(hub: Arc<Hub>, id: Id, version: u64) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        let removed = hub.remove_row(id, Expect::Version(version)).await;
+        match removed {
+            Ok(version) => Ended::Removed { id, version, is_done: true },
+            Err(_) => Ended::Removed { id, version, is_done: false },
+        }
+    })
+}
+
+/// Finds the event behind another.
+pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        let event = match feed.read(after, 1).await {
+            Ok(events) => Ok(events.first().map(|event| event.id)),
+            // The oldest that is kept comes next. Nobody can have the others any more.
+            Err(Error::Trimmed { oldest }) => Ok(Some(oldest)),
+            Err(_) => Err(()),
+        };
+        Ended::Fetched { id, after, event }
+    })
+}
+
+impl Job {
+    /// Delivers an event.
+    pub(crate) fn deliver(
+        self,
+        feed: Rc<Feed>,
+        event: u64,
+        is_first: bool,
+    ) -> LocalBoxFuture<'static, Ended> {
+        Box::pin(async move {
+            let outcome = {
+                let delivering = pin!(self.delivered(&feed, event, is_first));
+                kit::task::contain(delivering).await
+            };
+            let outcome = outcome.unwrap_or_else(|panic| {
+                tracing::error!("a delivery has panicked: {panic}");
+                Outcome::Failed("an error of the gateway".to_owned())
+            });
+            let (id, origin) = (self.id, self.way.origin());
+            drop(self);
+            Ended::Delivered { id, event, outcome, origin }
+        })
+    }
+
+    async fn delivered(&self, feed: &Feed, event: u64, is_first: bool) -> Outcome {
+        let event = match feed.read(event.saturating_sub(1), 1).await {
+            Ok(events) => events.into_iter().next().filter(|found| found.id == event),
+            Err(Error::Trimmed { .. }) => None,
+            Err(_) => return Outcome::Away,
+        };
+        let Some(event) = event else { return Outcome::Expired };
+        if is_first {
+            match self.is_within_limits().await {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Limited,
+                Err(_) => return Outcome::Away,
+            }
+        }
+        let (time, began) = (clock::wall(), clock::now());
+        let settings = &self.hub.settings;
+        let how = (&*self.callback, settings.algorithm, settings.delivery.timeout);
+        let (status, sent) =
+            send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
+        self.way.note(matches!(sent, Sent::Failed(_)));
+        self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
+        match sent {
+            Sent::Taken => Outcome::Taken,
+            Sent::Gone => Outcome::Gone,
+            Sent::Failed(why) => Outcome::Failed(why),
+        }
+    }
+
+    async fn is_within_limits(&self) -> Result<bool, Error> {
+        let Some(limits) = self.hub.settings.limits else { return Ok(true) };
+        let whose = match limits.by {
+            LimitedBy::Subject => self.subscription.subject.clone(),
+            LimitedBy::Subscription => self.id.to_string(),
+        };
+        let counter = format!("hub/{}/deliveries/{whose}", self.hub.name());
+        let counted = self.hub.store.add(&counter, 1, limits.events, limits.per).await?;
+        Ok(counted.granted)
+    }
+
+    /// Writes a delivery to the access log. The query of a callback may hold what only the subscriber should know.
+    fn record(
+        &self,
+        event: &Event,
+        (time, duration): (Duration, Duration),
+        status: u16,
+        sent: &Sent,
+    ) {
+        let Some(log) = &self.log else { return };
+        let path = self.callback.target.split('?').next().unwrap_or_default();
+        let target = self.callback.origin().url();
+        let (id, host) = (event.id.to_string(), self.callback.origin().authority());
+        let cause = match sent {
+            Sent::Taken | Sent::Gone => None,
+            Sent::Failed(why) => Some(why.as_str()),
+        };
+        let entry = Entry {
+            time,
+            client: self.caller.peer.ip(),
+            method: b"POST",
+            host: Some(host.as_bytes()),
+            path: path.as_bytes(),
+            protocol: "HTTP/1.1",
+            status,
+            request_bytes: u64::try_from(event.body.len()).unwrap_or(u64::MAX),
+            reply_bytes: 0,
+            duration,
+            upstream_wait: duration,
+            client_wait: Duration::ZERO,
+            route: None,
+            upstream: Some(self.hub.name()),
+            upstream_target: Some(&target),
+            request_id: Some(id.as_bytes()),
+            user_agent: None,
+            tls: None,
+            fault: None,
+            cause,
+            operation: Some(&self.subscription.topic),
+            soap_fault: None,
+            subject: (!self.subscription.subject.is_empty()).then_some(&*self.subscription.subject),
+            retries: 0,
+            events: None,
+            stream_end: None,
+            grpc_status: None,
+        };
+        log.write(self.caller.worker, &entry);
+    }
+
+    /// Asks a callback whether it wants what was asked for, once, and writes down what it says.
+    pub(crate) fn confirm(self, asked: u64) -> LocalBoxFuture<'static, Ended> {
+        Box::pin(async move {
+            let written = self.confirmed(asked).await;
+            let (id, origin) = (self.id, self.way.origin());
+            drop(self);
+            Ended::Confirmed { id, asked, written, origin }
+        })
+    }
+
+    async fn confirmed(&self, version: u64) -> Option<(u64, Option<Box<Subscription>>)> {
+        let intent = self.subscription.intent.as_ref()?;
+        let how = (&*self.callback, self.hub.settings.delivery.timeout);
+        let is_confirmed = send::is_confirmed(&self.way, &self.caller, how, intent).await;
+        let mut subscription = (*self.subscription).clone();
+        subscription.intent = None;
+        let remains = match intent {
+            Intent::Subscribe(terms) if is_confirmed => {
+                confirm(&mut subscription, terms.clone());
+                true
+            }
+            Intent::Subscribe(_) => subscription.until.is_some(),
+            Intent::Unsubscribe(_) => !is_confirmed,
+        };
+        if !is_confirmed {
+            let (hub, callback) = (self.hub.name(), self.callback.origin().url());
+            tracing::debug!(hub, callback, "a callback did not confirm what was asked for");
+        }
+        if !remains {
+            let removed = self.hub.remove_row(self.id, Expect::Version(version)).await.ok()?;
+            return Some((removed, None));
+        }
+        let change = Change {
+            table: self.hub.tables.subscriptions.clone(),
+            key: self.id.key(),
+            value: stored(&subscription),
+            expect: Expect::Version(version),
+        };
+        let versions = self.hub.store.change(vec![change], None).await.ok()?;
+        Some((versions.first().copied()?, Some(Box::new(subscription))))
+    }
+}

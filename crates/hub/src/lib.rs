@@ -1,0 +1,47 @@
+//! Hubs: topics with publishers, subscribers by WebSub and readers, as the destination of a route.
+//!
+//! Owns what a publisher, a subscriber and a reader may ask, the form of events in the log, every reader's place in it, and the
+//! deliveries to callbacks. Events are in a [`store::Store`], which decides when they are durable. A request enters by [`HubEnd`], an
+//! [`Answerer`](policy::Answerer), and leaves as a reply, which for a reader may be a stream without an end. Deliveries live on the
+//! workers: a hub is a [`Resident`](policy::Resident).
+//!
+//! ```text
+//! HubEnd::answer -> Hub::publish -> log ── wakes ──> Feed, one for each topic and worker
+//!                -> Reader, over the feed and the log -> long poll, EventStream, EventSocket
+//!                -> Hub::serve_subscriber -> table, and a note to the worker
+//! Hub::live -> Deliveries: Member by Member -> jobs -> Callbacks
+//! ```
+#![forbid(unsafe_code)]
+
+mod admin;
+mod book;
+mod callback;
+mod callbacks;
+mod deliver;
+mod end;
+mod event;
+mod feed;
+mod hub;
+mod jobs;
+mod lasting;
+mod member;
+mod outcomes;
+mod reader;
+mod retry;
+mod send;
+mod settings;
+mod signature;
+mod socket;
+mod stream;
+mod subscribe;
+mod subscribing;
+mod subscription;
+
+pub use admin::{NotDone, Page};
+pub use end::HubEnd;
+pub use hub::{Hub, Parts};
+pub use lasting::Lasting;
+pub use retry::Retries;
+pub use settings::{Delivery, LimitedBy, Limits, Retention, Settings};
+pub use signature::{Algorithm, SigningKey};
+pub use upstream::AddressRule;

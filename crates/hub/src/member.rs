@@ -1,0 +1,115 @@
+//! A subscription as its worker has it: where it stands, and what it waits for.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use kit::clock::Instant;
+
+use crate::callback::Callback;
+use crate::settings::Settings;
+use crate::subscription::{Cursor, Open, Subscription};
+
+pub(crate) struct Member {
+    pub(crate) subscription: Rc<Subscription>,
+    /// The version of its row.
+    pub(crate) version: u64,
+    pub(crate) callback: Rc<Callback>,
+    /// The index of its topic.
+    pub(crate) topic: usize,
+    pub(crate) cursor: Cursor,
+    /// Events that are being sent.
+    pub(crate) sending: Vec<u64>,
+    /// The next event is being read.
+    pub(crate) is_fetching: bool,
+    /// Its callback is being asked, or the answer is being written.
+    pub(crate) is_asking: bool,
+    /// Its row is being removed.
+    pub(crate) is_removing: bool,
+    pub(crate) is_queued: bool,
+    /// When it is looked at again.
+    pub(crate) timer: Option<Instant>,
+}
+
+/// What a subscription needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To be removed: its lease is over.
+    Removal,
+    /// That its callback is asked.
+    Confirmation,
+    /// That this event is sent again.
+    Retry(u64),
+    /// The event behind this one.
+    Next(u64),
+    /// Nothing now.
+    Nothing,
+}
+
+impl Need {
+    /// The event that has to be sent.
+    pub(crate) fn event(self) -> Option<u64> {
+        match self {
+            Need::Retry(event) => Some(event),
+            Need::Removal | Need::Confirmation | Need::Next(_) | Need::Nothing => None,
+        }
+    }
+}
+
+impl Member {
+    /// What it needs at a time since the Unix epoch.
+    pub(crate) fn need(&self, settings: &Settings, now: Duration) -> Need {
+        if self.is_removing {
+            return Need::Nothing;
+        }
+        if self.subscription.is_over(now) {
+            return Need::Removal;
+        }
+        if self.subscription.intent.is_some() && !self.is_asking {
+            return Need::Confirmation;
+        }
+        if self.subscription.until.is_none() {
+            return Need::Nothing;
+        }
+        let is_due = |open: &&Open| {
+            Duration::from_millis(open.due) <= now && !self.sending.contains(&open.event)
+        };
+        if let Some(open) = self.cursor.open.iter().find(is_due) {
+            return Need::Retry(open.event);
+        }
+        match self.cursor.open.len() < settings.delivery.concurrency && !self.is_fetching {
+            true => Need::Next(self.cursor.head),
+            false => Need::Nothing,
+        }
+    }
+
+    /// Begins an event: from now on it is open until it is delivered or given up.
+    pub(crate) fn begin(&mut self, event: u64) {
+        self.cursor.head = event;
+        self.cursor.open.push(Open { event, attempts: 0, due: 0 });
+    }
+
+    /// Ends an event.
+    pub(crate) fn end(&mut self, event: u64) {
+        self.cursor.open.retain(|open| open.event != event);
+    }
+
+    pub(crate) fn open(&mut self, event: u64) -> Option<&mut Open> {
+        self.cursor.open.iter_mut().find(|open| open.event == event)
+    }
+
+    /// The time since the Unix epoch at which it has to be looked at again, if nothing happens before.
+    pub(crate) fn wakes(&self) -> Option<Duration> {
+        let lease = self.subscription.until.map(Duration::from_secs);
+        let waiting = self.cursor.open.iter().filter(|open| !self.sending.contains(&open.event));
+        waiting.map(|open| Duration::from_millis(open.due)).chain(lease).min()
+    }
+
+    /// Its state in one word, for operators.
+    pub(crate) fn status(subscription: &Subscription, cursor: Option<&Cursor>) -> &'static str {
+        match (subscription.until, cursor) {
+            (None, _) => "pending",
+            (Some(_), Some(cursor)) if cursor.failing => "failing",
+            (Some(_), _) => "active",
+        }
+    }
+}

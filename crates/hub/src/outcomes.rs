@@ -1,0 +1,163 @@
+//! What comes of the jobs of a worker's deliveries: a place that moves on, another try, a subscription that is gone.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use kit::clock;
+use telemetry::Delivered;
+
+use crate::callbacks::Origin;
+use crate::deliver::{AWAY, Deliveries};
+use crate::jobs::{self, Ended, Outcome};
+use crate::subscription::{Dead, Id, Subscription, dead_key, stored};
+
+impl Deliveries {
+    /// Takes over what has come of a job.
+    pub(crate) fn ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Nothing => {}
+            Ended::Fetched { id, after, event } => self.fetched(id, after, event),
+            Ended::Delivered { id, event, outcome, origin } => {
+                self.delivered(id, event, outcome);
+                self.place_at(&origin);
+            }
+            Ended::Confirmed { id, asked, written, origin } => {
+                self.confirmed(id, asked, written);
+                self.place_at(&origin);
+            }
+            Ended::Removed { id, version, is_done } => match is_done {
+                true => self.forget(id, version),
+                false => {
+                    if let Some(member) = self.members.get_mut(&id) {
+                        member.is_removing = false;
+                        self.look_later(id);
+                    }
+                }
+            },
+        }
+    }
+
+    fn confirmed(&mut self, id: Id, asked: u64, written: Option<(u64, Option<Box<Subscription>>)>) {
+        match written {
+            Some((version, Some(subscription))) => {
+                let is_known = self.members.get(&id).is_some_and(|member| member.version == asked);
+                if is_known {
+                    self.replace(id, version, *subscription);
+                }
+            }
+            Some((version, None)) => self.forget(id, version),
+            None => {
+                // Somebody else has changed it, and news of that comes; or the store is away.
+                if let Some(member) = self.members.get_mut(&id).filter(|m| m.version == asked) {
+                    member.is_asking = false;
+                    self.look_later(id);
+                }
+            }
+        }
+    }
+
+    /// Looks at a subscription once the store may work again.
+    fn look_later(&mut self, id: Id) {
+        let Some(at) = clock::now().checked_add(AWAY) else { return };
+        if let Some(member) = self.members.get_mut(&id) {
+            member.timer = Some(at);
+            self.timers.push(Reverse((at, id)));
+        }
+    }
+
+    /// There is a place at an origin again. Two come for each that ended, so that one that works again is used in full soon.
+    fn place_at(&mut self, origin: &Origin) {
+        let Some(waiting) = self.waiting.get_mut(origin.name()) else { return };
+        let next: Vec<Id> = waiting.drain(..waiting.len().min(2)).collect();
+        if waiting.is_empty() {
+            self.waiting.remove(origin.name());
+        }
+        self.ready.extend(next);
+    }
+
+    fn fetched(&mut self, id: Id, after: u64, event: Result<Option<u64>, ()>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.is_fetching = false;
+        match event {
+            Ok(Some(event)) if member.cursor.head == after => {
+                member.begin(event);
+                self.book.note(id);
+                self.queue(id);
+            }
+            Ok(Some(_)) => self.queue(id),
+            // News of the next is followed.
+            Ok(None) => {}
+            Err(()) => self.look_later(id),
+        }
+    }
+
+    fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.sending.retain(|sending| *sending != event);
+        let metrics = self.hub.topics.get(member.topic).map(|topic| topic.metrics.clone());
+        let count = |delivered| metrics.iter().for_each(|metrics| metrics.delivered(delivered));
+        match outcome {
+            Outcome::Taken => {
+                count(Delivered::Success);
+                member.cursor.failing = false;
+                member.end(event);
+            }
+            Outcome::Limited => {
+                count(Delivered::Limited);
+                member.end(event);
+            }
+            Outcome::Expired => {
+                count(Delivered::Expired);
+                member.end(event);
+            }
+            Outcome::Gone => {
+                count(Delivered::Success);
+                member.end(event);
+                member.is_removing = true;
+                self.under_way.push(jobs::remove(self.hub.clone(), id, member.version));
+            }
+            Outcome::Away => {
+                if let Some(open) = member.open(event) {
+                    open.due = millis(clock::wall() + AWAY);
+                }
+            }
+            Outcome::Failed(why) => {
+                let delivered = self.failed(id, event, why);
+                count(delivered);
+            }
+        }
+        self.book.note(id);
+        self.queue(id);
+    }
+
+    /// Sets when an event is tried again, or gives it up.
+    fn failed(&mut self, id: Id, event: u64, why: String) -> Delivered {
+        let Some(member) = self.members.get_mut(&id) else { return Delivered::Failure };
+        member.cursor.failing = true;
+        let delivery = &self.hub.settings.delivery;
+        let Some(open) = member.open(event) else { return Delivered::Failure };
+        open.attempts = open.attempts.saturating_add(1);
+        let attempts = open.attempts;
+        if let Some(pause) = delivery.retries.pause(attempts, fastrand::u64(..1000)) {
+            open.due = millis(clock::wall() + pause);
+            return Delivered::Failure;
+        }
+        member.end(event);
+        if delivery.dead_letter {
+            let dead = Dead {
+                event,
+                subscription: id.to_string(),
+                callback: member.subscription.callback.clone(),
+                attempts,
+                last: why,
+            };
+            let change = self.hub.dead_change(&dead_key(id, event), stored(&dead));
+            self.book.note_with(id, change);
+        }
+        Delivered::Dead
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

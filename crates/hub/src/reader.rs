@@ -1,0 +1,151 @@
+//! Where a reader stands in a topic, whichever way it reads.
+
+use std::rc::Rc;
+
+use fault::{Fault, Kind};
+use kit::LocalBoxFuture;
+use store::Error;
+
+use crate::event::Event;
+use crate::feed::Feed;
+
+/// One reader of a topic. Long polls, event streams and WebSockets have one each.
+pub(crate) struct Reader {
+    feed: Rc<Feed>,
+    /// The id of the last event that it had.
+    after: u64,
+}
+
+/// What a reader asks for as its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// What is new.
+    Now,
+    /// What is behind this id; behind 0 all that is kept.
+    After(u64),
+}
+
+/// Why nothing was read.
+#[derive(Debug)]
+pub(crate) enum NotRead {
+    /// The reader's place is gone; this is the oldest event that is kept.
+    Gone {
+        oldest: u64,
+    },
+    Store(Error),
+}
+
+/// A wait for events, with the reader that waits.
+pub(crate) type Waiting = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
+
+/// Events that one read takes.
+const EVENTS_MAX: usize = 1000;
+
+impl NotRead {
+    fn of(error: Error) -> NotRead {
+        if let Error::Trimmed { oldest } = error {
+            return NotRead::Gone { oldest };
+        }
+        NotRead::Store(error)
+    }
+}
+
+impl From {
+    /// Reads the id of a request.
+    pub(crate) fn of(text: Option<&[u8]>) -> Result<From, Fault> {
+        let Some(text) = text else { return Ok(From::Now) };
+        let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+        let id = std::str::from_utf8(text).ok().filter(|_| is_number);
+        let id = id.and_then(|text| text.parse().ok());
+        id.map(From::After).ok_or_else(|| {
+            let what = "The id is not one of an event.";
+            Fault::with_detail(Kind::RequestInvalid, what, what)
+        })
+    }
+}
+
+impl Reader {
+    /// A reader at its beginning.
+    pub(crate) async fn new(
+        feed: Rc<Feed>,
+        span: store::Span,
+        from: From,
+    ) -> Result<Reader, NotRead> {
+        let after = match from {
+            From::Now => span.newest,
+            // A place that was never reached is the end.
+            From::After(id) if id > span.newest => span.newest,
+            From::After(id) if id > 0 && id.saturating_add(1) < span.oldest => {
+                return Err(NotRead::Gone { oldest: span.oldest });
+            }
+            From::After(id) => id,
+        };
+        Ok(Reader { feed, after })
+    }
+
+    /// The id of the last event that it had.
+    pub(crate) fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// The events that are there, at most so many; none if all were read.
+    pub(crate) async fn read(&mut self, count: usize) -> Result<Vec<Rc<Event>>, NotRead> {
+        let events = self.feed.read(self.after, count).await.map_err(NotRead::of)?;
+        if let Some(last) = events.last() {
+            self.after = last.id;
+        }
+        Ok(events)
+    }
+
+    /// Waits for events.
+    pub(crate) async fn next(&mut self, count: usize) -> Result<Vec<Rc<Event>>, NotRead> {
+        let news = self.feed.news();
+        loop {
+            // Before the read, so that no news is missed after it.
+            let notified = news.clone().notified_owned();
+            let events = self.read(count).await?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits for events, as many as one read takes.
+    pub(crate) fn wait(mut self) -> Waiting {
+        Box::pin(async move {
+            let read = self.next(EVENTS_MAX).await;
+            (self, read)
+        })
+    }
+}
+
+/// The fault for a store that did not do what it was asked.
+pub(crate) fn store_fault(error: &Error) -> Fault {
+    match error {
+        Error::Full(_) => Fault::new(Kind::StoreFull, error.to_string()),
+        Error::Size { .. } => Fault::new(Kind::BodyTooLarge, error.to_string()),
+        Error::Away(_)
+        | Error::Busy
+        | Error::Corrupt(_)
+        | Error::Fenced
+        | Error::Conflict { .. }
+        | Error::Trimmed { .. } => Fault::new(Kind::StoreAway, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_numbers() {
+        assert_eq!(From::of(None).unwrap(), From::Now);
+        for (text, id) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(From::of(Some(text.as_bytes())).unwrap(), From::After(id));
+        }
+        for text in ["", "-1", "+1", "1.0", "a", " 1", "18446744073709551616", "1%20", "\u{0661}"] {
+            assert!(From::of(Some(text.as_bytes())).is_err(), "{text}");
+        }
+    }
+}

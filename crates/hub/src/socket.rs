@@ -1,0 +1,267 @@
+//! A topic as a WebSocket: each event a message, from the hub to the client.
+//!
+//! To whoever joins it with the client's connection it is a stream of bytes like that of an upstream.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::{Fault, Kind};
+use kit::{Alarm, Wire, clock};
+use message::{Body, Reply, RequestHead, Tunnel};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use websocket::{CloseCode, Header, Opcode, Part, Sender};
+
+use crate::event::Event;
+use crate::reader::{NotRead, Reader, Waiting};
+
+/// What a message says of its event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// All of it, as a long poll gives it.
+    Json,
+    /// Its bytes alone.
+    Body,
+}
+
+/// The hub's end of a WebSocket.
+struct EventSocket {
+    format: Format,
+    reading: Reading,
+    ahead: VecDeque<Rc<Event>>,
+    /// Frames that the client has not taken yet, from `sent` on.
+    out: Vec<u8>,
+    sent: usize,
+    client: websocket::Reader,
+    /// Bytes of answers among those frames.
+    answers: usize,
+    /// A Close frame is the last in `out`.
+    is_closed: bool,
+    ping: Alarm,
+    /// Whoever waits for frames.
+    waiting: Option<Waker>,
+}
+
+enum Reading {
+    Rests(Option<Reader>),
+    Waits(Waiting),
+}
+
+/// The pause between two pings, which tell whether the client is still there.
+const PING: Duration = Duration::from_secs(30);
+
+/// Bytes of frames that are made at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Answers that wait for a client that takes nothing. A client that asks for more is cut.
+const ANSWERS_BYTES_MAX: usize = 64 * 1024;
+
+/// What the answer to a key is made with (RFC 6455, 1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// True if a request asks for a WebSocket.
+pub(crate) fn is_asked(head: &RequestHead) -> bool {
+    let protocols = head.headers.get("upgrade").unwrap_or_default();
+    protocols
+        .split(|byte| *byte == b',')
+        .any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// The answer to a handshake (RFC 6455, 4.2): from then on the reader's events are messages.
+pub(crate) fn answer(head: &RequestHead, reader: Reader, format: Format) -> Result<Reply, Fault> {
+    if head.headers.get("sec-websocket-version") != Some(b"13") {
+        let fault = Fault::new(Kind::UpgradeRequired, "a WebSocket of another version");
+        return Err(fault.with_header("Sec-WebSocket-Version", "13"));
+    }
+    let key = head.headers.get("sec-websocket-key").map(<[u8]>::trim_ascii).unwrap_or_default();
+    if STANDARD.decode(key).map(|key| key.len()) != Ok(16) {
+        let what = "`Sec-WebSocket-Key` is no key.";
+        return Err(Fault::with_detail(Kind::RequestInvalid, what, what));
+    }
+    let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &[key, GUID].concat());
+    let mut reply = Reply::new(101, Body::Empty);
+    let headers = &mut reply.head.headers;
+    headers.add_known("Connection", b"Upgrade");
+    headers.add_known("Upgrade", b"websocket");
+    headers.add_known("Sec-WebSocket-Accept", STANDARD.encode(digest).as_bytes());
+    let socket = EventSocket {
+        format,
+        reading: Reading::Rests(Some(reader)),
+        ahead: VecDeque::new(),
+        out: Vec::new(),
+        sent: 0,
+        client: websocket::Reader::new(Sender::Client),
+        answers: 0,
+        is_closed: false,
+        ping: Alarm::default(),
+        waiting: None,
+    };
+    let wire = Wire::Wrapped(Box::new(socket));
+    reply.tunnel = Some(Box::new(Tunnel { wire, early: Vec::new(), held: None }));
+    Ok(reply)
+}
+
+impl EventSocket {
+    /// Makes frames until there is something to send. Pending: there is nothing yet.
+    fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.sent == self.out.len() && !self.is_closed {
+            self.out.clear();
+            (self.sent, self.answers) = (0, 0);
+            if self.ahead.is_empty() && self.poll_ahead(cx).is_pending() {
+                if !self.ping.is_set() {
+                    self.ping.set(clock::now(), PING);
+                }
+                if self.ping.poll(cx).is_pending() {
+                    self.waiting = Some(cx.waker().clone());
+                    // A silent socket holds no memory for the largest event it has had.
+                    self.out.shrink_to(PIECE_BYTES);
+                    return Poll::Pending;
+                }
+                self.ping.clear();
+                websocket::control(Opcode::Ping, b"", None, &mut self.out);
+            }
+            while self.out.len() < PIECE_BYTES
+                && let Some(event) = self.ahead.pop_front()
+            {
+                self.write(&event);
+                self.ping.clear();
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn write(&mut self, event: &Event) {
+        let json;
+        let (opcode, bytes) = match self.format {
+            Format::Json => {
+                json = event.json().to_string();
+                (Opcode::Text, json.as_bytes())
+            }
+            Format::Body if event.is_text() => (Opcode::Text, &*event.body),
+            Format::Body => (Opcode::Binary, &*event.body),
+        };
+        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Header { is_last: true, opcode, mask: None, len }.write(&mut self.out);
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Ready once `ahead` has something, or the socket has to close.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.reading {
+                Reading::Rests(reader) => {
+                    let Some(reader) = reader.take() else { return Poll::Pending };
+                    self.reading = Reading::Waits(reader.wait());
+                }
+                Reading::Waits(waiting) => {
+                    let Poll::Ready((reader, read)) = Pin::new(waiting).poll(cx) else {
+                        return Poll::Pending;
+                    };
+                    match read {
+                        Ok(events) => {
+                            self.reading = Reading::Rests(Some(reader));
+                            self.ahead.extend(events);
+                        }
+                        Err(not_read) => {
+                            self.reading = Reading::Rests(None);
+                            let (code, why) = match not_read {
+                                NotRead::Gone { .. } => {
+                                    (CloseCode::POLICY_VIOLATION, "the next event is gone")
+                                }
+                                NotRead::Store(_) => {
+                                    (CloseCode::INTERNAL_ERROR, "events cannot be read")
+                                }
+                            };
+                            self.close(code, why);
+                        }
+                    }
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, code: CloseCode, why: &str) {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            websocket::close(code, why, None, &mut self.out);
+        }
+    }
+
+    /// Takes what the client sent. It is answered, and otherwise has no effect.
+    fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        loop {
+            match self.client.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(Part::Begin(_) | Part::Payload(_))) => {}
+                Ok(Some(Part::Control(control))) => match control.opcode {
+                    Opcode::Ping => {
+                        websocket::control(Opcode::Pong, &control.payload, None, &mut self.out);
+                        self.answers += control.raw.len();
+                    }
+                    Opcode::Close => {
+                        let code = websocket::code_of(&control.payload).ok().flatten();
+                        self.close(code.unwrap_or(CloseCode::NORMAL), "");
+                    }
+                    Opcode::Pong | Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
+                },
+                Err(malformed) => {
+                    self.close(malformed.code, malformed.what);
+                    break;
+                }
+            }
+        }
+        if self.answers > ANSWERS_BYTES_MAX {
+            return Err(io::Error::other("the client takes no answers"));
+        }
+        if let Some(waiting) = self.waiting.take() {
+            waiting.wake();
+        }
+        Ok(())
+    }
+}
+
+impl AsyncRead for EventSocket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        std::task::ready!(this.poll_frames(cx));
+        let unsent = this.out.get(this.sent..).unwrap_or_default();
+        let taken = unsent.len().min(buffer.remaining());
+        buffer.put_slice(unsent.get(..taken).unwrap_or_default());
+        this.sent += taken;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for EventSocket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.get_mut().take(bytes).map(|()| bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        // The client said nothing to the end: nothing more is sent.
+        this.is_closed = true;
+        if let Some(waiting) = this.waiting.take() {
+            waiting.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,113 @@
+//! A topic as an event stream.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fault::Fault;
+use kit::{Alarm, clock};
+use message::{Fill, Source};
+
+use crate::event::Event;
+use crate::reader::{NotRead, Reader, Waiting, store_fault};
+
+/// The body of an event stream. It goes on until the client leaves, or falls behind what is kept.
+pub(crate) struct EventStream {
+    /// The reader, or its wait for what is next.
+    reading: Reading,
+    /// Read and not yet written.
+    ahead: VecDeque<Rc<Event>>,
+    heartbeat: Alarm,
+}
+
+enum Reading {
+    Rests(Option<Reader>),
+    Waits(Waiting),
+}
+
+/// A comment goes out after so long a silence, so that whoever stands between does not take the stream for dead.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Bytes after which a piece of the body ends.
+const PIECE_BYTES: usize = 64 * 1024;
+
+impl EventStream {
+    pub(crate) fn new(reader: Reader) -> EventStream {
+        EventStream {
+            reading: Reading::Rests(Some(reader)),
+            ahead: VecDeque::new(),
+            heartbeat: Alarm::default(),
+        }
+    }
+
+    /// Ready once `ahead` has something, or there is nothing more to come.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
+        loop {
+            match &mut self.reading {
+                Reading::Rests(reader) => {
+                    let Some(reader) = reader.take() else { return Poll::Ready(Ok(Fill::End)) };
+                    self.reading = Reading::Waits(reader.wait());
+                }
+                Reading::Waits(waiting) => {
+                    let Poll::Ready((reader, read)) = Pin::new(waiting).poll(cx) else {
+                        return Poll::Pending;
+                    };
+                    match read {
+                        Ok(events) => {
+                            self.reading = Reading::Rests(Some(reader));
+                            self.ahead.extend(events);
+                            return Poll::Ready(Ok(Fill::More));
+                        }
+                        Err(NotRead::Gone { .. }) => {
+                            // It reads slower than events are dropped. It has to hear of that when it comes again.
+                            self.reading = Reading::Rests(None);
+                            return Poll::Ready(Ok(Fill::End));
+                        }
+                        Err(NotRead::Store(error)) => {
+                            self.reading = Reading::Rests(None);
+                            return Poll::Ready(Err(store_fault(&error)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Source for EventStream {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        if self.ahead.is_empty() {
+            match self.poll_ahead(cx) {
+                Poll::Ready(Ok(Fill::More)) => {}
+                Poll::Ready(ended) => return Poll::Ready(ended),
+                Poll::Pending => {
+                    if !self.heartbeat.is_set() {
+                        self.heartbeat.set(clock::now(), HEARTBEAT);
+                    }
+                    if self.heartbeat.poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    out.extend_from_slice(b":\n\n");
+                }
+            }
+        }
+        let begun = out.len();
+        while out.len() - begun < PIECE_BYTES
+            && let Some(event) = self.ahead.pop_front()
+        {
+            event.write_sse(out);
+        }
+        self.heartbeat.clear();
+        Poll::Ready(Ok(Fill::More))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
+
+    fn may_trail(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,233 @@
+//! Requests of subscribers, read (W3C WebSub, 5.1): which topic, which callback, for how long.
+
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use message::{Headers, RequestHead, media_type};
+
+use crate::callback::Callback;
+
+/// The wish of a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) mode: Mode,
+    /// The topic as it was written: its name, or its URL.
+    pub(crate) topic: String,
+    pub(crate) callback: Callback,
+    pub(crate) secret: Option<String>,
+    /// The lease that was asked for.
+    pub(crate) lease: Option<Duration>,
+    /// The way the parameters came, which decides about the status of the answer.
+    pub(crate) form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Subscribe,
+    Unsubscribe,
+}
+
+/// Where the parameters stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Body,
+    Query,
+}
+
+/// A secret has to be shorter than 200 bytes (W3C WebSub, 5.1).
+const SECRET_BYTES_MAX: usize = 199;
+
+/// A longer form has no meaning: the longest callback is far below.
+pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
+
+impl Form {
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Form::Body => 202,
+            Form::Query => 200,
+        }
+    }
+}
+
+/// The parameters of a subscriber's request, as far as they are of the protocol.
+#[derive(Debug, Default)]
+struct Parameters {
+    mode: Option<String>,
+    topic: Option<String>,
+    callback: Option<String>,
+    secret: Option<String>,
+    lease: Option<String>,
+}
+
+/// True if the body is a form.
+pub(crate) fn is_form(headers: &Headers) -> bool {
+    let content_type = headers.get("content-type").unwrap_or_default();
+    media_type(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+}
+
+/// Reads a request. `topic_of` finds the topic that a text means.
+pub(crate) fn read<T>(
+    head: &RequestHead,
+    form: Option<&[u8]>,
+    topic_of: impl FnOnce(&str) -> Option<T>,
+) -> Result<(Asked, T), Fault> {
+    let (parameters, form) = match Parameters::of(form.unwrap_or_default())? {
+        Some(parameters) => (parameters, Form::Body),
+        None => {
+            (Parameters::of(head.query().unwrap_or_default())?.unwrap_or_default(), Form::Query)
+        }
+    };
+    let mode = match parameters.mode.as_deref() {
+        Some("subscribe") => Mode::Subscribe,
+        Some("unsubscribe") => Mode::Unsubscribe,
+        Some(_) => return Err(wrong("`hub.mode` is neither `subscribe` nor `unsubscribe`.")),
+        None => return Err(wrong("`hub.mode` is missing.")),
+    };
+    let topic = parameters.topic.filter(|topic| !topic.is_empty());
+    let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;
+    let found = topic_of(&topic).ok_or_else(unknown_topic)?;
+    let callback = parameters.callback.unwrap_or_default();
+    let callback = Callback::parse(&callback).map_err(wrong)?;
+    let secret = parameters.secret.filter(|secret| !secret.is_empty());
+    if secret.as_ref().is_some_and(|secret| secret.len() > SECRET_BYTES_MAX) {
+        return Err(wrong("`hub.secret` has 200 bytes or more."));
+    }
+    let lease = parameters.lease.as_deref().map(lease).transpose()?;
+    Ok((Asked { mode, topic, callback, secret, lease, form }, found))
+}
+
+/// The fault for a topic that the hub does not have.
+pub(crate) fn unknown_topic() -> Fault {
+    Fault::with_detail(Kind::NoRoute, "no such topic", "The hub has no such topic.")
+}
+
+pub(crate) fn wrong(what: &'static str) -> Fault {
+    Fault::with_detail(Kind::RequestInvalid, what, what)
+}
+
+/// A time in whole seconds. One too large for a number is as long as it may be.
+fn lease(text: &str) -> Result<Duration, Fault> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
+    match seconds {
+        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        Some(_) | None => Err(wrong("`hub.lease_seconds` is no number above 0.")),
+    }
+}
+
+/// The lease that is given: the default if none was asked for, and never more than the longest.
+pub(crate) fn given(asked: Option<Duration>, default: Duration, max: Duration) -> Duration {
+    asked.unwrap_or(default).min(max)
+}
+
+impl Parameters {
+    /// None if there is none of the protocol.
+    fn of(text: &[u8]) -> Result<Option<Parameters>, Fault> {
+        let mut parameters = Parameters::default();
+        let mut found = false;
+        for pair in text.split(|byte| *byte == b'&') {
+            let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            let (name, value) = pair.split_at_checked(at).unwrap_or_default();
+            let name = kit::percent::decoded(name, true);
+            let place = match &*name {
+                b"hub.mode" => &mut parameters.mode,
+                b"hub.topic" => &mut parameters.topic,
+                b"hub.callback" => &mut parameters.callback,
+                b"hub.secret" => &mut parameters.secret,
+                b"hub.lease_seconds" => &mut parameters.lease,
+                _ => continue,
+            };
+            found = true;
+            let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
+            let value = String::from_utf8(value.into_owned());
+            let value = value.map_err(|_| wrong("A parameter is not UTF-8."))?;
+            if place.replace(value).is_some() {
+                return Err(wrong("A parameter stands there twice."));
+            }
+        }
+        Ok(found.then_some(parameters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use message::Protocol;
+
+    use super::*;
+
+    fn ask(query: &str, form: Option<&str>) -> Result<Asked, (u16, String)> {
+        let head = RequestHead::new(Protocol::Http11, b"POST", format!("/news{query}").as_bytes());
+        let topic = |text: &str| (text == "sports").then_some(());
+        let read = read(&head, form.map(str::as_bytes), topic);
+        read.map(|(asked, ())| asked).map_err(|fault| {
+            let status = fault.more.and_then(|more| more.status);
+            (status.unwrap_or(fault.kind.status()), fault.detail.unwrap_or_default().into())
+        })
+    }
+
+    const GOOD: &str =
+        "hub.mode=subscribe&hub.topic=sports&hub.callback=http%3A%2F%2F192.0.2.1%2Fcb%3Fa%3Dbc";
+
+    #[test]
+    fn parameters_come_in_a_form_or_in_the_query() {
+        let by_form =
+            ask("", Some(&format!("{GOOD}&hub.secret=s%26&hub.lease_seconds=60&x=y"))).unwrap();
+        assert_eq!((by_form.form, by_form.mode), (Form::Body, Mode::Subscribe));
+        assert_eq!(by_form.secret.as_deref(), Some("s&"));
+        assert_eq!(by_form.lease, Some(Duration::from_secs(60)));
+        let by_query = ask(&format!("?{GOOD}"), Some("a=b")).unwrap();
+        assert_eq!((by_query.form.status(), by_query.lease), (200, None));
+        assert_eq!(by_query.callback.to_string(), "http://192.0.2.1/cb?a=bc");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_has_its_status() {
+        let topic = "hub.topic=sports";
+        let callback = "hub.callback=http://192.0.2.1/";
+        for (form, status) in [
+            (String::new(), 400),
+            ("hub.mode=".to_owned(), 400),
+            (format!("hub.mode=publish&{topic}&{callback}"), 400),
+            (format!("{topic}&{callback}"), 400),
+            (format!("hub.mode=subscribe&{callback}"), 422),
+            (format!("hub.mode=subscribe&hub.topic=&{callback}"), 422),
+            (format!("hub.mode=subscribe&hub.topic=chess&{callback}"), 404),
+            (format!("hub.mode=subscribe&{topic}"), 400),
+            (format!("hub.mode=subscribe&{topic}&hub.callback=ftp://a/"), 400),
+            (format!("hub.mode=subscribe&hub.mode=unsubscribe&{topic}&{callback}"), 400),
+            (format!("hub.mode=subscribe&{topic}&{callback}&hub.secret={}", "x".repeat(200)), 400),
+            (format!("hub.mode=subscribe&{topic}&{callback}&hub.secret=%ff"), 400),
+        ] {
+            assert_eq!(ask("", Some(&form)).map_err(|(status, _)| status), Err(status), "{form}");
+        }
+    }
+
+    #[test]
+    fn leases_are_whole_seconds_within_the_longest() {
+        for (text, seconds) in [
+            ("1", Some(1)),
+            ("060", Some(60)),
+            ("99999999999999999999999999", Some(u64::MAX)),
+            ("0", None),
+            ("000", None),
+            ("-1", None),
+            ("%2B1", None),
+            ("1.5", None),
+            ("1e3", None),
+            ("", None),
+            ("ten", None),
+            ("1%20", None),
+        ] {
+            let asked = ask("", Some(&format!("{GOOD}&hub.lease_seconds={text}")));
+            assert_eq!(
+                asked.ok().and_then(|asked| asked.lease).map(|l| l.as_secs()),
+                seconds,
+                "{text}"
+            );
+        }
+        let (default, max) = (Duration::from_secs(100), Duration::from_secs(300));
+        for (asked, lease) in [(None, 100), (Some(1), 1), (Some(300), 300), (Some(u64::MAX), 300)] {
+            assert_eq!(given(asked.map(Duration::from_secs), default, max).as_secs(), lease);
+        }
+    }
+}

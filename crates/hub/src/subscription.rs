@@ -1,0 +1,225 @@
+//! Subscriptions as they are stored: one row each, by an id made of what tells them apart.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::callback::Callback;
+
+/// The id of a subscription: a digest of its subject, topic and callback. Its first byte is of the callback alone, so that all
+/// subscriptions of a callback have the same worker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id([u8; 16]);
+
+/// A subscription.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Subscription {
+    pub(crate) subject: String,
+    /// The topic's name.
+    pub(crate) topic: String,
+    pub(crate) callback: String,
+    /// When its lease ends, in seconds since the Unix epoch; none while it was never confirmed.
+    pub(crate) until: Option<u64>,
+    /// What the subscriber agreed to last.
+    pub(crate) terms: Terms,
+    /// The id of the newest event when it was asked for: it gets those behind.
+    pub(crate) from: u64,
+    /// What is asked for now, and not confirmed yet.
+    pub(crate) intent: Option<Intent>,
+}
+
+/// What a subscriber asks for beside its topic and callback.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Terms {
+    /// The topic as the subscriber wrote it.
+    pub(crate) asked: String,
+    pub(crate) secret: Option<String>,
+    pub(crate) lease_seconds: u64,
+    /// The URL of the hub, as the subscriber saw it.
+    pub(crate) base: String,
+}
+
+/// A wish that waits for the callback to confirm it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Intent {
+    Subscribe(Terms),
+    /// With the topic as it was written.
+    Unsubscribe(String),
+}
+
+/// Where a subscription stands in its topic.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    /// Every event up to this one was begun.
+    pub(crate) head: u64,
+    /// Of those, the ones that are not delivered yet.
+    pub(crate) open: Vec<Open>,
+    /// The last try failed.
+    pub(crate) failing: bool,
+}
+
+/// An event that is not delivered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) event: u64,
+    /// Tries that have failed.
+    pub(crate) attempts: u32,
+    /// When it is tried again, in milliseconds since the Unix epoch.
+    pub(crate) due: u64,
+}
+
+/// An event that was given up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Dead {
+    pub(crate) event: u64,
+    pub(crate) subscription: String,
+    pub(crate) callback: String,
+    pub(crate) attempts: u32,
+    /// Why the last try failed.
+    pub(crate) last: String,
+}
+
+impl Id {
+    pub(crate) fn of(subject: &str, topic: &str, callback: &Callback) -> Id {
+        let callback = callback.to_string();
+        let mut hash = digest::Context::new(&digest::SHA256);
+        for part in [subject, topic, &callback] {
+            // With their lengths, so that no two subscriptions have the same bytes.
+            hash.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let mut id = [0; 16];
+        let hash = hash.finish();
+        id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+        let of_callback = digest::digest(&digest::SHA256, callback.as_bytes());
+        if let (Some(first), Some(byte)) = (id.first_mut(), of_callback.as_ref().first()) {
+            *first = *byte;
+        }
+        Id(id)
+    }
+
+    /// Reads one as it is shown and stored.
+    pub(crate) fn parse(text: &[u8]) -> Option<Id> {
+        let mut id = [0; 16];
+        let mut rest = text;
+        for byte in &mut id {
+            (*byte, rest) = kit::percent::byte(rest)?;
+        }
+        (rest.is_empty() && !text.iter().any(u8::is_ascii_uppercase)).then_some(Id(id))
+    }
+
+    /// The worker that delivers to it, of so many.
+    pub(crate) fn worker(self, workers: usize) -> usize {
+        let [first, ..] = self.0;
+        usize::from(first) % workers.max(1)
+    }
+
+    /// The bytes with which the ids of a worker begin, as they are stored.
+    pub(crate) fn prefixes(worker: usize, workers: usize) -> impl Iterator<Item = String> {
+        let all = (0..=u8::MAX).filter(move |first| usize::from(*first) % workers.max(1) == worker);
+        all.map(|first| format!("{first:02x}"))
+    }
+
+    pub(crate) fn key(self) -> Vec<u8> {
+        self.to_string().into_bytes()
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Subscription {
+    /// True once its lease is over.
+    pub(crate) fn is_over(&self, now: Duration) -> bool {
+        self.until.is_some_and(|until| until <= now.as_secs())
+    }
+}
+
+/// The key of a dead event: an id of its own, and the subscriptions' apart.
+pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
+    let mut key = subscription.to_string();
+    // Writing to a text never fails.
+    let _written = write!(key, "-{event}");
+    key
+}
+
+/// A value as it is stored.
+pub(crate) fn stored(value: &impl Serialize) -> Option<Bytes> {
+    serde_json::to_vec(value).ok().map(Bytes::from)
+}
+
+/// A value that was stored; none if it is of another form.
+pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v [u8]) -> Option<T> {
+    serde_json::from_slice(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_tell_subscriptions_apart_and_keep_a_callback_together() {
+        let callback = |url: &str| Callback::parse(url).unwrap();
+        let one = Id::of("ann", "sports", &callback("http://a.example/x"));
+        for (subject, topic, url) in [
+            ("bob", "sports", "http://a.example/x"),
+            ("ann", "weather", "http://a.example/x"),
+            ("annsports", "", "http://a.example/x"),
+        ] {
+            let other = Id::of(subject, topic, &callback(url));
+            assert_ne!(other, one);
+            assert_eq!(other.worker(7), one.worker(7));
+        }
+        assert_ne!(Id::of("ann", "sports", &callback("http://a.example/y")), one);
+        assert_eq!(Id::of("ann", "sports", &callback("HTTP://A.example:80/x")), one);
+        assert_eq!(Id::parse(one.to_string().as_bytes()), Some(one));
+        for text in ["", "00", &"0".repeat(33), &"g".repeat(32), &"A".repeat(32)] {
+            assert_eq!(Id::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_workers_share_all_ids() {
+        for workers in [1, 2, 3, 200] {
+            let prefixes = (0..workers).flat_map(|worker| Id::prefixes(worker, workers));
+            let mut prefixes: Vec<String> = prefixes.collect();
+            prefixes.sort_unstable();
+            prefixes.dedup();
+            assert_eq!(prefixes.len(), 256, "{workers}");
+        }
+        let id = Id::of("", "t", &Callback::parse("http://a/").unwrap());
+        let first = id.to_string().get(..2).unwrap().to_owned();
+        assert!(Id::prefixes(id.worker(3), 3).any(|prefix| prefix == first));
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again() {
+        let subscription = Subscription {
+            subject: "ann".to_owned(),
+            topic: "sports".to_owned(),
+            callback: "http://a/".to_owned(),
+            until: Some(10),
+            terms: Terms { secret: Some("s".to_owned()), ..Terms::default() },
+            from: 3,
+            intent: Some(Intent::Unsubscribe("sports".to_owned())),
+        };
+        assert_eq!(read(&stored(&subscription).unwrap()), Some(subscription.clone()));
+        assert_eq!(read::<Subscription>(b"{}"), None);
+        for (now, is_over) in [(9, false), (10, true), (11, true)] {
+            assert_eq!(subscription.is_over(Duration::from_secs(now)), is_over);
+        }
+    }
+}

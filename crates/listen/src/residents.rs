@@ -1,0 +1,67 @@
+//! What lives on one worker beside its connections: a task for each resident of the plan.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plan::{Plan, Resident};
+use policy::{Caller, Ending, Residence, Scheme};
+use tokio::task::JoinHandle;
+
+use crate::worker::Worker;
+
+/// The residents of a worker.
+#[derive(Default)]
+pub(crate) struct Residents {
+    running: Vec<Running>,
+    /// Of earlier plans, on their way to their end.
+    leaving: Vec<JoinHandle<()>>,
+}
+
+struct Running {
+    what: Arc<dyn Resident>,
+    ending: Rc<Ending>,
+    task: JoinHandle<()>,
+}
+
+impl Residents {
+    /// Lets those of a plan live on this worker. Those that it does not have any more end.
+    pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>) {
+        let mut before = std::mem::take(&mut self.running);
+        for resident in plan.residents() {
+            let is_it = |running: &Running| {
+                std::ptr::addr_eq(Arc::as_ptr(&running.what), Arc::as_ptr(&resident))
+            };
+            self.running.push(match before.iter().position(is_it) {
+                Some(at) => before.swap_remove(at),
+                None => Running::start(resident, worker),
+            });
+        }
+        self.leaving.retain(|task| !task.is_finished());
+        for running in before {
+            running.ending.ask();
+            self.leaving.push(running.task);
+        }
+    }
+
+    /// Asks all to end. True once they have.
+    pub(crate) fn drain(&mut self) -> bool {
+        self.running.iter().for_each(|running| running.ending.ask());
+        self.running.retain(|running| !running.task.is_finished());
+        self.leaving.retain(|task| !task.is_finished());
+        self.running.is_empty() && self.leaving.is_empty()
+    }
+}
+
+impl Running {
+    fn start(what: Arc<dyn Resident>, worker: &Rc<Worker>) -> Running {
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker.index));
+        let ending = Rc::<Ending>::default();
+        let of_plan = worker.clone();
+        let access_log = Rc::new(move || of_plan.current().recorders.access_log.clone());
+        let place = Residence { caller, access_log, ending: ending.clone() };
+        let task = kit::spawn(what.clone().live(place));
+        Running { what, ending, task }
+    }
+}

@@ -1,0 +1,659 @@
+//! `hubs`: subscribers by WebSub, with verification of intent and deliveries to their callbacks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::hmac;
+use serde_json::{Value, json};
+
+use crate::harness::{Backend, Gate, Gateway, Message, Origin, Wire, until};
+use crate::hubs::{hub, json_of, publish, start};
+use crate::telemetry::metric;
+
+/// Callbacks of the tests are on loopback.
+const LOOPBACK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }";
+const QUICK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 2s, retries: 2, initial: 100ms }";
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+fn parameter<'m>(request: &'m Message, name: &str) -> Option<&'m str> {
+    let query = request.target().split_once('?')?.1;
+    query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// A callback that confirms what it is asked, and answers each event as `reply` says.
+fn callback(reply: impl Fn(usize, &Message) -> String + Send + Sync + 'static) -> Origin {
+    let events = AtomicUsize::new(0);
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let answer = match parameter(&request, "hub.challenge") {
+                Some(challenge) => {
+                    format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{challenge}",
+                        challenge.len()
+                    )
+                }
+                None => reply(events.fetch_add(1, Ordering::SeqCst), &request),
+            };
+            if !peer.try_send(answer) {
+                return;
+            }
+        }
+    })
+}
+
+fn confirming() -> Origin {
+    callback(|_, _| OK.to_owned())
+}
+
+/// The events that an origin got.
+fn delivered(origin: &Origin) -> Vec<Message> {
+    origin.requests().into_iter().filter(|request| request.method() == "POST").collect()
+}
+
+fn texts(origin: &Origin) -> Vec<String> {
+    delivered(origin).iter().map(Message::text).collect()
+}
+
+fn asked(origin: &Origin) -> Vec<Message> {
+    origin.requests().into_iter().filter(|request| request.method() == "GET").collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace(':', "%3A")
+        .replace('/', "%2F")
+        .replace('?', "%3F")
+        .replace('&', "%26")
+}
+
+/// Sends a form of a subscriber.
+fn send_form(gateway: &Gateway, form: &str) -> Message {
+    gateway.wire().ask(format!(
+        "POST /news HTTP/1.1\r\nHost: hub.example\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {}\r\n\r\n{form}",
+        form.len()
+    ))
+}
+
+fn form(mode: &str, topic: &str, callback: &str, more: &str) -> String {
+    format!("hub.mode={mode}&hub.topic={topic}&hub.callback={}{more}", escape(callback))
+}
+
+/// Subscribes, and waits until the subscription is active.
+fn subscribe(gateway: &Gateway, callback: &str, more: &str) {
+    let reply = send_form(gateway, &form("subscribe", "sports", callback, more));
+    assert_eq!(reply.status(), 202, "{reply:?}");
+    until("the subscription is active", || {
+        subscriptions(gateway)
+            .iter()
+            .any(|one| one["callback"] == callback && one["status"] != "pending")
+    });
+}
+
+fn admin(gateway: &Gateway, path: &str) -> Value {
+    let reply = gateway.admin_get(path);
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+fn subscriptions(gateway: &Gateway) -> Vec<Value> {
+    admin(gateway, "/hubs/news/subscriptions")["subscriptions"].as_array().unwrap().clone()
+}
+
+fn dead(gateway: &Gateway) -> Vec<Value> {
+    admin(gateway, "/hubs/news/dead")["dead"].as_array().unwrap().clone()
+}
+
+fn admin_send(gateway: &Gateway, method: &str, path: &str) -> u16 {
+    let admin = gateway.admin();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n");
+    Wire::connect(admin).ask(request).status()
+}
+
+fn outcomes(gateway: &Gateway, outcome: &str) -> f64 {
+    let name = format!(
+        "tidegate_hub_deliveries_total{{hub=\"news\",topic=\"sports\",outcome=\"{outcome}\"}}"
+    );
+    metric(gateway, &name).unwrap_or_default()
+}
+
+#[test]
+fn a_subscriber_confirms_and_gets_the_publishers_bytes_signed() {
+    let origin = confirming();
+    let gateway = start(LOOPBACK);
+    let url = format!("{}/cb?key=v", origin.url());
+    subscribe(&gateway, &url, "&hub.secret=s3cret&hub.lease_seconds=60");
+    let question = &asked(&origin)[0];
+    assert!(question.target().starts_with("/cb?key=v&hub.mode=subscribe"), "{question:?}");
+    assert_eq!(parameter(question, "hub.topic"), Some("sports"));
+    assert_eq!(parameter(question, "hub.lease_seconds"), Some("60"));
+    let body = b"\x00\xffgoal\r\n".to_vec();
+    let head = format!(
+        "POST /news/publish?topic=sports HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-goal; v=1\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let reply = gateway.wire().ask([head.as_bytes(), &body].concat());
+    let id = json_of(&reply)["id"].as_str().unwrap().to_owned();
+    until("the event is delivered", || !delivered(&origin).is_empty());
+    let event = &delivered(&origin)[0];
+    assert_eq!((event.target(), &event.body), ("/cb?key=v", &body));
+    assert_eq!(event.get("content-type"), Some("application/x-goal; v=1"));
+    assert_eq!(event.get("x-hub-event-id"), Some(&*id));
+    let link = "<http://hub.example/news>; rel=\"hub\", <http://hub.example/news/topics/sports>; rel=\"self\"";
+    assert_eq!(event.get("link"), Some(link));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"s3cret"), &body);
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(event.get("x-hub-signature"), Some(&*format!("sha256={hex}")));
+    assert_eq!(event.get("host"), Some(&*origin.address().to_string()));
+    until("it is counted", || outcomes(&gateway, "success") == 1.0);
+    let hubs = admin(&gateway, "/hubs");
+    let expected =
+        json!({ "name": "news", "topics": ["sports", "weather"], "subscriptions": 1, "dead": 0 });
+    assert_eq!(hubs["hubs"][0], expected);
+    let one = &subscriptions(&gateway)[0];
+    assert_eq!(
+        (&one["subject"], &one["topic"], &one["status"]),
+        (&json!(""), &json!("sports"), &json!("active"))
+    );
+    assert!(one["expires"].as_str().is_some_and(|expires| expires.starts_with("20")));
+    assert!(!one.to_string().contains("s3cret"));
+}
+
+#[test]
+fn events_reach_their_topics_subscribers_in_order() {
+    let (sports, both) = (confirming(), confirming());
+    let gateway = start(LOOPBACK);
+    subscribe(&gateway, &format!("{}/s", sports.url()), "");
+    subscribe(&gateway, &format!("{}/s", both.url()), "");
+    let url = format!("{}/w", both.url());
+    // By the topic's URL, and with the parameters in the query.
+    let topic = escape("http://hub.example/news/topics/weather");
+    let query = form("subscribe", &topic, &url, "");
+    let reply = gateway
+        .wire()
+        .ask(format!("POST /news?{query} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+    assert_eq!(reply.status(), 200);
+    until("it is asked", || asked(&both).len() == 2);
+    assert!(asked(&both).iter().any(|question| parameter(question, "hub.topic") == Some(&topic)));
+    until("it is active", || subscriptions(&gateway).iter().all(|one| one["status"] == "active"));
+    let expected: Vec<String> = (0..30).map(|n| format!("goal {n}")).collect();
+    expected.iter().for_each(|text| drop(publish(&gateway, "sports", text)));
+    publish(&gateway, "weather", "rain");
+    until("all are delivered", || delivered(&sports).len() == 30 && delivered(&both).len() == 31);
+    assert_eq!(texts(&sports), expected);
+    let (rain, goals): (Vec<_>, Vec<_>) =
+        delivered(&both).into_iter().partition(|e| e.target() == "/w");
+    assert_eq!(goals.iter().map(Message::text).collect::<Vec<_>>(), expected);
+    assert_eq!(rain.iter().map(Message::text).collect::<Vec<_>>(), ["rain"]);
+    assert!(both.accepted() < 20, "connections are used again: {}", both.accepted());
+}
+
+#[test]
+fn requests_that_cannot_be_served_have_their_status() {
+    let gateway = start("");
+    let good = "http://192.0.2.9/";
+    for (form, status) in [
+        (form("publish", "sports", good, ""), 400),
+        (form("", "sports", good, ""), 400),
+        ("hub.topic=sports".to_owned(), 400),
+        (form("subscribe", "", good, ""), 422),
+        (form("subscribe", "chess", good, ""), 404),
+        (form("subscribe", "sports", "", ""), 400),
+        (form("subscribe", "sports", "gopher://8.8.8.8/", ""), 400),
+        (form("subscribe", "sports", "http://u:p@8.8.8.8/", ""), 400),
+        (form("subscribe", "sports", "http://8.8.8.8/", "&hub.lease_seconds=0"), 400),
+        (form("subscribe", "sports", "http://8.8.8.8/", "&hub.lease_seconds=-5"), 400),
+        (form("subscribe", "sports", "http://8.8.8.8/", "&hub.lease_seconds=soon"), 400),
+        (form("subscribe", "sports", "http://127.0.0.1/", ""), 400),
+        (form("subscribe", "sports", "http://10.1.2.3/", ""), 400),
+        (form("subscribe", "sports", "http://192.168.0.1/", ""), 400),
+        (form("subscribe", "sports", "http://169.254.169.254/latest/meta-data", ""), 400),
+        (form("subscribe", "sports", "http://100.64.0.1/", ""), 400),
+        (form("subscribe", "sports", "http://0.0.0.0/", ""), 400),
+        (form("subscribe", "sports", "http://[::1]/", ""), 400),
+        (form("subscribe", "sports", "http://[::ffff:127.0.0.1]/", ""), 400),
+        (form("subscribe", "sports", "http://[::ffff:7f00:1]/", ""), 400),
+        (form("subscribe", "sports", "http://[fe80::1]/", ""), 400),
+        (form("subscribe", "sports", "http://[fd00::1]/", ""), 400),
+        (form("subscribe", "sports", "http://[64:ff9b::7f00:1]/", ""), 400),
+        (form("subscribe", "sports", "http://2130706433/", ""), 400),
+        (form("subscribe", "sports", "http://0177.0.0.1/", ""), 400),
+        (form("subscribe", "sports", "http://0x7f.1/", ""), 400),
+        (form("subscribe", "sports", "http://127.1/", ""), 400),
+        (form("subscribe", "sports", "http://localhost/", ""), 400),
+        (form("subscribe", "sports", "http://LOCALHOST./", ""), 400),
+        (form("subscribe", "sports", "http://no-such-name.invalid/", ""), 400),
+        (form("unsubscribe", "sports", good, ""), 202),
+    ] {
+        let reply = send_form(&gateway, &form);
+        assert_eq!(reply.status(), status, "{form}");
+    }
+    assert_eq!(admin(&gateway, "/hubs/news")["subscriptions"], json!(0));
+}
+
+/// A callback that answers the question with these bytes.
+fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Origin {
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let challenge = parameter(&request, "hub.challenge").unwrap_or_default().to_owned();
+            if !peer.try_send(answer(&format!("{challenge}\n{}", request.target()))) {
+                return;
+            }
+        }
+    })
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+fn challenge(asked: &str) -> &str {
+    asked.split('\n').next().unwrap_or_default()
+}
+
+#[test]
+fn who_does_not_confirm_gets_nothing() {
+    let origins = [
+        answering(|_| ok("")),
+        answering(|_| ok("no")),
+        answering(|asked| ok(&format!("{} ", challenge(asked)))),
+        answering(ok),
+        answering(|asked| {
+            let body = challenge(asked).to_owned();
+            format!("HTTP/1.1 404 No\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        }),
+        // A challenge that goes on and on, and one that is never over.
+        answering(|asked| {
+            let body = challenge(asked);
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{}", body.repeat(1000))
+                .into_bytes()
+        }),
+        answering(|asked| {
+            let front = challenge(asked).get(..31).unwrap_or_default();
+            format!("HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n{front}").into_bytes()
+        }),
+        answering(|asked| {
+            let body = challenge(asked);
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: /else\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
+        }),
+        answering(|_| b"garbage\r\n\r\n".to_vec()),
+        Origin::silent(),
+    ];
+    let gateway = start(", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 500ms }");
+    for origin in &origins {
+        let reply = send_form(&gateway, &form("subscribe", "sports", &origin.url(), ""));
+        assert_eq!(reply.status(), 202);
+    }
+    until("none is left", || admin(&gateway, "/hubs/news")["subscriptions"] == json!(0));
+    publish(&gateway, "sports", "goal");
+    let good = confirming();
+    subscribe(&gateway, &good.url(), "");
+    publish(&gateway, "sports", "second");
+    until("others are served", || texts(&good) == ["second"]);
+    for (number, origin) in origins.iter().enumerate() {
+        let count = asked(origin).len();
+        assert_eq!((count, delivered(origin).len()), (1, 0), "callback {number} is asked once");
+    }
+}
+
+#[test]
+fn an_event_between_the_request_and_the_confirmation_is_delivered() {
+    let gate = Gate::default();
+    let opens = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let answer = match parameter(&request, "hub.challenge") {
+                Some(challenge) => {
+                    opens.wait();
+                    ok(challenge)
+                }
+                None => OK.as_bytes().to_vec(),
+            };
+            peer.send(answer);
+        }
+    });
+    let gateway = start(LOOPBACK);
+    publish(&gateway, "sports", "before");
+    assert_eq!(send_form(&gateway, &form("subscribe", "sports", &origin.url(), "")).status(), 202);
+    until("it is asked", || !asked(&origin).is_empty());
+    publish(&gateway, "sports", "meanwhile");
+    assert!(delivered(&origin).is_empty(), "not before it has agreed");
+    gate.open();
+    until("it is delivered", || !delivered(&origin).is_empty());
+    assert_eq!(texts(&origin), ["meanwhile"]);
+}
+
+#[test]
+fn who_unsubscribes_gets_nothing_any_more_once_that_is_confirmed() {
+    let agrees = Arc::new(Mutex::new(false));
+    let says = agrees.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let answer =
+                match (parameter(&request, "hub.mode"), parameter(&request, "hub.challenge")) {
+                    (Some("unsubscribe"), _) if !*says.lock().unwrap() => ok("no"),
+                    (_, Some(challenge)) => ok(challenge),
+                    _ => OK.as_bytes().to_vec(),
+                };
+            if !peer.try_send(answer) {
+                return;
+            }
+        }
+    });
+    let gateway = start(LOOPBACK);
+    subscribe(&gateway, &origin.url(), "");
+    let leave = form("unsubscribe", "sports", &origin.url(), "");
+    assert_eq!(send_form(&gateway, &leave).status(), 202);
+    until("it is asked", || asked(&origin).len() == 2);
+    publish(&gateway, "sports", "one");
+    until("what it did not agree to has no effect", || texts(&origin) == ["one"]);
+    *agrees.lock().unwrap() = true;
+    assert_eq!(send_form(&gateway, &leave).status(), 202);
+    until("it is gone", || subscriptions(&gateway).is_empty());
+    publish(&gateway, "sports", "two");
+    assert_eq!(send_form(&gateway, &leave).status(), 202, "as often as one likes");
+    let other = confirming();
+    subscribe(&gateway, &other.url(), "");
+    publish(&gateway, "sports", "three");
+    until("others get theirs", || texts(&other) == ["three"]);
+    assert_eq!(texts(&origin), ["one"]);
+}
+
+#[test]
+fn a_lease_ends_unless_it_is_renewed() {
+    let (short, renewed) = (confirming(), confirming());
+    let gateway = start(&format!("{LOOPBACK}, leases: {{ default: 2s, max: 1h }}"));
+    subscribe(&gateway, &short.url(), "");
+    subscribe(&gateway, &renewed.url(), "&hub.lease_seconds=1");
+    let again = form("subscribe", "sports", &renewed.url(), "&hub.lease_seconds=99999999999");
+    assert_eq!(send_form(&gateway, &again).status(), 202);
+    until("the renewal is confirmed", || asked(&renewed).len() == 2);
+    assert_eq!(parameter(&asked(&renewed)[1], "hub.lease_seconds"), Some("3600"), "shortened");
+    until("the short lease is over", || subscriptions(&gateway).len() == 1);
+    publish(&gateway, "sports", "late");
+    until("the other goes on", || texts(&renewed) == ["late"]);
+    assert!(delivered(&short).is_empty());
+}
+
+#[test]
+fn a_failed_delivery_is_tried_again_and_holds_back_the_later_ones() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let times = seen.clone();
+    let origin = callback(move |number, _| {
+        times.lock().unwrap().push(Instant::now());
+        match number {
+            0 => "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            1 => "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+                .to_owned(),
+            _ => OK.to_owned(),
+        }
+    });
+    let gateway = start(QUICK);
+    subscribe(&gateway, &origin.url(), "");
+    let id = publish(&gateway, "sports", "one");
+    publish(&gateway, "sports", "two");
+    until("all are delivered", || delivered(&origin).len() == 4);
+    assert_eq!(texts(&origin), ["one", "one", "one", "two"]);
+    let ids: Vec<_> =
+        delivered(&origin).iter().map(|e| e.get("x-hub-event-id").unwrap().to_owned()).collect();
+    assert_eq!(&ids[..3], [&*id, &*id, &*id]);
+    let times = seen.lock().unwrap().clone();
+    assert!(times[1] - times[0] >= Duration::from_millis(100));
+    assert!(times[2] - times[1] >= Duration::from_millis(200));
+    until("it is active again", || subscriptions(&gateway)[0]["status"] == "active");
+    assert_eq!((outcomes(&gateway, "failure"), outcomes(&gateway, "success")), (2.0, 2.0));
+}
+
+#[test]
+fn slow_and_dead_callbacks_delay_nobody() {
+    let slow: Vec<Origin> = (0..3)
+        .map(|_| {
+            Origin::start(|peer| {
+                while let Some(request) = peer.request() {
+                    // Events are never answered.
+                    let Some(challenge) = parameter(&request, "hub.challenge") else { continue };
+                    peer.send(ok(challenge));
+                }
+            })
+        })
+        .collect();
+    let good = confirming();
+    let gateway = start(
+        ", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 30s, initial: 10s }",
+    );
+    for origin in slow.iter().chain([&good]) {
+        subscribe(&gateway, &origin.url(), "");
+    }
+    let began = Instant::now();
+    for number in 0..10 {
+        publish(&gateway, "sports", &number.to_string());
+    }
+    until("the good one has all", || delivered(&good).len() == 10);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    until("the others have the first", || slow.iter().all(|origin| texts(origin) == ["0"]));
+}
+
+#[test]
+fn what_fails_for_the_last_time_is_dead_until_an_operator_sends_it_again() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = callback(move |_, _| match *says.lock().unwrap() {
+        true => "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        false => OK.to_owned(),
+    });
+    let gateway = start(QUICK);
+    subscribe(&gateway, &origin.url(), "");
+    let id = publish(&gateway, "sports", "one");
+    publish(&gateway, "sports", "two");
+    until("both are dead", || dead(&gateway).len() == 2);
+    assert_eq!(texts(&origin), ["one", "one", "one", "two", "two", "two"]);
+    let first = dead(&gateway).into_iter().find(|one| one["event"] == id).expect("the first");
+    let subscription = subscriptions(&gateway)[0].clone();
+    assert_eq!(
+        (&first["subscription"], &first["callback"], &first["attempts"], &first["last"]),
+        (&subscription["id"], &json!(origin.url()), &json!(3), &json!("status 500"))
+    );
+    assert_eq!(subscription["status"], "failing");
+    assert_eq!(admin(&gateway, "/hubs/news")["dead"], json!(2));
+    assert_eq!(outcomes(&gateway, "dead"), 2.0);
+    *fails.lock().unwrap() = false;
+    origin.forget();
+    let path = format!("/hubs/news/dead/{}", first["id"].as_str().unwrap());
+    assert_eq!(admin_send(&gateway, "POST", &format!("{path}/retry")), 202);
+    until("it is sent again", || texts(&origin) == ["one"]);
+    until("it is dead no longer", || dead(&gateway).len() == 1);
+    let other = dead(&gateway)[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(admin_send(&gateway, "DELETE", &format!("/hubs/news/dead/{other}")), 204);
+    assert_eq!((dead(&gateway).len(), texts(&origin).len()), (0, 1));
+    for (method, path) in [
+        ("DELETE", format!("/hubs/news/dead/{other}")),
+        ("POST", format!("/hubs/news/dead/{other}/retry")),
+        ("POST", "/hubs/news/dead/x/retry".to_owned()),
+        ("DELETE", "/hubs/other/dead/x".to_owned()),
+        ("DELETE", "/hubs/news/subscriptions/x".to_owned()),
+    ] {
+        assert_eq!(admin_send(&gateway, method, &path), 404, "{method} {path}");
+    }
+    publish(&gateway, "sports", "three");
+    until("it goes on", || texts(&origin) == ["one", "three"]);
+}
+
+#[test]
+fn a_subscriber_that_is_gone_and_one_that_is_removed_get_nothing_more() {
+    let gone = callback(|_, _| "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let removed = confirming();
+    let gateway = start(LOOPBACK);
+    subscribe(&gateway, &gone.url(), "");
+    subscribe(&gateway, &removed.url(), "");
+    publish(&gateway, "sports", "one");
+    until("one is left", || subscriptions(&gateway).len() == 1);
+    until("and has the event", || texts(&removed) == ["one"]);
+    let id = subscriptions(&gateway)[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(admin_send(&gateway, "DELETE", &format!("/hubs/news/subscriptions/{id}")), 204);
+    assert!(subscriptions(&gateway).is_empty());
+    let other = confirming();
+    subscribe(&gateway, &other.url(), "");
+    publish(&gateway, "sports", "two");
+    until("others get theirs", || texts(&other) == ["two"]);
+    assert_eq!((texts(&gone).len(), texts(&removed).len()), (1, 1));
+}
+
+#[test]
+fn there_are_no_more_subscriptions_than_allowed() {
+    let origin = confirming();
+    let gateway = start(&format!("{LOOPBACK}, subscriptions_max: 2"));
+    let url = |n: usize| format!("{}/{n}", origin.url());
+    (0..2).for_each(|n| subscribe(&gateway, &url(n), ""));
+    assert_eq!(send_form(&gateway, &form("subscribe", "sports", &url(2), "")).status(), 429);
+    assert_eq!(
+        send_form(&gateway, &form("subscribe", "sports", &url(1), "")).status(),
+        202,
+        "a renewal"
+    );
+    assert_eq!(send_form(&gateway, &form("unsubscribe", "sports", &url(0), "")).status(), 202);
+    until("there is room", || subscriptions(&gateway).len() == 1);
+    subscribe(&gateway, &url(2), "");
+    assert_eq!(admin(&gateway, "/hubs/news")["subscriptions"], json!(2));
+}
+
+#[test]
+fn subjects_have_subscriptions_and_limits_of_their_own() {
+    let origin = confirming();
+    let yaml = hub(&format!("{LOOPBACK}, verify: false, limits: {{ events: 2, per: 1h }}"))
+        .replace(
+            "hub: news }",
+            "hub: news, policies: [{ api_key: { header: x-api-key, keys: { ann: a, bob: b } } }] }",
+        );
+    let gateway = Gateway::start(yaml);
+    let send = |key: &str, target: &str, content_type: &str, body: &str| {
+        gateway.wire().ask(format!(
+            "POST {target} HTTP/1.1\r\nHost: a\r\nx-api-key: {key}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let form_type = "application/x-www-form-urlencoded";
+    let same = form("subscribe", "sports", &origin.url(), "");
+    for (key, callback) in
+        [("a", origin.url()), ("b", origin.url()), ("a", format!("{}/2", origin.url()))]
+    {
+        let body = form("subscribe", "sports", &callback, "");
+        assert_eq!(send(key, "/news", form_type, &body).status(), 202);
+    }
+    until("all are there", || subscriptions(&gateway).len() == 3);
+    let mut subjects: Vec<_> =
+        subscriptions(&gateway).iter().map(|one| one["subject"].to_string()).collect();
+    subjects.sort_unstable();
+    assert_eq!(subjects, ["\"ann\"", "\"ann\"", "\"bob\""]);
+    for n in 0..3 {
+        assert_eq!(
+            send("a", "/news/publish?topic=sports", "text/plain", &n.to_string()).status(),
+            200
+        );
+    }
+    // Two for each subject; the first event took both of ann's.
+    until("all are sent or dropped", || {
+        outcomes(&gateway, "success") + outcomes(&gateway, "limited") == 9.0
+    });
+    assert_eq!((outcomes(&gateway, "success"), outcomes(&gateway, "limited")), (4.0, 5.0));
+    assert_eq!(delivered(&origin).len(), 4);
+    let leave = same.replace("=subscribe", "=unsubscribe");
+    assert_eq!(send("b", "/news", form_type, &leave).status(), 202);
+    until("only bob's is gone", || subscriptions(&gateway).len() == 2);
+    assert!(subscriptions(&gateway).iter().all(|one| one["subject"] == "ann"));
+}
+
+#[test]
+fn a_reload_keeps_subscriptions_and_what_they_have_had() {
+    let origin = confirming();
+    let gateway = start(LOOPBACK);
+    subscribe(&gateway, &origin.url(), "");
+    publish(&gateway, "sports", "0");
+    until("it is delivered", || delivered(&origin).len() == 1);
+    for n in 1..4 {
+        let keys = format!("{LOOPBACK}, event_bytes_max: {n}MiB");
+        crate::reload::put_ok(&gateway, &hub(&keys));
+        publish(&gateway, "sports", &n.to_string());
+        until("it is delivered", || delivered(&origin).len() == n + 1);
+    }
+    assert_eq!(texts(&origin), ["0", "1", "2", "3"]);
+    // With loopback no longer allowed, nothing is sent there.
+    crate::reload::put_ok(&gateway, &hub(", delivery: { retries: 0 }"));
+    publish(&gateway, "sports", "4");
+    until("it is dead", || dead(&gateway).len() == 1);
+    assert!(
+        dead(&gateway)[0]["last"].as_str().unwrap().contains("may be called"),
+        "{:?}",
+        dead(&gateway)
+    );
+    assert_eq!(delivered(&origin).len(), 4);
+}
+
+#[test]
+fn a_delivery_stands_in_the_access_log_without_the_callbacks_query() {
+    let origin = confirming();
+    let more = "telemetry: { access_log: { format: json, path: access.log } }\n";
+    let gateway = Gateway::start(format!("{}{more}", hub(LOOPBACK)));
+    subscribe(&gateway, &format!("{}/cb?token=t0p", origin.url()), "");
+    let id = publish(&gateway, "sports", "goal");
+    let read = || std::fs::read_to_string(gateway.path("access.log")).unwrap_or_default();
+    let line = || {
+        let lines: Vec<Value> =
+            read().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        lines.into_iter().find(|line| line["upstream"] == "news")
+    };
+    until("the delivery is logged", || line().is_some());
+    let line = line().unwrap();
+    assert_eq!(
+        (&line["status"], &line["path"], &line["request_id"]),
+        (&json!(200), &json!("/cb"), &json!(id))
+    );
+    assert!(!read().contains("t0p"));
+}
+
+#[test]
+fn answers_of_any_size_and_pace_are_cut() {
+    let large = callback(|_, _| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{}", "x".repeat(100_000))
+    });
+    let slow = callback(|_, _| "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx".to_owned());
+    let gateway = start(QUICK);
+    subscribe(&gateway, &large.url(), "");
+    subscribe(&gateway, &slow.url(), "");
+    (0..3).for_each(|n| drop(publish(&gateway, "sports", &n.to_string())));
+    until("all are delivered, once each", || outcomes(&gateway, "success") == 6.0);
+    sleep(Duration::from_millis(300));
+    assert_eq!((delivered(&large).len(), delivered(&slow).len()), (3, 3));
+}
+
+#[test]
+fn the_backend_webhook_confirms_checks_and_counts() {
+    let backend = Backend::start("webhook", &["--secret", "s3cret"]);
+    let stats = || -> Value {
+        let reply = Wire::connect(backend.address()).get("/stats");
+        serde_json::from_slice(&reply.body).unwrap()
+    };
+    let gateway = start(QUICK);
+    let url = |target: &str| format!("http://{}{target}", backend.authority());
+    subscribe(&gateway, &url("/a?fail=1"), "&hub.secret=s3cret");
+    subscribe(&gateway, &url("/b"), "&hub.secret=other");
+    subscribe(&gateway, &url("/c"), "");
+    let no = form("subscribe", "sports", &url("/d?confirm=no"), "");
+    assert_eq!(send_form(&gateway, &no).status(), 202);
+    until("it was asked four times", || stats()["questions"] == 4);
+    publish(&gateway, "sports", "goal");
+    until("what is not signed so is dead", || dead(&gateway).len() == 2);
+    until("the other is there", || stats()["events"] == 1);
+    let counts = stats();
+    assert_eq!(
+        (&counts["failed"], &counts["duplicates"], &counts["bytes"]),
+        (&json!(1), &json!(0), &json!(4))
+    );
+    assert_eq!((&counts["invalid"], &counts["unsigned"]), (&json!(3), &json!(3)));
+}
