@@ -124,15 +124,15 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Starts the literal element of an act, which declares nothing by itself; if `alone`, no attributes follow.
+    /// Starts the literal element of an act; if `alone`, no attributes follow.
     #[inline]
     pub(super) fn start_renamed(&mut self, act: u32, alone: bool) -> Result<(), Error> {
         self.charge()?;
         if let Some(Act::Start(literal)) = self.streamed.code.get(act as usize) {
             let name = &literal.name;
-            match alone {
+            match alone && literal.namespaces.is_empty() {
                 true => self.out.start_plain(&name.prefix, &name.local, &name.uri, None),
-                false => self.out.start(&name.prefix, &name.local, &name.uri),
+                false => self.start_literal(literal),
             }
         }
         self.check()
@@ -201,10 +201,12 @@ impl<'s> Stream<'s> {
         };
         let known = parent == Document::ROOT.0 || within;
         let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
-        if known && alone && !scope.declares() {
+        let around = self.out.declared_len();
+        // Where all its namespaces are declared in the result, a copy declares none either.
+        let covered = || self.memory.frames.last().is_some_and(|top| top.covered == Some(around));
+        if alone && !scope.declares() && (known || covered()) {
             return self.out.start_plain(prefix, local, uri, Some(origin(self.elements)));
         }
-        let around = self.out.declared_len();
         self.out.start(prefix, local, uri);
         self.out.copied_from(origin(self.elements));
         for (prefix, uri) in scope.declared() {

@@ -184,18 +184,16 @@ impl Lowering<'_> {
             ] if asked.iter().any(StreamStep::is_any) => {
                 Content::Pass { attributes: Some(*mode), descent: *descent }
             }
-            [Act::Start(literal), Act::Descend(descent), Act::End, Act::Done]
-                if literal.namespaces.is_empty() =>
-            {
+            [Act::Start(_), Act::Descend(descent), Act::End, Act::Done] => {
                 Content::Rename { start: from, attributes: None, descent: *descent }
             }
             [
-                Act::Start(literal),
+                Act::Start(_),
                 Act::ApplyAttributes(asked, mode),
                 Act::Descend(descent),
                 Act::End,
                 Act::Done,
-            ] if literal.namespaces.is_empty() && asked.iter().any(StreamStep::is_any) => {
+            ] if asked.iter().any(StreamStep::is_any) => {
                 Content::Rename { start: from, attributes: Some(*mode), descent: *descent }
             }
             _ => Content::Acts(from),

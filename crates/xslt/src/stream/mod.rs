@@ -65,7 +65,7 @@ enum Content {
         attributes: Option<u32>,
         descent: u32,
     },
-    /// Writes a literal element without namespaces of its own, and applies templates to the content in it.
+    /// Writes a literal element, and applies templates to the content in it.
     Rename {
         /// The act that starts it.
         start: u32,
