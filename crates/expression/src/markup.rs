@@ -6,7 +6,7 @@ use xml::{Document, Form, Kind, NodeId};
 
 use crate::{Budget, FailureKind};
 
-/// Prefixes that are looked for in the markup of an element, each by a search of its own.
+/// Prefixes that are looked for in the markup of an element.
 const AROUND_MAX: usize = 8;
 
 /// Appends text as content of an element.
@@ -95,21 +95,30 @@ fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
+/// Elements of a document whose markup means the same wherever it stands, as the look at one around them has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Plain {
+    from: u32,
+    to: u32,
+}
+
 /// Appends a node: elements, comments and instructions as markup, of a document its content, all else as text.
 ///
 /// An element takes along the namespaces that names in it use, or texts and values that begin as such a name would. One
-/// without a namespace takes the default one back, where there is one at its new place.
+/// without a namespace takes the default one back, where there is one at its new place. `plain` is of earlier nodes of the
+/// document.
 pub(crate) fn push_node(
     document: &Document,
     node: NodeId,
     default_namespace: bool,
+    plain: &mut Plain,
     out: &mut String,
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
     match document.kind(node) {
         Kind::Document => {
             for child in document.children(node) {
-                push_node(document, child, default_namespace, out, budget)?;
+                push_node(document, child, default_namespace, plain, out, budget)?;
             }
             Ok(())
         }
@@ -119,7 +128,14 @@ pub(crate) fn push_node(
             document.write(node, &Form::Plain, out);
             budget.output(out.len() - from)
         }
-        Kind::Element => push_element(document, node, default_namespace, out, budget),
+        Kind::Element => {
+            budget.charge(u64::from(document.end(node).0.saturating_sub(node.0)))?;
+            let is_plain = plain.from <= node.0 && node.0 < plain.to && !default_namespace;
+            match document.markup(node).filter(|_| is_plain) {
+                Some(markup) => push(out, markup, budget),
+                None => push_element(document, node, default_namespace, plain, out, budget),
+            }
+        }
     }
 }
 
@@ -127,32 +143,38 @@ fn push_element(
     document: &Document,
     node: NodeId,
     default_namespace: bool,
+    plain: &mut Plain,
     out: &mut String,
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
-    budget.charge(u64::from(document.end(node).0.saturating_sub(node.0)))?;
     let from = out.len();
     let name = document.name(node);
     let behind_name =
         1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
     let markup = document.markup(node).filter(|markup| !markup.contains("&#"));
-    let around = markup.map(|markup| around(document, node, markup)).unwrap_or_default();
+    let has_prefixes = markup.is_some_and(|markup| markup.contains(':'));
+    let around = markup.map(|_| around(document, node, has_prefixes)).unwrap_or_default();
     let markup = markup.filter(|_| around.len() <= AROUND_MAX);
     match markup.and_then(|markup| markup.split_at_checked(behind_name)) {
-        Some((name, rest)) => {
-            budget.output(name.len() + rest.len())?;
-            out.push_str(name);
-            for (prefix, uri) in around {
-                let is_used = match prefix {
+        Some((start, rest)) => {
+            budget.output(start.len() + rest.len())?;
+            out.reserve(start.len() + rest.len());
+            out.push_str(start);
+            let found = prefixes_in(&around, markup.unwrap_or_default());
+            for (at, (prefix, uri)) in around.iter().enumerate() {
+                let is_used = match *prefix {
                     "xml" => false,
                     "" => uses_default(document, node),
-                    _ => is_prefix_in(prefix, name) || is_prefix_in(prefix, rest),
+                    _ => found & 1 << at != 0,
                 };
-                if is_used && document.declared(node).all(|(own, _)| own != prefix) {
+                if is_used && document.declared(node).all(|(own, _)| own != *prefix) {
                     push_declaration(prefix, uri, out, budget)?;
                 }
             }
             out.push_str(rest);
+            if around.is_empty() && !has_prefixes && !rest.contains("xmlns") {
+                *plain = Plain { from: node.0, to: document.end(node).0 };
+            }
         }
         None => {
             let kept = used(document, node);
@@ -170,9 +192,9 @@ fn push_element(
 }
 
 /// Namespaces around an element that its markup may use. Without a colon that is the default one alone.
-fn around<'d>(document: &'d Document, node: NodeId, markup: &str) -> Vec<(&'d str, &'d str)> {
+fn around(document: &Document, node: NodeId, has_prefixes: bool) -> Vec<(&str, &str)> {
     let parent = document.parent(node).filter(|parent| *parent != Document::ROOT);
-    match (parent, markup.contains(':')) {
+    match (parent, has_prefixes) {
         (None, _) => Vec::new(),
         (Some(parent), true) => document.namespaces(parent),
         (Some(parent), false) => {
@@ -194,14 +216,27 @@ fn push_declaration(
     push(out, "\"", budget)
 }
 
-/// True if a prefix stands in the markup with its colon: in a name, or at the start of a word that looks like one.
-fn is_prefix_in(prefix: &str, markup: &str) -> bool {
-    markup.match_indices(prefix).any(|(at, _)| {
-        let before = markup.get(..at).and_then(|before| before.chars().next_back());
-        let behind = markup.get(at + prefix.len()..).is_some_and(|rest| rest.starts_with(':'));
-        let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-        behind && !before.is_some_and(in_word)
-    })
+/// Returns a bit for each prefix that stands in the markup with its colon: in a name, or at the start of a word that looks like
+/// one. The bits of the empty prefix and of `xml`, which need no declaration, are set too. There are at most [`AROUND_MAX`].
+fn prefixes_in(around: &[(&str, &str)], markup: &str) -> u32 {
+    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    let bits = around.iter().enumerate().map(|(at, (prefix, _))| (1u32 << at, *prefix));
+    let all = bits.clone().fold(0, |all, (bit, _)| all | bit);
+    let known = bits.clone().filter(|(_, prefix)| matches!(*prefix, "" | "xml"));
+    let mut found = known.fold(0, |known, (bit, _)| known | bit);
+    let mut colons = markup.match_indices(':');
+    while found != all
+        && let Some((colon, _)) = colons.next()
+    {
+        let before = markup.get(..colon).unwrap_or_default();
+        for (bit, prefix) in bits.clone() {
+            let rest = before.strip_suffix(prefix).filter(|_| found & bit == 0);
+            if rest.is_some_and(|rest| !rest.chars().next_back().is_some_and(in_word)) {
+                found |= bit;
+            }
+        }
+    }
+    found
 }
 
 /// True if an element of a subtree has no prefix, or a type is named without one: both are in the default namespace.

@@ -283,8 +283,18 @@ impl Value {
         let Value::Nodes(nodes) = self else {
             return markup::push_text(out, &self.text()?, budget);
         };
-        for (document, id) in nodes.iter() {
-            markup::push_node(document, id, default_namespace, out, budget)?;
+        for group in nodes.groups() {
+            let mut plain = markup::Plain::default();
+            for id in &group.ids {
+                markup::push_node(
+                    &group.document,
+                    *id,
+                    default_namespace,
+                    &mut plain,
+                    out,
+                    budget,
+                )?;
+            }
         }
         Ok(())
     }
