@@ -1,6 +1,5 @@
 //! `payload` and `respond`: a body made anew.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::message::{Body, Headers};
@@ -49,10 +48,40 @@ pub struct Respond {
 
 /// A new body, evaluated.
 struct Filled {
-    bytes: Bytes,
+    body: Written,
     content_type: &'static str,
     /// Markup, of one element or of several.
     is_xml: bool,
+}
+
+/// The bytes of a new body; of text that was made, with the knowledge that it is text.
+enum Written {
+    Text(String),
+    Bytes(Bytes),
+}
+
+impl Written {
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Written::Text(text) => text.as_bytes(),
+            Written::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn into_text(self) -> Result<String, Fault> {
+        match self {
+            Written::Text(text) => Ok(text),
+            Written::Bytes(bytes) => String::from_utf8(bytes.into())
+                .map_err(|_| Fault::new(Kind::FlowFailed, "the markup is not in UTF-8")),
+        }
+    }
 }
 
 impl Made {
@@ -66,19 +95,20 @@ impl Made {
 
     fn fill(&self, run: &Run<'_>, state: &State) -> Result<Filled, Fault> {
         let text = |template: &Template, content_type| {
-            let bytes = run.fill(state, template)?.into();
-            Ok(Filled { bytes, content_type, is_xml: content_type == XML })
+            let body = Written::Text(run.fill(state, template)?);
+            Ok(Filled { body, content_type, is_xml: content_type == XML })
         };
         match self {
             Made::Xml(template) => text(template, XML),
             Made::Json(template) => text(template, JSON),
             Made::Text(template) => text(template, TEXT),
             Made::From(expression) => {
-                let (bytes, content_type) = bytes_of(&run.value(state, expression)?, run)?;
-                Ok(Filled { bytes, content_type, is_xml: content_type == XML })
+                let (body, content_type) = written(&run.value(state, expression)?, run)?;
+                Ok(Filled { body, content_type, is_xml: content_type == XML })
             }
             Made::Fixed(bytes) => {
-                Ok(Filled { bytes: bytes.clone(), content_type: BINARY, is_xml: false })
+                let body = Written::Bytes(bytes.clone());
+                Ok(Filled { body, content_type: BINARY, is_xml: false })
             }
         }
     }
@@ -108,21 +138,20 @@ impl Respond {
 
 /// Makes the message's body anew.
 pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    let Filled { bytes, content_type, is_xml } = made.made.fill(run, state)?;
+    let Filled { body, content_type, is_xml } = made.made.fill(run, state)?;
     let given = made.content_type.as_deref();
-    let own = soap_in(&bytes, is_xml);
+    let own = soap_in(body.as_bytes(), is_xml);
     let around = state.message.content().cloned();
     let around = around.filter(|_| made.keeps_envelope() && is_xml && own.is_none());
     if let Some(content) = around
         && let View::Xml { document, envelope: Some(envelope) } = content.known()?
     {
-        let markup = std::str::from_utf8(&bytes)
-            .map_err(|_| Fault::new(Kind::FlowFailed, "the markup is not in UTF-8"))?;
+        let markup = body.into_text()?;
         let markup = match has_default_namespace(document, envelope.body) {
-            true => Cow::Owned(undefaulted(markup, run)?),
-            false => Cow::Borrowed(markup),
+            true => undefaulted(&markup, run)?,
+            false => markup,
         };
-        let text = in_body(document, *envelope, &markup);
+        let text = in_body(document, *envelope, markup);
         run.bound(text.len())?;
         match given {
             Some(given) => state.message.replace(text.into(), given.as_bytes()),
@@ -134,19 +163,19 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
         Some(version) => version.content_type(),
         None => content_type,
     };
-    state.message.replace(bytes, given.unwrap_or(content_type).as_bytes());
+    state.message.replace(body.into_bytes(), given.unwrap_or(content_type).as_bytes());
     Ok(())
 }
 
 /// A SOAP message with other content in its Body.
-pub(crate) fn in_body(document: &Document, envelope: Envelope, markup: &str) -> String {
+fn in_body(document: &Document, envelope: Envelope, markup: String) -> String {
     let mut edits = Edits::default();
-    edits.at(envelope.body).content = Some(markup.to_owned());
+    edits.at(envelope.body).content = Some(markup);
     edits.write(document)
 }
 
 /// The version of SOAP, if markup that was made is a whole envelope.
-fn soap_in(bytes: &Bytes, is_xml: bool) -> Option<Version> {
+fn soap_in(bytes: &[u8], is_xml: bool) -> Option<Version> {
     const NAME: &[u8] = b"Envelope";
     if !is_xml || !bytes.windows(NAME.len()).take(256).any(|word| word == NAME) {
         return None;
@@ -157,18 +186,25 @@ fn soap_in(bytes: &Bytes, is_xml: bool) -> Option<Version> {
 
 /// A value as a body, with its content type: nodes as their markup, JSON as such, anything else as text.
 pub(crate) fn bytes_of(value: &Value, run: &Run<'_>) -> Result<(Bytes, &'static str), Fault> {
+    let (body, content_type) = written(value, run)?;
+    Ok((body.into_bytes(), content_type))
+}
+
+fn written(value: &Value, run: &Run<'_>) -> Result<(Written, &'static str), Fault> {
     let mut budget = run.budget();
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     Ok(match value {
-        Value::Nodes(_) => (markup_of(value, false, &mut budget).map_err(failed)?.into(), XML),
+        Value::Nodes(_) => {
+            (Written::Text(markup_of(value, false, &mut budget).map_err(failed)?), XML)
+        }
         Value::Json(_) | Value::Null => {
             let mut text = String::new();
             value.write_json(&mut text, &mut budget).map_err(failed)?;
-            (text.into(), JSON)
+            (Written::Text(text), JSON)
         }
-        Value::Bytes(bytes) => (Bytes::copy_from_slice(bytes), BINARY),
+        Value::Bytes(bytes) => (Written::Bytes(Bytes::copy_from_slice(bytes)), BINARY),
         Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => {
-            (value.text().map_err(failed)?.into_owned().into(), TEXT)
+            (Written::Text(value.text().map_err(failed)?.into_owned()), TEXT)
         }
     })
 }
@@ -187,9 +223,10 @@ pub(crate) fn markup_of(
 /// Makes the message the answer.
 pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     if let Some(made) = &respond.made {
-        let Filled { bytes, content_type, is_xml } = made.fill(run, state)?;
-        let content_type = soap_in(&bytes, is_xml).map_or(content_type, Version::content_type);
-        state.message.replace(bytes, content_type.as_bytes());
+        let Filled { body, content_type, is_xml } = made.fill(run, state)?;
+        let own = soap_in(body.as_bytes(), is_xml);
+        let content_type = own.map_or(content_type, Version::content_type);
+        state.message.replace(body.into_bytes(), content_type.as_bytes());
     }
     for (name, template) in &respond.headers {
         let value = run.fill(state, template)?;
