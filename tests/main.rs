@@ -94,6 +94,7 @@ mod split;
 mod sql;
 mod sse;
 mod sse_share;
+mod store;
 mod streaming;
 mod streams;
 mod telemetry;

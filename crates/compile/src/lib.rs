@@ -27,6 +27,7 @@ mod policy_builder;
 mod routes;
 mod schedules;
 mod sets;
+mod store;
 mod streams;
 mod templates;
 mod told;
@@ -73,6 +74,7 @@ pub fn compile(
     let mut upstreams = upstreams::compile(config, &mut report);
     let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
     builder.tokens = issuers::Tokens::new(previous);
+    builder.store = store::Place::new(loaded, config, previous, &mut report);
     issuers::compile(config, &mut builder, telemetry, &mut report);
     let flows = flows::compile(config, &mut builder, &mut report);
     let workers = workers(config, previous, &mut report);
@@ -89,6 +91,7 @@ pub fn compile(
     let generation = builder.generation;
     let (revoked, own_keys) = (builder.tokens.revoked.clone(), builder.tokens.publish());
     upstreams.extend(builder.made());
+    let store = std::mem::take(&mut builder.store).finish(telemetry);
     let upstreams = upstreams::build(upstreams, previous, telemetry);
     let (kept, background) = builder.finish(&upstreams);
     let unchanged_since = routes::unchanged_since(&routes);
@@ -105,6 +108,7 @@ pub fn compile(
         kept,
         revoked,
         own_keys,
+        store,
         workers,
         drain: config.shutdown.drain,
         drain_delay: config.drain.delay,

@@ -12,10 +12,13 @@ use plan::{Background, CarriedState, Fetch, Plan, UpstreamHandle};
 use crate::issuers::Tokens;
 use crate::names;
 use crate::policies::openapi::ReadDocument;
+use crate::store::Place;
 
 /// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
+    /// Where what must not be lost is kept.
+    pub(crate) store: Place,
     pub(crate) telemetry: &'p Telemetry,
     /// Of the plan that is made.
     pub(crate) generation: u64,
@@ -43,6 +46,7 @@ impl<'p> PolicyBuilder<'p> {
     ) -> PolicyBuilder<'p> {
         PolicyBuilder {
             tokens: Tokens::default(),
+            store: Place::default(),
             telemetry,
             generation: previous.map_or(1, |plan| plan.generation + 1),
             previous: previous.map(|plan| &plan.kept),

@@ -58,8 +58,8 @@ pub use sections::{
     Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
     Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
     RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
-    Schedule, ScheduleMessage, Shutdown, Sticky, StreamsOnReload, Suspend, Target, Telemetry,
-    Upstream, UpstreamTimeout, UpstreamTls, Validate,
+    Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
+    Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,

@@ -132,9 +132,14 @@ impl Input {
     }
 }
 
-/// True if the gateway itself writes a file that its configuration names. Watching it would mean a reload for each line of the
-/// access log.
+/// True if the gateway itself writes what its configuration names. Watching it would mean a reload for each line of the access log,
+/// and for each file in the folder of the store.
 fn is_written(file: &Path, loaded: &Loaded) -> bool {
-    let log = loaded.config.as_ref().and_then(|config| config.telemetry.access_log.as_ref());
+    let Some(config) = &loaded.config else { return false };
+    let store = config.store.as_ref().and_then(|store| store.value.path.as_ref());
+    if store.is_some_and(|path| path.value.as_path() == file) {
+        return true;
+    }
+    let log = config.telemetry.access_log.as_ref();
     matches!(log.map(|log| &log.path.value), Some(LogPath::File(path)) if path.as_path() == file)
 }

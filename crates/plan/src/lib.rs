@@ -57,6 +57,7 @@ pub use policy::{
     Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, Revoked, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
 };
+pub use store::{Late, SYNC_BOUNDS};
 pub use telemetry;
 use telemetry::CertificateExpiry;
 
@@ -81,6 +82,8 @@ pub struct Plan {
     pub revoked: Arc<Revoked>,
     /// The public keys of the tokens that policies sign, as a JWK set.
     pub own_keys: Arc<str>,
+    /// Where what must not be lost is kept. Who serves the plan opens it.
+    pub store: Option<Arc<Late>>,
     pub workers: usize,
     /// The time that a shutdown or a removed listener gives exchanges to end.
     pub drain: Duration,

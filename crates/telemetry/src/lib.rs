@@ -8,6 +8,7 @@
 pub mod access;
 pub mod count;
 mod definition;
+mod durable;
 mod engine;
 mod flow;
 mod histogram;
@@ -31,6 +32,7 @@ pub mod trace;
 pub mod upstream;
 
 pub use definition::DefinitionMetrics;
+pub use durable::{AskDurable, DurableReading};
 pub use engine::{Ask, EngineReading};
 pub use flow::FlowMetrics;
 pub use hub::{Delivered, TopicMetrics};
@@ -44,6 +46,7 @@ pub use store::StoreMetrics;
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use count::{Counter, Padded, Shared};
+use durable::DurableMetrics;
 use engine::EngineMetrics;
 use named::Named;
 use reason::Reasons;
@@ -111,6 +114,7 @@ pub struct Telemetry {
     flows: Named<FlowMetrics>,
     schedules: Named<ScheduleMetrics>,
     topics: Named<TopicMetrics>,
+    durable: DurableMetrics,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
@@ -148,6 +152,7 @@ impl Telemetry {
             flows: Named::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
             schedules: Named::new(SCHEDULES_MAX, ScheduleMetrics::default()),
             topics: Named::new(TOPICS_MAX, TopicMetrics::new(workers)),
+            durable: DurableMetrics::default(),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
@@ -228,6 +233,11 @@ impl Telemetry {
     /// The metrics of a schedule; the same name gives the same again.
     pub fn schedule(&self, name: &str) -> Arc<ScheduleMetrics> {
         self.schedules.get_or_make(name, ScheduleMetrics::default)
+    }
+
+    /// Also shows the counts of this store, in place of those of another.
+    pub fn set_durable(&self, ask: AskDurable) {
+        self.durable.set(ask);
     }
 
     /// Also shows the counts of this engine.

@@ -63,6 +63,11 @@ metrics! {
     IssuerReads = Counter "tidegate_issuer_key_reads", "Attempts to read an issuer's keys, by result.";
     StoreAnswers = Gauge "tidegate_store_answers", "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
     StoreCalls = Counter "tidegate_store_calls", "Calls of a store of shared limits, by result.";
+    StoreSync = Histogram "tidegate_store_sync_seconds", "Time until a batch of records or changes was durable in the store.";
+    StoreRecords = Counter "tidegate_store_records", "Records appended to logs of the store.";
+    StoreBytes = Counter "tidegate_store_written_bytes", "Bytes written to logs of the store.";
+    StoreCommits = Counter "tidegate_store_commits", "Transactions of the store's tables.";
+    StoreDamaged = Counter "tidegate_store_damaged", "Places at which a reader found something else than was written. `tidegate store check` says more.";
     IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds", "When an issuer's keys were last read, since the Unix epoch.";
     DefinitionCompilations = Counter "tidegate_definition_compilations", "How often an XML schema, description or stylesheet was compiled, by result.";
     DefinitionFetches = Counter "tidegate_definition_fetches", "Documents that a definition names by URL and that were fetched, by result.";

@@ -43,6 +43,7 @@ impl Collector for Snapshot {
         self.targets(encoder)?;
         self.issuers(encoder)?;
         self.stores(encoder)?;
+        self.durable(encoder)?;
         self.definitions(encoder)?;
         self.operations(encoder)?;
         self.flows(encoder)?;
@@ -212,6 +213,17 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+
+    fn durable(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(store) = &self.durable else { return Ok(()) };
+        let count = store.syncs.iter().map(|(_, count)| count).sum();
+        let mut syncs = family(encoder, Metric::StoreSync)?;
+        syncs.encode_histogram::<NoLabelSet>(store.sync_seconds, count, &store.syncs, None)?;
+        counter(&mut family(encoder, Metric::StoreRecords)?, &store.records)?;
+        counter(&mut family(encoder, Metric::StoreBytes)?, &store.written_bytes)?;
+        counter(&mut family(encoder, Metric::StoreCommits)?, &store.commits)?;
+        counter(&mut family(encoder, Metric::StoreDamaged)?, &store.damaged)
     }
 
     fn definitions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

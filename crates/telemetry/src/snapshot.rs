@@ -4,6 +4,7 @@
 use crate::Telemetry;
 use crate::count::Counter;
 use crate::definition::DefinitionSum;
+use crate::durable::DurableReading;
 use crate::engine::EngineReading;
 use crate::flow::FlowSum;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
@@ -36,6 +37,7 @@ pub(crate) struct Snapshot {
     pub(crate) flows: Vec<FlowSum>,
     pub(crate) schedules: Vec<ScheduleSum>,
     pub(crate) topics: Vec<TopicSum>,
+    pub(crate) durable: Option<DurableReading>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
@@ -125,6 +127,7 @@ impl Snapshot {
             flows: sums(telemetry.flows.all(), |name, flow| flow.sum(&name)),
             schedules: sums(telemetry.schedules.all(), |name, schedule| Some(schedule.sum(name))),
             topics: sums(telemetry.topics.all(), |name, topic| topic.sum(&name)),
+            durable: telemetry.durable.read(),
             engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
             process: Process::read(),

@@ -149,6 +149,11 @@ Examples:
         #[command(subcommand)]
         what: Import,
     },
+    /// Look at what a gateway keeps in its folder, while it does not run.
+    Store {
+        #[command(subcommand)]
+        what: StoreCommand,
+    },
     /// Make a JWT for tests, or print the public keys (JWKS) to verify it with.
     Token(Token),
     /// Ask a running gateway whether it takes requests: exit code 0 if it does, 1 if it does not answer or is draining.
@@ -215,6 +220,38 @@ pub(crate) struct Demo {
     /// End after the requests, even with a terminal.
     #[arg(long)]
     pub(crate) once: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Read everything and change nothing: exit code 0 if it is whole, 1 if something is damaged or it cannot be read.
+    #[command(after_help = "\
+Examples:
+  tidegate store check var/tidegate")]
+    Check {
+        /// The folder, as `store.path` names it.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Give the room of what was forgotten back to the disk.
+    #[command(after_help = "\
+Examples:
+  tidegate store compact var/tidegate")]
+    Compact {
+        /// The folder, as `store.path` names it.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Print everything that is kept as JSON objects, one a line: records of logs, then rows of tables.
+    #[command(after_help = "\
+Examples:
+  tidegate store export var/tidegate > backup.jsonl
+  tidegate store export var/tidegate | jq 'select(.log == \"hub/news/sports\")'")]
+    Export {
+        /// The folder, as `store.path` names it.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]

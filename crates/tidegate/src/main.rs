@@ -15,6 +15,7 @@ mod log;
 mod manual;
 mod notify;
 mod run;
+mod store;
 mod token;
 
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
         Command::Import { what } => import::import(&what),
+        Command::Store { what } => store::store(&what),
         Command::Token(options) => token::token(&options),
         Command::Ready { admin, timeout } => ask::ready(&admin, timeout),
         Command::Completions { shell } => manual::completions(shell),

@@ -63,6 +63,7 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
             let gateway = gateway.get().cloned();
             Box::pin(async move {
                 let gateway = gateway.ok_or_else(|| "the gateway has not started".to_owned())?;
+                open_store(&plan).await?;
                 gateway.publish(plan).await
             })
         }
@@ -72,12 +73,33 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
     let (started, upkeep) = workers(&plan, &control).map_err(NotStarted::Failed)?;
     let started = gateway.get_or_init(|| Arc::new(started)).clone();
     kit::spawn(upkeep.run());
+    let opened = open_store(&plan).await;
+    opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
     let admin = admin_api(&plan, &control).await.map_err(NotStarted::Failed)?;
     kit::spawn(control.clone().watch());
     Ok(Running { control, gateway: started, admin })
+}
+
+/// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
+async fn open_store(plan: &Plan) -> Result<(), String> {
+    let Some(store) = plan.store.clone() else { return Ok(()) };
+    let path = store.path().display().to_string();
+    let opened = kit::task::beside(move || store.open()).await;
+    let opened = opened.ok_or_else(|| format!("store: {path}: opening it ended half-way"))?;
+    let Some(found) = opened.map_err(|why| format!("store: {why}"))? else { return Ok(()) };
+    tracing::info!(path, logs = found.logs, records = found.records, bytes = found.bytes, "store");
+    if found.torn_bytes > 0 {
+        let bytes = found.torn_bytes;
+        tracing::warn!(bytes, "store: what was on its way at the last stop was cut off");
+    }
+    for (file, range) in &found.damage {
+        let (from, to) = (range.start, range.end);
+        tracing::error!(file, from, to, "store: damaged; `tidegate store check` says more");
+    }
+    Ok(())
 }
 
 fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> {

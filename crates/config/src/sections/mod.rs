@@ -11,6 +11,7 @@ mod plans;
 mod routes;
 mod saxon;
 mod schedules;
+mod store;
 mod telemetry;
 mod upstreams;
 
@@ -34,6 +35,7 @@ pub use routes::{
 };
 pub use saxon::Saxon;
 pub use schedules::{Schedule, ScheduleMessage};
+pub use store::Store;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
@@ -79,6 +81,8 @@ keys! {
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
+        /// Where what must not be lost is kept: events of hubs, messages of queues. A folder `var/tidegate` if absent.
+        store: Option<Spanned<Store>>,
         /// Lists of policies by name, for `- use: NAME` in a list of policies.
         policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),
         /// What applies to every route and API without `defaults: false`.

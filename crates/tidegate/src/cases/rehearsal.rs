@@ -66,6 +66,8 @@ async fn exchange(
     services: &Services,
     sent: &Sent,
 ) -> anyhow::Result<Message> {
+    // What a case keeps is gone with it.
+    plan.store.iter().for_each(|store| store.open_in_memory());
     begin(&plan, services).await;
     let listener = listener(&plan, sent).context("there is no listener")?;
     let unbound = Rc::new(Unbound::new(plan, listener, telemetry));

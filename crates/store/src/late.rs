@@ -1,0 +1,173 @@
+//! A store that is opened after it was handed out.
+//!
+//! A configuration is compiled before it is served, and many are compiled that never are. So whoever needs the store gets it
+//! unopened, and whoever serves opens it. Until then it is away.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::watch::{Subject, Watches};
+use crate::{
+    Acquired, Answer, Change, Counted, Counters, Embedded, Error, Guard, Keep, Lease, Leases, Logs,
+    Measured, Memory, Read, Records, Recovered, Row, Rows, Scan, Span, Store, Tables, Watch,
+};
+
+/// A store in a folder, that is opened later.
+#[derive(Debug)]
+pub struct Late {
+    path: PathBuf,
+    opened: OnceLock<Opened>,
+    /// One caller at a time opens it.
+    opening: Mutex<()>,
+    /// Who watches what is not open is never woken.
+    unopened: Watches,
+}
+
+enum Opened {
+    Embedded(Embedded),
+    Memory(Memory),
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opened::Embedded(store) => store.fmt(f),
+            Opened::Memory(store) => store.fmt(f),
+        }
+    }
+}
+
+impl Opened {
+    fn store(&self) -> &dyn Store {
+        match self {
+            Opened::Embedded(store) => store,
+            Opened::Memory(store) => store,
+        }
+    }
+}
+
+impl Late {
+    /// A store in a folder. Nothing is opened or made yet.
+    pub fn new(path: &Path) -> Late {
+        Late {
+            path: path.to_owned(),
+            opened: OnceLock::new(),
+            opening: Mutex::new(()),
+            unopened: Watches::default(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it, which may take as long as reading what is in it. None if it is open already.
+    pub fn open(&self) -> Result<Option<Recovered>, Error> {
+        let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.opened.get().is_some() {
+            return Ok(None);
+        }
+        let (store, recovered) = Embedded::open(&self.path)?;
+        self.opened.get_or_init(|| Opened::Embedded(store));
+        Ok(Some(recovered))
+    }
+
+    /// Puts a store in memory in its place, for what is only tried.
+    pub fn open_in_memory(&self) {
+        self.opened.get_or_init(|| Opened::Memory(Memory::new()));
+    }
+
+    /// What it has counted, once it is open.
+    pub fn measured(&self) -> Option<Measured> {
+        match self.opened.get()? {
+            Opened::Embedded(store) => Some(store.measured()),
+            Opened::Memory(_) => None,
+        }
+    }
+
+    fn ask<T: Send + 'static>(&self, call: impl FnOnce(&dyn Store) -> Answer<T>) -> Answer<T> {
+        match self.opened.get() {
+            Some(opened) => call(opened.store()),
+            None => {
+                let unopened = Error::Away("it is not open yet".to_owned());
+                Box::pin(std::future::ready(Err(unopened)))
+            }
+        }
+    }
+}
+
+impl Logs for Late {
+    fn append(
+        &self,
+        log: &str,
+        records: Vec<Bytes>,
+        guard: Option<&Guard>,
+    ) -> Answer<RangeInclusive<u64>> {
+        self.ask(|store| store.append(log, records, guard))
+    }
+
+    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+        self.ask(|store| store.read(log, read))
+    }
+
+    fn span(&self, log: &str) -> Answer<Span> {
+        self.ask(|store| store.span(log))
+    }
+
+    fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
+        self.ask(|store| store.trim(log, keep))
+    }
+
+    fn follow(&self, log: &str) -> Watch {
+        match self.opened.get() {
+            Some(opened) => opened.store().follow(log),
+            None => self.unopened.watch(Subject::Log(log.to_owned())),
+        }
+    }
+}
+
+impl Tables for Late {
+    fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
+        self.ask(|store| store.get(table, key))
+    }
+
+    fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
+        self.ask(|store| store.scan(table, scan))
+    }
+
+    fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
+        self.ask(|store| store.change(changes, guard))
+    }
+
+    fn watch(&self, table: &str) -> Watch {
+        match self.opened.get() {
+            Some(opened) => opened.store().watch(table),
+            None => self.unopened.watch(Subject::Table(table.to_owned())),
+        }
+    }
+}
+
+impl Leases for Late {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+        self.ask(|store| store.acquire(lease, owner, ttl))
+    }
+
+    fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease> {
+        self.ask(|store| store.renew(lease, ttl))
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        self.ask(|store| store.release(lease))
+    }
+}
+
+impl Counters for Late {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+        self.ask(|store| store.add(counter, by, limit, window))
+    }
+}

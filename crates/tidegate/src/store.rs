@@ -1,0 +1,112 @@
+//! `tidegate store`: a look at what a gateway keeps, while it does not run.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value as Json, json};
+use store::inspect::{self, Checked, Item};
+
+use crate::arguments::StoreCommand;
+use crate::log;
+
+pub(crate) fn store(what: &StoreCommand) -> anyhow::Result<ExitCode> {
+    match what {
+        StoreCommand::Check { folder } => check(folder),
+        StoreCommand::Compact { folder } => compact(folder),
+        StoreCommand::Export { folder } => export(folder),
+    }
+}
+
+fn check(folder: &Path) -> anyhow::Result<ExitCode> {
+    let checked = inspect::check(folder)?;
+    log::write_out(said(&checked).trim_end())?;
+    Ok(match checked.is_whole() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The outcome of a check as lines.
+fn said(checked: &Checked) -> String {
+    let found = &checked.recovered;
+    let mut lines = vec![
+        format!("{} logs, {} records, {} rows", found.logs, found.records, checked.rows),
+        format!("{} segments, {} bytes", found.segments, found.bytes),
+    ];
+    if found.torn_bytes > 0 {
+        lines.push(format!(
+            "torn: {} bytes that were on their way when the machine stopped; the next start cuts them off",
+            found.torn_bytes
+        ));
+    }
+    for (file, range) in &found.damage {
+        lines.push(format!(
+            "DAMAGED: {file}, bytes {} to {}: what was there is lost",
+            range.start, range.end
+        ));
+    }
+    if let Some(why) = &checked.tables {
+        lines.push(format!("DAMAGED: tables.redb: {why}"));
+    }
+    if checked.damaged_rows > 0 {
+        lines.push(format!("DAMAGED: {} rows are not what was written", checked.damaged_rows));
+    }
+    lines.push(match checked.is_whole() {
+        true => "whole".to_owned(),
+        false => "damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned(),
+    });
+    lines.join("\n")
+}
+
+fn compact(folder: &Path) -> anyhow::Result<ExitCode> {
+    let (before, after) = inspect::compact(folder)?;
+    log::write_out(&format!("{before} bytes before, {after} now"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    inspect::export(folder, &mut |item| writeln!(out, "{}", line(&item)))?;
+    out.flush().context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One thing as a JSON object.
+fn line(item: &Item<'_>) -> Json {
+    match item {
+        Item::Record { log, record } => {
+            let (key, text) = shown(&record.bytes);
+            let milliseconds = u64::try_from(record.time.as_millis()).unwrap_or(u64::MAX);
+            let mut object =
+                json!({ "log": log, "position": record.position, "time_ms": milliseconds });
+            insert(&mut object, key, text);
+            object
+        }
+        Item::Row { table, row } => {
+            let mut object = json!({ "table": table, "version": row.version });
+            let (key, text) = shown(&row.key);
+            insert(&mut object, if key == "text" { "key" } else { "key_base64" }, text);
+            let (key, text) = shown(&row.value);
+            insert(&mut object, key, text);
+            object
+        }
+    }
+}
+
+fn insert(object: &mut Json, key: &str, text: String) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(key.to_owned(), Json::String(text));
+    }
+}
+
+/// Bytes as they are if they are text, else in base64, with the key that says which.
+fn shown(bytes: &[u8]) -> (&'static str, String) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => ("text", text.to_owned()),
+        Err(_) => ("base64", STANDARD.encode(bytes)),
+    }
+}
