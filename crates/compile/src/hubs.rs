@@ -8,7 +8,7 @@ use ::hub::{
     AddressRule, Algorithm, Delivery, Hub, HubEnd, Lasting, LimitedBy, Limits, Parts, Retention,
     Retries, Settings,
 };
-use ::store::{Memory, Store};
+use ::store::Store;
 use config::{Config, Decode as _, HubAlgorithm, HubLimitBy, Report, Route, Spanned, UpstreamTls};
 
 use crate::listeners::{bytes, count};
@@ -110,7 +110,7 @@ pub(crate) fn compile(
 
 /// Where events are kept.
 fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
-    builder.kept_or("store in memory", || Arc::new(Memory::new()))
+    builder.store.late()
 }
 
 fn settings(

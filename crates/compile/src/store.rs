@@ -46,7 +46,6 @@ impl Place {
     }
 
     /// The store, for what must not be lost. Without `store` in the configuration it is in the default's place.
-    #[allow(dead_code, reason = "hubs and queues ask for it")]
     pub(crate) fn late(&mut self) -> Arc<Late> {
         self.late.get_or_insert_with(|| Arc::new(Late::new(&self.default))).clone()
     }
