@@ -52,6 +52,7 @@ mod http2;
 mod http2_hostile;
 mod http2_policies;
 mod http2_tunnels;
+mod http2_upstream;
 mod hubs;
 mod import_synapse;
 mod import_wsdl;

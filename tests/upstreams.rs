@@ -722,7 +722,7 @@ fn issue_19_a_target_of_http2_is_told_as_that() {
         // SETTINGS, empty and with one of them; GOAWAY with the code and the last stream.
         (
             b"\0\0\0\x04\0\0\0\0\0".as_slice(),
-            "it answers in HTTP/2, and upstreams are asked in HTTP/1.1",
+            "it answers in HTTP/2, and this upstream is asked in HTTP/1.1",
         ),
         (b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64", "it answers in HTTP/2"),
         (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01", "it answers in HTTP/2"),

@@ -4,6 +4,7 @@
 
 mod authority;
 mod backend;
+pub(crate) mod frames;
 mod gateway;
 mod h2;
 mod message;

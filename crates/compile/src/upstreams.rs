@@ -91,6 +91,7 @@ pub(crate) fn to_url(
         name: target.url(),
         addresses: None,
         targets: vec![target],
+        protocol: settled::Protocol::Http1,
         balance: settled::Balance::RoundRobin,
         timeout,
         retry: retry(&Retry::absent()?),
@@ -131,6 +132,11 @@ fn settings(
         sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, &targets, report)),
         suspend: upstream.suspend.as_ref().map(|suspend| self::suspend(suspend, report)),
         targets,
+        protocol: match upstream.protocol {
+            config::UpstreamProtocol::Http1 => settled::Protocol::Http1,
+            config::UpstreamProtocol::Http2 => settled::Protocol::Http2,
+            config::UpstreamProtocol::Auto => settled::Protocol::Auto,
+        },
         balance: balance(&upstream.balance),
         timeout: settled::Timeouts {
             connect: timeout.connect.0,

@@ -59,7 +59,7 @@ pub use sections::{
     Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
     RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
     Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
-    Telemetry, Upstream, UpstreamTimeout, UpstreamTls, Validate,
+    Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,

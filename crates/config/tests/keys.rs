@@ -90,6 +90,7 @@ telemetry: { access_log: {} }
                       "weight": 1
                     }
                   ],
+                  "protocol": "http1",
                   "balance": "round_robin",
                   "timeout": {
                     "connect": "1s",
@@ -362,6 +363,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "protocol": "auto",
                   "balance": {
                     "hash": {
                       "by": "header:x-user"
@@ -440,6 +442,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "protocol": "http1",
                   "balance": "least_requests",
                   "timeout": {
                     "connect": "1s",
@@ -474,6 +477,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "protocol": "http1",
                   "balance": {
                     "hash": {
                       "by": "client"

@@ -207,6 +207,7 @@ fn settings(settings: &Settings) -> Value {
     let (timeout, retry, breaker) = (&settings.timeout, &settings.retry, &settings.breaker);
     json!({
         "name": settings.name,
+        "protocol": settings.protocol.name(),
         "balance": balance(&settings.balance),
         "timeout": {
             "connect_ms": millis(timeout.connect),

@@ -12,7 +12,7 @@ pub struct Block {
     pub lines: Vec<Line>,
 }
 
-/// The pseudo-headers of a request and its length; spans refer to the block's bytes.
+/// The pseudo-headers of a request or a reply, and its length; spans refer to the block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub method: Span,
@@ -22,17 +22,27 @@ pub struct Head {
     pub protocol: Option<Span>,
     /// `:authority`, and the default port of `:scheme`. If there is no Host line, it stands as the Host line too.
     pub authority: Option<(Span, &'static str)>,
+    /// `:status` of a reply, 100 to 999; 0 for requests.
+    pub status: u16,
     pub content_length: Option<u64>,
     /// True if the lines are larger than allowed. Those beyond the limit are missing, and so may be all others.
     pub is_too_large: bool,
+}
+
+/// The part of a message that a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Request,
+    Reply,
+    /// They have no pseudo-headers.
+    Trailers,
 }
 
 /// Takes lines from the decoder, checks the form of each by RFC 9113 and stores it. Checks across lines are left to
 /// [`http1::check_request`], whose rules hold for HTTP/1 as well.
 pub(crate) struct Reading<'a> {
     block: &'a mut Block,
-    /// False for trailers, which have no pseudo-headers.
-    is_request: bool,
+    part: Part,
     bytes_left: usize,
     seen: Seen,
     head: Head,
@@ -50,12 +60,13 @@ struct Seen {
     path: bool,
     authority: bool,
     protocol: bool,
+    status: bool,
     line: bool,
     host: bool,
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(block: &'a mut Block, is_request: bool, bytes_max: usize) -> Reading<'a> {
+    pub(crate) fn new(block: &'a mut Block, part: Part, bytes_max: usize) -> Reading<'a> {
         block.bytes.clear();
         block.lines.clear();
         let nothing = Span { start: 0, end: 0 };
@@ -64,12 +75,13 @@ impl<'a> Reading<'a> {
             target: nothing,
             protocol: None,
             authority: None,
+            status: 0,
             content_length: None,
             is_too_large: false,
         };
         Reading {
             block,
-            is_request,
+            part,
             bytes_left: bytes_max,
             seen: Seen::default(),
             head,
@@ -95,8 +107,12 @@ impl<'a> Reading<'a> {
     }
 
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        if !self.is_request || self.seen.line {
-            return Err("a pseudo-header where none may stand");
+        match self.part {
+            Part::Request if !self.seen.line => {}
+            Part::Reply if !self.seen.line && name == b"status" => return self.status(value),
+            Part::Request | Part::Reply | Part::Trailers => {
+                return Err("a pseudo-header where none may stand");
+            }
         }
         let seen = match name {
             b"method" => &mut self.seen.method,
@@ -133,6 +149,17 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    fn status(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        if std::mem::replace(&mut self.seen.status, true) {
+            return Err("a pseudo-header that stands twice");
+        }
+        let digits = value.as_array::<3>().filter(|digits| digits.iter().all(u8::is_ascii_digit));
+        let number = digits.map(|d| d.iter().fold(0, |n, d| 10 * n + u16::from(d - b'0')));
+        let status = number.filter(|status| *status >= 100);
+        self.head.status = status.ok_or("a status that is no number from 100 on")?;
+        Ok(())
+    }
+
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         self.seen.line = true;
         if !http1::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
@@ -159,7 +186,9 @@ impl<'a> Reading<'a> {
 
     fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const WRONG: &str = "a content-length that is no number, or stands twice";
-        let length = http1::parse_content_length(value).filter(|_| self.is_request).ok_or(WRONG)?;
+        let length = http1::parse_content_length(value)
+            .filter(|_| self.part != Part::Trailers)
+            .ok_or(WRONG)?;
         match self.head.content_length.replace(length) {
             None => Ok(()),
             Some(_) => Err(WRONG),
@@ -194,6 +223,9 @@ impl<'a> Reading<'a> {
             // The client's own Host line counts for both, if they agree.
             self.block.lines.retain(|line| Some(line.value) != authority);
         }
+        if self.part == Part::Reply && !self.seen.status {
+            return Err("a reply without a status");
+        }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
         let Seen { method, scheme, path, authority, protocol, .. } = self.seen;
         let whole = match (is_connect, protocol) {
@@ -202,7 +234,7 @@ impl<'a> Reading<'a> {
             (false, true) => return Err("a protocol without CONNECT"),
             (false, false) => method && scheme && path,
         };
-        if self.is_request && !whole {
+        if self.part == Part::Request && !whole {
             return Err("pseudo-headers are missing");
         }
         if protocol && self.head.content_length.is_some() {
@@ -246,9 +278,9 @@ fn at(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn read(is_request: bool, lines: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
+    fn read(part: Part, lines: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
         let mut block = Block::default();
-        let mut reading = Reading::new(&mut block, is_request, 1000);
+        let mut reading = Reading::new(&mut block, part, 1000);
         lines.iter().for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
         let head = reading.finish()?;
         let lines = block.lines.iter().map(|line| line.line.of(&block.bytes));
@@ -261,7 +293,7 @@ mod tests {
     const GET: [(&str, &str); 3] = [(":method", "GET"), (":path", "/a?b"), (":scheme", "https")];
 
     fn get(more: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
-        read(true, &[&GET, more].concat())
+        read(Part::Request, &[&GET, more].concat())
     }
 
     #[test]
@@ -313,17 +345,17 @@ mod tests {
         for missing in 0..3 {
             let mut lines = GET.to_vec();
             lines.remove(missing);
-            assert!(read(true, &lines).is_err(), "{lines:?}");
+            assert!(read(Part::Request, &lines).is_err(), "{lines:?}");
         }
         for scheme in ["ftp", "http\r\nx: y", "http://b/", ""] {
             let lines = [(":method", "GET"), (":path", "/"), (":scheme", scheme)];
-            assert!(read(true, &lines).is_err(), "{scheme:?}");
+            assert!(read(Part::Request, &lines).is_err(), "{scheme:?}");
         }
         let connect = [(":method", "CONNECT"), (":authority", "a:1")];
-        assert!(read(true, &connect).is_ok());
-        assert!(read(true, &[&connect[..], &[(":path", "/")]].concat()).is_err());
-        assert!(read(false, &[(":path", "/")]).is_err());
-        assert!(read(false, &[("content-length", "1")]).is_err());
+        assert!(read(Part::Request, &connect).is_ok());
+        assert!(read(Part::Request, &[&connect[..], &[(":path", "/")]].concat()).is_err());
+        assert!(read(Part::Trailers, &[(":path", "/")]).is_err());
+        assert!(read(Part::Trailers, &[("content-length", "1")]).is_err());
     }
 
     #[test]
@@ -335,30 +367,30 @@ mod tests {
             (":path", "/chat?a"),
             (":authority", "a.test"),
         ];
-        let (text, head) = read(true, &[&CONNECT[..], &[("a", "b")]].concat()).unwrap();
+        let (text, head) = read(Part::Request, &[&CONNECT[..], &[("a", "b")]].concat()).unwrap();
         assert_eq!(text, "GET /chat?a\r\nHost: a.test\r\na: b\r\n");
         assert!(head.protocol.is_some());
         assert_eq!(get(&[]).unwrap().1.protocol, None);
         for wrong in
             [("content-length", "1"), (":protocol", "websocket"), ("connection", "upgrade")]
         {
-            assert!(read(true, &[&CONNECT[..], &[wrong]].concat()).is_err(), "{wrong:?}");
+            assert!(read(Part::Request, &[&CONNECT[..], &[wrong]].concat()).is_err(), "{wrong:?}");
         }
         for missing in [0, 2, 3, 4] {
             let mut lines = CONNECT.to_vec();
             lines.remove(missing);
-            assert!(read(true, &lines).is_err(), "{lines:?}");
+            assert!(read(Part::Request, &lines).is_err(), "{lines:?}");
         }
         let mut lines = CONNECT;
         lines[1].1 = "web socket";
-        assert!(read(true, &lines).is_err());
+        assert!(read(Part::Request, &lines).is_err());
     }
 
     #[test]
     fn the_authority_is_the_host_unless_a_line_says_so() {
         let authority = |more: &[(&str, &str)]| {
             let mut block = Block::default();
-            let mut reading = Reading::new(&mut block, true, 1000);
+            let mut reading = Reading::new(&mut block, Part::Request, 1000);
             let lines = GET.iter().chain(more);
             lines.for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
             let authority = reading.finish().unwrap().authority;

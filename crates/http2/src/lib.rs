@@ -1,12 +1,12 @@
-//! HTTP/2 as bytes, from the server's side: frames, header compression and the state of streams, without input or output.
+//! HTTP/2 as bytes, from either side: frames, header compression and the state of streams, without input or output.
 //!
-//! Owns RFC 9113 and RFC 7541: a [`Session`] takes the client's bytes and the gateway's answers, and builds the output. Heads
-//! come out as HTTP/1 header lines, the form that the rest of the gateway reads. It never reads a socket or a clock, knows no
+//! Owns RFC 9113 and RFC 7541: a [`Session`] takes the peer's bytes and the gateway's messages, and builds the output. It serves
+//! a client ([`Session::new`]), or is one of a server ([`Session::client`]). Heads come out as HTTP/1 header lines, the form that the rest of the gateway reads. It never reads a socket or a clock, knows no
 //! route and decides no reply. It wakes tasks: for each stream it remembers the task that waits for it.
 //!
 //! # What the connection loop must do
 //!
-//! - Pass the client's bytes to [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]. That bounds the
+//! - Pass the peer's bytes to [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]. That bounds the
 //!   output for a client that requests much and reads nothing.
 //! - Write [`Session::unsent`], and report the number of bytes written with [`Session::sent`].
 //! - After an [`Error`], call [`Session::fail`], write the rest of the output, close.
@@ -17,6 +17,11 @@
 //! Windows bound the memory for bodies, and [`Config::head_bytes_max`] bounds the size of a decompressed head. A client that
 //! opens streams to reset them (CVE-2023-44487), or sends frames without effect (CVE-2019-9512 to 9518), is closed with
 //! `ENHANCE_YOUR_CALM`.
+//!
+//! # What a server may cost
+//!
+//! Each stream holds at most its window and the heads of one reply. A reader who stops stops its stream and no other, since the
+//! connection's window is returned as bytes come. Frames without effect end the connection as a client's do.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +33,7 @@ mod session;
 
 pub use block::{Block, Head};
 pub use error::{Code, Error};
-pub use session::{Config, Event, PREFACE, Piece, RESETS_PER_SECOND, Read, Session};
+pub use session::{Asking, Config, Event, Gone, PREFACE, Piece, RESETS_PER_SECOND, Read, Session};
 
 /// Decodes a block of compressed header lines with an empty table, for fuzzing; returns the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {

@@ -6,7 +6,7 @@ use fault::{Fault, Kind};
 use message::{Reply, Request, RequestHead};
 use policy::{Answer, Exchange, Explained, Parameters};
 use serde_json::{Value, json};
-use upstream::{HostSent, Mirror, Upstream, forward};
+use upstream::{HostSent, Mirror, Protocol, Upstream, forward};
 
 use crate::path::{self, shown};
 use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
@@ -47,6 +47,7 @@ impl Forward {
         ex: &mut Exchange,
         request: &mut Request,
     ) -> Result<Reply, Fault> {
+        let takes_trailers = self.passes_te() && forward::takes_trailers(&request.head);
         // Read before the request is sent: the last attempt drops its lines.
         let protocol = forward::request(ex, &mut request.head)?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
@@ -66,15 +67,28 @@ impl Forward {
         {
             mirror.copy(ex, request);
         }
+        if takes_trailers {
+            request.head.headers.add_known("TE", b"trailers");
+        }
         let reply = self.upstream.send(&mut ex.call(), request, &self.host).await?;
         forward::upgraded(protocol.as_deref(), &reply)?;
         Ok(reply)
     }
 
+    /// HTTP/2 keeps this one header of a connection (RFC 9113, 8.2.2): services of gRPC insist on it.
+    fn passes_te(&self) -> bool {
+        self.upstream.settings().protocol != Protocol::Http1
+    }
+
     pub(crate) fn explained(&self, parameters: &[&str]) -> Explained {
         let settings = self.upstream.settings();
         let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
-        let what = format!("upstream `{}` ({})", settings.name, targets.join(", "));
+        let protocol = match settings.protocol {
+            Protocol::Http1 => "",
+            Protocol::Http2 => " over HTTP/2",
+            Protocol::Auto => " over HTTP/2 or HTTP/1.1",
+        };
+        let what = format!("upstream `{}` ({}){protocol}", settings.name, targets.join(", "));
         let host = match &self.host {
             HostSent::AsItCame => "the client's Host".to_owned(),
             HostSent::Target => "the target's Host".to_owned(),

@@ -43,8 +43,8 @@ pub use upstream_handle::UpstreamHandle;
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
-        Balance, Breaker, Failures, HashKey, Health, HostSent, Mirror, Outlier, Retry, Settings,
-        Sticky, Suspend, TargetSettings, Timeouts, Upstream,
+        Balance, Breaker, Failures, HashKey, Health, HostSent, Mirror, Outlier, Protocol, Retry,
+        Settings, Sticky, Suspend, TargetSettings, Timeouts, Upstream,
     };
 }
 

@@ -87,6 +87,13 @@ impl Client {
         self
     }
 
+    /// The same settings for connections that offer these protocols by ALPN, in place of HTTP/1.1.
+    pub fn offering(&self, protocols: &[&str]) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+
     /// Does the TLS handshake with a host over an open stream.
     pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where

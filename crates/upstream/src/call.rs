@@ -72,6 +72,8 @@ pub(crate) struct Failure {
     pub(crate) no_bytes_received: bool,
     /// The request's body, if no byte of it was pulled.
     pub(crate) unsent: Option<Body>,
+    /// True if the target said that it has not begun to work on the request.
+    pub(crate) refused: bool,
 }
 
 /// Limits for a target's head. Servers send larger heads than clients: cookies, policies, links.
@@ -82,19 +84,19 @@ const LIMITS: http1::Limits =
 const INTERIM_MAX: usize = 16;
 
 /// The time to wait for a target's 100. A target without support for `Expect` never sends one (RFC 9110, 10.1.1).
-const LEAVE_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
 impl Wait<'_> {
-    fn set(&self, now: Instant) {
+    pub(crate) fn set(&self, now: Instant) {
         self.set_within(now, self.response);
     }
 
-    fn set_within(&self, now: Instant, wait: Duration) {
+    pub(crate) fn set_within(&self, now: Instant, wait: Duration) {
         self.alarm.borrow_mut().set_by(now, wait.min(self.response), self.deadline);
     }
 
     /// Ready once the time is over. While the client is waited for, only the deadline of the whole call applies.
-    fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
         if starved {
             let Some(deadline) = self.deadline else { return Poll::Pending };
             self.alarm.borrow_mut().set_by(deadline, Duration::ZERO, None);
@@ -102,7 +104,7 @@ impl Wait<'_> {
         self.alarm.borrow_mut().poll(cx)
     }
 
-    fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| clock::now() >= deadline)
     }
 }
@@ -251,7 +253,7 @@ impl<'a> Call<'a> {
         let before = self.upload.payload_bytes();
         match self.upload.poll(cx, &mut self.connection.wire) {
             Poll::Ready(Err(Broken::Source(fault))) => {
-                return Err(Failure { fault, no_bytes_received: false, unsent: None });
+                return Err(Failure::unsent(fault));
             }
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
@@ -361,12 +363,13 @@ impl<'a> Call<'a> {
             fault: Fault::new(kind, format!("{}: {why}", self.url)),
             no_bytes_received,
             unsent: None,
+            refused: false,
         }
     }
 }
 
 /// The cause for a target that answers in HTTP/2.
-const SPEAKS_HTTP2: &str = "it answers in HTTP/2, and upstreams are asked in HTTP/1.1: gRPC and other services of HTTP/2 alone cannot be reached";
+const SPEAKS_HTTP2: &str = "it answers in HTTP/2, and this upstream is asked in HTTP/1.1: `protocol: http2` reaches gRPC and other services of HTTP/2 alone";
 
 /// True if the bytes begin like an HTTP/2 server's: with a SETTINGS frame of the whole connection (RFC 9113, 3.4), or with a
 /// GOAWAY.

@@ -23,14 +23,23 @@ pub(crate) struct Connection {
     pub(crate) open: Open,
 }
 
+/// The protocols that a new connection may speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Http1,
+    Http2,
+    /// As the target chooses by ALPN; without TLS it is HTTP/1.
+    Both,
+}
+
 /// Counts an open connection in the metrics.
 pub(crate) struct Open {
     metrics: Arc<UpstreamMetrics>,
     worker: usize,
 }
 
-/// A connection that is being opened.
-struct Pending<'a> {
+/// A connection that is being opened, or waited for.
+pub(crate) struct Pending<'a> {
     metrics: &'a PoolMetrics,
     _permit: Permit,
 }
@@ -46,28 +55,52 @@ impl Upstream {
         worker: usize,
         deadline: Option<Instant>,
     ) -> Result<Connection, Fault> {
-        let metrics = self.metrics.pool(worker);
         let _pending = Pending::begin(self, worker)?;
+        let opened = self.connect_by(target, worker, deadline, Offer::Http1).await;
+        opened.map(|(connection, _)| connection)
+    }
+
+    /// Opens a connection that others wait for; true if it speaks HTTP/2.
+    pub(crate) async fn connect_now(
+        &self,
+        target: &Target,
+        worker: usize,
+        offer: Offer,
+    ) -> Result<(Connection, bool), Fault> {
+        self.connect_by(target, worker, None, offer).await
+    }
+
+    async fn connect_by(
+        &self,
+        target: &Target,
+        worker: usize,
+        deadline: Option<Instant>,
+        offer: Offer,
+    ) -> Result<(Connection, bool), Fault> {
+        let metrics = self.metrics.pool(worker);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
         let time =
             left.into_iter().chain([self.settings().timeout.connect]).min().unwrap_or_default();
-        let opened = tokio::time::timeout(time, self.open(target)).await.unwrap_or_else(|_| {
-            Err(Fault::new(
-                Kind::ConnectTimeout,
-                format!("{}: no connection within {time:?}", target.url()),
-            ))
-        });
-        let wire = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
+        let opened =
+            tokio::time::timeout(time, self.open(target, offer)).await.unwrap_or_else(|_| {
+                Err(Fault::new(
+                    Kind::ConnectTimeout,
+                    format!("{}: no connection within {time:?}", target.url()),
+                ))
+            });
+        let (wire, is_http2) = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
         metrics.connections_created.add(1);
         metrics.connections_open.add(1);
         let open = Open { metrics: self.metrics.clone(), worker };
-        Ok(Connection { wire, reused: false, open })
+        Ok((Connection { wire, reused: false, open }, is_http2))
     }
 
-    async fn open(&self, target: &Target) -> Result<Wire, Fault> {
+    async fn open(&self, target: &Target, offer: Offer) -> Result<(Wire, bool), Fault> {
         if let Some(dialled) = kit::stand_in::dialled(&self.settings().name) {
-            return dialled.map_err(|e| failure(target, &e));
+            // What stands in for a service reads and writes messages of HTTP/1.
+            return dialled.map(|wire| (wire, false)).map_err(|e| failure(target, &e));
         }
+        let knows = offer == Offer::Http2;
         if let Some(rule) = &self.settings().addresses {
             target.look_up_permitted(rule).await.map_err(|e| failure(target, &e))?;
         } else if target.addresses().is_empty() {
@@ -76,25 +109,37 @@ impl Upstream {
         let socket = match dial(target).await.map_err(|e| failure(target, &e))? {
             Wire::Plain(socket) => socket,
             // What stands in for a target speaks for its TLS too.
-            wrapped @ Wire::Wrapped(_) => return Ok(wrapped),
+            wrapped @ Wire::Wrapped(_) => return Ok((wrapped, knows)),
         };
         // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
-            return Ok(Wire::Plain(socket));
+            return Ok((Wire::Plain(socket), knows));
         }
         let refused =
             |why: &str| Fault::new(Kind::UpstreamTls, format!("{}: TLS: {why}", target.url()));
         let tls = &self.settings().tls;
         let name = tls.server_name(&target.settings().host).map_err(|e| refused(&e.to_string()))?;
-        let connected = TlsConnector::from(tls.config()).connect(name.clone(), socket).await;
+        let connected =
+            TlsConnector::from(self.tls_settings(offer)).connect(name.clone(), socket).await;
         let stream = connected.map_err(|e| {
             let address = target.settings().host_and_port();
             let server = tls::Peer::Server { address: &address, name: &name.to_str() };
             refused(&tls::failure(&e, server))
         })?;
-        Ok(Wire::Wrapped(Box::new(stream)))
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        match knows && !is_http2 {
+            true => Err(refused("it does not offer HTTP/2 by ALPN")),
+            false => Ok((Wire::Wrapped(Box::new(stream)), is_http2)),
+        }
+    }
+
+    fn tls_settings(&self, offer: Offer) -> Arc<rustls::ClientConfig> {
+        match &self.tls_http2 {
+            Some(settings) if offer != Offer::Http1 => settings.clone(),
+            Some(_) | None => self.settings().tls.config(),
+        }
     }
 }
 
@@ -148,7 +193,7 @@ impl Target {
 }
 
 impl Pending<'_> {
-    fn begin(upstream: &Upstream, worker: usize) -> Result<Pending<'_>, Fault> {
+    pub(crate) fn begin(upstream: &Upstream, worker: usize) -> Result<Pending<'_>, Fault> {
         let metrics = upstream.metrics.pool(worker);
         let permit =
             upstream.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
@@ -160,6 +205,12 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.metrics.requests_pending.add(-1);
+    }
+}
+
+impl Open {
+    pub(crate) fn metrics(&self) -> &PoolMetrics {
+        self.metrics.pool(self.worker)
     }
 }
 

@@ -88,6 +88,11 @@ pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>,
     Ok(upgrade)
 }
 
+/// True if the client says that it reads trailers.
+pub fn takes_trailers(head: &RequestHead) -> bool {
+    head.headers.get_all("te").any(|line| http1::list_has(line, "trailers"))
+}
+
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
     headers.add_known("Via", PSEUDONYM.line(*protocol).as_bytes());
     headers.add_known("X-Request-Id", ex.id.as_bytes());

@@ -7,10 +7,10 @@ use std::time::Duration;
 use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
 
-use crate::Upstream;
 use crate::call::{Call, Wait};
 use crate::settings::Health;
 use crate::target::Target;
+use crate::{Upstream, h2};
 
 /// Starts the background work of an upstream on this thread's runtime.
 pub fn maintain(upstream: &Arc<Upstream>) {
@@ -99,14 +99,19 @@ fn jittered(interval: Duration) -> Duration {
 
 impl Upstream {
     /// One probe on a connection of its own.
-    async fn probe(&self, target: &Target, health: &Health) -> Result<(), String> {
+    async fn probe(self: &Arc<Upstream>, target: &Target, health: &Health) -> Result<(), String> {
         let probe = tokio::time::timeout(health.timeout, self.probe_untimed(target, health));
         probe.await.unwrap_or_else(|_| Err(format!("probe: nothing within {:?}", health.timeout)))
     }
 
-    async fn probe_untimed(&self, target: &Target, health: &Health) -> Result<(), String> {
-        let connection = self
-            .connect(target, telemetry::BACKGROUND, None)
+    async fn probe_untimed(
+        self: &Arc<Upstream>,
+        target: &Target,
+        health: &Health,
+    ) -> Result<(), String> {
+        let offer = self.settings.protocol.offer();
+        let (connection, is_http2) = self
+            .connect_now(target, telemetry::BACKGROUND, offer)
             .await
             .map_err(|fault| fault.to_string())?;
         let Some(path) = &health.path else { return Ok(()) };
@@ -116,17 +121,23 @@ impl Upstream {
         }
         let alarm = SharedAlarm::default();
         let wait = Wait { alarm: &alarm, response: health.timeout, deadline: None };
-        let call = Call::new(
-            connection,
-            &head,
-            Some(target.authority()),
-            Body::Empty,
-            wait,
-            (target.url(), None),
-        );
-        let began = clock::now();
-        let begun = call.begin(began).await.map_err(|failure| failure.fault.to_string())?;
-        let status = begun.parsed.status;
+        let (began, authority) = (clock::now(), target.authority());
+        let (body, to) = (Body::Empty, (&**target.url(), None));
+        let status = match is_http2 {
+            false => {
+                let call = Call::new(connection, &head, Some(authority), body, wait, to);
+                call.begin(began).await.map(|begun| begun.parsed.status)
+            }
+            true => {
+                let seat = h2::apart(self, connection, target);
+                let at = (target.settings().https, authority.as_bytes());
+                match h2::Call::new(seat, &head, at, body, wait, to) {
+                    Ok(call) => call.begin(began).await.map(|begun| begun.head.status),
+                    Err(failure) => Err(failure),
+                }
+            }
+        };
+        let status = status.map_err(|failure| failure.fault.to_string())?;
         match health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
             true => Ok(()),
             false => Err(format!(

@@ -1,7 +1,7 @@
 //! The way to upstreams: which target, over which connection, until when, and what to do after a failure.
 //!
 //! Owns the per-worker connection pools, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts
-//! and retries, the HTTP/1 client below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
+//! and retries, the clients of HTTP/1 and HTTP/2 below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
 //! reply whose body is pulled from the target's connection. It never decides what the client gets for a failure: every failure
 //! is a `Fault`.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ mod breaker;
 mod call;
 mod connect;
 pub mod forward;
+mod h2;
 mod health;
 mod mirror;
 mod pool;
@@ -27,8 +28,8 @@ pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Retry, Settings, Sticky,
-    Suspend, TargetSettings, Timeouts,
+    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry, Settings,
+    Sticky, Suspend, TargetSettings, Timeouts,
 };
 pub use target::Target;
 
@@ -45,6 +46,8 @@ pub struct Upstream {
     pins: Option<sticky::Pins>,
     limits: breaker::Limits,
     metrics: Arc<UpstreamMetrics>,
+    /// TLS settings for connections that may speak HTTP/2; none if none may.
+    tls_http2: Option<Arc<rustls::ClientConfig>>,
     /// The serial number of this upstream in the process, by which each worker finds its pool.
     serial: u64,
 }
@@ -61,6 +64,11 @@ impl Upstream {
             targets,
             pins: settings.sticky.as_ref().map(sticky::Pins::new),
             limits: breaker::Limits::new(&settings.breaker),
+            tls_http2: match settings.protocol {
+                Protocol::Http1 => None,
+                Protocol::Http2 => Some(settings.tls.offering(&["h2"])),
+                Protocol::Auto => Some(settings.tls.offering(&["h2", "http/1.1"])),
+            },
             metrics,
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             settings,

@@ -9,9 +9,9 @@ use std::sync::{Arc, Weak};
 use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 
-use crate::Upstream;
 use crate::balance::Turn;
 use crate::connect::Connection;
+use crate::{Protocol, Upstream, h2};
 
 /// One worker's pool for one upstream.
 pub(crate) struct Pool {
@@ -21,6 +21,8 @@ pub(crate) struct Pool {
     idle_max: usize,
     /// By target; the most recently used last.
     idle: RefCell<Vec<Vec<Idle>>>,
+    /// By target: shared connections. None if the upstream is asked in HTTP/1.
+    lanes: RefCell<Vec<h2::Lane>>,
     pub(crate) turn: RefCell<Turn>,
 }
 
@@ -58,10 +60,17 @@ impl Upstream {
         POOLS.with_borrow_mut(|pools| {
             let pool = pools.entry(self.serial).or_insert_with(|| {
                 let idle = (0..self.targets.len()).map(|_| Vec::new()).collect();
-                let (idle, turn) = (RefCell::new(idle), RefCell::default());
+                let lanes = match self.settings.protocol {
+                    Protocol::Http1 => Vec::new(),
+                    Protocol::Http2 | Protocol::Auto => {
+                        (0..self.targets.len()).map(|_| h2::Lane::default()).collect()
+                    }
+                };
+                let (idle, lanes) = (RefCell::new(idle), RefCell::new(lanes));
+                let turn = RefCell::default();
                 let metrics = self.metrics.clone();
                 let (upstream, idle_max) = (Arc::downgrade(self), self.settings.idle_max);
-                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, turn })
+                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, lanes, turn })
             });
             pool.clone()
         })
@@ -97,11 +106,26 @@ impl Pool {
         self.count_idle(1);
     }
 
+    /// Works on the shared connections to a target.
+    pub(crate) fn lane<R>(
+        &self,
+        target: usize,
+        work: impl FnOnce(&mut h2::Lane) -> R,
+    ) -> Option<R> {
+        self.lanes.borrow_mut().get_mut(target).map(work)
+    }
+
+    pub(crate) fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// Closes an idle connection, if there is one.
     pub(crate) fn close_one(&self) {
         if self.idle.borrow_mut().iter_mut().any(|list| list.pop().is_some()) {
-            self.count_idle(-1);
+            return self.count_idle(-1);
         }
+        // Only the first that has one is asked.
+        self.lanes.borrow_mut().iter_mut().any(h2::Lane::close_one);
     }
 
     /// Closes connections that have been idle too long, and those that the target has closed.
@@ -114,6 +138,7 @@ impl Pool {
             });
             self.count_idle(-i64::try_from(before - list.len()).unwrap_or_default());
         }
+        self.lanes.borrow_mut().iter_mut().for_each(h2::Lane::sweep);
     }
 
     pub(crate) fn metrics(&self) -> &PoolMetrics {

@@ -2,48 +2,61 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
-use message::{Body, Reply, Request};
+use message::{Body, Reply, ReplyHead, Request};
 use policy::Interim;
 
 use crate::balance::Wish;
 use crate::call::{Begun, Call, Failure, Wait};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
+use crate::settings::Protocol;
 use crate::settings::{HostSent, Suspend};
 use crate::target::Target;
-use crate::{Upstream, forward};
+use crate::{Upstream, forward, h2};
 
 /// The state of a call over its attempts.
-struct Attempts<'a> {
-    upstream: &'a Arc<Upstream>,
-    pool: Rc<Pool>,
-    worker: usize,
-    alarm: SharedAlarm,
+pub(crate) struct Attempts<'a> {
+    pub(crate) upstream: &'a Arc<Upstream>,
+    pub(crate) pool: Rc<Pool>,
+    pub(crate) worker: usize,
+    pub(crate) alarm: SharedAlarm,
     /// The deadline of the whole call.
-    deadline: Option<Instant>,
-    request: &'a mut Request,
-    interim: Option<&'a Interim>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) request: &'a mut Request,
+    pub(crate) interim: Option<&'a Interim>,
     /// True if a body that cannot be replayed is being sent.
-    spent: bool,
+    pub(crate) spent: bool,
     host: &'a HostSent,
     wish: Wish,
     /// When the attempt began.
-    began: Instant,
+    pub(crate) began: Instant,
     /// Targets that have failed.
     tried: Vec<usize>,
     /// Attempts that are left.
     left: u32,
     /// Other targets that may still be tried after a failed connection.
     elsewhere: usize,
+    /// Streams that may still be refused before that is a fault.
+    refusals_left: u32,
     /// True until a stale pooled connection has been replaced; this happens once.
     stale_left: bool,
     /// True if a pooled connection was stale: the others of the pool may be stale as well.
     was_stale: bool,
 }
+
+/// A reply that has begun, over one of the protocols.
+enum Answered {
+    Http1(Begun),
+    Http2(h2::Begun),
+}
+
+/// A target that is full refuses streams, and one that goes has a successor: both are over soon.
+const REFUSALS_MAX: u32 = 3;
 
 impl Upstream {
     /// Sends a request and returns the reply as soon as its head is there, without hop-by-hop headers. The body follows at the
@@ -99,19 +112,21 @@ impl Upstream {
         let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
         loop {
             let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
-            permit.connect()?;
+            if self.settings.protocol == Protocol::Http1 {
+                permit.connect()?;
+            }
             if let Some(noted) = &mut call.target {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
             match attempts.try_once(at, target).await {
                 Ok(mut begun) => {
-                    let status = begun.parsed.status;
+                    let status = begun.head().status;
                     self.record_outcome(target, status < 500);
                     self.record_status(target, status, attempts.began);
                     let Some(next) = attempts.repeats(at, status) else {
                         if let Some(pins) = &self.pins {
-                            pins.give(&mut begun.head.headers, at, attempts.wish.pinned);
+                            pins.give(&mut begun.head().headers, at, attempts.wish.pinned);
                         }
                         let hold = Lease {
                             pool: attempts.pool,
@@ -123,10 +138,13 @@ impl Upstream {
                             _permit: permit,
                         };
                         let now = clock::now();
-                        let waited = now.duration_since(began).saturating_sub(begun.starved);
-                        call.totals.client_wait.add(begun.starved);
+                        let waited = now.duration_since(began).saturating_sub(begun.starved());
+                        call.totals.client_wait.add(begun.starved());
                         call.totals.upstream_wait.add(waited);
-                        return Ok(reply(begun, hold, now));
+                        return Ok(match begun {
+                            Answered::Http1(begun) => reply(begun, hold, now),
+                            Answered::Http2(begun) => h2::reply(begun, hold),
+                        });
                     };
                     at = next;
                 }
@@ -167,6 +185,7 @@ impl Upstream {
                 true => self.targets.len().saturating_sub(1),
                 false => 0,
             },
+            refusals_left: REFUSALS_MAX,
             stale_left: idempotent,
             was_stale: false,
         }
@@ -214,7 +233,7 @@ impl Upstream {
     }
 
     /// True if as many connections are open, idle ones included, as may be in use.
-    fn has_enough_open(&self) -> bool {
+    pub(crate) fn has_enough_open(&self) -> bool {
         self.metrics.connections_open() >= u64::from(self.settings.breaker.connections)
     }
 
@@ -224,12 +243,24 @@ impl Upstream {
     }
 }
 
-impl Attempts<'_> {
+impl<'a> Attempts<'a> {
     fn choose(&self) -> Option<usize> {
         self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.wish, &self.tried)
     }
 
-    async fn try_once(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
+    async fn try_once(&mut self, at: usize, target: &Arc<Target>) -> Result<Answered, Failure> {
+        if self.upstream.settings.protocol == Protocol::Http1 {
+            return self.try_http1(at, target).await.map(Answered::Http1);
+        }
+        if let Some(begun) = Box::pin(self.try_http2(at, target)).await {
+            return begun.map(Answered::Http2);
+        }
+        // It is a header of the connection, kept for HTTP/2.
+        self.request.head.headers.remove("te");
+        Box::pin(self.try_http1(at, target)).await.map(Answered::Http1)
+    }
+
+    async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
         let pooled = if self.was_stale { None } else { self.pool.take(at) };
         let connection = match pooled {
             Some(connection) => connection,
@@ -250,14 +281,8 @@ impl Attempts<'_> {
         let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
+        let host = self.host_for(target);
         let head = &mut self.request.head;
-        let host = match self.host {
-            HostSent::AsItCame if head.headers.contains("host") => None,
-            // An HTTP/1.0 client may name no host, but HTTP/1.1 to the target requires one.
-            HostSent::AsItCame => Some(target.authority()),
-            HostSent::Target => Some(target.authority()),
-            HostSent::Named(name) => Some(&**name),
-        };
         if host.is_some() {
             head.headers.remove("host");
         }
@@ -281,6 +306,20 @@ impl Attempts<'_> {
             }
         }
         begun
+    }
+
+    /// The host that the target is asked for; none if it is the one in the head.
+    pub(crate) fn host_for<'t>(&self, target: &'t Target) -> Option<&'t str>
+    where
+        'a: 't,
+    {
+        match self.host {
+            HostSent::AsItCame if self.request.head.headers.contains("host") => None,
+            // An HTTP/1.0 client may name no host, but the target requires one.
+            HostSent::AsItCame => Some(target.authority()),
+            HostSent::Target => Some(target.authority()),
+            HostSent::Named(name) => Some(&**name),
+        }
     }
 
     /// If a reply of this status is dropped and the request retried: the target to retry with. None if the reply is passed on.
@@ -313,6 +352,10 @@ impl Attempts<'_> {
 
     fn should_retry(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
         self.was_stale |= failure.no_bytes_received;
+        if failure.refused && !self.spent && self.refusals_left > 0 {
+            self.refusals_left -= 1;
+            return true;
+        }
         if failure.no_bytes_received && self.stale_left && !self.spent {
             self.stale_left = false;
             return true;
@@ -348,8 +391,30 @@ fn counts_against(kind: Kind) -> bool {
     kind.side() == fault::Side::Upstream && !unasked
 }
 
+impl Answered {
+    fn head(&mut self) -> &mut ReplyHead {
+        match self {
+            Answered::Http1(begun) => &mut begun.head,
+            Answered::Http2(begun) => &mut begun.head,
+        }
+    }
+
+    /// Time spent waiting for the client.
+    fn starved(&self) -> Duration {
+        match self {
+            Answered::Http1(begun) => begun.starved,
+            Answered::Http2(begun) => begun.starved,
+        }
+    }
+}
+
 impl Failure {
-    fn unsent(fault: Fault) -> Failure {
-        Failure { fault, no_bytes_received: false, unsent: None }
+    pub(crate) fn unsent(fault: Fault) -> Failure {
+        Failure { fault, no_bytes_received: false, unsent: None, refused: false }
+    }
+
+    /// The target has not begun to work on the request.
+    pub(crate) fn refused(why: String) -> Failure {
+        Failure { refused: true, ..Failure::unsent(Fault::new(Kind::UpstreamReset, why)) }
     }
 }

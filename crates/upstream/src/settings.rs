@@ -6,6 +6,7 @@ use std::time::Duration;
 use fault::Kind;
 
 use crate::AddressRule;
+use crate::connect::Offer;
 
 /// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,7 @@ pub struct Settings {
     /// Which addresses are connected to, where clients name the targets; any if absent.
     pub addresses: Option<Arc<AddressRule>>,
     pub targets: Vec<TargetSettings>,
+    pub protocol: Protocol,
     pub balance: Balance,
     pub timeout: Timeouts,
     pub retry: Retry,
@@ -65,6 +67,35 @@ impl TargetSettings {
 
     fn bracketed_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+}
+
+/// The version of HTTP that the targets are asked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Http1,
+    /// By ALPN with TLS, by prior knowledge without.
+    Http2,
+    /// As the target chooses by ALPN; HTTP/1 without TLS, and for upgrades.
+    Auto,
+}
+
+impl Protocol {
+    /// As the configuration names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Http1 => "http1",
+            Protocol::Http2 => "http2",
+            Protocol::Auto => "auto",
+        }
+    }
+
+    pub(crate) fn offer(self) -> Offer {
+        match self {
+            Protocol::Http1 => Offer::Http1,
+            Protocol::Http2 => Offer::Http2,
+            Protocol::Auto => Offer::Both,
+        }
     }
 }
 
@@ -214,6 +245,7 @@ pub(crate) mod tests {
             addresses: None,
             name: "u".to_owned(),
             targets: (0..targets).map(target).collect(),
+            protocol: Protocol::Http1,
             balance: Balance::RoundRobin,
             timeout: Timeouts {
                 connect: Duration::from_secs(1),

@@ -39,7 +39,7 @@ pub use store::Store;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
-    UpstreamTimeout, UpstreamTls,
+    UpstreamProtocol, UpstreamTimeout, UpstreamTls,
 };
 
 use crate::decode::keys;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::decode::{Decode, Decoder, keys};
+use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{
@@ -17,6 +17,10 @@ keys! {
     pub struct Upstream {
         /// Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
         targets: Spanned<Vec<Target>>,
+        /// The version of HTTP that targets are asked in: `http1`, `http2` (by ALPN with TLS, by prior knowledge without), or `auto`, which
+        /// is HTTP/2 where a target chooses it by ALPN.
+        // Every service speaks HTTP/1.
+        protocol: UpstreamProtocol = UpstreamProtocol::Http1,
         /// The rule by which a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
@@ -40,6 +44,18 @@ keys! {
         dns: Dns,
         /// How to verify `https` targets, and the certificate to show to them.
         tls: UpstreamTls,
+    }
+}
+
+words! {
+    /// The version of HTTP that targets are asked in.
+    pub enum UpstreamProtocol {
+        /// HTTP/1.1.
+        Http1 = "http1",
+        /// HTTP/2: chosen by ALPN with TLS, by prior knowledge (h2c) without.
+        Http2 = "http2",
+        /// HTTP/2 if the target chooses it by ALPN, else HTTP/1.1; without TLS and for upgrades always HTTP/1.1.
+        Auto = "auto",
     }
 }
 

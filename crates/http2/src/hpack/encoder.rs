@@ -1,9 +1,10 @@
-//! Encoding of header lines: by the fixed table where it has them, spelled out otherwise. Nothing is put in the client's table,
-//! since the values that differ between a gateway's replies (dates, numbers, identifiers) would push out the others.
+//! Encoding of header lines: by the fixed table where it has them, spelled out otherwise. Nothing is put in the peer's table,
+//! since the values that differ between a gateway's messages (dates, numbers, identifiers) would push out the others.
 
 use super::{fixed, integer};
+use crate::Asking;
 
-/// Tells the client to keep its table for us empty; once a connection, before its first line.
+/// Tells the peer to keep its table for us empty; once a connection, before its first line.
 pub(crate) fn forget(out: &mut Vec<u8>) {
     out.push(0x20);
 }
@@ -18,6 +19,31 @@ pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
     out.push(8);
     let mut digits = itoa::Buffer::new();
     string(out, digits.format(status).as_bytes());
+}
+
+/// The pseudo-headers of a request.
+pub(crate) fn request(out: &mut Vec<u8>, asking: &Asking<'_>) {
+    const AUTHORITY: u8 = 1;
+    const METHOD: u8 = 2;
+    const PATH: u8 = 4;
+    match asking.method {
+        b"GET" => out.push(0x82),
+        b"POST" => out.push(0x83),
+        method => {
+            out.push(METHOD);
+            string(out, method);
+        }
+    }
+    out.push(if asking.is_https { 0x87 } else { 0x86 });
+    match asking.target {
+        b"/" => out.push(0x84),
+        target => {
+            out.push(PATH);
+            string(out, target);
+        }
+    }
+    out.push(AUTHORITY);
+    string(out, asking.authority);
 }
 
 /// One line. The name is written in lower case (RFC 9113, 8.2.1).

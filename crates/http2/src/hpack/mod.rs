@@ -9,4 +9,4 @@ mod integer;
 mod table;
 
 pub(crate) use decoder::Decoder;
-pub(crate) use encoder::{forget, status, write};
+pub(crate) use encoder::{forget, request, status, write};

@@ -1,5 +1,6 @@
-//! One connection: the limits of the client, the state of its streams, and the output.
+//! One connection: the limits of the peer, the state of its streams, and the output.
 
+mod client;
 mod receive;
 mod send;
 mod stream;
@@ -10,6 +11,8 @@ use std::task::Waker;
 use crate::block::Head;
 use crate::hpack::Decoder;
 use crate::{Code, Error, frame};
+use client::Lost;
+pub use client::{Asking, Gone};
 use receive::Unfinished;
 use stream::{Stream, Streams};
 
@@ -50,7 +53,7 @@ const FRUITLESS_MAX: u32 = 10_000;
 /// arrived.
 const LAST_CALL: [u8; 8] = *b"last one";
 
-/// The limits of a listener.
+/// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
     /// Streams open at once.
@@ -89,15 +92,16 @@ pub enum Piece {
     Gone,
 }
 
-/// The state of one connection.
+/// The state of one connection, from one of its sides.
 pub struct Session {
     config: Config,
+    side: Side,
     decoder: Decoder,
     begun: Begun,
     /// A block of header lines that is not complete.
     unfinished: Option<Unfinished>,
     streams: Streams,
-    /// The last stream that the client opened, and the last that was accepted.
+    /// The last stream that was opened, and the last that we accepted.
     last_opened: u32,
     last_stream: u32,
     receive: Window,
@@ -113,6 +117,17 @@ pub struct Session {
     resets: u32,
     fruitless: u32,
     leaving: Leaving,
+    /// How many streams the server lets us have open.
+    streams_allowed: u32,
+    /// Streams of ours that ended before their replies did, until they are closed.
+    lost: Vec<Lost>,
+}
+
+/// Who we are: what frames mean depends on it in a few places.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Server,
+    Client,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -163,15 +178,22 @@ impl Window {
 impl Session {
     /// Begins a connection. The first output is our settings.
     pub fn new(config: Config) -> Session {
-        let mut session = Session {
+        let mut session = Session::begun(config, Side::Server, CONNECTION_WINDOW);
+        session.say_settings();
+        session
+    }
+
+    fn begun(config: Config, side: Side, window: u32) -> Session {
+        Session {
             config,
+            side,
             decoder: Decoder::default(),
             begun: Begun::Nothing,
             unfinished: None,
             streams: Streams::default(),
             last_opened: 0,
             last_stream: 0,
-            receive: Window::new(CONNECTION_WINDOW),
+            receive: Window::new(window),
             room: i64::from(FIRST_WINDOW),
             room_first: i64::from(FIRST_WINDOW),
             out: Vec::new(),
@@ -180,29 +202,46 @@ impl Session {
             resets: 0,
             fruitless: 0,
             leaving: Leaving::No,
-        };
-        session.say_settings();
-        session
+            streams_allowed: u32::MAX,
+            lost: Vec::new(),
+        }
     }
 
     fn say_settings(&mut self) {
-        const MAX_CONCURRENT_STREAMS: u16 = 0x3;
-        const INITIAL_WINDOW_SIZE: u16 = 0x4;
-        const MAX_HEADER_LIST_SIZE: u16 = 0x6;
-        const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
-        let settings = [
-            (MAX_CONCURRENT_STREAMS, self.config.streams_max),
-            (INITIAL_WINDOW_SIZE, STREAM_WINDOW),
-            (MAX_HEADER_LIST_SIZE, u32::try_from(self.config.head_bytes_max).unwrap_or(u32::MAX)),
-            (ENABLE_CONNECT_PROTOCOL, 1),
-        ];
+        match self.side {
+            Side::Server => {
+                let settings = self.server_settings();
+                self.say(&settings);
+            }
+            Side::Client => {
+                let settings = self.client_settings();
+                self.say(&settings);
+            }
+        }
+    }
+
+    fn say(&mut self, settings: &[(u16, u32)]) {
         frame::begin(&mut self.out, settings.len() * 6, frame::kind::SETTINGS, 0, 0);
         for (name, value) in settings {
             self.out.extend_from_slice(&name.to_be_bytes());
             self.out.extend_from_slice(&value.to_be_bytes());
         }
-        let more = CONNECTION_WINDOW - FIRST_WINDOW;
+        let more = self.receive.size - FIRST_WINDOW;
         frame::word(&mut self.out, frame::kind::WINDOW_UPDATE, 0, more);
+    }
+
+    fn server_settings(&self) -> [(u16, u32); 4] {
+        const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+        const INITIAL_WINDOW_SIZE: u16 = 0x4;
+        const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+        const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
+        let head = u32::try_from(self.config.head_bytes_max).unwrap_or(u32::MAX);
+        [
+            (MAX_CONCURRENT_STREAMS, self.config.streams_max),
+            (INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+            (MAX_HEADER_LIST_SIZE, head),
+            (ENABLE_CONNECT_PROTOCOL, 1),
+        ]
     }
 
     /// Streams that have not ended.
@@ -210,7 +249,7 @@ impl Session {
         self.streams.len()
     }
 
-    /// True if the client's settings have come.
+    /// True if the peer's settings have come.
     pub fn has_begun(&self) -> bool {
         self.begun == Begun::Settings
     }
@@ -314,9 +353,12 @@ impl Session {
         self.abandon();
     }
 
-    /// Ends all streams without a word to the client, which is gone.
+    /// Ends all streams without a word to the peer, which is gone.
     pub fn abandon(&mut self) {
-        self.streams.take_all().for_each(|stream| stream.wake());
+        match self.side {
+            Side::Server => self.streams.take_all().for_each(|stream| stream.wake()),
+            Side::Client => self.lose_all(),
+        }
     }
 
     /// True if the stream is neither reset nor at its end.

@@ -1,8 +1,8 @@
-//! Frames from a client, one by one (RFC 9113, 5 and 6).
+//! Frames from a peer, one by one (RFC 9113, 5 and 6).
 
 use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving};
-use super::{PREFACE, RESETS_MAX, Read, Session, WINDOW_MAX};
-use crate::block::{Block, Head, Reading};
+use super::{PREFACE, RESETS_MAX, Read, STREAM_WINDOW, Session, Side, WINDOW_MAX};
+use crate::block::{Block, Head, Part, Reading};
 use crate::error::{Code, Error};
 use crate::frame::{self, flag, kind, number};
 use crate::session::stream::Stream;
@@ -85,9 +85,9 @@ impl Session {
             kind::DATA => self.data(head, payload)?,
             kind::HEADERS => return self.headers(head, payload, block),
             kind::PRIORITY => self.priority(head, payload)?,
-            kind::RST_STREAM => self.reset_by_client(head, payload)?,
+            kind::RST_STREAM => self.reset_by_peer(head, payload)?,
             kind::SETTINGS => self.settings(head, payload)?,
-            kind::PUSH_PROMISE => return Err(Error::protocol("a push from a client")),
+            kind::PUSH_PROMISE => return Err(Error::protocol("a push that nobody allowed")),
             kind::PING => self.pinged(head, payload)?,
             kind::GOAWAY => self.goaway(head, payload)?,
             kind::WINDOW_UPDATE => self.window_update(head, payload)?,
@@ -113,6 +113,7 @@ impl Session {
             return Ok(());
         };
         let is_end = head.has(flag::END_STREAM);
+        let is_early = stream.reply.as_ref().is_some_and(|reply| !reply.has_begun());
         let fits = match &mut stream.announced {
             None => true,
             Some(left) => match left.checked_sub(bytes.len() as u64) {
@@ -126,7 +127,7 @@ impl Session {
         let wrong = match () {
             () if !stream.is_receiving => Some(Code::STREAM_CLOSED),
             () if !stream.receive.take(len) => Some(Code::FLOW_CONTROL_ERROR),
-            () if !fits => Some(Code::PROTOCOL_ERROR),
+            () if !fits || is_early => Some(Code::PROTOCOL_ERROR),
             () => None,
         };
         if let Some(code) = wrong {
@@ -142,6 +143,9 @@ impl Session {
         }
         let padding = len.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         self.consumed(head.stream, padding);
+        if self.side == Side::Client {
+            self.give_back(len);
+        }
         Ok(())
     }
 
@@ -151,8 +155,10 @@ impl Session {
         payload: &[u8],
         block: &mut Block,
     ) -> Result<Event, Error> {
-        if head.stream == 0 {
-            return Err(NO_STREAM);
+        match self.side {
+            Side::Client => self.known(head.stream)?,
+            Side::Server if head.stream == 0 => return Err(NO_STREAM),
+            Side::Server => {}
         }
         let mut packed = head.unpadded(payload)?;
         let mut depends_on = None;
@@ -203,14 +209,21 @@ impl Session {
         packed: &[u8],
         block: &mut Block,
     ) -> Result<Event, Error> {
-        let is_new = number > self.last_opened;
-        let mut reading = Reading::new(block, is_new, self.config.head_bytes_max);
+        let bytes_max = self.config.head_bytes_max;
+        let (part, bytes_max) = match (self.side, self.expects_head(number)) {
+            (Side::Server, _) if number > self.last_opened => (Part::Request, bytes_max),
+            (Side::Client, Some(bytes_left)) => (Part::Reply, bytes_left),
+            (Side::Server | Side::Client, _) => (Part::Trailers, bytes_max),
+        };
+        let mut reading = Reading::new(block, part, bytes_max);
         self.decoder.decode(packed, |name, value| reading.line(name, value))?;
         let head = reading.finish();
-        match is_new {
-            true => self.request(number, is_end, head),
-            false => self.trailers(number, is_end, head, block).map(|()| Event::Nothing),
+        match part {
+            Part::Request => return self.request(number, is_end, head),
+            Part::Reply => self.reply(number, is_end, head, block),
+            Part::Trailers => self.trailers(number, is_end, head, block)?,
         }
+        Ok(Event::Nothing)
     }
 
     fn request(
@@ -234,7 +247,13 @@ impl Session {
         let refused = match head {
             Ok(head) if !announced(&head) => Code::PROTOCOL_ERROR,
             Ok(head) if has_room => {
-                let mut stream = Stream::new(number, !is_end, head.content_length, self.room_first);
+                let mut stream = Stream::new(
+                    number,
+                    !is_end,
+                    head.content_length,
+                    self.room_first,
+                    STREAM_WINDOW,
+                );
                 stream.is_tunnel = head.protocol.is_some();
                 self.streams.push(stream);
                 self.fruitless = 0;
@@ -256,9 +275,16 @@ impl Session {
         block: &mut Block,
     ) -> Result<(), Error> {
         let Some(stream) = self.streams.get_mut(number) else {
-            return match self.streams.was_reset(number) {
-                true => Ok(()),
-                false => Err(Error::new(Code::STREAM_CLOSED, "a head for a stream that has ended")),
+            return match (self.streams.was_reset(number), self.side) {
+                (true, _) => Ok(()),
+                // It may have been closed by us long ago.
+                (false, Side::Client) => {
+                    frame::reset(&mut self.out, number, Code::STREAM_CLOSED);
+                    Ok(())
+                }
+                (false, Side::Server) => {
+                    Err(Error::new(Code::STREAM_CLOSED, "a head for a stream that has ended"))
+                }
             };
         };
         let whole = stream.announced.is_none_or(|left| left == 0);
@@ -298,21 +324,26 @@ impl Session {
         Ok(())
     }
 
-    fn reset_by_client(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
+    fn reset_by_peer(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         self.known(head.stream)?;
-        if payload.len() != 4 {
-            return Err(WRONG_SIZE);
+        let code = Code(u32::from_be_bytes(*payload.as_array::<4>().ok_or(WRONG_SIZE)?));
+        if self.side == Side::Client {
+            self.reset_by_server(head.stream, code);
+            return Ok(());
         }
         if let Some(stream) = self.streams.remove(head.stream) {
-            self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+            self.discard(&stream);
             stream.wake();
             self.count_reset();
         }
         Ok(())
     }
 
-    /// Resets a stream for a mistake of the client. This counts as if the client had reset it (CVE-2025-8671).
+    /// Resets a stream for a mistake of the peer. This counts as if a client had reset it (CVE-2025-8671).
     fn refuse_stream(&mut self, number: u32, code: Code) {
+        if self.side == Side::Client {
+            return self.refuse_reply(number, code, "a frame that its stream does not allow");
+        }
         self.count_reset();
         self.reset(number, code);
     }
@@ -333,12 +364,28 @@ impl Session {
         let mut window = None;
         for [name_high, name_low, value @ ..] in settings {
             let name = u16::from_be_bytes([*name_high, *name_low]);
-            check_setting(name, u32::from_be_bytes(*value), &mut window)?;
+            let value = u32::from_be_bytes(*value);
+            check_setting(name, value, &mut window)?;
+            self.obey(name, value)?;
         }
         if let Some(window) = window {
             self.set_first_window(window)?;
         }
         frame::begin(&mut self.out, 0, kind::SETTINGS, flag::ACK, 0);
+        Ok(())
+    }
+
+    /// The settings that only a server has.
+    fn obey(&mut self, name: u16, value: u32) -> Result<(), Error> {
+        const ENABLE_PUSH: u16 = 0x2;
+        const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+        match (self.side, name) {
+            (Side::Client, ENABLE_PUSH) if value > 0 => {
+                return Err(Error::protocol("ENABLE_PUSH of a server"));
+            }
+            (Side::Client, MAX_CONCURRENT_STREAMS) => self.streams_allowed = value,
+            (Side::Client | Side::Server, _) => {}
+        }
         Ok(())
     }
 
@@ -370,15 +417,19 @@ impl Session {
         Ok(())
     }
 
-    /// The client opens no more streams; it may still wait for those it has.
+    /// The peer opens or takes no more streams; both may still wait for those there are.
     fn goaway(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         if head.stream != 0 {
             return Err(WITH_STREAM);
         }
-        if payload.len() < 8 {
-            return Err(WRONG_SIZE);
+        let last = match payload.len() {
+            8.. => payload.first_chunk::<4>().map(|last| number(*last)).ok_or(WRONG_SIZE)?,
+            _ => return Err(WRONG_SIZE),
+        };
+        match self.side {
+            Side::Server => self.refuse(),
+            Side::Client => self.goaway_by_server(last),
         }
-        self.refuse();
         Ok(())
     }
 
@@ -427,9 +478,18 @@ impl Session {
         }
     }
 
-    /// This much of a stream was read or discarded.
+    /// A stream ends with bytes that nobody reads.
+    pub(super) fn discard(&mut self, stream: &Stream) {
+        if self.side == Side::Server {
+            self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// This much of a stream was read or discarded. A client has returned it to the connection as it came.
     pub(super) fn consumed(&mut self, number: u32, len: u32) {
-        self.give_back(len);
+        if self.side == Side::Server {
+            self.give_back(len);
+        }
         let Some(stream) = self.streams.get_mut(number).filter(|stream| stream.is_receiving) else {
             return;
         };

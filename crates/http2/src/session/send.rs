@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::{Piece, Session, empty};
+use super::{Piece, Session, Side, empty};
 use crate::error::Code;
 use crate::frame::{self, flag, kind};
 use crate::hpack;
@@ -25,7 +25,11 @@ impl Session {
 
     /// Appends the bytes of the request's body that have come. If there are none, the task is woken when that changes.
     pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
-        let Some(stream) = self.find(number) else { return Piece::Gone };
+        let begun = out.len();
+        let Some(stream) = self.streams.get_mut(number) else {
+            self.rest_of(number, out);
+            return if out.len() > begun { Piece::More } else { Piece::Gone };
+        };
         if stream.body.is_empty() && stream.is_receiving {
             stream.wants_body = true;
             stream.wait(cx.waker());
@@ -50,7 +54,9 @@ impl Session {
     pub fn whole_body(&mut self, number: u32) -> Option<Vec<u8>> {
         let stream = self.find(number).filter(|s| !s.is_receiving && s.trailers.is_empty())?;
         let body = std::mem::take(&mut stream.body);
-        self.give_back(u32::try_from(body.len()).unwrap_or(u32::MAX));
+        if self.side == Side::Server {
+            self.give_back(u32::try_from(body.len()).unwrap_or(u32::MAX));
+        }
         Some(body)
     }
 
@@ -67,7 +73,9 @@ impl Session {
     /// Ready with the number of bytes that may be sent now, or with none if the stream has ended.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, number: u32) -> Poll<Option<usize>> {
         let (room, space) = (self.room, self.space());
-        let Some(stream) = self.find(number) else { return Poll::Ready(None) };
+        let Some(stream) = self.find(number).filter(|stream| stream.is_sending) else {
+            return Poll::Ready(None);
+        };
         match usize::try_from(stream.room.min(room)).map(|room| room.min(space)) {
             Ok(room) if room > 0 => Poll::Ready(Some(room)),
             _ => {
@@ -89,9 +97,6 @@ impl Session {
         let Some(stream) = self.find(number) else { return };
         stream.owes_leave &= (101..=199).contains(&status);
         let begun = self.begin_lines();
-        if !std::mem::replace(&mut self.forgot, true) {
-            hpack::forget(&mut self.out);
-        }
         hpack::status(&mut self.out, status);
         for (name, value) in lines.filter(|(name, _)| !is_of_connection(name)) {
             hpack::write(&mut self.out, name, value);
@@ -99,11 +104,12 @@ impl Session {
         self.end_lines(begun, number, is_end);
     }
 
-    /// Writes as many of the bytes as the client's windows and the output have room for, and returns their number. The stream
+    /// Writes as many of the bytes as the peer's windows and the output have room for, and returns their number. The stream
     /// ends if all bytes were written and they are the last.
     pub fn send_data(&mut self, number: u32, mut bytes: &[u8], is_last: bool) -> usize {
         let (whole, room, space) = (bytes.len(), self.room, self.space());
-        let Some(stream) = self.streams.get_mut(number) else { return 0 };
+        let stream = self.streams.get_mut(number).filter(|stream| stream.is_sending);
+        let Some(stream) = stream else { return 0 };
         let room = usize::try_from(stream.room.min(room)).unwrap_or_default().min(space);
         bytes = bytes.get(..room).unwrap_or(bytes);
         let is_end = is_last && bytes.len() == whole;
@@ -133,13 +139,13 @@ impl Session {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Ends a reply with trailers.
+    /// Ends a message with trailers.
     pub fn send_trailers<'h>(
         &mut self,
         number: u32,
         lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) {
-        if !self.is_open(number) {
+        if !self.streams.get(number).is_some_and(|stream| stream.is_sending) {
             return;
         }
         let begun = self.begin_lines();
@@ -149,16 +155,19 @@ impl Session {
         self.end_lines(begun, number, true);
     }
 
-    fn begin_lines(&mut self) -> usize {
+    pub(super) fn begin_lines(&mut self) -> usize {
         let begun = self.out.len();
         // Most heads fit: lines are appended one by one, and each growth of the output copies it.
         self.out.reserve(1024);
         self.out.extend_from_slice(&[0; frame::HEAD_BYTES]);
+        if !std::mem::replace(&mut self.forgot, true) {
+            hpack::forget(&mut self.out);
+        }
         begun
     }
 
     /// Writes the frame's head in front of its lines.
-    fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
+    pub(super) fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
         let flags = flag::END_HEADERS | if is_end { flag::END_STREAM } else { 0 };
         let len = self.out.len().saturating_sub(begun + frame::HEAD_BYTES);
         match self.out.get_mut(begun..).and_then(<[u8]>::first_chunk_mut) {
@@ -188,9 +197,12 @@ impl Session {
 
     /// Our side is finished. A client that still sends is told to stop (8.1).
     fn finish(&mut self, number: u32) {
+        if self.side == Side::Client {
+            return self.finish_request(number);
+        }
         self.resets = self.resets.saturating_sub(1);
         let Some(stream) = self.streams.remove(number) else { return };
-        self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+        self.discard(&stream);
         if stream.is_receiving {
             frame::reset(&mut self.out, number, Code::NO_ERROR);
             self.streams.note_reset(number);
@@ -202,13 +214,13 @@ impl Session {
         frame::reset(&mut self.out, number, code);
         self.streams.note_reset(number);
         if let Some(stream) = self.streams.remove(number) {
-            self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
+            self.discard(&stream);
             stream.wake();
         }
     }
 }
 
-fn is_of_connection(name: &[u8]) -> bool {
+pub(super) fn is_of_connection(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 5] =
         [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
     NAMES.iter().any(|of| of.len() == name.len() && of.eq_ignore_ascii_case(name))

@@ -3,28 +3,31 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::{STREAM_WINDOW, Window};
+use super::Window;
+use super::client::Replying;
 
-/// The number of streams reset by us that are remembered. Frames that the client sent them before it knew are no mistake.
+/// The number of streams reset by us that are remembered. Frames that the peer sent them before it knew are no mistake.
 const RESET_KEPT: usize = 64;
 
 /// One stream, from its head until both sides have finished.
 pub(super) struct Stream {
     pub(super) number: u32,
-    /// True if the client may still send.
+    /// True if the peer may still send.
     pub(super) is_receiving: bool,
-    /// True unless a tunnel has ended on our side.
-    pub(super) is_sending: bool,
     /// True if the client asked for a tunnel: nothing but DATA follows.
     pub(super) is_tunnel: bool,
     /// Bytes that have come and are not read yet; at most the window.
     pub(super) body: Vec<u8>,
-    /// Bytes still to come, if the client announced a length.
+    /// Bytes still to come, if the peer announced a length.
     pub(super) announced: Option<u64>,
     pub(super) trailers: Vec<u8>,
     pub(super) receive: Window,
-    /// The client's window for our data on this stream.
+    /// The peer's window for our data on this stream.
     pub(super) room: i64,
+    /// True until our side is finished. A server's stream ends with it, unless it is a tunnel.
+    pub(super) is_sending: bool,
+    /// The reply that a client's stream waits for.
+    pub(super) reply: Option<Box<Replying>>,
     task: Option<Waker>,
     /// True if the client waits for a 100 before it sends its body.
     pub(super) owes_leave: bool,
@@ -38,17 +41,19 @@ impl Stream {
         is_receiving: bool,
         announced: Option<u64>,
         room: i64,
+        window: u32,
     ) -> Stream {
         Stream {
             number,
             is_receiving,
-            is_sending: true,
             is_tunnel: false,
             body: Vec::new(),
             announced,
             trailers: Vec::new(),
-            receive: Window::new(STREAM_WINDOW),
+            receive: Window::new(window),
             room,
+            is_sending: true,
+            reply: None,
             task: None,
             owes_leave: false,
             wants_body: false,
@@ -117,6 +122,12 @@ impl Streams {
         Some(self.open.remove(place))
     }
 
+    /// The open streams with larger numbers than this.
+    pub(super) fn numbers_above(&self, last: u32) -> Vec<u32> {
+        let numbers = self.open.iter().map(|stream| stream.number);
+        numbers.filter(|number| *number > last).collect()
+    }
+
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Stream> {
         std::mem::take(&mut self.open).into_iter()
     }
@@ -136,7 +147,7 @@ impl Streams {
         self.reset.push_back(number);
     }
 
-    /// True if we ended the stream before the client did, and not long ago.
+    /// True if we ended the stream before the peer did, and not long ago.
     pub(super) fn was_reset(&self, number: u32) -> bool {
         self.reset.contains(&number)
     }

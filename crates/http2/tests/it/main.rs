@@ -13,5 +13,6 @@ mod frames;
 
 mod answers;
 mod arbitrary;
+mod client;
 mod floods;
 mod windows;

@@ -1,0 +1,324 @@
+//! The client's side: streams that we open, and the replies on them.
+//!
+//! A stream stays until its caller closes it, so that a reply that has come whole can be read at any pace. If it ends before, the
+//! reason is kept until then ([`Gone`]).
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use super::stream::Stream;
+use super::{Begun, Config, Leaving, Session, Side};
+use crate::block::{Block, Head};
+use crate::error::Code;
+use crate::frame;
+use crate::hpack;
+
+/// Receive windows. A stream's is all that a reader who has stopped holds. The connection's is returned as bytes come, so that a
+/// stream that nobody reads does not stop the others; streams alone bound the memory.
+pub(super) const STREAM_WINDOW: u32 = 64 * 1024;
+pub(super) const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+
+/// Interim replies before the real one. A server that sends more is faulty.
+const INTERIM_MAX: usize = 16;
+
+/// The size of a line counts this much more than its text.
+const LINE_BYTES: usize = 32;
+
+/// The last number that a stream of ours gets. The connection is replaced long before numbers run out (5.1.1).
+const NUMBER_MAX: u32 = 0x7fff_0000;
+
+/// The first line of a request, in parts.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    pub method: &'a [u8],
+    pub is_https: bool,
+    pub target: &'a [u8],
+    pub authority: &'a [u8],
+}
+
+/// Why a stream ended before its reply did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// The server did not begin to work on it, so it may be sent again.
+    Refused,
+    /// The server has reset it.
+    Reset(Code),
+    /// The server's frames on it broke a rule.
+    Malformed(&'static str),
+    /// The connection has ended.
+    Lost,
+}
+
+/// A stream that has ended, with what had come of its reply and is not read yet.
+pub(super) struct Lost {
+    number: u32,
+    why: Gone,
+    heads: VecDeque<(Head, Block)>,
+    body: Vec<u8>,
+}
+
+/// What a stream of ours waits for.
+pub(super) struct Replying {
+    /// True if a reply to its method has no body.
+    is_bodiless: bool,
+    /// Heads that nobody has read yet: interim ones, and the real one.
+    heads: VecDeque<(Head, Block)>,
+    interim: usize,
+    /// The real one has come.
+    has_begun: bool,
+    /// How large the heads that are still to come may be.
+    bytes_left: usize,
+}
+
+impl Session {
+    /// Begins a connection as its client. The first output is the preface and our settings.
+    pub fn client(config: Config) -> Session {
+        let mut session = Session::begun(config, Side::Client, CONNECTION_WINDOW);
+        session.begun = Begun::Preface;
+        session.out.extend_from_slice(super::PREFACE);
+        session.say_settings();
+        session
+    }
+
+    /// How many streams may be open, those that wait to be closed included.
+    pub fn streams_max(&self) -> usize {
+        match self.is_leaving() || self.last_opened >= NUMBER_MAX {
+            true => 0,
+            false => {
+                let most = self.config.streams_max.min(self.streams_allowed);
+                usize::try_from(most).unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// True if the server's settings let nobody open a stream.
+    pub fn is_shut(&self) -> bool {
+        self.streams_allowed == 0
+    }
+
+    /// Opens a stream with the head of a request; none if there is no room for one. Headers of an HTTP/1 connection and `Host` are
+    /// left out.
+    pub fn open_stream<'h>(
+        &mut self,
+        asking: &Asking<'_>,
+        lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        is_end: bool,
+    ) -> Option<u32> {
+        if self.streams.len() >= self.streams_max() {
+            return None;
+        }
+        let number = self.last_opened + if self.last_opened == 0 { 1 } else { 2 };
+        self.last_opened = number;
+        let mut stream = Stream::new(number, true, None, self.room_first, STREAM_WINDOW);
+        stream.reply = Some(Box::new(Replying {
+            is_bodiless: asking.method == b"HEAD",
+            heads: VecDeque::new(),
+            interim: 0,
+            has_begun: false,
+            bytes_left: self.config.head_bytes_max,
+        }));
+        self.streams.push(stream);
+        self.fruitless = 0;
+        let begun = self.begin_lines();
+        hpack::request(&mut self.out, asking);
+        let others = lines.filter(|(name, _)| !super::send::is_of_connection(name));
+        for (name, value) in others.filter(|(name, _)| !name.eq_ignore_ascii_case(b"host")) {
+            hpack::write(&mut self.out, name, value);
+        }
+        self.end_lines(begun, number, is_end);
+        Some(number)
+    }
+
+    /// The next head of a stream's reply, interim ones first. If none has come, the task is woken when that changes.
+    pub fn poll_reply(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u32,
+    ) -> Poll<Result<(Head, Block), Gone>> {
+        let Some(stream) = self.streams.get_mut(number) else {
+            let lost = self.lost.iter_mut().find(|lost| lost.number == number);
+            let head = lost.and_then(|lost| lost.heads.pop_front());
+            return Poll::Ready(head.ok_or_else(|| self.gone(number)));
+        };
+        match stream.reply.as_mut().and_then(|reply| reply.heads.pop_front()) {
+            Some(head) => Poll::Ready(Ok(head)),
+            None => {
+                stream.wants_body = true;
+                stream.wait(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Why a stream that is not closed is not there.
+    pub fn gone(&self, number: u32) -> Gone {
+        let known = self.lost.iter().find(|lost| lost.number == number);
+        known.map_or(Gone::Lost, |lost| lost.why)
+    }
+
+    /// Appends the bytes that had come of a stream that has ended.
+    pub(super) fn rest_of(&mut self, number: u32, out: &mut Vec<u8>) {
+        if let Some(lost) = self.lost.iter_mut().find(|lost| lost.number == number) {
+            out.append(&mut lost.body);
+        }
+    }
+
+    /// True if the server still takes the stream's request.
+    pub fn is_sending(&self, number: u32) -> bool {
+        self.streams.get(number).is_some_and(|stream| stream.is_sending)
+    }
+
+    /// The caller is done with a stream. Unless both sides have finished, the server is told to stop.
+    pub fn close(&mut self, number: u32) {
+        if let Some(stream) = self.streams.get(number) {
+            match stream.is_complete() {
+                false => self.reset(number, Code::CANCEL),
+                true => drop(self.streams.remove(number)),
+            }
+        }
+        self.lost.retain(|lost| lost.number != number);
+    }
+
+    /// Our side of a stream is finished.
+    pub(super) fn finish_request(&mut self, number: u32) {
+        if let Some(stream) = self.streams.get_mut(number) {
+            stream.is_sending = false;
+        }
+    }
+
+    /// Ends a stream and keeps the reason.
+    pub(super) fn lose(&mut self, number: u32, why: Gone) {
+        if let Some(mut stream) = self.streams.remove(number) {
+            let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
+            let body = std::mem::take(&mut stream.body);
+            self.lost.push(Lost { number, why, heads, body });
+            stream.wake();
+        }
+    }
+
+    /// Ends all streams. Replies that have come whole stay until they are read.
+    pub(super) fn lose_all(&mut self) {
+        self.leaving = Leaving::Refusing;
+        for number in self.streams.numbers_above(0) {
+            match self.streams.get(number).is_some_and(|stream| stream.is_receiving) {
+                true => self.lose(number, Gone::Lost),
+                false => self.reset_by_server(number, Code::NO_ERROR),
+            }
+        }
+    }
+
+    /// How large the next head of a stream may be, if it is no block of trailers.
+    pub(super) fn expects_head(&self, number: u32) -> Option<usize> {
+        let reply = self.streams.get(number)?.reply.as_ref()?;
+        (!reply.has_begun).then_some(reply.bytes_left)
+    }
+
+    /// A head of a reply has come.
+    pub(super) fn reply(
+        &mut self,
+        number: u32,
+        is_end: bool,
+        head: Result<Head, &'static str>,
+        block: &mut Block,
+    ) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let Some(reply) = &mut stream.reply else { return };
+        let checked = head.and_then(|head| reply.check(&head, is_end).map(|()| head));
+        let head = match checked {
+            Ok(head) => head,
+            Err(why) => return self.refuse_reply(number, Code::PROTOCOL_ERROR, why),
+        };
+        let size = block.bytes.len() + LINE_BYTES * block.lines.len();
+        reply.bytes_left = reply.bytes_left.saturating_sub(size);
+        reply.heads.push_back((head, std::mem::take(block)));
+        match head.status < 200 {
+            true => reply.interim += 1,
+            false => {
+                reply.has_begun = true;
+                stream.announced = reply.length(&head);
+                stream.is_receiving = !is_end;
+                self.fruitless = 0;
+            }
+        }
+        stream.wake_reader();
+    }
+
+    /// Resets a stream for a mistake of the server.
+    pub(super) fn refuse_reply(&mut self, number: u32, code: Code, why: &'static str) {
+        frame::reset(&mut self.out, number, code);
+        self.streams.note_reset(number);
+        self.lose(number, Gone::Malformed(why));
+    }
+
+    /// A reply that is whole stays; the server only wants no more of the request (8.1).
+    pub(super) fn reset_by_server(&mut self, number: u32, code: Code) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        match stream.is_receiving {
+            false => {
+                stream.wake();
+                self.finish_request(number);
+            }
+            true if code == Code::REFUSED_STREAM => self.lose(number, Gone::Refused),
+            true => self.lose(number, Gone::Reset(code)),
+        }
+    }
+
+    /// The server takes no more streams, and has not worked on those above a number (6.8).
+    pub(super) fn goaway_by_server(&mut self, last: u32) {
+        self.leaving = Leaving::Refusing;
+        for number in self.streams.numbers_above(last) {
+            self.lose(number, Gone::Refused);
+        }
+    }
+
+    /// Says that the connection ends, with nothing open.
+    pub fn say_farewell(&mut self) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Refusing;
+            frame::goaway(&mut self.out, 0, Code::NO_ERROR, "");
+        }
+    }
+
+    /// The settings of a client that gets no pushed streams.
+    pub(super) fn client_settings(&self) -> [(u16, u32); 3] {
+        const ENABLE_PUSH: u16 = 0x2;
+        const INITIAL_WINDOW_SIZE: u16 = 0x4;
+        const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+        let head = u32::try_from(self.config.head_bytes_max).unwrap_or(u32::MAX);
+        [(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, STREAM_WINDOW), (MAX_HEADER_LIST_SIZE, head)]
+    }
+}
+
+impl Replying {
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    fn check(&self, head: &Head, is_end: bool) -> Result<(), &'static str> {
+        let length = self.length(head).unwrap_or_default();
+        match head.status {
+            _ if head.is_too_large => Err("a head that is too large"),
+            101 => Err("a 101, which HTTP/2 does not have"),
+            ..200 if is_end => Err("an interim reply that is the last"),
+            ..200 if self.interim == INTERIM_MAX => Err("too many interim replies"),
+            ..200 => Ok(()),
+            _ if is_end && length > 0 => Err("a body that is shorter than announced"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The length of the body, if it is known. Some replies announce that of another (RFC 9110, 6.4.1).
+    fn length(&self, head: &Head) -> Option<u64> {
+        match self.is_bodiless || matches!(head.status, 204 | 304) {
+            true => Some(0),
+            false => head.content_length,
+        }
+    }
+}
+
+impl Stream {
+    /// True if both sides have finished.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.is_sending && !self.is_receiving
+    }
+}

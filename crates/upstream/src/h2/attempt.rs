@@ -1,0 +1,116 @@
+//! An attempt over HTTP/2.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+
+use super::call::{Begun, Call};
+use super::shared::{Seat, State};
+use crate::call::{Failure, Wait};
+use crate::connect::Pending;
+use crate::send::Attempts;
+use crate::settings::Protocol;
+use crate::target::Target;
+
+/// How often a place on a connection that has meanwhile ended is replaced by another.
+const PLACES_TRIED_MAX: usize = 3;
+
+impl Attempts<'_> {
+    /// One attempt over HTTP/2; none if it has to be one over HTTP/1.
+    pub(crate) async fn try_http2(
+        &mut self,
+        at: usize,
+        target: &Arc<Target>,
+    ) -> Option<Result<Begun, Failure>> {
+        let is_auto = self.upstream.settings.protocol == Protocol::Auto;
+        let upgrades = self.request.head.headers.contains("upgrade");
+        if is_auto && (upgrades || !target.settings().https) {
+            return None;
+        }
+        for _ in 0..PLACES_TRIED_MAX {
+            if is_auto && self.pool.lane(at, |lane| lane.is_http1()) == Some(true) {
+                return None;
+            }
+            let seat = match self.seat(at).await {
+                Ok(Some(seat)) => seat,
+                Ok(None) => continue,
+                Err(fault) => return Some(Err(Failure::unsent(fault))),
+            };
+            return Some(self.call_http2(target, seat).await);
+        }
+        let why = format!("{}: its connections end as soon as they are there", target.url());
+        Some(Err(Failure::unsent(Fault::new(Kind::UpstreamReset, why))))
+    }
+
+    /// A place on an open connection; none if another has to be looked for.
+    async fn seat(&mut self, at: usize) -> Result<Option<Seat>, Fault> {
+        if self.upstream.has_enough_open() {
+            // Makes room by closing an idle connection, perhaps of another target.
+            self.pool.close_one();
+        }
+        let (upstream, pool) = (self.upstream, &self.pool);
+        let Some(seat) = pool.lane(at, |lane| lane.seat(upstream, pool, at)) else {
+            return Ok(None);
+        };
+        let seat = seat?;
+        let state = match seat.shared.state() {
+            State::Opening => {
+                let _pending = Pending::begin(upstream, self.worker)?;
+                self.opened(&seat).await?
+            }
+            state => state,
+        };
+        match state {
+            State::Open => Ok(Some(seat)),
+            State::Over(kind, why) => Err(Fault::new(kind, &*why)),
+            State::Http1 | State::Opening => Ok(None),
+        }
+    }
+
+    /// Waits for a connection to be open, until the deadline of the call. Opening has one of its own.
+    async fn opened(&self, seat: &Seat) -> Result<State, Fault> {
+        self.alarm.borrow_mut().clear();
+        if let Some(deadline) = self.deadline {
+            self.alarm.borrow_mut().set_by(deadline, Duration::ZERO, None);
+        }
+        let late = || Fault::new(Kind::ConnectTimeout, "no connection in the time of the call");
+        poll_fn(|cx| match seat.shared.poll_state(cx) {
+            Poll::Ready(state) => Poll::Ready(Ok(state)),
+            Poll::Pending => self.alarm.borrow_mut().poll(cx).map(|()| Err(late())),
+        })
+        .await
+    }
+
+    async fn call_http2(&mut self, target: &Target, seat: Seat) -> Result<Begun, Failure> {
+        // A body in memory costs nothing to keep, and a refused stream is sent again whatever the method.
+        let kept = self.request.body.replay();
+        self.spent = kept.is_none();
+        let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
+        let head = &self.request.head;
+        let wait = Wait {
+            alarm: &self.alarm,
+            response: self.upstream.settings.timeout.response,
+            deadline: self.deadline,
+        };
+        let authority = match self.host_for(target) {
+            Some(host) => host.as_bytes(),
+            None => head.host(),
+        };
+        let to = (target.settings().https, authority);
+        let call = Call::new(seat, head, to, body, wait, (target.url(), self.interim));
+        let mut begun = match call {
+            Ok(call) => call.begin(self.began).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = &mut begun
+            && let Some(body) = failure.unsent.take()
+        {
+            self.request.body = body;
+            self.spent = false;
+        }
+        begun
+    }
+}

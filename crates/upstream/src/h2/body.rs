@@ -1,0 +1,135 @@
+//! The body of a reply, from its stream, at the pace of its reader. Dropped before its end, the stream is reset.
+
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use http2::{Gone, Piece};
+use kit::clock::{self, Instant};
+use message::{Body, Fill, Reply, Source, Trailers};
+
+use super::call::{Begun, broken, lost};
+use super::shared::Stream;
+use super::upload::Upload;
+use crate::reply::Lease;
+
+/// A body still arriving.
+struct Incoming {
+    stream: Stream,
+    upload: Upload,
+    timeout: Option<Duration>,
+    hold: Lease,
+}
+
+/// An incoming body with what it holds; both end together.
+struct Held {
+    incoming: Option<Incoming>,
+    trailers: Trailers,
+    may_trail: bool,
+}
+
+/// Turns a begun reply into one that can be passed on.
+pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
+    // An event stream has no timeout. If its client has gone, the other side notices.
+    let timeout = (!begun.head.is_event_stream()).then_some(hold.timeout);
+    let whole = begun.stream.with(|session, number| session.whole_body(number));
+    let body = match whole {
+        // What is left of the request goes nowhere: its reply was given without it.
+        Some(bytes) => Body::whole(bytes.into()),
+        None => {
+            hold.alarm.borrow_mut().clear();
+            let may_trail = begun.stream.with(|session, n| session.remaining(n)).is_none();
+            let incoming = Incoming { stream: begun.stream, upload: begun.upload, timeout, hold };
+            let incoming = Some(incoming);
+            Body::Stream(Box::new(Held { incoming, trailers: Trailers::new(), may_trail }))
+        }
+    };
+    Reply { head: begun.head, body, tunnel: None }
+}
+
+impl Incoming {
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(Fill, Trailers), Fault>> {
+        // The rest of the request is sent while its reply is read.
+        if let Poll::Ready(Err(fault)) = self.upload.poll(cx, &self.stream) {
+            return Poll::Ready(Err(fault));
+        }
+        let piece = self.stream.with(|session, number| session.poll_body(cx, number, out));
+        let fill = match piece {
+            Piece::None => return self.poll_alarm(cx).map(Err),
+            Piece::Gone => return Poll::Ready(Err(self.gone())),
+            Piece::More => (Fill::More, Trailers::new()),
+            Piece::End(trailers) => (Fill::End, trailers),
+        };
+        self.hold.alarm.borrow_mut().clear();
+        Poll::Ready(Ok(fill))
+    }
+
+    fn gone(&self) -> Fault {
+        let url = self.hold.in_flight.url();
+        match self.stream.with(|session, number| session.gone(number)) {
+            Gone::Lost => lost(&self.stream, url),
+            gone @ (Gone::Refused | Gone::Reset(_) | Gone::Malformed(_)) => {
+                broken(gone, &format!("{url}: in the body"))
+            }
+        }
+    }
+
+    fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<Fault> {
+        let hold = &self.hold;
+        let starved = self.upload.is_starved();
+        let mut alarm = hold.alarm.borrow_mut();
+        if starved {
+            // The target may be waiting for the client, which has a deadline of its own.
+            alarm.clear();
+        }
+        let pause = self.timeout.filter(|_| !starved);
+        if pause.is_none() && hold.deadline.is_none() {
+            return Poll::Pending;
+        }
+        if !alarm.is_set() {
+            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), hold.deadline);
+        }
+        ready!(alarm.poll(cx));
+        let url = hold.in_flight.url();
+        let is_pause = |deadline: Instant| clock::now() < deadline;
+        let why = match pause {
+            Some(pause) if hold.deadline.is_none_or(is_pause) => {
+                self.stream.shared().suspect();
+                format!("{url}: the body paused for {pause:?}")
+            }
+            Some(_) | None => format!("{url}: no end of the body in the time of the call"),
+        };
+        Poll::Ready(Fault::new(Kind::UpstreamTimeout, why))
+    }
+}
+
+impl Source for Held {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(Ok(Fill::End)) };
+        let (fill, trailers) = ready!(incoming.poll_fill(cx, out))?;
+        if fill == Fill::End {
+            self.trailers = trailers;
+            self.incoming = None;
+        }
+        Poll::Ready(Ok(fill))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        match &self.incoming {
+            Some(incoming) => incoming.stream.with(|session, number| session.remaining(number)),
+            None => Some(0),
+        }
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        std::mem::take(&mut self.trailers)
+    }
+
+    fn may_trail(&self) -> bool {
+        self.may_trail
+    }
+}

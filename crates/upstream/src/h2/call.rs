@@ -1,0 +1,234 @@
+//! One request on one stream: the sending of the request, and the head of the reply.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use http2::{Asking, Block, Gone};
+use kit::clock::{self, Instant};
+use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
+use policy::Interim;
+
+use super::shared::{Seat, Stream};
+use super::upload::Upload;
+use crate::call::{Failure, LEAVE_WAIT, Wait};
+
+/// A request being sent, until its reply begins.
+pub(crate) struct Call<'a> {
+    pub(super) stream: Stream,
+    upload: Upload,
+    /// When the client began to have nothing to send, and the total of earlier such waits.
+    starving: Option<Instant>,
+    starved: Duration,
+    wait: Wait<'a>,
+    url: &'a str,
+    /// The way of interim replies to the client.
+    interim: Option<&'a Interim>,
+}
+
+/// A reply that has begun.
+pub(crate) struct Begun {
+    pub(super) stream: Stream,
+    pub(super) upload: Upload,
+    pub(crate) head: ReplyHead,
+    /// Time spent waiting for the client.
+    pub(crate) starved: Duration,
+}
+
+/// As over HTTP/1.
+const LINES_MAX: usize = 512;
+
+impl<'a> Call<'a> {
+    /// Opens a stream; a connection that takes no more of them refuses it.
+    pub(crate) fn new(
+        seat: Seat,
+        head: &RequestHead,
+        (is_https, authority): (bool, &[u8]),
+        body: Body,
+        wait: Wait<'a>,
+        (url, interim): (&'a str, Option<&'a Interim>),
+    ) -> Result<Call<'a>, Failure> {
+        let awaits_leave = body.awaits_leave();
+        let opened = {
+            let method = head.method();
+            let asking = Asking { method, is_https, target: head.target(), authority };
+            open(&seat, &asking, &head.headers, &body)
+        };
+        let upload = Upload::new(body, awaits_leave);
+        let Some(number) = opened else {
+            let why = format!("{url}: it takes no more streams on this connection");
+            let unsent = upload.into_body();
+            return Err(Failure { unsent, ..Failure::refused(why) });
+        };
+        seat.shared.wake_task();
+        let stream = Stream::new(seat, number);
+        let (starving, starved) = (None, Duration::ZERO);
+        Ok(Call { stream, upload, starving, starved, wait, url, interim })
+    }
+
+    /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
+    pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
+        match self.upload.is_held() {
+            true => self.wait.set_within(began, LEAVE_WAIT),
+            false => self.wait.set(began),
+        }
+        match poll_fn(|cx| self.poll_reply(cx)).await {
+            Ok(head) => {
+                let starved = self.starved();
+                Ok(Begun { stream: self.stream, upload: self.upload, head, starved })
+            }
+            Err(failure) => Err(Failure { unsent: self.upload.into_body(), ..failure }),
+        }
+    }
+
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReplyHead, Failure>> {
+        loop {
+            self.poll_upload(cx)?;
+            let held = self.upload.is_held();
+            let read = self.poll_head(cx);
+            if read.is_ready() {
+                return read;
+            }
+            if held && !self.upload.is_held() {
+                continue;
+            }
+            // A pause of the client does not count here; the reading of its body has a deadline for it.
+            if self.wait.poll(cx, self.upload.is_starved()).is_pending() {
+                return Poll::Pending;
+            }
+            if !held || self.wait.is_late() {
+                return Poll::Ready(Err(self.late()));
+            }
+            self.release_body();
+        }
+    }
+
+    fn late(&self) -> Failure {
+        self.stream.shared().suspect();
+        let why = match self.wait.is_late() {
+            true => "no reply in the time of the call".to_owned(),
+            false => format!("no reply within {:?}", self.wait.response),
+        };
+        self.failure(Kind::UpstreamTimeout, &why)
+    }
+
+    /// Begins to send a body that waited for the target's 100, because that came or took too long.
+    fn release_body(&mut self) {
+        if self.upload.is_held() {
+            self.upload.release();
+            self.wait.set(clock::now());
+        }
+    }
+
+    /// Sends more of the request. The time limit for the reply starts anew with every piece, so that a slow client is not the
+    /// target's fault.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        if self.upload.is_done() {
+            return Ok(());
+        }
+        let before = self.upload.sent_bytes();
+        if let Poll::Ready(Err(fault)) = self.upload.poll(cx, &self.stream) {
+            return Err(Failure::unsent(fault));
+        }
+        match self.upload.is_starved() {
+            true => drop(self.starving.get_or_insert_with(clock::now)),
+            false => {
+                self.starved = self.starved();
+                self.starving = None;
+            }
+        }
+        if self.upload.sent_bytes() != before {
+            self.wait.set(clock::now());
+        }
+        Ok(())
+    }
+
+    fn starved(&self) -> Duration {
+        let now = |since| clock::now().duration_since(since);
+        self.starved + self.starving.map(now).unwrap_or_default()
+    }
+
+    /// Ready with the final head. Interim ones are passed on.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReplyHead, Failure>> {
+        loop {
+            let number = self.stream.number;
+            let polled = self.stream.shared().session().poll_reply(cx, number);
+            let (status, block) = match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(gone)) => return Poll::Ready(Err(self.gone(gone))),
+                Poll::Ready(Ok((head, block))) => (head.status, block),
+            };
+            let lines = block.lines.len();
+            if lines > LINES_MAX {
+                let why = format!("{lines} header lines");
+                return Poll::Ready(Err(self.failure(Kind::UpstreamMalformed, &why)));
+            }
+            let head = reply_head(status, block);
+            match status {
+                // A 100 is only about the connection to the target. The client gets its own when its body is pulled.
+                100 => self.release_body(),
+                ..200 => self.interim.into_iter().for_each(|interim| interim.pass(&head)),
+                _ => return Poll::Ready(Ok(head)),
+            }
+        }
+    }
+
+    fn gone(&self, gone: Gone) -> Failure {
+        match gone {
+            Gone::Refused => Failure::refused(format!("{}: the stream was refused", self.url)),
+            // A connection that was used before may have ended before the request was there.
+            Gone::Lost => Failure {
+                fault: lost(&self.stream, self.url),
+                no_bytes_received: self.stream.number > 1,
+                unsent: None,
+                refused: false,
+            },
+            Gone::Reset(_) | Gone::Malformed(_) => Failure::unsent(broken(gone, self.url)),
+        }
+    }
+
+    fn failure(&self, kind: Kind, why: &str) -> Failure {
+        Failure::unsent(Fault::new(kind, format!("{}: {why}", self.url)))
+    }
+}
+
+/// The fault of a stream that ended too early, alone.
+pub(super) fn broken(gone: Gone, url: &str) -> Fault {
+    let (kind, why) = match gone {
+        Gone::Refused => (Kind::UpstreamReset, "the stream was refused".to_owned()),
+        Gone::Reset(code) => {
+            (Kind::UpstreamReset, format!("the stream was reset (code {})", code.0))
+        }
+        Gone::Malformed(why) => (Kind::UpstreamMalformed, why.to_owned()),
+        Gone::Lost => (Kind::UpstreamReset, "the connection has ended".to_owned()),
+    };
+    Fault::new(kind, format!("{url}: {why}"))
+}
+
+/// The fault of a stream whose connection has ended.
+pub(super) fn lost(stream: &Stream, url: &str) -> Fault {
+    match stream.lost() {
+        Some((kind, why)) => Fault::new(kind, &*why),
+        None => broken(Gone::Lost, url),
+    }
+}
+
+fn open(seat: &Seat, asking: &Asking<'_>, headers: &Headers, body: &Body) -> Option<u32> {
+    let length = body.remaining();
+    let said = headers.contains("content-length");
+    let length = length.filter(|length| said || *length > 0);
+    let mut digits = itoa::Buffer::new();
+    let length = length.map(|n| (&b"content-length"[..], digits.format(n).as_bytes()));
+    let expect = body.awaits_leave().then_some((&b"expect"[..], &b"100-continue"[..]));
+    let lines = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
+    let mut session = seat.shared.session();
+    session.open_stream(asking, lines.chain(length).chain(expect), body.is_empty())
+}
+
+fn reply_head(status: u16, block: Block) -> ReplyHead {
+    let mut head = ReplyHead::new(status);
+    head.headers = Headers::of(block.bytes, block.lines);
+    head.protocol = Protocol::Http2;
+    head
+}

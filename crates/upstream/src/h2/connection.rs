@@ -1,0 +1,363 @@
+//! The task of one connection to a target: it connects, reads, writes, keeps the time.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fault::Kind;
+use http2::Block;
+use kit::Alarm;
+use kit::clock;
+use kit::scratch::{self, SCRATCH_BYTES, Scratch};
+use message::Headers;
+
+use super::lane::Lane;
+use super::shared::{Seat, Shared, State};
+use crate::Upstream;
+use crate::connect::Connection;
+use crate::pool::Pool;
+use crate::settings::Timeouts;
+use crate::target::Target;
+
+/// A target that is silent for this long while exchanges wait for it is asked whether it is there.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// One that had nothing else to say than that it is there is asked again only after this long: servers of gRPC close connections
+/// that ask more often than every five minutes.
+const SILENCE_AGAIN: Duration = Duration::from_secs(330);
+
+/// The time for that answer, and for the first frame of a connection.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// The time in which the target takes our last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+struct H2 {
+    shared: Rc<Shared>,
+    connection: Connection,
+    url: Arc<str>,
+    timeouts: Timeouts,
+    /// Bytes that were read and are no whole frame yet, or were left for later.
+    unread: Vec<u8>,
+    /// Something may be on its way through TLS.
+    unflushed: bool,
+    phase: Phase,
+    alarm: Alarm,
+    /// Something came since the alarm was set.
+    heard: bool,
+    /// Bytes written, and what they were when the target was asked.
+    written: u64,
+    written_before: u64,
+}
+
+/// The event for which the connection waits, apart from its wire: the reason for which the alarm is set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The target's settings.
+    Beginning,
+    /// An exchange.
+    Idle,
+    /// What exchanges wait for.
+    Busy,
+    /// The answer to our question whether it is there.
+    Asked,
+    /// As `Busy`, after a target that has only answered that.
+    Quiet,
+}
+
+/// Why a connection ended.
+enum Ended {
+    /// As it should.
+    Over,
+    Gone(io::Error),
+    /// It does not speak HTTP/2.
+    Wrong(http2::Error),
+    Http1,
+    /// It does not answer.
+    Silent,
+}
+
+/// Opens a connection for those that wait for it, and serves it to its end.
+pub(super) async fn open(shared: Rc<Shared>, upstream: Arc<Upstream>, pool: Rc<Pool>, at: usize) {
+    let Some(target) = upstream.targets.get(at).cloned() else { return };
+    let offer = upstream.settings.protocol.offer();
+    let opened = Box::pin(upstream.connect_now(&target, pool.worker(), offer)).await;
+    let (connection, is_http2) = match opened {
+        Ok(opened) => opened,
+        Err(fault) => return shared.become_(State::Over(fault.kind, fault.cause.into())),
+    };
+    if !is_http2 {
+        pool.lane(at, Lane::note_http1);
+        pool.give(at, connection, clock::now());
+        return shared.become_(State::Http1);
+    }
+    let timeouts = upstream.settings.timeout.clone();
+    let h2 = H2::new(shared, connection, &target, timeouts);
+    // Held any longer, they would keep an upstream that a reload has removed.
+    drop((upstream, pool, target));
+    h2.serve().await;
+}
+
+/// A place on a connection of its own, for a health check. The connection ends with it.
+pub(crate) fn apart(upstream: &Arc<Upstream>, connection: Connection, target: &Target) -> Seat {
+    let shared = Shared::new(State::Opening);
+    let seat = Seat::apart(shared.clone(), upstream.clone(), telemetry::BACKGROUND);
+    let h2 = H2::new(shared.clone(), connection, target, upstream.settings.timeout.clone());
+    drop(kit::spawn(Box::pin(h2.serve())));
+    shared.close();
+    seat
+}
+
+impl H2 {
+    fn new(shared: Rc<Shared>, connection: Connection, target: &Target, timeouts: Timeouts) -> H2 {
+        H2 {
+            shared,
+            connection,
+            url: target.url().clone(),
+            timeouts,
+            unread: Vec::new(),
+            unflushed: false,
+            phase: Phase::Beginning,
+            alarm: Alarm::default(),
+            heard: false,
+            written: 0,
+            written_before: 0,
+        }
+    }
+
+    async fn serve(mut self) {
+        self.alarm.set(clock::now(), self.time(Phase::Beginning));
+        self.shared.become_(State::Open);
+        self.count_idle(1);
+        let ended = poll_fn(|cx| self.poll(cx)).await;
+        self.end(ended).await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        self.shared.served_by(cx.waker());
+        loop {
+            let read = match self.poll_read(cx) {
+                Ok(read) => read,
+                Err(ended) => return Poll::Ready(ended),
+            };
+            if self.shared.is_closing() && self.shared.seats() == 0 {
+                return Poll::Ready(Ended::Over);
+            }
+            let written = match self.poll_write(cx) {
+                Ok(written) => written,
+                Err(error) => return Poll::Ready(Ended::Gone(error)),
+            };
+            if written && self.shared.seats() == 0 && self.shared.session().is_leaving() {
+                return Poll::Ready(Ended::Over);
+            }
+            // What was left unread because too much was unwritten.
+            if !(written && read == Reading::Full) {
+                return self.poll_time(cx);
+            }
+        }
+    }
+
+    /// Reads as long as there is something to read and room to answer it.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Reading, Ended> {
+        let mut input = scratch::lend();
+        input.append(&mut self.unread);
+        let read = loop {
+            self.take_frames(&mut input)?;
+            if self.shared.session().is_full() {
+                break Reading::Full;
+            }
+            match self.connection.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
+                Poll::Ready(Ok(0)) => {
+                    return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Poll::Ready(Ok(_)) => {
+                    self.heard = true;
+                    self.shared.heard();
+                }
+                Poll::Ready(Err(error)) => return Err(Ended::Gone(error)),
+                Poll::Pending => break Reading::Nothing,
+            }
+        };
+        self.unread = if input.is_empty() { Vec::new() } else { input.to_vec() };
+        Ok(read)
+    }
+
+    /// Takes what is whole from the front of the input.
+    fn take_frames(&mut self, input: &mut Scratch) -> Result<(), Ended> {
+        let mut session = self.shared.session();
+        if !session.has_begun() && input.starts_with(b"HTTP/1.") {
+            return Err(Ended::Http1);
+        }
+        let mut at = 0;
+        let mut block = empty_block();
+        while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
+            let Some(read) = session.read(rest, &mut block).map_err(Ended::Wrong)? else { break };
+            at += read.len;
+            if block.bytes.capacity() == 0 {
+                // A reply's head has taken the last one.
+                block = empty_block();
+            }
+            if session.is_full() {
+                break;
+            }
+        }
+        input.drain(..at);
+        drop(Headers::of(block.bytes, block.lines));
+        Ok(())
+    }
+
+    /// True when everything has been written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut session = self.shared.session();
+        if session.unsent().is_empty() && !self.unflushed {
+            return Ok(true);
+        }
+        let mut sent = 0;
+        let written = self.connection.wire.poll_send(cx, session.unsent(), &mut sent);
+        session.sent(sent);
+        self.written += sent as u64;
+        self.unflushed = written.is_pending();
+        match written {
+            Poll::Ready(Ok(())) => Ok(true),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Pending => Ok(false),
+        }
+    }
+
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        let phase = self.phase_now();
+        if phase != self.phase {
+            self.enter(phase);
+        }
+        while self.alarm.poll(cx).is_ready() {
+            match self.rung() {
+                Ok(next) => self.enter(next),
+                Err(ended) => return Poll::Ready(ended),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn phase_now(&self) -> Phase {
+        let is_idle = self.shared.seats() == 0;
+        match self.phase {
+            Phase::Beginning if !self.shared.session().has_begun() => Phase::Beginning,
+            Phase::Asked if !self.heard => Phase::Asked,
+            _ if self.shared.is_suspect() => Phase::Asked,
+            _ if is_idle => Phase::Idle,
+            Phase::Asked => Phase::Quiet,
+            Phase::Quiet if !self.heard => Phase::Quiet,
+            Phase::Beginning | Phase::Idle | Phase::Busy | Phase::Quiet => Phase::Busy,
+        }
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        if phase == Phase::Asked {
+            let mut session = self.shared.session();
+            session.ping();
+            drop(session);
+            self.written_before = self.written;
+            self.shared.wake_task();
+        }
+        self.phase = phase;
+        self.heard = false;
+        self.shared.session().rest();
+        self.alarm.set(clock::now(), self.time(phase));
+    }
+
+    fn time(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::Idle => self.timeouts.idle,
+            Phase::Busy => self.timeouts.idle.min(SILENCE_MAX),
+            Phase::Quiet => SILENCE_AGAIN,
+            Phase::Beginning | Phase::Asked => self.timeouts.response.min(ANSWER_WAIT),
+        }
+    }
+
+    /// The time is up for what the phase waits for: the next one, or the end.
+    fn rung(&mut self) -> Result<Phase, Ended> {
+        match self.phase {
+            Phase::Idle => Err(Ended::Over),
+            Phase::Busy | Phase::Quiet if self.heard => Ok(Phase::Busy),
+            Phase::Busy | Phase::Quiet => Ok(Phase::Asked),
+            // The question may not have reached it yet, as it takes what was before.
+            Phase::Asked if self.written > self.written_before && self.unflushed => {
+                Ok(Phase::Asked)
+            }
+            Phase::Beginning | Phase::Asked => Err(Ended::Silent),
+        }
+    }
+
+    /// Tells the exchanges, and the target where there is something to tell.
+    async fn end(mut self, ended: Ended) {
+        self.count_idle(-1);
+        let url = &self.url;
+        let (kind, why) = match &ended {
+            Ended::Over => (Kind::UpstreamReset, format!("{url}: the connection is over")),
+            Ended::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                (Kind::UpstreamReset, format!("{url}: closed the connection before its reply"))
+            }
+            Ended::Gone(error) => {
+                (Kind::UpstreamReset, format!("{url}: closed before its reply: {error}"))
+            }
+            Ended::Wrong(error) => (Kind::UpstreamMalformed, format!("{url}: HTTP/2: {error}")),
+            Ended::Http1 => (Kind::UpstreamMalformed, format!("{url}: {SPEAKS_HTTP1}")),
+            Ended::Silent => (Kind::UpstreamTimeout, format!("{url}: {}", self.silence())),
+        };
+        match self.shared.seats() {
+            0 => tracing::debug!(target = %url, "HTTP/2 connection has ended: {why}"),
+            _ => tracing::debug!(target = %url, "HTTP/2 connection broke: {why}"),
+        }
+        self.shared.become_(State::Over(kind, why.into()));
+        match &ended {
+            Ended::Over => self.shared.session().say_farewell(),
+            Ended::Wrong(error) => self.shared.session().fail(error),
+            Ended::Gone(_) | Ended::Http1 | Ended::Silent => {
+                return self.shared.session().abandon();
+            }
+        }
+        self.shared.session().abandon();
+        let last = poll_fn(|cx| match self.poll_write(cx) {
+            Ok(false) => Poll::Pending,
+            Ok(true) | Err(_) => Poll::Ready(()),
+        });
+        // Whether the goodbye reaches the target changes nothing.
+        let _late = tokio::time::timeout(LAST_WORDS, last).await;
+    }
+
+    /// Counts the connection if nobody is on it, as its seats do while it is open.
+    fn count_idle(&self, n: i64) {
+        if self.shared.seats() == 0 {
+            self.connection.open.metrics().connections_idle.add(n);
+        }
+    }
+
+    fn silence(&self) -> &'static str {
+        match self.phase {
+            Phase::Beginning => "no SETTINGS of HTTP/2 in time",
+            Phase::Idle | Phase::Busy | Phase::Asked | Phase::Quiet => {
+                "it is silent, and does not answer a PING"
+            }
+        }
+    }
+}
+
+/// The cause for a target that answers in HTTP/1.
+const SPEAKS_HTTP1: &str = "it answers in HTTP/1.1, and this upstream's `protocol` is http2";
+
+#[derive(PartialEq, Eq)]
+enum Reading {
+    /// There is nothing to read.
+    Nothing,
+    /// There may be; too much is unwritten.
+    Full,
+}
+
+/// Memory for the next head.
+fn empty_block() -> Block {
+    let (bytes, lines) = Headers::memory();
+    Block { bytes, lines }
+}

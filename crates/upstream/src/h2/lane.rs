@@ -1,0 +1,78 @@
+//! The shared connections of one worker to one target.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use kit::clock::{self, Instant};
+
+use super::connection;
+use super::shared::{Seat, Shared, State};
+use crate::Upstream;
+use crate::pool::Pool;
+
+/// Connections to one target, in the order in which they are filled, so that those that are not needed become idle.
+#[derive(Default)]
+pub(crate) struct Lane {
+    connections: Vec<Rc<Shared>>,
+    /// Until when the target is taken for one of HTTP/1.
+    http1_until: Option<Instant>,
+}
+
+/// A target that chose HTTP/1 is offered HTTP/2 again after this time: it may have been replaced.
+const HTTP1_TIME: Duration = Duration::from_secs(300);
+
+impl Lane {
+    /// True if the target has chosen HTTP/1 not long ago.
+    pub(super) fn is_http1(&self) -> bool {
+        self.http1_until.is_some_and(|until| clock::now() < until)
+    }
+
+    pub(super) fn note_http1(&mut self) {
+        self.http1_until = clock::now().checked_add(HTTP1_TIME);
+    }
+
+    /// A place on a connection that has room, or on a new one.
+    pub(super) fn seat(
+        &mut self,
+        upstream: &Arc<Upstream>,
+        pool: &Rc<Pool>,
+        at: usize,
+    ) -> Result<Seat, Fault> {
+        self.sweep();
+        let worker = pool.worker();
+        let with_room = self.connections.iter().find(|shared| shared.has_room());
+        if let Some(shared) = with_room {
+            return Seat::take(shared.clone(), upstream.clone(), worker);
+        }
+        if self.connections.iter().any(|shared| shared.is_shut()) {
+            let why = format!("upstream {}: it allows no streams", upstream.settings().name);
+            return Err(Fault::new(Kind::BreakerOpen, why));
+        }
+        let shared = Shared::new(State::Opening);
+        let seat = Seat::take(shared.clone(), upstream.clone(), worker)?;
+        self.connections.push(shared.clone());
+        let opened = connection::open(shared, upstream.clone(), pool.clone(), at);
+        drop(kit::spawn(Box::pin(opened)));
+        Ok(seat)
+    }
+
+    /// Forgets connections that have ended.
+    pub(crate) fn sweep(&mut self) {
+        self.connections.retain(|shared| !shared.is_over());
+    }
+
+    /// Ends one connection that nobody uses, if there is one.
+    pub(crate) fn close_one(&mut self) -> bool {
+        let idle = self.connections.iter().rposition(|shared| shared.seats() == 0);
+        let closed = idle.map(|at| self.connections.remove(at));
+        closed.as_ref().inspect(|shared| shared.close()).is_some()
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.connections.iter().for_each(|shared| shared.close());
+    }
+}

@@ -1,0 +1,19 @@
+//! HTTP/2 to a target: connections that many exchanges of one worker share.
+//!
+//! A connection's task owns the wire, as on the side of clients: it connects, reads frames, and writes what the exchanges put down.
+//! Each exchange has a stream of the session, which nobody holds while waiting. A connection is shared as soon as it is being
+//! opened ([`lane`]); how many exchanges it takes is bounded by us and by the target. It ends when it was idle for long enough, when
+//! the target says so, or when the target breaks the rules or no longer answers.
+
+mod attempt;
+mod body;
+mod call;
+mod connection;
+mod lane;
+mod shared;
+mod upload;
+
+pub(crate) use body::reply;
+pub(crate) use call::{Begun, Call};
+pub(crate) use connection::apart;
+pub(crate) use lane::Lane;
