@@ -39,9 +39,9 @@ if [ "${1:-}" = tests ]; then
   command -v npm >/dev/null 2>&1 || missing+=(nodejs npm)
   command -v wsdl2h >/dev/null 2>&1 || missing+=(gsoap)
   [ -e /usr/include/stdsoap2.h ] || missing+=(libgsoap-dev)
-  # Builds h2spec, see tests/h2spec. Go's own installation is not on everybody's PATH.
+  # Builds h2spec, see tests/h2spec, and a peer of gRPC, see tests/grpc. Go's own installation is not on everybody's PATH.
   PATH=$PATH:/usr/local/go/bin
-  [ -x "$target/tools/bin/h2spec" ] || command -v go >/dev/null 2>&1 || missing+=(golang-go)
+  [ -x "$target/tools/bin/h2spec" ] && [ -e "$target/grpc-peers/made-of" ] || command -v go >/dev/null 2>&1 || missing+=(golang-go)
   # Clients and servers of others, see tests/clients.
   command -v node >/dev/null 2>&1 || missing+=(nodejs)
   command -v npm >/dev/null 2>&1 || missing+=(npm)
@@ -87,4 +87,5 @@ if [ "${1:-}" = tests ]; then scripts/saxon.sh; fi
 
 if [ "${1:-}" = tests ]; then
   tests/soap_clients/install.sh
+  tests/grpc/install.sh
 fi

@@ -1,4 +1,5 @@
 //! gRPC: faults as statuses, deadlines, gRPC-Web, and peers that people use.
 
 mod faults;
+mod peers;
 mod web;

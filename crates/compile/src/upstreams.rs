@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use config::{
     At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, TargetUrl,
-    UpstreamTls,
+    UpstreamProtocol, UpstreamTls,
 };
 use plan::Plan;
 use plan::telemetry::Telemetry;
@@ -124,7 +124,8 @@ fn settings(
     }
     warn_stays(upstream, report);
     let timeout = &upstream.timeout;
-    let health = upstream.health.as_ref().map(|health| self::health(health, report));
+    let health =
+        upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
     let targets: Vec<TargetSettings> = upstream.targets.value.iter().map(target).collect();
     Some(Settings {
         name: name.to_owned(),
@@ -254,13 +255,18 @@ fn retry(retry: &Retry) -> settled::Retry {
 fn failures(on: &[RetryOn]) -> settled::Failures {
     let status = |on: &RetryOn| match on {
         RetryOn::Status(status) => Some(*status),
-        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout => None,
+        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout | RetryOn::Call(_) => None,
+    };
+    let call = |on: &RetryOn| match on {
+        RetryOn::Call(status) => Some(*status),
+        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout | RetryOn::Status(_) => None,
     };
     settled::Failures {
         connect_failure: on.contains(&RetryOn::ConnectFailure),
         reset: on.contains(&RetryOn::Reset),
         timeout: on.contains(&RetryOn::Timeout),
         statuses: on.iter().filter_map(status).collect(),
+        calls: on.iter().filter_map(call).collect(),
     }
 }
 
@@ -333,7 +339,26 @@ fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
     report.warn(at, what, help);
 }
 
-fn health(health: &config::Health, report: &mut Report) -> settled::Health {
+fn health(
+    health: &config::Health,
+    protocol: UpstreamProtocol,
+    report: &mut Report,
+) -> settled::Health {
+    if let Some(service) = &health.grpc {
+        let (what, help) = match (&health.path, protocol) {
+            (Some(_), _) => {
+                ("a target is asked for a path or for a service, not both", "remove one")
+            }
+            (None, UpstreamProtocol::Http1 | UpstreamProtocol::Auto) => (
+                "the health protocol of gRPC needs HTTP/2",
+                "add `protocol: http2` to the upstream",
+            ),
+            (None, UpstreamProtocol::Http2) => ("", ""),
+        };
+        if !what.is_empty() {
+            report.error(service.at, what, help);
+        }
+    }
     if let Some(path) = &health.path
         && !paths::is_target(&path.value)
     {
@@ -342,6 +367,7 @@ fn health(health: &config::Health, report: &mut Report) -> settled::Health {
     }
     settled::Health {
         path: health.path.as_ref().map(|path| path.value.clone()),
+        grpc: health.grpc.as_ref().map(|service| service.value.clone()),
         interval: health.interval.0,
         timeout: health.timeout.0,
         unhealthy_after: health.unhealthy_after.get(),

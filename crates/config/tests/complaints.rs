@@ -234,7 +234,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:10:24: expected a whole number from 0 to 10, found `11`
               help: write a whole number from 0 to 10 without quotes
             gate.yaml:10:33: `refused` is not known here
-              help: write `connect_failure`, `reset` or `timeout`
+              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:10:42: the status `404` is no failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
@@ -373,11 +373,11 @@ routes: { a: { match: { path: / }, upstream: a } }
             gate.yaml:5:23: `(not shown)` is no name of a cookie
               help: write letters, digits, `-`, `_` or `.`, such as `server`
             gate.yaml:6:21: `timeouts` is not known here; did you mean `timeout`?
-              help: write `connect_failure`, `reset` or `timeout`
+              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:31: the status `404` is no failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:6:36: `5xx` is not known here
-              help: write `connect_failure`, `reset` or `timeout`
+              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:49: expected a whole number from 1 to 1000, found `0`
               help: write a whole number from 1 to 1000 without quotes
             gate.yaml:6:61: a wait of zero would refuse everything

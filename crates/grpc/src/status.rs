@@ -72,6 +72,16 @@ impl Outcome {
         named.map_or(Outcome::Other, Outcome::Status)
     }
 
+    /// The first `grpc-status` among trailer lines (`Name: value\r\n...`).
+    pub fn in_trailers(trailers: &[u8]) -> Option<Outcome> {
+        const NAME: &[u8] = b"grpc-status";
+        trailers.split(|byte| *byte == b'\n').find_map(|line| {
+            let (front, value) = line.split_at_checked(NAME.len())?;
+            let value = value.strip_prefix(b":")?.trim_ascii();
+            front.eq_ignore_ascii_case(NAME).then(|| Outcome::of(value))
+        })
+    }
+
     /// By its position, for loops over all of them.
     pub fn at(index: usize) -> Outcome {
         Status::ALL.get(index).copied().map_or(Outcome::Other, Outcome::Status)
@@ -130,6 +140,13 @@ mod tests {
         }
         assert_eq!(Outcome::Other.index() + 1, Outcome::COUNT);
         assert_eq!(Outcome::at(Outcome::COUNT), Outcome::Other);
+    }
+
+    #[test]
+    fn the_status_stands_in_one_of_the_trailers() {
+        let trailers = b"grpc-statuses: 1\r\nGrpc-Status:  14 \r\ngrpc-status: 0\r\n";
+        assert_eq!(Outcome::in_trailers(trailers), Some(Outcome::Status(Status::Unavailable)));
+        assert_eq!(Outcome::in_trailers(b""), None);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! A client of gRPC reads no status of HTTP and no body of an error. A fault before the reply is a head that is the trailers at
 //! once; a fault in the reply's body becomes its trailers.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -131,20 +130,11 @@ impl Source for Watched {
             return told;
         }
         let trailers = self.inner.trailers();
-        if let Some(value) = value(&trailers, "grpc-status") {
-            self.end.outcome.set(Some(Outcome::of(&value)));
+        if let Some(outcome) = Outcome::in_trailers(&trailers) {
+            self.end.outcome.set(Some(outcome));
         }
         trailers
     }
-}
-
-/// The value of the first line of this name.
-fn value<'t>(trailers: &'t [u8], name: &str) -> Option<Cow<'t, [u8]>> {
-    trailers.split(|byte| *byte == b'\n').find_map(|line| {
-        let (front, value) = line.split_at_checked(name.len())?;
-        let value = value.strip_prefix(b":")?;
-        front.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii().into())
-    })
 }
 
 #[cfg(test)]
@@ -198,12 +188,5 @@ mod tests {
         assert_eq!(blamed(later, fault()).kind, Kind::UpstreamTimeout);
         let reset = Fault::new(Kind::UpstreamReset, "x");
         assert_eq!(blamed(Some(now), reset).kind, Kind::UpstreamReset);
-    }
-
-    #[test]
-    fn the_status_stands_in_one_of_the_trailers() {
-        let trailers = b"grpc-statuses: 1\r\nGrpc-Status:  14 \r\ngrpc-status: 0\r\n";
-        assert_eq!(value(trailers, "grpc-status").as_deref(), Some(&b"14"[..]));
-        assert_eq!(value(b"", "grpc-status"), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Reply, Request, RequestHead};
+use message::{Body, Gathered, Reply, Request, RequestHead};
 use policy::{Answer, Exchange, Explained, Parameters};
 use serde_json::{Value, json};
 use upstream::{HostSent, Mirror, Protocol, Upstream, forward};
@@ -47,7 +47,9 @@ impl Forward {
         ex: &mut Exchange,
         request: &mut Request,
     ) -> Result<Reply, Fault> {
-        let takes_trailers = self.passes_te() && forward::takes_trailers(&request.head);
+        // A call needs them, and browsers do not say so.
+        let asks = ex.grpc.is_some() || forward::takes_trailers(&request.head);
+        let takes_trailers = asks && self.passes_te();
         // Read before the request is sent: the last attempt drops its lines.
         let protocol = forward::request(ex, &mut request.head)?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
@@ -66,6 +68,10 @@ impl Forward {
             && protocol.is_none()
         {
             mirror.copy(ex, request);
+        }
+        if ex.grpc.is_some() && request.body.is_empty() && self.passes_te() {
+            // A request of gRPC ends in a frame of data, even without a message: its servers do not read an end in the head.
+            request.body = Body::Stream(Box::new(Gathered::default()));
         }
         if takes_trailers {
             request.head.headers.add_known("TE", b"trailers");

@@ -4,10 +4,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use grpc::health::Serving;
+use grpc::{Dialect, Outcome, Status};
 use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
 
 use crate::call::{Call, Wait};
+use crate::connect::Connection;
 use crate::settings::Health;
 use crate::target::Target;
 use crate::{Upstream, h2};
@@ -114,6 +117,12 @@ impl Upstream {
             .connect_now(target, telemetry::BACKGROUND, offer)
             .await
             .map_err(|fault| fault.to_string())?;
+        if let Some(service) = &health.grpc {
+            return match is_http2 {
+                true => self.ask_service(connection, target, service, health.timeout).await,
+                false => Err("probe: it does not speak HTTP/2".to_owned()),
+            };
+        }
         let Some(path) = &health.path else { return Ok(()) };
         let mut head = RequestHead::new(Protocol::Http11, b"GET", path.as_bytes());
         for (name, value) in [("connection", &b"close"[..]), ("user-agent", b"tidegate-health")] {
@@ -148,6 +157,53 @@ impl Upstream {
     }
 }
 
+impl Upstream {
+    /// Asks a target by the health protocol of gRPC.
+    async fn ask_service(
+        self: &Arc<Upstream>,
+        connection: Connection,
+        target: &Target,
+        service: &str,
+        timeout: Duration,
+    ) -> Result<(), String> {
+        let mut head = RequestHead::new(Protocol::Http2, b"POST", grpc::health::PATH.as_bytes());
+        let lines = &mut head.headers;
+        lines.add_known("content-type", Dialect::Grpc.name().as_bytes());
+        lines.add_known("te", b"trailers");
+        lines.add_known("grpc-timeout", grpc::write_timeout(timeout).as_bytes());
+        lines.add_known("user-agent", b"tidegate-health");
+        let alarm = SharedAlarm::default();
+        let wait = Wait { alarm: &alarm, response: timeout, deadline: None };
+        let seat = h2::apart(self, connection, target);
+        let at = (target.settings().https, target.authority().as_bytes());
+        let (body, to) =
+            (Body::whole(grpc::health::request(service).into()), (&**target.url(), None));
+        let call = h2::Call::new(seat, &head, at, body, wait, to);
+        let begun = match call {
+            Ok(call) => call.begin(clock::now()).await,
+            Err(failure) => Err(failure),
+        };
+        let begun = begun.map_err(|failure| failure.fault.to_string())?;
+        let status = begun.head.status;
+        if status != 200 {
+            return Err(format!("probe: status {status}"));
+        }
+        let early = begun.head.headers.get("grpc-status").map(Outcome::of);
+        let whole = h2::whole(begun, grpc::health::REPLY_BYTES_MAX).await;
+        let (message, trailers) = whole.map_err(|why| format!("probe: {why}"))?;
+        match early.or_else(|| Outcome::in_trailers(&trailers)) {
+            Some(Outcome::Status(Status::Ok)) => {}
+            Some(other) => return Err(format!("probe: grpc-status {}", other.label())),
+            None => return Err("probe: a reply without a grpc-status".to_owned()),
+        }
+        match grpc::health::reply(&message) {
+            Ok(Serving::Serving) => Ok(()),
+            Ok(other) => Err(format!("probe: the service is {}", other.name())),
+            Err(why) => Err(format!("probe: {why}")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +212,7 @@ mod tests {
     fn it_takes_enough_results_in_a_row_to_change() {
         let health = Health {
             path: None,
+            grpc: None,
             interval: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
             unhealthy_after: 2,

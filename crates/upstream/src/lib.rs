@@ -14,6 +14,7 @@ mod connect;
 pub mod forward;
 mod h2;
 mod health;
+mod kept;
 mod mirror;
 mod pool;
 mod reply;

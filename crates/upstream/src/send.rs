@@ -1,5 +1,6 @@
 //! Sending a request: choose a target, connect, call; and again, where that is safe and allowed.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::reply::{Lease, RequestPermit, reply};
 use crate::settings::Protocol;
 use crate::settings::{HostSent, Suspend};
 use crate::target::Target;
-use crate::{Upstream, forward, h2};
+use crate::{Upstream, forward, h2, kept};
 
 /// The state of a call over its attempts.
 pub(crate) struct Attempts<'a> {
@@ -31,6 +32,8 @@ pub(crate) struct Attempts<'a> {
     pub(crate) interim: Option<&'a Interim>,
     /// True if a body that cannot be replayed is being sent.
     pub(crate) spent: bool,
+    /// What was sent of a body whose length nobody knew.
+    copy: Option<Rc<RefCell<kept::Copy>>>,
     host: &'a HostSent,
     wish: Wish,
     /// When the attempt began.
@@ -121,10 +124,9 @@ impl Upstream {
             let in_flight = target.begin();
             match attempts.try_once(at, target).await {
                 Ok(mut begun) => {
-                    let status = begun.head().status;
-                    self.record_outcome(target, status < 500);
-                    self.record_status(target, status, attempts.began);
-                    let Some(next) = attempts.repeats(at, status) else {
+                    self.record_outcome(target, begun.head().status < 500);
+                    self.record_reply(target, begun.head(), attempts.began);
+                    let Some(next) = attempts.repeats(at, begun.head()) else {
                         if let Some(pins) = &self.pins {
                             pins.give(&mut begun.head().headers, at, attempts.wish.pinned);
                         }
@@ -166,6 +168,10 @@ impl Upstream {
     ) -> Attempts<'a> {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
         let key = self.hash_key(&request.head, call.client);
+        let copy = match retry.attempts > 0 && !retry.on.calls.is_empty() {
+            true => kept::keep(&mut request.body, retry.body_bytes_max),
+            false => None,
+        };
         let pinned = self.pins.as_ref().and_then(|pins| pins.take(&mut request.head.headers));
         Attempts {
             wish: Wish { key, pinned },
@@ -178,6 +184,7 @@ impl Upstream {
             request,
             interim: call.interim,
             spent: false,
+            copy,
             host,
             tried: Vec::new(),
             left: retry.attempts,
@@ -216,9 +223,9 @@ impl Upstream {
     }
 
     /// Counts a reply for the suspension of its target.
-    fn record_status(&self, target: &Target, status: u16, began: Instant) {
+    fn record_reply(&self, target: &Target, head: &ReplyHead, began: Instant) {
         let Some(rule) = &self.settings.suspend else { return };
-        if rule.on.statuses.contains(&status) {
+        if rule.on.have_reply(head) {
             self.record_failure(target, rule, began);
         } else if target.resumes(began) {
             tracing::info!(upstream = self.settings.name, target = %target.url(), "target replies again after a suspension");
@@ -322,17 +329,27 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// If a reply of this status is dropped and the request retried: the target to retry with. None if the reply is passed on.
-    fn repeats(&mut self, at: usize, status: u16) -> Option<usize> {
-        let again = self.left > 0
-            && !self.spent
-            && self.upstream.settings.retry.on.statuses.contains(&status);
-        if !again {
+    /// If a reply with this head is dropped and the request retried: the target to retry with. None if the reply is passed on.
+    fn repeats(&mut self, at: usize, head: &ReplyHead) -> Option<usize> {
+        if self.left == 0 || !self.upstream.settings.retry.on.have_reply(head) {
+            return None;
+        }
+        self.restore();
+        if self.spent {
             return None;
         }
         self.left -= 1;
         self.tried.push(at);
         self.choose()
+    }
+
+    /// Takes back a body of which all was sent and kept.
+    fn restore(&mut self) {
+        let body = self.copy.as_ref().filter(|_| self.spent).and_then(|copy| copy.borrow().body());
+        if let Some(body) = body {
+            self.request.body = body;
+            self.spent = false;
+        }
     }
 
     /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
@@ -352,6 +369,7 @@ impl<'a> Attempts<'a> {
 
     fn should_retry(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
         self.was_stale |= failure.no_bytes_received;
+        self.restore();
         if failure.refused && !self.spent && self.refusals_left > 0 {
             self.refusals_left -= 1;
             return true;

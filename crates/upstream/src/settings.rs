@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::Kind;
+use grpc::Status;
+use message::ReplyHead;
 
 use crate::AddressRule;
 use crate::connect::Offer;
@@ -160,6 +162,8 @@ pub struct Failures {
     /// Connecting or the reply took too long.
     pub timeout: bool,
     pub statuses: Vec<u16>,
+    /// Statuses of calls of gRPC that ended without a message.
+    pub calls: Vec<Status>,
 }
 
 impl Failures {
@@ -170,6 +174,15 @@ impl Failures {
         let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
         let reset = kind == Kind::UpstreamReset;
         (self.connect_failure && connecting) || (self.timeout && late) || (self.reset && reset)
+    }
+}
+
+impl Failures {
+    /// True if a reply with this head is among them. A call that ends in its head has no message.
+    pub fn have_reply(&self, head: &ReplyHead) -> bool {
+        let is_call = |value: &[u8]| self.calls.iter().any(|of| of.code().as_bytes() == value);
+        self.statuses.contains(&head.status)
+            || !self.calls.is_empty() && head.headers.get("grpc-status").is_some_and(is_call)
     }
 }
 
@@ -201,6 +214,8 @@ pub struct Suspend {
 pub struct Health {
     /// Without a path, a TCP connection is enough for a target to be healthy.
     pub path: Option<String>,
+    /// The service to ask for by gRPC's health protocol.
+    pub grpc: Option<String>,
     pub interval: Duration,
     pub timeout: Duration,
     pub unhealthy_after: u32,

@@ -137,7 +137,8 @@ keys! {
         // Repeating is only safe where the operator says so. A pooled connection that proves stale is
         // replaced once regardless.
         attempts: Option<Spanned<Between<0, 10>>>,
-        /// The failures that are retried: `connect_failure`, `reset`, `timeout`, or a status from 500.
+        /// The failures that are retried: `connect_failure`, `reset`, `timeout`, or a status from 500. Of calls of gRPC that end without
+        /// a message also `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` and `unavailable`.
         // No byte of the request left the gateway then.
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
@@ -158,7 +159,7 @@ keys! {
 keys! {
     /// Suspends a target for a growing time when requests to it fail.
     pub struct Suspend {
-        /// The failures that count: `timeout`, `connect_failure`, `reset`, or a status from 500.
+        /// The failures that count: `timeout`, `connect_failure`, `reset`, a status from 500, or a status of gRPC as in `retry`.
         // A status may be about one request; a target that does not reply is of no use to any.
         on: Spanned<Vec<RetryOn>> = Spanned::unwritten(vec![
             RetryOn::Timeout,
@@ -183,6 +184,9 @@ keys! {
     pub struct Health {
         /// The path to GET. Without it, it is enough that a connection can be made.
         path: Option<Spanned<String>>,
+        /// The service to ask for by the health protocol of gRPC, in place of a path; the whole server if the name is empty. Needs
+        /// `protocol: http2`.
+        grpc: Option<Spanned<String>>,
         /// The time between two checks.
         interval: Timeout = Timeout(Duration::from_secs(10)),
         /// How long an answer may take.

@@ -1,5 +1,6 @@
 //! Small values with a grammar of their own: what to hash, when to retry, which status is healthy.
 
+use grpc::Status;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, words};
@@ -41,6 +42,8 @@ pub enum RetryOn {
     Timeout,
     /// A reply with this status, 500 to 599.
     Status(u16),
+    /// A call of gRPC that ended so before its first message.
+    Call(Status),
 }
 
 /// The name of a cookie.
@@ -92,7 +95,16 @@ impl Decode for HashBy {
 }
 
 impl RetryOn {
-    const WORDS: &[&str] = &["connect_failure", "reset", "timeout"];
+    const WORDS: &[&str] = &[
+        "connect_failure",
+        "reset",
+        "timeout",
+        "cancelled",
+        "deadline_exceeded",
+        "internal",
+        "resource_exhausted",
+        "unavailable",
+    ];
 }
 
 impl Decode for RetryOn {
@@ -112,7 +124,8 @@ impl Decode for RetryOn {
         match decoder.word(node, Self::WORDS)? {
             "connect_failure" => Some(Self::ConnectFailure),
             "reset" => Some(Self::Reset),
-            _ => Some(Self::Timeout),
+            "timeout" => Some(Self::Timeout),
+            word => Status::ALL.into_iter().find(|of| of.name() == word).map(Self::Call),
         }
     }
 
@@ -122,12 +135,13 @@ impl Decode for RetryOn {
             Self::Reset => "reset".into(),
             Self::Timeout => "timeout".into(),
             Self::Status(status) => (*status).into(),
+            Self::Call(status) => status.name().into(),
         }
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         json!({ "anyOf": [
-            { "enum": ["connect_failure", "reset", "timeout"] },
+            { "enum": Self::WORDS },
             { "type": "integer", "minimum": 500, "maximum": 599 },
         ] })
     }

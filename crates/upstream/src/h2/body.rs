@@ -1,5 +1,6 @@
 //! The body of a reply, from its stream, at the pace of its reader. Dropped before its end, the stream is reset.
 
+use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -45,6 +46,31 @@ pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
         }
     };
     Reply { head: begun.head, body, tunnel: None }
+}
+
+/// All of a small reply's body with its trailers, for a caller that is no exchange and has a deadline of its own.
+pub(crate) async fn whole(
+    begun: Begun,
+    bytes_max: usize,
+) -> Result<(Vec<u8>, Trailers), &'static str> {
+    let (stream, mut out) = (begun.stream, Vec::new());
+    poll_fn(|cx| {
+        loop {
+            let piece = stream.with(|session, number| session.poll_body(cx, number, &mut out));
+            match piece {
+                Piece::None => return Poll::Pending,
+                Piece::Gone => return Poll::Ready(Err("its reply broke off")),
+                Piece::More | Piece::End(_) if out.len() > bytes_max => {
+                    return Poll::Ready(Err("its reply is too large"));
+                }
+                Piece::More => {}
+                Piece::End(trailers) => {
+                    return Poll::Ready(Ok((std::mem::take(&mut out), trailers)));
+                }
+            }
+        }
+    })
+    .await
 }
 
 impl Incoming {

@@ -13,7 +13,7 @@ mod lane;
 mod shared;
 mod upload;
 
-pub(crate) use body::reply;
+pub(crate) use body::{reply, whole};
 pub(crate) use call::{Begun, Call};
 pub(crate) use connection::apart;
 pub(crate) use lane::Lane;

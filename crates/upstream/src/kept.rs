@@ -1,0 +1,133 @@
+//! A body that is kept while it is sent, up to a bound, so that its request can be sent again.
+//!
+//! Calls of gRPC announce no length, so nobody knows beforehand whether such a body is small. It is kept only if the upstream retries
+//! calls by their status.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use fault::Fault;
+use message::{Body, Fill, Gathered, Source, Trailers};
+
+/// What was sent of a body.
+#[derive(Default)]
+pub(crate) struct Copy {
+    bytes: Vec<u8>,
+    is_whole: bool,
+    is_over: bool,
+}
+
+/// See the module.
+struct Kept {
+    inner: Body,
+    copy: Rc<RefCell<Copy>>,
+    bytes_max: usize,
+}
+
+/// Keeps what is sent of a body whose length nobody knows.
+pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>>> {
+    let is_unknown = matches!(body, Body::Stream(_)) && body.remaining().is_none();
+    if !is_unknown || body.awaits_leave() {
+        return None;
+    }
+    let copy = Rc::default();
+    let kept = Kept { inner: std::mem::take(body), copy: Rc::clone(&copy), bytes_max };
+    *body = Body::Stream(Box::new(kept));
+    Some(copy)
+}
+
+impl Copy {
+    /// The body, once all of it was sent. Otherwise some of it is still with its sender. An empty one stays a stream, see
+    /// `Forward::answer`.
+    pub(crate) fn body(&self) -> Option<Body> {
+        let is_kept = self.is_whole && !self.is_over;
+        is_kept.then(|| match self.bytes.is_empty() {
+            true => Body::Stream(Box::new(Gathered::default())),
+            false => Body::whole(self.bytes.clone().into()),
+        })
+    }
+}
+
+impl Source for Kept {
+    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        let before = out.len();
+        let fill = ready!(self.inner.poll_fill(cx, out))?;
+        let mut copy = self.copy.borrow_mut();
+        let came = out.get(before..).unwrap_or_default();
+        copy.is_over |= came.len() > self.bytes_max.saturating_sub(copy.bytes.len());
+        match copy.is_over {
+            true => copy.bytes = Vec::new(),
+            false => copy.bytes.extend_from_slice(came),
+        }
+        copy.is_whole = fill == Fill::End;
+        Poll::Ready(Ok(fill))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.inner.remaining()
+    }
+
+    fn trailers(&mut self) -> Trailers {
+        let trailers = self.inner.trailers();
+        // A copy has none.
+        self.copy.borrow_mut().is_over |= !trailers.is_empty();
+        trailers
+    }
+
+    fn may_trail(&self) -> bool {
+        self.inner.may_trail()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Gives its pieces one by one.
+    struct Pieces(Vec<&'static [u8]>);
+
+    impl Source for Pieces {
+        fn poll_fill(
+            &mut self,
+            _: &mut Context<'_>,
+            out: &mut Vec<u8>,
+        ) -> Poll<Result<Fill, Fault>> {
+            out.extend_from_slice(self.0.remove(0));
+            Poll::Ready(Ok(if self.0.is_empty() { Fill::End } else { Fill::More }))
+        }
+
+        fn remaining(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_body_is_kept_whole_or_not_at_all() {
+        let mut cx = Context::from_waker(Waker::noop());
+        for (bytes_max, kept) in [(6, true), (5, false), (0, false)] {
+            let mut body = Body::Stream(Box::new(Pieces(vec![b"abc", b"", b"def"])));
+            let copy = keep(&mut body, bytes_max).unwrap();
+            let mut out = Vec::new();
+            for _ in 0..2 {
+                assert_eq!(
+                    body.poll_fill(&mut cx, &mut out).map(Result::unwrap),
+                    Poll::Ready(Fill::More)
+                );
+                assert!(copy.borrow().body().is_none(), "some is still to come");
+            }
+            assert_eq!(
+                body.poll_fill(&mut cx, &mut out).map(Result::unwrap),
+                Poll::Ready(Fill::End)
+            );
+            assert_eq!(out, b"abcdef");
+            match copy.borrow().body() {
+                Some(Body::Whole(bytes, _)) if kept => assert_eq!(bytes, "abcdef"),
+                other => assert!(other.is_none() && !kept, "{bytes_max}"),
+            }
+        }
+        assert!(keep(&mut Body::whole("abc".into()), 9).is_none(), "it is in memory");
+    }
+}
