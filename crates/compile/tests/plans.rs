@@ -117,6 +117,7 @@ fn the_whole_in_words() {
             targets:
               - { url: "http://10.0.0.1:8080", weight: 1 }
               - { url: "https://h:443", weight: 2 }
+            protocol: http1
             balance: round_robin
             timeout:
               connect: 1s
@@ -146,6 +147,7 @@ fn the_whole_in_words() {
           other:
             targets:
               - { url: "http://10.0.0.3:80", weight: 1 }
+            protocol: http1
             balance:
               hash:
                 by: "cookie:s"

@@ -168,7 +168,6 @@ fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use zip::write::SimpleFileOptions;
 
     fn archive(entries: &[(&str, &str)]) -> Vec<u8> {

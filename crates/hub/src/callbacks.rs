@@ -86,6 +86,7 @@ impl Callbacks {
     fn upstream(&self, target: TargetSettings) -> Arc<Upstream> {
         let none = Failures::default();
         let settings = upstream::Settings {
+            protocol: upstream::Protocol::Http1,
             name: "(callbacks)".to_owned(),
             addresses: Some(self.ways.rule.clone()),
             targets: vec![target],

@@ -61,7 +61,7 @@ impl Attempts<'_> {
                 let _pending = Pending::begin(upstream, self.worker)?;
                 self.opened(&seat).await?
             }
-            state => state,
+            state @ (State::Open | State::Http1 | State::Over(..)) => state,
         };
         match state {
             State::Open => Ok(Some(seat)),
