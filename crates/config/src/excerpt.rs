@@ -8,7 +8,7 @@ use crate::report::{At, Sources};
 /// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
 /// `keys_max` is none.
 const SECRET_ENDS: &[&str] =
-    &["password", "passwd", "secret", "token", "key", "authorization", "cookie"];
+    &["password", "passwd", "secret", "token", "key", "authorization", "cookie", "postgres"];
 
 /// Names that are taken for one of these when somebody mistypes them: as many slips are forgiven.
 const MISTYPED: &[&str] = &["password", "secret", "client_secret"];

@@ -19,10 +19,80 @@ pub fn trailers_frame(lines: &[u8], out: &mut Vec<u8>) {
     out.append(&mut frame);
 }
 
+/// Writes messages in Base64 as they come in pieces. It pads at the end of each message: none of its bytes waits for what follows,
+/// and the text is the same whatever the pieces.
+#[derive(Debug, Default)]
+pub struct TextEncoder {
+    /// Bytes that are no whole group yet.
+    group: [u8; 3],
+    held: usize,
+    /// The head of the message: flags and length.
+    head: [u8; HEAD_BYTES],
+    head_read: usize,
+    /// Bytes of the message that have not come yet.
+    left: usize,
+}
+
+/// A byte of flags and four of length.
+const HEAD_BYTES: usize = 5;
+
+impl TextEncoder {
+    /// Appends the text of the next piece.
+    pub fn encode(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        while !bytes.is_empty() {
+            let (of_message, rest) = bytes.split_at(self.of_message(bytes));
+            self.append(of_message, out);
+            if self.head_read == HEAD_BYTES && self.left == 0 {
+                self.end(out);
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Appends what is left: a message ends here, if only because no more of it comes.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        encode_text(self.group.get(..self.held).unwrap_or_default(), out);
+        *self = TextEncoder::default();
+    }
+
+    /// How many of these bytes belong to the head of the message, or behind that to its content. At least one.
+    fn of_message(&mut self, bytes: &[u8]) -> usize {
+        if self.head_read == HEAD_BYTES {
+            let taken = self.left.min(bytes.len());
+            self.left -= taken;
+            return taken;
+        }
+        let missing = self.head.iter_mut().skip(self.head_read);
+        let taken = missing.zip(bytes).map(|(to, from)| *to = *from).count();
+        self.head_read += taken;
+        if self.head_read == HEAD_BYTES {
+            let [_flags, length @ ..] = self.head;
+            self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        }
+        taken
+    }
+
+    fn append(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        if self.held > 0 {
+            let free = self.group.iter_mut().skip(self.held);
+            let taken = free.zip(bytes).map(|(to, from)| *to = *from).count();
+            self.held += taken;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if self.held < self.group.len() {
+                return;
+            }
+            encode_text(&self.group, out);
+        }
+        let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % self.group.len());
+        encode_text(whole, out);
+        self.held = self.group.iter_mut().zip(rest).map(|(to, from)| *to = *from).count();
+    }
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Appends bytes in Base64, padded at their end. Another such text may follow: readers of gRPC-Web take padding anywhere.
-pub fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
+fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
     for group in bytes.chunks(3) {
         let (mut bits, mut digits) = (0u32, [b'='; 4]);
         for index in 0..3 {
@@ -142,6 +212,26 @@ mod tests {
         }
         for text in ["A", "AA", "AA=", "A===", "=", "AA=A", "A A=", "AB==", "AAF=", "AA-_"] {
             assert_eq!(decoded(text, 1), Err(InvalidText), "{text}");
+        }
+    }
+
+    #[test]
+    fn messages_are_padded_at_their_ends_in_any_pieces() {
+        // A message of two bytes, an empty one, one of 300, and one that is cut.
+        let mut messages = b"\0\0\0\0\x02ok\0\0\0\0\0\0\0\0\x01\x2c".to_vec();
+        messages.extend([7; 300]);
+        messages.extend(b"\0\0\0\0\x09x");
+        let encoded = |at_a_time: usize| {
+            let (mut encoder, mut out) = (TextEncoder::default(), Vec::new());
+            messages.chunks(at_a_time).for_each(|piece| encoder.encode(piece, &mut out));
+            encoder.end(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let whole = encoded(messages.len());
+        assert!(whole.starts_with("AAAAAAJvaw==AAAAAAA=AAAAASwH"), "{whole}");
+        assert_eq!(decoded(&whole, 3).as_deref(), Ok(&messages[..]));
+        for at_a_time in 1..12 {
+            assert_eq!(encoded(at_a_time), whole, "{at_a_time}");
         }
     }
 

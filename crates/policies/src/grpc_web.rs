@@ -5,7 +5,7 @@
 
 use fault::{Fault, Kind};
 use grpc::Dialect;
-use grpc::web::{self, TextDecoder};
+use grpc::web::{self, TextDecoder, TextEncoder};
 use message::{Fill, Headers, ReplyHead, RequestHead, Trailers};
 use policy::{BodyTransform, Exchange, OnStreamed, Policy, Step};
 
@@ -87,23 +87,23 @@ impl OnStreamed<ReplyHead> for FromGrpc {
         if head.headers.contains("grpc-status") {
             return Ok(None);
         }
-        let is_text = dialect == Dialect::WebText;
-        Ok(Some(Box::new(WithTrailers { is_text, trailers: Trailers::new() })))
+        let text = (dialect == Dialect::WebText).then(TextEncoder::default);
+        Ok(Some(Box::new(WithTrailers { text, trailers: Trailers::new() })))
     }
 }
 
 /// A reply's body with its trailers behind it.
 struct WithTrailers {
-    is_text: bool,
+    /// For a client that wants Base64.
+    text: Option<TextEncoder>,
     trailers: Trailers,
 }
 
 impl BodyTransform for WithTrailers {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        match self.is_text {
-            // Padded, so that no byte waits for the next piece.
-            true => web::encode_text(bytes, out),
-            false => out.extend_from_slice(bytes),
+        match &mut self.text {
+            Some(encoder) => encoder.encode(bytes, out),
+            None => out.extend_from_slice(bytes),
         }
         Ok(Fill::More)
     }
@@ -113,6 +113,9 @@ impl BodyTransform for WithTrailers {
     }
 
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(encoder) = &mut self.text {
+            encoder.end(out);
+        }
         if self.trailers.is_empty() {
             return Ok(());
         }
