@@ -270,6 +270,38 @@ fn events_survive_a_reload_and_streams_go_on() {
     assert_eq!(bodies(&poll(&gateway, "?after=0")), ["before", "after", "after", "after"]);
 }
 
+/// A gateway with one hub at `/news`, whose store lies in a folder.
+pub(crate) fn start_in(folder: &std::path::Path, keys: &str) -> Gateway {
+    let store = json!({ "path": folder.join("store") });
+    Gateway::start(format!("{}store: {store}\n", hub(keys)))
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_killed_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for round in 0..4 {
+        let gateway = start_in(folder.path(), "");
+        assert_eq!(bodies(&poll(&gateway, "?after=0")), expected);
+        for number in 0..3 {
+            let body = format!("{round}.{number}");
+            let id = publish(&gateway, "sports", &body);
+            expected.push(body);
+            assert_eq!(poll(&gateway, "?after=0")["next"], json!(id));
+        }
+        // Dropping it kills it.
+    }
+    let gateway = start_in(folder.path(), "");
+    let all = poll(&gateway, "?after=0");
+    assert_eq!(bodies(&all), expected);
+    let ids: Vec<u64> = all["events"].as_array().unwrap().iter().map(id_of).collect();
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+}
+
+fn id_of(event: &Value) -> u64 {
+    event["id"].as_str().and_then(|id| id.parse().ok()).expect("a number")
+}
+
 #[test]
 fn a_more_specific_route_may_lead_to_a_part_of_the_hub() {
     let yaml = hub("").replace(

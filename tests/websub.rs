@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Gate, Gateway, Message, Origin, Wire, until};
-use crate::hubs::{hub, json_of, publish, start};
+use crate::hubs::{hub, json_of, publish, start, start_in};
 use crate::telemetry::metric;
 
 /// Callbacks of the tests are on loopback.
@@ -593,6 +593,42 @@ fn a_reload_keeps_subscriptions_and_what_they_have_had() {
         dead(&gateway)
     );
     assert_eq!(delivered(&origin).len(), 4);
+}
+
+#[test]
+fn a_killed_gateway_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicUsize::new(1));
+    let refusing = refuses.clone();
+    let origin = callback(move |_, _| match refusing.load(Ordering::SeqCst) {
+        0 => OK.to_owned(),
+        _ => "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    });
+    let keys = format!("{LOOPBACK}, delivery: {{ retries: 20, initial: 200ms, max: 500ms }}");
+    let gateway = start_in(folder.path(), &keys);
+    subscribe(&gateway, &origin.url(), "");
+    let id = publish(&gateway, "sports", "one");
+    until("it was tried", || !delivered(&origin).is_empty());
+    drop(gateway);
+
+    let gateway = start_in(folder.path(), &keys);
+    let tried = delivered(&origin).len();
+    until("it is tried again", || delivered(&origin).len() > tried);
+    refuses.store(0, Ordering::SeqCst);
+    publish(&gateway, "sports", "two");
+    until("all are delivered", || texts(&origin).last().is_some_and(|text| text == "two"));
+    let ids = delivered(&origin);
+    let (last, ones) = ids.split_last().unwrap();
+    assert!(ones.iter().all(|one| one.get("x-hub-event-id") == Some(&*id)), "{ids:?}");
+    assert_ne!(last.get("x-hub-event-id"), Some(&*id));
+    assert_eq!(subscriptions(&gateway).len(), 1);
+    drop(gateway);
+
+    let gateway = start_in(folder.path(), &keys);
+    publish(&gateway, "sports", "three");
+    until("the next is delivered", || texts(&origin).last().is_some_and(|text| text == "three"));
+    let twice = texts(&origin).iter().filter(|text| *text == "two").count();
+    assert!(twice <= 2, "only what was in flight may come again: {twice}");
 }
 
 #[test]
