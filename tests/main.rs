@@ -75,6 +75,7 @@ mod parses;
 mod paths;
 mod program;
 mod proxied;
+mod queues;
 mod rate_limit;
 mod redirect;
 mod refusals;

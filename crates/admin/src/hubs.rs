@@ -1,4 +1,4 @@
-//! The paths of hubs.
+//! The paths of hubs and queues.
 
 use crate::problem::Problem;
 use axum::Json;
@@ -60,6 +60,41 @@ pub(crate) async fn remove_dead(
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.remove_dead(&name, &id).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn queues(State(control): Controlled) -> Result<Json<Value>, Problem> {
+    control.queues().await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn queue(
+    State(control): Controlled,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    control.queue(&name).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn dead_messages(
+    State(control): Controlled,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    control.dead_messages(&name, after(&uri).as_deref()).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn retry_message(
+    State(control): Controlled,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    control.retry_message(&name, &id).await.map_err(problem)?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn remove_message(
+    State(control): Controlled,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    control.remove_message(&name, &id).await.map_err(problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

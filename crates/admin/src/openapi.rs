@@ -50,6 +50,17 @@ pub(crate) fn document() -> Value {
             "/hubs/{name}/dead/{id}/retry": {
                 "post": hub("retryDead", "Deliver such an event again, with all its tries", "202", &["name", "id"]),
             },
+            "/queues": { "get": hub("queues", "The queues with their depth and numbers of dead messages", "200", &[]) },
+            "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
+            "/queues/{name}/dead": {
+                "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
+            },
+            "/queues/{name}/dead/{id}": {
+                "delete": hub("removeMessage", "Forget a message that could not be processed", "204", &["name", "id"]),
+            },
+            "/queues/{name}/dead/{id}/retry": {
+                "post": hub("retryMessage", "Put such a message back into its queue, with all its tries", "202", &["name", "id"]),
+            },
             "/revoked": { "get": read("revoked", "The tokens that are refused whatever they say", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
@@ -96,7 +107,7 @@ fn put_bundle() -> Value {
     })
 }
 
-/// An operation on hubs. Its parameter `after` stands in the query, the others in the path.
+/// An operation on hubs or queues. Its parameter `after` stands in the query, the others in the path.
 fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
     let parameters = parameters.iter().map(|name| match *name {
         "after" => json!({
@@ -118,7 +129,7 @@ fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
         "responses": {
             success: content,
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "404": problem("There is no such hub, subscription or event"),
+            "404": problem("There is no such hub, queue, subscription, event or message"),
             "503": problem("The store is away, or has too much to do"),
         },
     })

@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 25] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 30] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -33,6 +33,11 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 25] {
         ("/hubs/{name}/dead", get(hubs::dead)),
         ("/hubs/{name}/dead/{id}", delete(hubs::remove_dead)),
         ("/hubs/{name}/dead/{id}/retry", post(hubs::retry)),
+        ("/queues", get(hubs::queues)),
+        ("/queues/{name}", get(hubs::queue)),
+        ("/queues/{name}/dead", get(hubs::dead_messages)),
+        ("/queues/{name}/dead/{id}", delete(hubs::remove_message)),
+        ("/queues/{name}/dead/{id}/retry", post(hubs::retry_message)),
         ("/revoked", get(answer::revoked).post(answer::revoke)),
         ("/revoked/{jti}", delete(answer::take_back)),
         ("/trace", get(answer::trace).post(answer::ask_trace)),

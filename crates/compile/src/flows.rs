@@ -17,6 +17,7 @@ use plan::telemetry::FlowMetrics;
 
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
+use crate::queues::Entrances;
 
 /// Flows by their names. One that could not be compiled is there without its steps.
 #[derive(Default)]
@@ -31,6 +32,8 @@ type Namespaces = Vec<(String, String)>;
 /// Everything that is needed to compile steps.
 struct Compiler<'a, 'p> {
     config: &'a Config,
+    /// For `store`.
+    queues: &'a Entrances,
     table: &'a NameTable,
     builder: &'a mut PolicyBuilder<'p>,
     report: &'a mut Report,
@@ -68,6 +71,7 @@ impl Flows {
 /// Compiles all flows, or complains about their faults.
 pub(crate) fn compile(
     config: &Config,
+    queues: &Entrances,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Flows {
@@ -78,6 +82,7 @@ pub(crate) fn compile(
     let table = declare(config, report);
     let mut compiler = Compiler {
         config,
+        queues,
         table: &table,
         builder,
         report,
@@ -223,7 +228,10 @@ impl<'a> Compiler<'a, '_> {
         let ends = |step: &Spanned<config::Step>| {
             matches!(
                 step.value,
-                config::Step::Respond(_) | config::Step::Drop(_) | config::Step::Fault(_)
+                config::Step::Respond(_)
+                    | config::Step::Drop(_)
+                    | config::Step::Fault(_)
+                    | config::Step::Store(_)
             )
         };
         let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));

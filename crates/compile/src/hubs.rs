@@ -108,8 +108,8 @@ pub(crate) fn compile(
     Hubs { hubs }
 }
 
-/// Where events are kept.
-fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
+/// Where events and messages are kept.
+pub(crate) fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     builder.store.late()
 }
 

@@ -24,6 +24,7 @@ mod paths;
 mod policies;
 mod policy;
 mod policy_builder;
+mod queues;
 mod routes;
 mod schedules;
 mod sets;
@@ -76,7 +77,9 @@ pub fn compile(
     builder.tokens = issuers::Tokens::new(previous);
     builder.store = store::Place::new(loaded, config, previous, &mut report);
     issuers::compile(config, &mut builder, telemetry, &mut report);
-    let flows = flows::compile(config, &mut builder, &mut report);
+    let entrances = queues::entrances(config, &mut builder);
+    let flows = flows::compile(config, &entrances, &mut builder, &mut report);
+    let queues = queues::compile(config, &entrances, &flows, &mut builder, &mut report);
     let workers = workers(config, previous, &mut report);
     let hubs = hubs::compile(config, workers, &mut builder, &mut report);
     let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
@@ -104,6 +107,7 @@ pub fn compile(
         unchanged_since,
         schedules,
         hubs: hubs.all().cloned().collect(),
+        queues,
         background,
         kept,
         revoked,

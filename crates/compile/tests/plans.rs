@@ -258,6 +258,7 @@ fn the_whole_in_words() {
         flows: {}
         databases: {}
         hubs: {}
+        queues: {}
         schedules: {}
         cases: {}
         plans: {}

@@ -56,10 +56,10 @@ pub use sections::{
     Dns, EmptySegments, Errors, EscapedSlash, Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery,
     HubLeases, HubLimitBy, HubLimits, HubRetention, Introspection, Issuer, LimitPlan, LimitStore,
     Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
-    Match, Outlier, PathParameters, Pool, Respond, Retry, Route, RouteHost, RouteLimits,
-    RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
-    Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
-    Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
+    Match, Outlier, PathParameters, Pool, Queue, QueueOrder, QueueRetry, Respond, Retry, Route,
+    RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams,
+    RouteUpstream, Saxon, Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload,
+    Suspend, Target, Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
 };
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,

@@ -49,6 +49,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "flows",
     "databases",
     "hubs",
+    "queues",
     "schedules",
     "cases",
     "plans",

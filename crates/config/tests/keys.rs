@@ -202,6 +202,7 @@ telemetry: { access_log: {} }
               "flows": {},
               "databases": {},
               "hubs": {},
+              "queues": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -241,6 +242,7 @@ telemetry: { access_log: {} }
               "flows": {},
               "databases": {},
               "hubs": {},
+              "queues": {},
               "schedules": {},
               "cases": {},
               "plans": {},
@@ -669,6 +671,7 @@ fn every_key() {
                 }
               },
               "hubs": {},
+              "queues": {},
               "schedules": {},
               "cases": {
                 "whole": {

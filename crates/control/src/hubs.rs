@@ -1,6 +1,7 @@
-//! The hubs of the plan in service, for the admin API.
+//! The hubs and queues of the plan in service, for the admin API.
 
 use plan::hubs::{Hub, NotDone, Page};
+use plan::queues::{self, Queue};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,7 +25,56 @@ impl From<NotDone> for HubFailure {
     }
 }
 
+impl From<queues::NotDone> for HubFailure {
+    fn from(not_done: queues::NotDone) -> HubFailure {
+        match not_done {
+            queues::NotDone::Unknown => HubFailure::Unknown("There is no such dead message."),
+            queues::NotDone::Store(error) => HubFailure::Unavailable(error.to_string()),
+        }
+    }
+}
+
 impl Control {
+    /// All queues in numbers.
+    pub async fn queues(&self) -> Result<Value, HubFailure> {
+        let plan = self.plan();
+        let mut queues = Vec::new();
+        for queue in &plan.queues {
+            queues.push(queue.view().await?);
+        }
+        Ok(json!({ "queues": queues }))
+    }
+
+    /// One queue in numbers.
+    pub async fn queue(&self, name: &str) -> Result<Value, HubFailure> {
+        Ok(self.queue_of(name)?.view().await?)
+    }
+
+    /// A page of the messages that a queue gave up.
+    pub async fn dead_messages(
+        &self,
+        name: &str,
+        after: Option<&str>,
+    ) -> Result<Value, HubFailure> {
+        Ok(self.queue_of(name)?.dead(after).await?)
+    }
+
+    /// Puts such a message back into its queue.
+    pub async fn retry_message(&self, name: &str, id: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.retry_dead(id).await?)
+    }
+
+    /// Forgets such a message.
+    pub async fn remove_message(&self, name: &str, id: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.remove_dead(id).await?)
+    }
+
+    fn queue_of(&self, name: &str) -> Result<Arc<Queue>, HubFailure> {
+        let plan = self.plan();
+        let queue = plan.queues.iter().find(|queue| queue.name() == name).cloned();
+        queue.ok_or(HubFailure::Unknown("There is no such queue."))
+    }
+
     /// All hubs in numbers.
     pub async fn hubs(&self) -> Result<Value, HubFailure> {
         let plan = self.plan();

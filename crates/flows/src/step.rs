@@ -9,14 +9,15 @@ use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use message::RequestHead;
 use policy::Exchange;
+use queues::Entrance;
 use regex::Regex;
 use telemetry::FlowMetrics;
 
 use crate::names::{NameTable, Named};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
-    cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, validate,
-    variable, xslt,
+    cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, store,
+    validate, variable, xslt,
 };
 use crate::trace;
 
@@ -79,6 +80,7 @@ pub enum Action {
     Throttle(Throttle),
     Cache(Box<Cache>),
     Sql(Box<Sql>),
+    Store(Arc<Entrance>),
 }
 
 /// Returns a fault if a message may not pass now; it is of this request and came by this route.
@@ -166,6 +168,7 @@ impl Step {
         match &self.action {
             Action::Call(call) => call.body.is_none().then_some(true),
             Action::Respond(respond) => Some(respond.made.is_none()),
+            Action::Store(_) => Some(true),
             Action::Drop | Action::Fault(_) => Some(false),
             Action::Set(_)
             | Action::Header(_)
@@ -232,6 +235,7 @@ impl Action {
             Action::Throttle(_) => "throttle",
             Action::Cache(_) => "cache",
             Action::Sql(_) => "sql",
+            Action::Store(_) => "store",
         }
     }
 
@@ -260,7 +264,7 @@ impl Action {
             Action::Split(split) => split.over.slots(),
             Action::Scatter(_) => Vec::new(),
             Action::Log { message, .. } => message.slots(),
-            Action::Throttle(_) => Vec::new(),
+            Action::Throttle(_) | Action::Store(_) => Vec::new(),
             Action::Cache(cache) => cache.key.slots(),
             Action::Sql(sql) => sql.arguments.iter().flat_map(Expression::slots).collect(),
         }
@@ -291,7 +295,8 @@ impl Action {
             | Action::Log { .. }
             | Action::Throttle(_)
             | Action::Cache(_)
-            | Action::Sql(_) => false,
+            | Action::Sql(_)
+            | Action::Store(_) => false,
         }
     }
 
@@ -312,7 +317,8 @@ impl Action {
             | Action::Script(_)
             | Action::Log { .. }
             | Action::Throttle(_)
-            | Action::Sql(_) => Vec::new(),
+            | Action::Sql(_)
+            | Action::Store(_) => Vec::new(),
             Action::Validate(validate) => validate.otherwise.iter().collect(),
             Action::Filter { then, otherwise, .. } => vec![then, otherwise],
             Action::Switch { cases, default, .. } => {
@@ -403,7 +409,8 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
         | Action::Scatter(_)
         | Action::Log { .. }
         | Action::Throttle(_)
-        | Action::Sql(_) => simple(&step.action, run, state).await?,
+        | Action::Sql(_)
+        | Action::Store(_) => simple(&step.action, run, state).await?,
     })
 }
 
@@ -438,6 +445,10 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
         Action::Split(made) => gather::split(made, run, state).await?,
         Action::Scatter(made) => gather::scatter(made, run, state).await?,
         Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
+        Action::Store(queue) => {
+            store::store(queue, run, state).await?;
+            return Ok(Ended::Answered);
+        }
         Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
         Action::Sql(made) => sql::sql(made, run, state).await?,
         Action::Filter { .. }

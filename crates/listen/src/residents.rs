@@ -26,7 +26,7 @@ struct Running {
 
 impl Residents {
     /// Lets those of a plan live on this worker. Those that it does not have any more end.
-    pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>) {
+    pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
         let mut before = std::mem::take(&mut self.running);
         for resident in plan.residents() {
             let is_it = |running: &Running| {
@@ -34,7 +34,7 @@ impl Residents {
             };
             self.running.push(match before.iter().position(is_it) {
                 Some(at) => before.swap_remove(at),
-                None => Running::start(resident, worker),
+                None => Running::start(resident, worker, workers),
             });
         }
         self.leaving.retain(|task| !task.is_finished());
@@ -54,13 +54,13 @@ impl Residents {
 }
 
 impl Running {
-    fn start(what: Arc<dyn Resident>, worker: &Rc<Worker>) -> Running {
+    fn start(what: Arc<dyn Resident>, worker: &Rc<Worker>, workers: usize) -> Running {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker.index));
         let ending = Rc::<Ending>::default();
         let of_plan = worker.clone();
         let access_log = Rc::new(move || of_plan.current().recorders.access_log.clone());
-        let place = Residence { caller, access_log, ending: ending.clone() };
+        let place = Residence { caller, workers, access_log, ending: ending.clone() };
         let task = kit::spawn(what.clone().live(place));
         Running { what, ending, task }
     }

@@ -144,7 +144,7 @@ impl Doors {
         let plan = serving.plan.clone();
         let worker = self.publish(serving);
         self.schedules.adopt(&plan, &worker, self.telemetry.workers());
-        self.residents.adopt(&plan, &worker);
+        self.residents.adopt(&plan, &worker, self.telemetry.workers());
         let mut before = std::mem::take(&mut self.open);
         for opened in sockets {
             let key = Key::of(&opened.listener);

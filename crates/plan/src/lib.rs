@@ -53,6 +53,11 @@ pub mod hubs {
     pub use hub::{Hub, NotDone, Page};
 }
 
+/// The same of queues.
+pub mod queues {
+    pub use ::queues::{NotDone, Queue};
+}
+
 pub use policy::{
     Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, Revoked, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
@@ -74,6 +79,8 @@ pub struct Plan {
     pub schedules: Vec<Arc<Schedule>>,
     /// Hubs. The deliveries to their subscribers live on every worker.
     pub hubs: Vec<Arc<hub::Hub>>,
+    /// Queues. One worker processes each.
+    pub queues: Vec<Arc<::queues::Queue>>,
     /// Work beside the requests.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.
@@ -126,7 +133,8 @@ impl Plan {
 
     /// The work that lives on every worker.
     pub fn residents(&self) -> impl Iterator<Item = Arc<dyn Resident>> {
-        self.hubs.iter().map(|hub| hub.clone() as Arc<dyn Resident>)
+        let hubs = self.hubs.iter().map(|hub| hub.clone() as Arc<dyn Resident>);
+        hubs.chain(self.queues.iter().map(|queue| queue.clone() as Arc<dyn Resident>))
     }
 
     /// The certificates that have expired at `now` (since the Unix epoch) or soon will: their places, and the concern about

@@ -40,8 +40,10 @@ pub trait Resident: Send + Sync {
 
 /// What a resident has of its worker.
 pub struct Residence {
-    /// The caller to make calls with.
+    /// The caller to make calls with; it names the worker.
     pub caller: Rc<Caller>,
+    /// The number of workers.
+    pub workers: usize,
     /// Gives the access log of the present plan.
     pub access_log: Rc<dyn Fn() -> Option<Arc<AccessLog>>>,
     pub ending: Rc<Ending>,

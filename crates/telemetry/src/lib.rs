@@ -20,6 +20,7 @@ pub mod names;
 mod operation;
 pub mod parses;
 mod process;
+mod queue;
 pub mod reason;
 pub mod reload;
 mod render;
@@ -39,6 +40,7 @@ pub use hub::{Delivered, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
+pub use queue::{QueueMetrics, QueueRun};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{Mirrored, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
@@ -79,6 +81,9 @@ pub const OPERATIONS_MAX: usize = 20_000;
 /// Flows and their steps counted separately: a thousand flows of twenty steps.
 pub const FLOWS_MAX: usize = 20_000;
 
+/// Queues counted separately.
+pub const QUEUES_MAX: usize = 1_000;
+
 /// Topics of hubs counted separately.
 pub const TOPICS_MAX: usize = 20_000;
 
@@ -115,6 +120,7 @@ pub struct Telemetry {
     schedules: Named<ScheduleMetrics>,
     topics: Named<TopicMetrics>,
     durable: DurableMetrics,
+    queues: Named<QueueMetrics>,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
@@ -153,6 +159,7 @@ impl Telemetry {
             schedules: Named::new(SCHEDULES_MAX, ScheduleMetrics::default()),
             topics: Named::new(TOPICS_MAX, TopicMetrics::new(workers)),
             durable: DurableMetrics::default(),
+            queues: Named::new(QUEUES_MAX, QueueMetrics::default()),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
@@ -222,6 +229,11 @@ impl Telemetry {
     /// The metrics of a step of a flow; the same names give the same again.
     pub fn flow_step(&self, flow: &str, step: &str) -> Arc<FlowMetrics> {
         self.flow(&format!("{flow}{}{step}", operation::BETWEEN))
+    }
+
+    /// The metrics of a queue; the same name gives the same again.
+    pub fn queue(&self, name: &str) -> Arc<QueueMetrics> {
+        self.queues.get_or_make(name, QueueMetrics::default)
     }
 
     /// The metrics of a topic of a hub; the same names give the same again.

@@ -84,6 +84,10 @@ metrics! {
     HubPublished = Counter "tidegate_hub_published", "Events published, by hub and topic.";
     HubDeliveries = Counter "tidegate_hub_deliveries", "Tries to deliver an event to a subscription, by hub, topic and what became of them: success, failure (it is tried again), dead (it was the last try), limited (over the hub's limits) or expired (dropped before it could be sent).";
     HubLag = Gauge "tidegate_hub_lag_events", "Events that the slowest subscription of a topic has still to get.";
+    QueueStored = Counter "tidegate_queue_stored", "Messages put into a queue by the step `store`.";
+    QueueRuns = Counter "tidegate_queue_runs", "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
+    QueueDepth = Gauge "tidegate_queue_depth", "Messages of a queue that are not processed yet.";
+    QueueAge = Gauge "tidegate_queue_oldest_age_seconds", "The age of the oldest of them.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
@@ -138,6 +142,8 @@ pub enum Label {
     Flow,
     /// Names of schedules: at most [`SCHEDULES_MAX`](crate::SCHEDULES_MAX).
     Schedule,
+    /// Names of queues: at most [`QUEUES_MAX`](crate::QUEUES_MAX).
+    Queue,
     /// Names of hubs: with their topics at most [`TOPICS_MAX`](crate::TOPICS_MAX).
     Hub,
     /// Names of topics, from the configuration alone.
@@ -182,6 +188,7 @@ impl Label {
             Label::Operation => "operation",
             Label::Flow => "flow",
             Label::Schedule => "schedule",
+            Label::Queue => "queue",
             Label::Hub => "hub",
             Label::Topic => "topic",
             Label::FlowStep => "step",

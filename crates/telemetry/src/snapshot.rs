@@ -14,6 +14,7 @@ use crate::listener::{ListenerMetrics, Refusal};
 use crate::operation::OperationSum;
 use crate::parses::Parses;
 use crate::process::Process;
+use crate::queue::QueueSum;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
 use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
@@ -38,6 +39,7 @@ pub(crate) struct Snapshot {
     pub(crate) schedules: Vec<ScheduleSum>,
     pub(crate) topics: Vec<TopicSum>,
     pub(crate) durable: Option<DurableReading>,
+    pub(crate) queues: Vec<QueueSum>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
     pub(crate) process: Process,
@@ -126,6 +128,7 @@ impl Snapshot {
             operations: sums(telemetry.operations.all(), |name, operation| operation.sum(&name)),
             flows: sums(telemetry.flows.all(), |name, flow| flow.sum(&name)),
             schedules: sums(telemetry.schedules.all(), |name, schedule| Some(schedule.sum(name))),
+            queues: sums(telemetry.queues.all(), |name, queue| queue.sum(name)),
             topics: sums(telemetry.topics.all(), |name, topic| topic.sum(&name)),
             durable: telemetry.durable.read(),
             engine: telemetry.engine.read(),

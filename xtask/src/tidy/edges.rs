@@ -97,7 +97,7 @@ const RESERVED: &[Reserved] = &[
 ];
 
 /// The crates of the hot path that the cold path may name.
-const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "hub", "mediation"];
+const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "queues", "hub", "mediation"];
 
 /// The crates that the engines behind policies may name: lines and media types, and words of metrics. No exchange, no fault.
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
@@ -232,7 +232,7 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
             "ask `control`, which is all that `admin` sees".to_owned()
         }
         (Band::Cold, Band::Hot) if !SEEN_BY_COLD.contains(&name) => {
-            "use what `plan` re-exports: of the hot path the cold one sees `plan`, `policies`, `flows`, `hub` and `mediation`"
+            "use what `plan` re-exports: of the hot path the cold one sees `plan`, `policies`, `flows`, `queues`, `hub` and `mediation`"
                 .to_owned()
         }
         (_, Band::Hot) if from.name == "policies" && name != "mediation" => {

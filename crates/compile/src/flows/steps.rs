@@ -1,5 +1,7 @@
 //! One step of the configuration to one that runs.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use config::{
     CallStep, ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, GatherComplete,
@@ -13,9 +15,11 @@ use flows::{
     Validate,
 };
 
+use queues::Entrance;
+
 use super::{Compiler, Namespaces};
-use crate::files;
 use crate::listeners::count;
+use crate::{files, names};
 
 impl<'a> Compiler<'a, '_> {
     /// One step. None where something was complained about.
@@ -76,8 +80,20 @@ impl<'a> Compiler<'a, '_> {
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
             Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
             Step::Sql(keys) => Action::Sql(Box::new(self.sql(keys, namespaces)?)),
+            Step::Store(keys) => Action::Store(self.entrance(&keys.queue)?),
         };
         Some(flows::Step::new(action, self.table, metrics))
+    }
+
+    /// The entrance of a queue.
+    fn entrance(&mut self, name: &Spanned<String>) -> Option<Arc<Entrance>> {
+        let entrance = self.queues.get(&name.value).cloned();
+        if entrance.is_none() && name.intact {
+            let meant = self.report.suggest(&name.value, self.queues.keys().map(String::as_str));
+            let what = names::unknown("queue", &name.value, meant);
+            self.report.error(name.at, what, "name one of the `queues`");
+        }
+        entrance
     }
 
     fn script(&mut self, text: &Spanned<String>) -> Option<jq::Program> {

@@ -18,7 +18,7 @@ pub use steps::{
     CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EnrichAction,
     EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
     LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
-    StatusClass, Steps, SwitchCase, SwitchStep, ThrottleStep, ValidateStep, XsltStep,
+    StatusClass, Steps, StoreStep, SwitchCase, SwitchStep, ThrottleStep, ValidateStep, XsltStep,
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list};
@@ -145,6 +145,8 @@ steps! {
     Cache(CacheStep) = "cache",
     /// Lets so many messages pass in a time.
     Throttle(ThrottleStep) = "throttle",
+    /// Puts the message into a queue, and answers with 202 once it is durable.
+    Store(StoreStep) = "store",
     /// Asks a database.
     Sql(SqlStep) = "sql",
 }
@@ -168,6 +170,7 @@ impl Step {
             | Self::Sequence(_)
             | Self::Log(_)
             | Self::Throttle(_)
+            | Self::Store(_)
             | Self::Sql(_) => Vec::new(),
             Self::Validate(keys) => keys.otherwise.iter().collect(),
             Self::Filter(keys) => vec![&keys.then, &keys.otherwise],

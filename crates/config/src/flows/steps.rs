@@ -93,6 +93,14 @@ keys! {
 pub struct DropStep;
 
 keys! {
+    /// Puts the message into a queue, with its method, path and headers, and ends the flow with 202 once it is durable.
+    pub struct StoreStep {
+        /// The name of one of the `queues`.
+        queue: Spanned<String>,
+    }
+}
+
+keys! {
     /// Ends the flow with a fault, or goes to the nearest `catch`.
     pub struct FaultStep {
         /// Whose fault it is.

@@ -8,6 +8,7 @@ mod hubs;
 mod issuers;
 mod listen;
 mod plans;
+mod queues;
 mod routes;
 mod saxon;
 mod schedules;
@@ -29,6 +30,7 @@ pub use listen::{
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
 pub use plans::{LimitPlan, LimitStore};
+pub use queues::{Queue, QueueOrder, QueueRetry};
 pub use routes::{
     Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
     RouteShare, RouteStreams, RouteUpstream, StreamsOnReload,
@@ -73,6 +75,8 @@ keys! {
         databases: Map<Database> = Map::default(),
         /// Hubs by name: topics with publishers, subscribers and readers, for `hub` of a route.
         hubs: Map<Spanned<Hub>> = Map::default(),
+        /// Queues by name: messages that flows leave behind by the step `store`, each with the flow that processes them.
+        queues: Map<Spanned<Queue>> = Map::default(),
         /// Flows that run at times, by name.
         schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.

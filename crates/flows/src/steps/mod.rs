@@ -10,6 +10,7 @@ pub(crate) mod payload;
 pub(crate) mod script;
 pub(crate) mod soap_header;
 pub(crate) mod sql;
+pub(crate) mod store;
 pub(crate) mod validate;
 pub(crate) mod variable;
 pub(crate) mod xslt;

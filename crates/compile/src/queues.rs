@@ -1,0 +1,83 @@
+//! `queues` to what processes their messages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ::flows::FlowEnd;
+use ::queues::{Entrance, Order, Queue, Retries, Settings};
+use config::{Config, QueueOrder, Report, Spanned};
+
+use crate::flows::Flows;
+use crate::listeners::count;
+use crate::policy_builder::PolicyBuilder;
+use crate::{hubs, names};
+
+/// The entrances of all queues, by their names.
+pub(crate) type Entrances = HashMap<String, Arc<Entrance>>;
+
+/// Makes the entrances, which the steps of flows need.
+pub(crate) fn entrances(config: &Config, builder: &mut PolicyBuilder<'_>) -> Entrances {
+    let mut entrances = Entrances::new();
+    for (name, _) in config.queues.iter() {
+        let (store, metrics) = (hubs::store(builder), builder.telemetry.queue(&name.value));
+        let entrance = Arc::new(Entrance::new(&name.value, store, metrics));
+        entrances.insert(name.value.clone(), entrance);
+    }
+    entrances
+}
+
+/// Compiles all queues, or complains about their faults.
+pub(crate) fn compile(
+    config: &Config,
+    entrances: &Entrances,
+    flows: &Flows,
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Vec<Arc<Queue>> {
+    let mut queues = Vec::new();
+    for (name, queue) in config.queues.iter() {
+        let keys = &queue.value;
+        let settings = settings(queue, report);
+        if !flows.has(&keys.flow.value) && keys.flow.intact {
+            let meant = report.suggest(&keys.flow.value, flows.names());
+            let what = names::unknown("flow", &keys.flow.value, meant);
+            report.error(keys.flow.at, what, "name one of the `flows`");
+        }
+        let flow = flows.get(&keys.flow.value);
+        let (Some(flow), Some(entrance)) = (flow, entrances.get(&name.value)) else { continue };
+        let end = FlowEnd {
+            flow: flow.clone(),
+            route: name.value.as_str().into(),
+            slots: flows.slots.clone(),
+            parameters: Box::default(),
+        };
+        let taken = format!("who processes the queue {}", name.value);
+        let is_taken = builder.kept_or(&taken, || Arc::new(AtomicBool::new(false)));
+        queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken)));
+    }
+    queues
+}
+
+fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> Settings {
+    let config::Queue { retry, dead_letter, concurrency, order, .. } = &queue.value;
+    let is_strict = *order == QueueOrder::Strict;
+    if concurrency.value.get() > 1 && is_strict {
+        let what = "messages in strict order are processed one at a time";
+        report.warn(concurrency.at, what, "write `order: free` too, or `concurrency: 1`");
+    }
+    Settings {
+        retries: Retries {
+            attempts: retry.attempts.get(),
+            initial: retry.initial.0,
+            factor_permille: retry.factor.permille(),
+            max: retry.max.0,
+        },
+        dead_letter: *dead_letter,
+        concurrency: if is_strict { 1 } else { count(concurrency.value.get()) },
+        order: match order {
+            QueueOrder::Strict => Order::Strict,
+            QueueOrder::Free => Order::Free,
+        },
+    }
+}

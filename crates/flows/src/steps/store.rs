@@ -1,0 +1,26 @@
+//! `store`: the message goes into a queue, and the client hears that it is there.
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::{Protocol, RequestHead};
+use queues::Entrance;
+
+use crate::state::{Run, State};
+use crate::steps::payload;
+
+/// Stores the message as the request that a call would send. Its reply is 202.
+pub(crate) async fn store(
+    queue: &Arc<Entrance>,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
+    let lines = state.message.lines_for_call(&state.request_lines);
+    let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
+    head.headers.add_all(&lines);
+    let body = state.message.body();
+    let bytes = body.gather(run.body_bytes_max, Kind::BodyTooLarge).await?;
+    queue.put(&head, &bytes).await?;
+    payload::drop_message(state);
+    Ok(())
+}

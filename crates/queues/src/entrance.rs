@@ -1,0 +1,53 @@
+//! Where messages enter a queue.
+
+use std::sync::Arc;
+
+use fault::{Fault, Kind};
+use message::RequestHead;
+use store::{Error, Store};
+use telemetry::QueueMetrics;
+
+use crate::stored;
+
+/// The entrance of a queue, which steps of flows hold.
+pub struct Entrance {
+    pub(crate) name: Box<str>,
+    pub(crate) store: Arc<dyn Store>,
+    /// The log of its messages.
+    pub(crate) log: Arc<str>,
+    pub(crate) metrics: Arc<QueueMetrics>,
+}
+
+impl Entrance {
+    pub fn new(name: &str, store: Arc<dyn Store>, metrics: Arc<QueueMetrics>) -> Entrance {
+        let log = format!("queue/{name}").into();
+        Entrance { name: name.into(), store, log, metrics }
+    }
+
+    /// Puts a message into the queue. It is durable then.
+    pub async fn put(&self, head: &RequestHead, body: &[u8]) -> Result<(), Fault> {
+        let record = stored::record(head, body);
+        let record = record.ok_or_else(|| Fault::new(Kind::FlowFailed, "a head of over 4 GiB"))?;
+        match self.store.append(&self.log, vec![record], None).await {
+            Ok(_) => {
+                self.metrics.stored();
+                Ok(())
+            }
+            Err(error) => Err(fault(&self.name, &error)),
+        }
+    }
+}
+
+fn fault(queue: &str, error: &Error) -> Fault {
+    let kind = match error {
+        Error::Full(_) => Kind::StoreFull,
+        Error::Size { .. } => Kind::BodyTooLarge,
+        Error::Away(_)
+        | Error::Busy
+        | Error::Corrupt(_)
+        | Error::Fenced
+        | Error::Conflict { .. }
+        | Error::Trimmed { .. } => Kind::StoreAway,
+    };
+    Fault::new(kind, format!("queue {queue}: {error}"))
+}

@@ -1,0 +1,343 @@
+//! The processing of a queue: its messages one after the other, or several at once, through its flow.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
+use policy::{Answer, Caller, Exchange, Residence, Resident};
+use store::{Change, Error, Expect, Keep, Read, Watch};
+use telemetry::QueueRun;
+
+use crate::queue::{CURSOR, Cursor, Dead, Open, Order, Queue};
+use crate::stored;
+
+/// The largest reply that is read to its end, so that its connection can be used again.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Messages that wait for another try while later ones are processed. Above that they hold them back.
+const OPEN_MAX: usize = 1000;
+
+/// The pause after the store did not answer, and between two looks whether another plan is done with the queue.
+const AWAY: Duration = Duration::from_millis(500);
+const HANDOVER: Duration = Duration::from_millis(20);
+
+/// How often the numbers of the queue are measured and what is done is dropped.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The processing on one worker.
+struct Process {
+    queue: Arc<Queue>,
+    place: Residence,
+    cursor: Cursor,
+    /// Messages that are being processed.
+    running: Vec<u64>,
+    runs: FuturesUnordered<LocalBoxFuture<'static, Ran>>,
+    /// The newest message has been seen.
+    is_at_end: bool,
+}
+
+/// What has come of a run.
+struct Ran {
+    message: u64,
+    record: Bytes,
+    /// Why it failed.
+    failed: Option<String>,
+}
+
+/// What happens next.
+enum Next {
+    Ran(Ran),
+    News,
+    Time,
+    End,
+}
+
+impl Resident for Queue {
+    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
+        Box::pin(async move {
+            if !self.is_of(place.caller.worker, place.workers) {
+                return;
+            }
+            let taken = loop {
+                if let Some(taken) = self.take() {
+                    break taken;
+                }
+                if pause(&place, HANDOVER).await {
+                    return;
+                }
+            };
+            let mut process = Process {
+                queue: self,
+                place,
+                cursor: Cursor::default(),
+                running: Vec::new(),
+                runs: FuturesUnordered::new(),
+                is_at_end: false,
+            };
+            process.run().await;
+            drop(taken);
+        })
+    }
+}
+
+/// Waits. True if the resident has to end.
+async fn pause(place: &Residence, time: Duration) -> bool {
+    let asked = poll_fn(|cx| place.ending.poll_asked(cx));
+    tokio::time::timeout(time, asked).await.is_ok()
+}
+
+impl Queue {
+    /// True if a worker is the one that processes it.
+    fn is_of(&self, worker: usize, workers: usize) -> bool {
+        let sum = self
+            .name()
+            .bytes()
+            .fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        sum % workers.max(1) == worker
+    }
+}
+
+impl Process {
+    async fn run(&mut self) {
+        let mut watch = self.queue.entrance.store.follow(&self.queue.entrance.log);
+        while let Err(error) = self.load().await {
+            let queue = self.queue.name();
+            tracing::warn!(queue, "the queue waits for the store: {error}");
+            if pause(&self.place, AWAY).await {
+                return;
+            }
+        }
+        let (mut timer, mut is_ending, mut ticked) = (Alarm::default(), false, clock::now());
+        loop {
+            if !is_ending && let Err(error) = self.start().await {
+                tracing::warn!(queue = self.queue.name(), "the queue waits for the store: {error}");
+                is_ending |= pause(&self.place, AWAY).await;
+                continue;
+            }
+            if is_ending && self.runs.is_empty() {
+                return;
+            }
+            let now = clock::now();
+            if now.duration_since(ticked) >= TICK {
+                ticked = now;
+                self.tick().await;
+            }
+            self.set_timer(&mut timer);
+            match self.next(&mut watch, &mut timer, is_ending).await {
+                Next::Ran(ran) => self.ran(ran).await,
+                Next::News => self.is_at_end = false,
+                Next::Time => {}
+                Next::End => is_ending = true,
+            }
+        }
+    }
+
+    async fn next(&mut self, watch: &mut Watch, timer: &mut Alarm, is_ending: bool) -> Next {
+        let mut news = pin!(watch.changed());
+        poll_fn(|cx| {
+            if !is_ending && self.place.ending.poll_asked(cx).is_ready() {
+                return Poll::Ready(Next::End);
+            }
+            if let Poll::Ready(Some(ran)) = self.runs.poll_next_unpin(cx) {
+                return Poll::Ready(Next::Ran(ran));
+            }
+            if !is_ending && news.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Next::News);
+            }
+            timer.poll(cx).map(|()| Next::Time)
+        })
+        .await
+    }
+
+    /// For the next message that is due, and the next tick.
+    fn set_timer(&self, timer: &mut Alarm) {
+        let has_room = self.running.len() < self.queue.settings.concurrency;
+        let due = self.cursor.next_due(&self.running).filter(|_| has_room);
+        let wait = due.map(|due| Duration::from_millis(due).saturating_sub(clock::wall()));
+        timer.set(clock::now(), wait.unwrap_or(TICK).min(TICK));
+    }
+
+    async fn load(&mut self) -> Result<(), Error> {
+        let store = &self.queue.entrance.store;
+        let row = store.get(&self.queue.tables.cursor, CURSOR).await?;
+        let read = row.and_then(|row| serde_json::from_slice(&row.value).ok());
+        self.cursor = read.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Begins messages as far as there is room.
+    async fn start(&mut self) -> Result<(), Error> {
+        let settings = self.queue.settings.clone();
+        while self.running.len() < settings.concurrency {
+            if let Some(message) = self.cursor.due(millis(clock::wall()), &self.running) {
+                self.retry(message).await?;
+                continue;
+            }
+            let open_max = match settings.order {
+                Order::Strict => settings.concurrency,
+                Order::Free => OPEN_MAX,
+            };
+            if self.is_at_end || self.cursor.open.len() >= open_max {
+                return Ok(());
+            }
+            let read = Read { records_max: 1, ..Read::after(self.cursor.head) };
+            let entrance = &self.queue.entrance;
+            let found = match entrance.store.read(&entrance.log, read).await {
+                Err(Error::Trimmed { oldest }) => {
+                    self.cursor.head = oldest.saturating_sub(1);
+                    continue;
+                }
+                found => found?.records.into_iter().next(),
+            };
+            let Some(record) = found else {
+                self.is_at_end = true;
+                return Ok(());
+            };
+            self.cursor.head = record.position;
+            let open = Open { message: record.position, attempts: 0, due: 0 };
+            self.cursor.open.push(open);
+            self.begin(record.position, record.bytes);
+        }
+        Ok(())
+    }
+
+    /// Begins a message again.
+    async fn retry(&mut self, message: u64) -> Result<(), Error> {
+        let read = Read { records_max: 1, ..Read::after(message.saturating_sub(1)) };
+        let entrance = &self.queue.entrance;
+        let found = match entrance.store.read(&entrance.log, read).await {
+            Err(Error::Trimmed { .. }) => None,
+            found => found?.records.into_iter().next(),
+        };
+        match found.filter(|record| record.position == message) {
+            Some(record) => self.begin(message, record.bytes),
+            None => self.cursor.open.retain(|open| open.message != message),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, message: u64, record: Bytes) {
+        self.running.push(message);
+        let (queue, caller) = (self.queue.clone(), self.place.caller.clone());
+        self.runs.push(Box::pin(async move {
+            let failed = {
+                let running = pin!(run_once(&queue, caller, &record));
+                kit::task::contain(running).await
+            };
+            let failed = failed.unwrap_or_else(|panic| Some(format!("panic: {panic}")));
+            Ran { message, record, failed }
+        }));
+    }
+
+    /// Writes down what has come of a run.
+    async fn ran(&mut self, ran: Ran) {
+        let Ran { message, record, failed } = ran;
+        self.running.retain(|running| *running != message);
+        let (queue, mut changes) = (self.queue.clone(), Vec::new());
+        let open = self.cursor.open.iter_mut().find(|open| open.message == message);
+        let outcome = match (failed, open) {
+            (None, _) | (_, None) => QueueRun::Success,
+            (Some(why), Some(open)) => {
+                open.attempts = open.attempts.saturating_add(1);
+                let attempts = open.attempts;
+                match queue.settings.retries.pause(attempts, fastrand::u64(..1000)) {
+                    Some(pause) => {
+                        open.due = millis(clock::wall() + pause);
+                        let name = queue.name();
+                        tracing::debug!(queue = name, message, "tried again in {pause:?}: {why}");
+                        QueueRun::Failure
+                    }
+                    None => {
+                        tracing::warn!(queue = queue.name(), message, "given up: {why}");
+                        if queue.settings.dead_letter {
+                            changes
+                                .extend(queue.bury(&Dead { message, attempts, last: why }, record));
+                        }
+                        QueueRun::Dead
+                    }
+                }
+            }
+        };
+        queue.entrance.metrics.ran(outcome);
+        if outcome != QueueRun::Failure {
+            self.cursor.open.retain(|open| open.message != message);
+        }
+        self.write(changes).await;
+    }
+
+    /// Writes where the processing stands, with what belongs to it, however long that takes: nothing else begins before.
+    async fn write(&mut self, changes: Vec<Change>) {
+        loop {
+            let mut changes = changes.clone();
+            let value = serde_json::to_vec(&self.cursor).ok().map(Bytes::from);
+            let table = self.queue.tables.cursor.clone();
+            changes.push(Change { table, key: CURSOR.to_vec(), value, expect: Expect::Anything });
+            match self.queue.entrance.store.change(changes, None).await {
+                Ok(_) => return,
+                Err(error) => {
+                    let queue = self.queue.name();
+                    tracing::warn!(queue, "the queue waits for the store: {error}");
+                }
+            }
+            if pause(&self.place, AWAY).await {
+                // What is not written is done again.
+                return;
+            }
+        }
+    }
+
+    /// Measures the queue, and drops what is done.
+    async fn tick(&mut self) {
+        let entrance = &self.queue.entrance;
+        let keep = Keep { after: Some(self.cursor.done()), ..Keep::default() };
+        let Ok(span) = entrance.store.trim(&entrance.log, keep).await else { return };
+        let waiting = span.newest.saturating_sub(self.cursor.head);
+        let open = u64::try_from(self.cursor.open.len()).unwrap_or(u64::MAX);
+        let depth = waiting.saturating_add(open);
+        let age = match depth {
+            0 => Duration::ZERO,
+            _ => {
+                let read = Read { records_max: 1, ..Read::after(0) };
+                let oldest = entrance.store.read(&entrance.log, read).await;
+                let oldest = oldest.ok().and_then(|read| read.records.into_iter().next());
+                oldest.map_or(Duration::ZERO, |record| clock::wall().saturating_sub(record.time))
+            }
+        };
+        entrance.metrics.set(depth, age.as_secs());
+    }
+}
+
+/// Runs the flow once for a message, and says why it failed if it did: by a fault, or with a reply of status 500 or above.
+async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<String> {
+    let Some(mut request) = stored::request(record) else {
+        return Some("the stored message cannot be read".to_owned());
+    };
+    let mut ex = Exchange::new(caller, SharedAlarm::default());
+    let answered = match queue.flow.answer(&mut ex, &mut request) {
+        Answer::Ready(answered) => answered,
+        Answer::Wait(answering) => answering.await,
+    };
+    let ended: Result<u16, Fault> = match answered {
+        Ok(reply) => {
+            let status = reply.head.status;
+            reply.body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await.map(|_| status)
+        }
+        Err(fault) => Err(fault),
+    };
+    match ended {
+        Ok(status) if status < 500 => None,
+        Ok(status) => Some(format!("status {status}")),
+        Err(fault) => Some(fault.to_string()),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

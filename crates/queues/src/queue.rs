@@ -1,0 +1,160 @@
+//! One queue: where its messages are, what processes them, and where that stands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use hub::Retries;
+use policy::Answerer;
+use serde::{Deserialize, Serialize};
+use store::{Change, Expect};
+
+use crate::entrance::Entrance;
+
+/// One queue. It is made anew with each plan, since its flow is; what it holds is in the store.
+pub struct Queue {
+    pub(crate) settings: Settings,
+    pub(crate) entrance: Arc<Entrance>,
+    /// The flow that processes its messages.
+    pub(crate) flow: Box<dyn Answerer>,
+    pub(crate) tables: Tables,
+    /// True while a worker processes it, whichever plan's it is.
+    pub(crate) is_taken: Arc<AtomicBool>,
+}
+
+/// What a queue does, as it was configured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub retries: Retries,
+    /// Whether messages that could not be processed are kept.
+    pub dead_letter: bool,
+    /// Messages that are processed at once.
+    pub concurrency: usize,
+    pub order: Order,
+}
+
+/// Whether a message waits for those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// A message begins when the one before has ended, well or dead.
+    Strict,
+    /// One that is tried again does not hold back the others.
+    Free,
+}
+
+pub(crate) struct Tables {
+    /// One row: where the processing stands.
+    pub(crate) cursor: Arc<str>,
+    /// What is known about each dead message.
+    pub(crate) dead: Arc<str>,
+    /// The dead messages themselves.
+    pub(crate) messages: Arc<str>,
+}
+
+/// Where the processing stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    /// Every message up to this one was begun.
+    pub(crate) head: u64,
+    /// Of those, the ones that have not ended.
+    pub(crate) open: Vec<Open>,
+}
+
+/// A message that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) message: u64,
+    /// Tries that have failed.
+    pub(crate) attempts: u32,
+    /// When it is tried again, in milliseconds since the Unix epoch.
+    pub(crate) due: u64,
+}
+
+/// A message that was given up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Dead {
+    pub(crate) message: u64,
+    pub(crate) attempts: u32,
+    /// Why the last try failed.
+    pub(crate) last: String,
+}
+
+/// The key of the row that says where the processing stands.
+pub(crate) const CURSOR: &[u8] = b"cursor";
+
+impl Queue {
+    pub fn new(
+        settings: Settings,
+        entrance: Arc<Entrance>,
+        flow: impl Answerer + 'static,
+        is_taken: Arc<AtomicBool>,
+    ) -> Queue {
+        let table = |kind| Arc::from(format!("queue/{}/{kind}", entrance.name));
+        let tables =
+            Tables { cursor: table("cursor"), dead: table("dead"), messages: table("messages") };
+        Queue { settings, entrance, flow: Box::new(flow), tables, is_taken }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.entrance.name
+    }
+
+    /// The changes that make a message dead.
+    pub(crate) fn bury(&self, dead: &Dead, record: Bytes) -> [Change; 2] {
+        let value = serde_json::to_vec(dead).ok().map(Bytes::from);
+        let rows = [(&self.tables.dead, value), (&self.tables.messages, Some(record))];
+        rows.map(|(table, value)| self.dead_change(table, dead.message, value))
+    }
+
+    /// The changes that forget one.
+    pub(crate) fn exhume(&self, message: u64) -> [Change; 2] {
+        [&self.tables.dead, &self.tables.messages]
+            .map(|table| self.dead_change(table, message, None))
+    }
+
+    fn dead_change(&self, table: &Arc<str>, message: u64, value: Option<Bytes>) -> Change {
+        let (table, key) = (table.clone(), key(message));
+        Change { table, key, value, expect: Expect::Anything }
+    }
+
+    /// Takes the queue for a worker, unless another one has it.
+    pub(crate) fn take(&self) -> Option<Taken> {
+        let was_taken = self.is_taken.swap(true, Ordering::AcqRel);
+        (!was_taken).then(|| Taken(self.is_taken.clone()))
+    }
+}
+
+/// The key of a dead message: its number, so that keys have the order of the messages.
+pub(crate) fn key(message: u64) -> Vec<u8> {
+    format!("{message:020}").into_bytes()
+}
+
+/// A queue that is processed. It is free again when this is dropped.
+pub(crate) struct Taken(Arc<AtomicBool>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Cursor {
+    /// The next message that is due, of those that are not running.
+    pub(crate) fn due(&self, now: u64, running: &[u64]) -> Option<u64> {
+        let mut open = self.open.iter();
+        let due = open.find(|open| open.due <= now && !running.contains(&open.message))?;
+        Some(due.message)
+    }
+
+    /// When the next is due, of those that are not running.
+    pub(crate) fn next_due(&self, running: &[u64]) -> Option<u64> {
+        let waiting = self.open.iter().filter(|open| !running.contains(&open.message));
+        waiting.map(|open| open.due).min()
+    }
+
+    /// The last message that nobody needs any more.
+    pub(crate) fn done(&self) -> u64 {
+        let oldest = self.open.iter().map(|open| open.message).min();
+        oldest.map_or(self.head, |oldest| oldest.saturating_sub(1))
+    }
+}

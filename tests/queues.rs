@@ -1,0 +1,236 @@
+//! `queues`: messages that a flow stores, and that another flow processes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Gate, Gateway, Message, Origin, Wire, until};
+use crate::telemetry::metric;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+const FAILED: &str = "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n";
+
+/// A gateway that stores what comes, and sends it on from the queue.
+fn yaml(origin: &Origin, keys: &str) -> String {
+    format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+         drain: {{ delay: 0s }}\n\
+         upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+         flows:\n  keep: [{{ store: {{ queue: work }} }}]\n  send: [{{ call: origin }}]\n\
+         queues: {{ work: {{ flow: send{keys} }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/in/**\" }}, strip_prefix: /in, flow: keep }} }}\n",
+        origin.url()
+    )
+}
+
+const QUICK: &str = ", retry: { attempts: 3, initial: 100ms }";
+
+fn put(gateway: &Gateway, path: &str, body: &str) {
+    let reply = gateway.wire().ask(format!(
+        "PUT /in{path} HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/x\r\nX-Own: 1\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!((reply.status(), reply.text().as_str()), (202, ""), "{reply:?}");
+}
+
+/// An origin that answers each request as `reply` says.
+fn origin(reply: impl Fn(usize, &Message) -> &'static str + Send + Sync + 'static) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            peer.send(reply(count.fetch_add(1, Ordering::SeqCst), &request));
+        }
+    })
+}
+
+fn texts(origin: &Origin) -> Vec<String> {
+    origin.requests().iter().map(Message::text).collect()
+}
+
+fn admin(gateway: &Gateway, path: &str) -> Value {
+    let reply = gateway.admin_get(path);
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+fn dead(gateway: &Gateway) -> Vec<Value> {
+    admin(gateway, "/queues/work/dead")["dead"].as_array().unwrap().clone()
+}
+
+fn admin_send(gateway: &Gateway, method: &str, path: &str) -> u16 {
+    let admin = gateway.admin();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n");
+    Wire::connect(admin).ask(request).status()
+}
+
+#[test]
+fn a_stored_message_is_processed_as_it_came() {
+    let origin = origin(|_, _| OK);
+    let gateway = Gateway::start(yaml(&origin, ""));
+    put(&gateway, "/a?b=c", "\0one\n");
+    origin.wait_for_requests(1);
+    let request = origin.request();
+    assert_eq!(
+        (request.method(), request.target(), &*request.text()),
+        ("PUT", "/a?b=c", "\0one\n")
+    );
+    assert_eq!((request.get("content-type"), request.get("x-own")), (Some("text/x"), Some("1")));
+    let expected: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    expected.iter().for_each(|text| put(&gateway, "/", text));
+    origin.wait_for_requests(21);
+    assert_eq!(texts(&origin)[1..], expected);
+    let count = |name: &str| metric(&gateway, name).unwrap_or_default();
+    until("all are counted", || {
+        count("tidegate_queue_runs_total{queue=\"work\",outcome=\"success\"}") == 21.0
+    });
+    assert_eq!(count("tidegate_queue_stored_total{queue=\"work\"}"), 21.0);
+    until("none is left", || {
+        admin(&gateway, "/queues")
+            == json!({ "queues": [{ "name": "work", "depth": 0, "dead": 0 }] })
+    });
+}
+
+#[test]
+fn a_message_that_fails_holds_back_the_others_in_strict_order_only() {
+    for (order, expected) in
+        [("strict", ["bad", "bad", "bad", "good"]), ("free", ["bad", "good", "bad", "bad"])]
+    {
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let seen = times.clone();
+        let origin = origin(move |_, request| {
+            seen.lock().unwrap().push(Instant::now());
+            if request.text() == "bad" { FAILED } else { OK }
+        });
+        let keys = format!(", order: {order}, retry: {{ attempts: 3, initial: 300ms }}");
+        let gateway = Gateway::start(yaml(&origin, &keys));
+        put(&gateway, "/", "bad");
+        put(&gateway, "/", "good");
+        origin.wait_for_requests(4);
+        assert_eq!(texts(&origin), expected, "{order}");
+        until("it is dead", || dead(&gateway).len() == 1);
+        let times = times.lock().unwrap().clone();
+        assert!(times[3] - times[0] >= Duration::from_millis(900), "300 and 600 milliseconds");
+    }
+}
+
+#[test]
+fn a_dead_message_is_processed_again_when_an_operator_says_so() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let gateway = Gateway::start(yaml(&origin, QUICK));
+    put(&gateway, "/a", "one");
+    put(&gateway, "/b", "two");
+    until("both are dead", || dead(&gateway).len() == 2);
+    let [first, second] = &dead(&gateway)[..] else { panic!("two") };
+    assert_eq!((&first["attempts"], &first["last"]), (&json!(3), &json!("status 503")));
+    *fails.lock().unwrap() = false;
+    origin.forget();
+    let path = |one: &Value| format!("/queues/work/dead/{}", one["id"].as_str().unwrap());
+    assert_eq!(admin_send(&gateway, "POST", &format!("{}/retry", path(first))), 202);
+    origin.wait_for_requests(1);
+    assert_eq!((origin.request().target(), texts(&origin)), ("/a", vec!["one".to_owned()]));
+    assert_eq!(admin_send(&gateway, "DELETE", &path(second)), 204);
+    assert!(dead(&gateway).is_empty());
+    for (method, path) in [
+        ("DELETE", path(second)),
+        ("POST", format!("{}/retry", path(second))),
+        ("DELETE", "/queues/work/dead/x".to_owned()),
+        ("DELETE", "/queues/other/dead/1".to_owned()),
+    ] {
+        assert_eq!(admin_send(&gateway, method, &path), 404, "{method} {path}");
+    }
+}
+
+#[test]
+fn so_many_messages_are_processed_at_once() {
+    let (gate, running, most) =
+        (Gate::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (opens, runs, sees) = (gate.clone(), running.clone(), most.clone());
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            sees.fetch_max(runs.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            opens.wait();
+            runs.fetch_sub(1, Ordering::SeqCst);
+            peer.try_send(OK);
+        }
+    });
+    let gateway = Gateway::start(yaml(&origin, ", order: free, concurrency: 3"));
+    (0..12).for_each(|n| put(&gateway, "/", &n.to_string()));
+    until("three have come", || running.load(Ordering::SeqCst) == 3);
+    gate.open();
+    origin.wait_for_requests(12);
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn what_was_answered_with_202_outlives_a_killed_gateway() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let folder = tempfile::tempdir().unwrap();
+    let store = json!({ "path": folder.path().join("store") });
+    let yaml = yaml(&origin, ", retry: { attempts: 1000, initial: 100ms, factor: 1 }");
+    let yaml = format!("{yaml}store: {store}\n");
+    let gateway = Gateway::start(&yaml);
+    (0..3).for_each(|n| put(&gateway, &format!("/{n}"), &n.to_string()));
+    origin.wait_for_requests(2);
+    // Dropping it kills it.
+    drop(gateway);
+    *fails.lock().unwrap() = false;
+    let gateway = Gateway::start(&yaml);
+    until("all are processed", || texts(&origin).iter().any(|text| text == "2"));
+    let mut order = texts(&origin);
+    order.dedup();
+    assert_eq!(order, ["0", "1", "2"]);
+    until("none is left", || admin(&gateway, "/queues")["queues"][0]["depth"] == 0);
+}
+
+#[test]
+fn a_reload_keeps_what_waits() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let slow = ", retry: { attempts: 100, initial: 100ms, factor: 1 }";
+    let gateway = Gateway::start(yaml(&origin, slow));
+    (0..3).for_each(|n| put(&gateway, "/", &n.to_string()));
+    origin.wait_for_requests(2);
+    *fails.lock().unwrap() = false;
+    let more = yaml(&origin, slow)
+        .replace("workers: 2", "workers: 2\nplans: { gold: { unlimited: true } }");
+    crate::reload::put_ok(&gateway, &more);
+    until("all are processed", || texts(&origin).iter().any(|text| text == "2"));
+    let mut order = texts(&origin);
+    order.dedup();
+    assert_eq!(order, ["0", "1", "2"]);
+}
+
+#[test]
+fn configurations_that_cannot_be_are_complained_of() {
+    let origin = Origin::silent();
+    for (yaml, complaint) in [
+        (yaml(&origin, "").replace("queue: work", "queue: wrok"), "did you mean `work`?"),
+        (yaml(&origin, "").replace("flow: send", "flow: sent"), "did you mean `send`?"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tidegate.yaml");
+        std::fs::write(&file, yaml).unwrap();
+        let run = crate::harness::tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1));
+        assert!((run.stdout + &run.stderr).contains(complaint), "{complaint}");
+    }
+}
+
+#[test]
+fn several_at_once_in_strict_order_are_warned_of() {
+    let origin = Origin::silent();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    std::fs::write(&file, yaml(&origin, ", concurrency: 2")).unwrap();
+    let run = crate::harness::tidegate(&["check", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0));
+    let said = run.stdout + &run.stderr;
+    assert!(said.contains("messages in strict order are processed one at a time"), "{said}");
+}
