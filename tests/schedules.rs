@@ -100,19 +100,19 @@ fn a_run_that_fails_is_logged_and_the_next_one_comes() {
 #[test]
 fn a_reload_keeps_what_is_the_same_and_ends_what_is_gone() {
     let origin = Origin::saying("ok");
-    let beat = "beat: { every: 1s, flow: tick }";
+    let beat = "beat: { every: 2s, flow: tick }";
     let gateway = Gateway::start(yaml(&origin, beat, ""));
-    let start = Instant::now();
     for round in 0..4 {
         sleep(Duration::from_millis(200));
         let more = format!("plans: {{ p{round}: {{ unlimited: true }} }}\n");
         put_ok(&gateway, &yaml(&origin, beat, &more));
     }
+    let reloaded = Instant::now();
     origin.wait_for_requests(1);
-    assert!(start.elapsed() < Duration::from_millis(1500), "reloads do not put it off");
+    assert!(reloaded.elapsed() < Duration::from_millis(1900), "reloads do not put it off");
     put_ok(&gateway, &yaml(&origin, "", ""));
     let before = origin.requests().len();
-    sleep(Duration::from_millis(1200));
+    sleep(Duration::from_millis(2300));
     assert_eq!(origin.requests().len(), before);
 }
 
