@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Gate, Gateway, Message, Origin, tidegate, until};
+use crate::harness::{ClosedPort, Gate, Gateway, Message, Origin, tidegate, until};
 
 fn yaml(upstreams: &[(&str, String)], flow: &str) -> String {
     let upstreams: Vec<String> = upstreams
@@ -246,9 +246,8 @@ fn no_value_breaks_out_of_its_place() {
 /// A gateway that calls itself goes round once.
 #[test]
 fn a_flow_that_calls_its_own_gateway_ends() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let port = ClosedPort::any();
+    let address = port.address;
     let flow = "[{ header: { set: { x-a: b } } }, { call: own }]";
     let text = yaml(&[("own", format!("http://{address}"))], flow).replacen(
         "127.0.0.1:0",

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::{
-    Authority, Gate, Gateway, H2, Message, Origin, Peer, Wire, full, tidegate, until,
+    Authority, ClosedPort, Gate, Gateway, H2, Message, Origin, Peer, Wire, full, tidegate, until,
 };
 use crate::telemetry::metric;
 
@@ -545,7 +545,8 @@ fn a_port_of_ours_is_not_an_address_of_ours() {
 #[test]
 fn an_address_may_go_and_come_back_and_widen() {
     let gateway = Gateway::start(version("one"));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = ClosedPort::any();
+    let port = closed.address.port();
     let more = |host: &str| {
         let more = format!("}}, more: {{ address: \"{host}:{port}\" }} }}\nadmin");
         version("two").replacen("} }\nadmin", &more, 1)

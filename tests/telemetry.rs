@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Authority, Gate, Gateway, H2, Origin, Peer, Wire, full, until};
+use crate::harness::{Authority, ClosedPort, Gate, Gateway, H2, Origin, Peer, Wire, full, until};
 
 const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nworkers: 2\n";
 
@@ -369,7 +368,7 @@ fn a_fault_has_its_reason_in_reply_log_and_metrics() {
             }
         }
     });
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = ClosedPort::any();
     let gateway = Gateway::start(
         routes(
             &origin,
@@ -379,13 +378,14 @@ fn a_fault_has_its_reason_in_reply_log_and_metrics() {
         .replace(
             "upstreams: {",
             &format!(
-                "upstreams: {{ slow: {{ targets: [\"http://{}\"], timeout: {{ response: 50ms }} }}, down: {{ targets: [\"http://{nobody}\"] }},",
-                origin.address()
+                "upstreams: {{ slow: {{ targets: [\"http://{}\"], timeout: {{ response: 50ms }} }}, down: {{ targets: [\"http://{}\"] }},",
+                origin.address(),
+                nobody.address
             ),
         ) + LOG,
     );
     let cases = [
-        ("down", 502, "connect_failure", nobody),
+        ("down", 502, "connect_failure", nobody.address),
         ("reset", 502, "upstream_reset", origin.address()),
         ("malformed", 502, "upstream_malformed", origin.address()),
         ("slow", 504, "upstream_timeout", origin.address()),

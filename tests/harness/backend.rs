@@ -4,11 +4,15 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
+use super::ClosedPort;
+
 /// A running backend. It is killed with the test.
 pub(crate) struct Backend {
     pub(crate) process: Child,
     /// As it says it.
     pub(crate) url: String,
+    /// Its port once it is dead.
+    closed: Option<ClosedPort>,
 }
 
 impl Backend {
@@ -37,7 +41,7 @@ impl Backend {
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let url =
             line.trim().strip_prefix(&format!("{kind}: ")).expect("it says where it is").to_owned();
-        Backend { process, url }
+        Backend { process, url, closed: None }
     }
 
     /// Host and port.
@@ -49,10 +53,11 @@ impl Backend {
         self.authority().parse().unwrap()
     }
 
-    /// Ends it before the test does.
+    /// Ends it before the test does. Its address refuses connections for the rest of the test.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("a running process");
         self.process.wait().expect("a child of ours");
+        self.closed = Some(ClosedPort::at(self.address()));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::imports::counted;
 use super::*;
-use crate::harness::until;
+use crate::harness::{ClosedPort, until};
 
 const COMPILATIONS: &str = "tidegate_definition_compilations_total";
 const FETCHES: &str = "tidegate_definition_fetches_total";
@@ -277,11 +277,8 @@ fn what_cannot_be_fetched_is_told_without_hosts_and_without_the_systems_error() 
     let (echo, shelf) = (Origin::echo(), Shelf::default());
     shelf.put("/a/types.xsd", "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"http://t/types\"><xs:element name=\"n\" type=\"xs:nothing\"/></xs:schema>");
     let schemas = shelf.serve();
-    // Nobody listens there.
-    let closed = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}", listener.local_addr().unwrap())
-    };
+    let port = ClosedPort::any();
+    let closed = format!("http://{}", port.address);
     let main = |url: &str| {
         format!(
             "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"http://t/main\"><xs:import namespace=\"http://t/types\" schemaLocation=\"{url}/a/types.xsd\"/></xs:schema>"
