@@ -27,6 +27,7 @@ struct Backends {
     httpbin: Backend,
     sse: Backend,
     reverse: Backend,
+    calculator: Backend,
 }
 
 pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
@@ -75,6 +76,9 @@ fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> Str
     for line in ["/hello", "/echo/anything?you=like", "/orders/7", "/ticks?interval=1s"] {
         text.push_str(&format!("  curl -i  'http://{gateway}{line}'\n"));
     }
+    let sum = r#"-H 'content-type: application/json' -d '{"a":40,"b":2}'"#;
+    text.push_str(&format!("  curl -i  'http://{gateway}/add' {sum}\n"));
+    text.push_str(&format!("  curl -i  'http://{gateway}/news/topics/sports?after=0'\n"));
     if let Some(admin) = admin {
         for (path, what) in [
             ("/", "overview"),
@@ -110,6 +114,7 @@ impl Backends {
             httpbin: start(Kind::Httpbin, "httpbin")?,
             sse: start(Kind::Sse, "sse")?,
             reverse: start(Kind::Reverse, "reverse")?,
+            calculator: start(Kind::Calculator, "calculator")?,
         })
     }
 
@@ -120,6 +125,7 @@ impl Backends {
             ("{httpbin}", &self.httpbin),
             ("{sse}", &self.sse),
             ("{reverse}", &self.reverse),
+            ("{calculator}", &self.calculator),
         ];
         let text = backends.iter().fold(CONFIGURATION.to_owned(), |text, (place, backend)| {
             text.replace(place, &backend.address().to_string())

@@ -51,6 +51,23 @@ pub(super) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answe
         .await
 }
 
+/// Sends a body of this content type.
+pub(super) async fn post(
+    address: SocketAddr,
+    path: &str,
+    content_type: &str,
+    body: &str,
+) -> anyhow::Result<Answer> {
+    let length = body.len();
+    send(
+        address,
+        &format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ),
+    )
+    .await
+}
+
 /// Upgrades to WebSocket, sends one text and reads one back (RFC 6455, 5.2).
 pub(super) async fn websocket(
     address: SocketAddr,

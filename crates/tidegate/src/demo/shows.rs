@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::ANSWER_MAX;
-use super::client::{get, send, websocket};
+use super::client::{get, post, send, websocket};
 use crate::log::say;
 
 /// Runs every show in turn and prints its outcome; gives the number that failed.
@@ -25,6 +25,9 @@ pub(super) async fn all(gateway: SocketAddr, admin: Option<SocketAddr>) -> usize
     tell("POST /echo/post", echo(gateway).await);
     tell("GET /echo/who, thirty times", balance(gateway).await);
     tell("GET /orders/7", orders(gateway).await);
+    tell("POST /add (JSON to SOAP and back)", add(gateway).await);
+    tell("POST /calculator, no SOAP", not_soap(gateway).await);
+    tell("POST /news/publish, then read", news(gateway).await);
     tell("GET /ticks (server-sent events)", ticks(gateway).await);
     tell("GET /chat (WebSocket)", chat(gateway).await);
     tell("GET /nowhere", problem(gateway, "/nowhere", 404, "no_route").await);
@@ -49,11 +52,7 @@ async fn hello(gateway: SocketAddr) -> anyhow::Result<String> {
 
 async fn echo(gateway: SocketAddr) -> anyhow::Result<String> {
     let body = "forty-two";
-    let request = format!(
-        "POST /echo/post HTTP/1.1\r\nHost: demo\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let answer = send(gateway, &request).await?;
+    let answer = post(gateway, "/echo/post", "text/plain", body).await?;
     ensure!(
         answer.status == 200 && answer.body == body,
         "status {}: {}",
@@ -87,6 +86,28 @@ async fn orders(gateway: SocketAddr) -> anyhow::Result<String> {
     let added = answer.header("x-demo").unwrap_or_default();
     ensure!(added == "seen by a policy", "x-demo: {added}");
     Ok("200, rewritten to /anything/order-7, headers set by a policy".to_owned())
+}
+
+async fn add(gateway: SocketAddr) -> anyhow::Result<String> {
+    let answer = post(gateway, "/add", "application/json", r#"{"a":40,"b":2}"#).await?;
+    let sum = r#"{ "sum": 42 }"#;
+    ensure!(answer.status == 200 && answer.body == sum, "{}: {}", answer.status, answer.body);
+    Ok(format!("200, a flow called the SOAP service and answers {sum}"))
+}
+
+async fn not_soap(gateway: SocketAddr) -> anyhow::Result<String> {
+    let answer = post(gateway, "/calculator", "text/xml", "<hello/>").await?;
+    let refused = answer.status == 500 && answer.body.contains("soap:Client");
+    ensure!(refused, "{}: {}", answer.status, answer.body);
+    Ok("500, a SOAP fault of the gateway; the service saw nothing".to_owned())
+}
+
+async fn news(gateway: SocketAddr) -> anyhow::Result<String> {
+    let published = post(gateway, "/news/publish?topic=sports", "text/plain", "goal").await?;
+    ensure!(published.status == 200, "{}: {}", published.status, published.body);
+    let read = get(gateway, "/news/topics/sports?after=0").await?;
+    ensure!(read.body.contains(r#""body":"goal""#), "{}: {}", read.status, read.body);
+    Ok("200, the event is on the disk; a reader has it".to_owned())
 }
 
 /// The first event must be here before the last is made.
