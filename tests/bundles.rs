@@ -125,6 +125,29 @@ fn a_bundle_comes_changes_and_goes_as_one() {
     assert_eq!(fs::read_dir(gateway.path("bundles")).unwrap().count(), 0);
 }
 
+/// A `.tar.gz` is as good as a ZIP archive.
+#[test]
+fn a_bundle_comes_as_a_tar_archive_too() {
+    let origin = Origin::saying("shop");
+    let gateway = Gateway::start(OWN);
+    let coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut tar = tar::Builder::new(coder);
+    for (name, text) in shop(&origin, "one") {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len().try_into().unwrap());
+        header.set_mode(0o644);
+        tar.append_data(&mut header, format!("./{name}"), text.as_bytes()).unwrap();
+    }
+    let bytes = tar.into_inner().unwrap().finish().unwrap();
+    let reply = send(&gateway, "PUT /bundles/shop", &bytes);
+    assert_eq!(reply.status(), 200, "{}", reply.text());
+    assert_eq!(gateway.wire().get("/shop/1").text(), "shop");
+    assert!(post(&gateway, "/made", "<in>a</in>").contains("<made>a</made>"));
+    let cut = send(&gateway, "PUT /bundles/shop", &bytes[..bytes.len() / 2]);
+    assert_eq!(cut.status(), 422, "{}", cut.text());
+    assert_eq!(gateway.wire().get("/shop/1").text(), "shop");
+}
+
 /// A bad bundle is refused with all its complaints, and what served before serves on.
 #[test]
 fn a_bad_bundle_leaves_the_last_good_state() {

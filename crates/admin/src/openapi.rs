@@ -94,7 +94,7 @@ fn put_bundle() -> Value {
         "requestBody": {
             "required": true,
             "description": "A ZIP archive of configuration files and what they name, or a Composite Application archive of Synapse",
-            "content": { "application/zip": {} },
+            "content": { "application/zip": {}, "application/gzip": {} },
         },
         "responses": {
             "200": changed(),

@@ -59,8 +59,17 @@ const KEYED_BY_NAME: &[&str] = &[
 ];
 
 /// The other keys.
-const OF_THE_GATEWAY: &[&str] =
-    &["admin", "workers", "shutdown", "drain", "defaults", "bundles", "saxon", "telemetry"];
+const OF_THE_GATEWAY: &[&str] = &[
+    "admin",
+    "workers",
+    "shutdown",
+    "drain",
+    "store",
+    "defaults",
+    "bundles",
+    "saxon",
+    "telemetry",
+];
 
 /// More files than this in one folder are not a configuration.
 const FILES_MAX: usize = 10_000;
@@ -314,4 +323,22 @@ fn complain_twice(entry: &Entry, first: At, report: &mut Report) {
         format!("`{}` is in two files; the other is at {first}", entry.key),
         "keep one of the two, or give it another name",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_one_with_names_or_one_of_the_gateway() {
+        let schema = crate::json_schema();
+        let keys = schema.pointer("/$defs/Config/properties").unwrap().as_object().unwrap();
+        for (key, about) in keys {
+            let has_names = about.get("additionalProperties").is_some();
+            let key = key.as_str();
+            assert_eq!(KEYED_BY_NAME.contains(&key), has_names, "{key}: {about}");
+            assert_eq!(OF_THE_GATEWAY.contains(&key), !has_names, "{key}: {about}");
+        }
+        assert_eq!(keys.len(), KEYED_BY_NAME.len() + OF_THE_GATEWAY.len());
+    }
 }

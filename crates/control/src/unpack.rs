@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Cursor, Read as _, Write as _};
+use std::io::{Cursor, Read, Write as _};
 use std::path::Path;
 
+use flate2::read::MultiGzDecoder;
 use import::synapse;
 use zip::ZipArchive;
 
@@ -35,31 +36,119 @@ const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 
+/// The beginning of what gzip writes, and so of a `.tar.gz`.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Bytes of a `.tar.gz`, unpacked: its files, and for each the head, a long name and the padding.
+const TAR_BYTES_MAX: u64 = ALL_BYTES_MAX + FILES_MAX as u64 * 4_096;
+
 /// Unpacks an archive. The error says what is wrong with it.
 pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+    match archive.starts_with(&GZIP) {
+        true => unpack_tar(archive, folder),
+        false => unpack_zip(archive, folder),
+    }
+}
+
+fn unpack_zip(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
-        .map_err(|error| format!("this is no ZIP archive: {error}"))?;
+        .map_err(|error| format!("this is no ZIP archive and no .tar.gz: {error}"))?;
     if zip.len() > FILES_MAX {
-        return Err(format!("the archive has over {FILES_MAX} entries"));
+        return Err(too_many());
     }
     let names = names(&mut zip)?;
     if names.iter().any(|name| name == "artifacts.xml") {
         return convert(archive, folder);
     }
-    let top = common_folder(&names);
-    let (mut left, mut seen) = (ALL_BYTES_MAX, HashSet::new());
+    let mut files = Files::new(folder, &names);
     for at in 0..zip.len() {
         let entry = zip.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
         let name = entry.name().to_owned();
-        if entry.is_dir() {
-            continue;
+        if !entry.is_dir() {
+            let _size = files.add(&name, entry)?;
         }
-        let below = name.strip_prefix(&top).unwrap_or(&name);
+    }
+    files.end()
+}
+
+/// A `.tar.gz` is read twice, so that its names are known before anything is written.
+fn unpack_tar(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+    let mut names = Vec::new();
+    each_of_tar(archive, |name, _, _| {
+        check(name)?;
+        names.push(name.to_owned());
+        Ok(())
+    })?;
+    if names.iter().any(|name| name == "artifacts.xml") {
+        return Err("a Composite Application archive is a ZIP archive".to_owned());
+    }
+    let mut files = Files::new(folder, &names);
+    each_of_tar(archive, |name, size, entry| match files.add(name, entry)? < size {
+        true => Err(format!("the archive ends within {name:?}")),
+        false => Ok(()),
+    })?;
+    files.end()
+}
+
+/// Calls `file` for each file of a `.tar.gz`, with its announced size.
+fn each_of_tar(
+    archive: &[u8],
+    mut file: impl FnMut(&str, u64, &mut dyn Read) -> Result<(), String>,
+) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("this .tar.gz cannot be read: {error}");
+    let mut tar = tar::Archive::new(MultiGzDecoder::new(archive).take(TAR_BYTES_MAX));
+    for (at, entry) in tar.entries().map_err(failed)?.enumerate() {
+        if at >= FILES_MAX {
+            return Err(too_many());
+        }
+        let mut entry = entry.map_err(failed)?;
+        let path = entry.path_bytes();
+        let name = std::str::from_utf8(&path)
+            .map_err(|_invalid| format!("entry {at} has a name that is no UTF-8"))?;
+        // This is how tar names what is in the folder that it packs.
+        let name = name.strip_prefix("./").unwrap_or(name).to_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_file() {
+            let size = entry.size();
+            file(&name, size, &mut entry)?;
+        } else if kind.is_dir() {
+            let name = name.strip_suffix('/').unwrap_or(&name);
+            // The folder that was packed may be an entry itself.
+            if !name.is_empty() {
+                check(name)?;
+            }
+        } else if !kind.is_pax_global_extensions() {
+            // What packs commits writes the commit's name into global extensions.
+            return Err(not_a_file(&name));
+        }
+    }
+    // Behind the last entry is the checksum.
+    std::io::copy(&mut tar.into_inner(), &mut std::io::sink()).map(drop).map_err(failed)
+}
+
+/// The files of an archive as they are written.
+struct Files<'f> {
+    folder: &'f Path,
+    /// The folder in which all entries are.
+    top: String,
+    /// The bytes that may still come.
+    left: u64,
+    seen: HashSet<String>,
+}
+
+impl<'f> Files<'f> {
+    fn new(folder: &'f Path, names: &[String]) -> Files<'f> {
+        Files { folder, top: common_folder(names), left: ALL_BYTES_MAX, seen: HashSet::new() }
+    }
+
+    /// Writes a file, and returns its size.
+    fn add(&mut self, name: &str, entry: impl Read) -> Result<u64, String> {
+        let below = name.strip_prefix(&self.top).unwrap_or(name);
         // File systems differ in whether `A` is `a`.
-        if !seen.insert(below.to_lowercase()) {
+        if !self.seen.insert(below.to_lowercase()) {
             return Err(format!("the archive has {name:?} twice"));
         }
-        let max = left.min(FILE_BYTES_MAX);
+        let max = self.left.min(FILE_BYTES_MAX);
         let mut bytes = Vec::new();
         // The announced size may be wrong; the size that is read counts.
         let read = entry.take(max + 1).read_to_end(&mut bytes);
@@ -70,13 +159,25 @@ pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<Unpacked, String> 
                 "the archive is too large at {name:?}: a file has up to {FILE_BYTES_MAX} bytes, all have up to {ALL_BYTES_MAX}"
             ));
         }
-        left -= size;
-        write(folder, below, &bytes)?;
+        self.left -= size;
+        write(self.folder, below, &bytes)?;
+        Ok(size)
     }
-    match seen.is_empty() {
-        true => Err("the archive has no files".to_owned()),
-        false => Ok(Unpacked::default()),
+
+    fn end(self) -> Result<Unpacked, String> {
+        match self.seen.is_empty() {
+            true => Err("the archive has no files".to_owned()),
+            false => Ok(Unpacked::default()),
+        }
     }
+}
+
+fn too_many() -> String {
+    format!("the archive has over {FILES_MAX} entries")
+}
+
+fn not_a_file(name: &str) -> String {
+    format!("the entry {name:?} is a link or a device")
 }
 
 /// The names of all entries, none of which leads out of the archive or is something else than a file.
@@ -87,7 +188,7 @@ fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
         let name = entry.name().to_owned();
         let kind = entry.unix_mode().map_or(0, |mode| mode & KIND);
         if !matches!(kind, 0 | REGULAR | FOLDER) {
-            return Err(format!("the entry {name:?} is a link or a device"));
+            return Err(not_a_file(&name));
         }
         if entry.encrypted() {
             return Err(format!("the entry {name:?} is encrypted"));
@@ -179,6 +280,25 @@ mod tests {
         zip.finish().unwrap().into_inner()
     }
 
+    /// A `.tar.gz` with names that tar itself would not write.
+    fn tar_gz(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
+        let coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut tar = tar::Builder::new(coder);
+        for (kind, name, bytes) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            header.set_size(bytes.len().try_into().unwrap());
+            let place = header.as_old_mut().name.get_mut(..name.len()).unwrap();
+            place.copy_from_slice(name.as_bytes());
+            if kind.is_symlink() {
+                header.set_link_name("/etc/passwd").unwrap();
+            }
+            header.set_cksum();
+            tar.append(&header, *bytes).unwrap();
+        }
+        tar.into_inner().unwrap().finish().unwrap()
+    }
+
     fn refused(bytes: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b/bundle");
@@ -234,5 +354,65 @@ mod tests {
         let names: Vec<String> = (0..=FILES_MAX).map(|number| format!("{number}")).collect();
         let entries: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         assert!(refused(&archive(&entries)).contains("entries"));
+    }
+
+    #[test]
+    fn files_of_tar_archives_come_out_below_the_folder() {
+        use tar::EntryType::{Directory, Regular, XGlobalHeader};
+        for top in ["", "./", "top/", "./top/"] {
+            let named = |below: &str| format!("{top}{below}");
+            let bytes = tar_gz(&[
+                (XGlobalHeader, "pax_global_header", b"22 comment=0123456789\n"),
+                (Directory, if top.is_empty() { "x/" } else { top }, b""),
+                (Regular, &named("a.yaml"), b"1"),
+                (Directory, &named("x/"), b""),
+                (Regular, &named("x/b.xsd"), b"2"),
+            ]);
+            let folder = tempfile::tempdir().unwrap();
+            unpack(&bytes, folder.path()).unwrap_or_else(|error| panic!("{top:?}: {error}"));
+            for (file, text) in [("a.yaml", "1"), ("x/b.xsd", "2")] {
+                assert_eq!(fs::read_to_string(folder.path().join(file)).unwrap(), text);
+            }
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[test]
+    fn tar_archives_that_lead_elsewhere_or_grow_are_refused() {
+        use tar::EntryType::{Block, Directory, Fifo, Link, Regular, Symlink};
+        for name in ["../a", "/a", "x/../../a", "a\\..\\b", ".hidden", "x//y", "x/./y"] {
+            for kind in [Regular, Directory] {
+                let why = refused(&tar_gz(&[(Regular, "b.yaml", b""), (kind, name, b"")]));
+                assert!(why.contains("is hidden, leads out"), "{name}: {why}");
+            }
+        }
+        for kind in [Symlink, Link, Block, Fifo] {
+            let why = refused(&tar_gz(&[(kind, "a.yaml", b"")]));
+            assert!(why.contains("a link"), "{why}");
+        }
+        let twice = tar_gz(&[(Regular, "a.yaml", b""), (Regular, "A.yaml", b"")]);
+        assert!(refused(&twice).contains("twice"));
+        assert!(refused(&tar_gz(&[])).contains("no files"));
+        let car = tar_gz(&[(Regular, "artifacts.xml", b"<artifacts/>")]);
+        assert!(refused(&car).contains("ZIP"));
+        let large = vec![b'x'; usize::try_from(FILE_BYTES_MAX).unwrap() + 1];
+        let bytes = tar_gz(&[(Regular, "a.yaml", &large)]);
+        assert!(bytes.len() < 200_000);
+        assert!(refused(&bytes).contains("too large"));
+        let good = tar_gz(&[(Regular, "a.yaml", &large[..1 << 20])]);
+        for end in [3, 20, good.len() / 2, good.len() - 12] {
+            refused(&good[..end]);
+        }
+        let many = vec![(Regular, "a", &b""[..]); FILES_MAX + 1];
+        assert!(refused(&tar_gz(&many)).contains("entries"));
+        // What is said to be there and is not.
+        let mut header = tar::Header::new_gnu();
+        header.set_path("a.yaml").unwrap();
+        header.set_size(1 << 40);
+        header.set_cksum();
+        let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        coder.write_all(header.as_bytes()).unwrap();
+        coder.write_all(&[b'x'; 1024]).unwrap();
+        refused(&coder.finish().unwrap());
     }
 }

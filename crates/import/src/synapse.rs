@@ -9,6 +9,7 @@ mod artifacts;
 mod converter;
 mod dollar;
 mod element;
+mod endpoint_templates;
 mod endpoints;
 mod expressions;
 mod mediators;
@@ -103,11 +104,14 @@ impl<'a> Converter<'a> {
                 }
             },
             "template" if named.child("sequence").is_none() => {
-                self.artifact(
-                    named,
-                    Outcome::Refused,
-                    "a template of an endpoint has no counterpart",
-                );
+                match self.artifacts.is_template_used(name) {
+                    true => self.artifact(named, Outcome::Converted, ""),
+                    false => self.artifact(
+                        named,
+                        Outcome::Approximated,
+                        "no endpoint is made of it; it is left out",
+                    ),
+                }
             }
             "template" if self.template_flows.iter().all(|(known, _)| *known != name) => {
                 self.artifact(named, Outcome::Approximated, "nothing calls it; it is left out");

@@ -1760,7 +1760,6 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
         "event",
         "enqueue",
         "sampler",
-        "rewrite",
         "dataServiceCall",
         "salesforce.query",
         "unheard",
@@ -1773,6 +1772,140 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
         assert!(row.starts_with("refused p.xml:4:3: "), "{name}: {row}");
         assert!(row.len() > 30, "{name} has no reason: {row}");
     }
+}
+
+#[test]
+fn urls_that_rules_make() {
+    check(&[
+        (
+            r#"<rewrite><rewriterule><action value="https" fragment="protocol"/><action value="s.test" fragment="host"/><action value="8443" fragment="port"/></rewriterule></rewrite><call/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call: s.test-8443
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<header name="To" value="http://a.test/stock/x?b=1"/>
+<rewrite><rewriterule><action type="append" value="/more" fragment="path"/><action type="prepend" value="/v2" fragment="path"/></rewriterule>
+<rewriterule><action type="replace" regex="^/v2" value="/v3" fragment="path"/><action type="remove" fragment="query"/><action type="replace" regex="a\." value="b." fragment="host"/></rewriterule></rewrite>
+<send/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call:
+                        upstream: b.test
+                        path: /v3/stock/x/more
+                        query: ""
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<rewrite><rewriterule><action value="http://b.test:81/x?y={z}"/><action xpath="concat('/', $trp:To)" fragment="path"/></rewriterule></rewrite><call><endpoint><default><timeout><duration>5000</duration></timeout></default></endpoint></call>
+<rewrite><rewriterule><action value="c.test" fragment="host"/></rewriterule></rewrite><call><endpoint key="E"/></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - call:
+                        upstream: b.test-81
+                        path: "{{ concat('/', $headers.To) }}"
+                        query: "y={z}"
+                    - call:
+                        upstream: E
+                        path: /service/Echo
+                    - respond: {}
+            "#]],
+        ),
+        (
+            r#"<rewrite inProperty="a"><rewriterule><action value="x" fragment="host"/></rewriterule></rewrite>
+<rewrite><rewriterule><condition><equal type="url" source="host" value="a"/></condition><action value="x" fragment="host"/></rewriterule></rewrite>
+<rewrite><rewriterule><action type="append" value="/x" fragment="path"/></rewriterule></rewrite>
+<rewrite><rewriterule><action value="me" fragment="user"/></rewriterule></rewrite>
+<rewrite><rewriterule><action value="/x" fragment="path"/></rewriterule></rewrite>
+<call/>
+<builder/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # refused: rewrite, p.xml:3:1: a URL in a property has no counterpart; write it in `path` and `query` of the call
+                    # refused: rewrite, p.xml:4:1: a rule with a condition has no counterpart; write the calls as `filter`
+                    # refused: rewrite, p.xml:5:1: the `path` of the request is not known here; `set` it
+                    # refused: rewrite, p.xml:6:1: the part `user` of a URL has no counterpart
+                    # refused: call, p.xml:8:1: the host is that of the gateway itself
+                    # approximated: builder, p.xml:9:1: it has no effect here: bodies are read when a step looks into them
+                    - respond: {}
+                refused p.xml:3:1: a URL in a property has no counterpart; write it in `path` and `query` of the call
+                refused p.xml:4:1: a rule with a condition has no counterpart; write the calls as `filter`
+                refused p.xml:5:1: the `path` of the request is not known here; `set` it
+                refused p.xml:6:1: the part `user` of a URL has no counterpart
+                refused p.xml:8:1: the host is that of the gateway itself
+                approximated p.xml:9:1: it has no effect here: bodies are read when a step looks into them
+            "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn endpoints_that_are_made_of_templates() {
+    let templates = r#"<template SYNAPSE name="ET"><parameter name="wait"/><parameter name="port"/>
+<endpoint name="$name"><address uri="$uri:$port/base"><timeout><duration>$wait</duration><responseAction>fault</responseAction></timeout><suspendOnFailure><initialDuration>$wait</initialDuration><maximumDuration>60000</maximumDuration><progressionFactor>2.0</progressionFactor></suspendOnFailure></address></endpoint></template>"#;
+    let uses = r#"<definitions SYNAPSE xmlns:a="http://ws.apache.org/ns/synapse">
+<endpoint name="one" template="ET" uri="http://one.test"><a:parameter name="wait" value="5000"/><a:parameter name="port" value="81"/></endpoint>
+<endpoint name="two" template="ET" uri="http://t&quot;wo.test"><parameter name="wait" value="250"/><parameter name="port" value="82"/></endpoint>
+<endpoint name="less" template="ET" uri="http://less.test"><parameter name="wait" value="250"/></endpoint>
+<endpoint name="none" template="NONE" uri="http://none.test"/>
+<template name="idle"><endpoint name="$name"><default/></endpoint></template>
+<proxy name="P"><target endpoint="one"><outSequence><send/></outSequence></target></proxy>
+</definitions>"#;
+    expect![[r#"
+        listen:
+          public:
+            address: "127.0.0.1:8080"
+        upstreams:
+          one:
+            targets: ["http://one.test:81"]
+            timeout:
+              response: "5s"
+            suspend:
+              "on": [timeout, connect_failure, reset]
+              after: 1
+              initial: "5s"
+              max: "60s"
+              factor: 2
+          two:
+            targets: ["http://t\"wo.test:82"]
+            timeout:
+              response: "250ms"
+            suspend:
+              "on": [timeout, connect_failure, reset]
+              after: 1
+              initial: "250ms"
+              max: "60s"
+              factor: 2
+          # refused: endpoint less, u.xml:4:1: the parameter `port` of the template is not given
+          # refused: endpoint none, u.xml:5:1: the template `NONE` of an endpoint is not among the artifacts
+        routes:
+          P:
+            match:
+              path: "/services/P/**"
+            flow: P
+        flows:
+          P:
+            - call:
+                upstream: one
+                path: /base
+            - respond: {}
+        ====
+        converted     u.xml:7:1  proxy P
+        converted     t.xml:1:1  template ET
+        converted     u.xml:2:1  endpoint one
+        converted     u.xml:3:1  endpoint two
+        refused       u.xml:4:1  endpoint less  the parameter `port` of the template is not given
+        refused       u.xml:5:1  endpoint none  the template `NONE` of an endpoint is not among the artifacts
+        approximated  u.xml:6:1  template idle  no endpoint is made of it; it is left out
+        4 converted, 1 approximated, 2 refused
+    "#]].assert_eq(&whole(&[("t.xml", templates), ("u.xml", uses)]));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use xml::{Doctype, Document, Limits, Options};
 
 use super::archive::Sources;
 use super::element::{Element, File};
+use super::endpoint_templates::{self, Made};
 use super::table::{Outcome, Place, Table};
 
 /// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
@@ -25,6 +26,8 @@ pub(super) struct Resource {
 pub(super) struct Files {
     artifacts: Vec<File>,
     resources: Vec<(String, Vec<u8>)>,
+    /// Endpoints that are made of templates, by the places of their uses.
+    made: HashMap<Place, Made>,
 }
 
 /// All artifacts.
@@ -45,9 +48,12 @@ pub(super) struct Artifacts<'a> {
     pub(super) named: Vec<Element<'a>>,
     /// Names of all properties and variables that something sets.
     pub(super) set: HashSet<&'a str>,
+    /// Templates that endpoints are made of.
+    used_templates: HashSet<&'a str>,
     /// Properties whose value is markup.
     pub(super) inline: HashMap<&'a str, Element<'a>>,
     resources: &'a [(String, Vec<u8>)],
+    made: Option<&'a HashMap<Place, Made>>,
     /// Local entries that something took.
     taken: RefCell<HashSet<&'a str>>,
 }
@@ -65,7 +71,7 @@ impl Files {
             let parsed = is_xml.then(|| Document::parse(&source.bytes, &options()));
             match parsed {
                 Some(Ok(document)) => {
-                    let file = File { name: source.name.clone(), document };
+                    let file = File { name: source.name.clone(), document, at: None };
                     let is_artifact = Element::root(&file).is_some_and(|root| root.is_synapse());
                     match is_artifact {
                         true => files.artifacts.push(file),
@@ -80,6 +86,7 @@ impl Files {
                 None => files.resources.push((source.name, source.bytes)),
             }
         }
+        files.made = endpoint_templates::fill(&files.artifacts);
         files
     }
 
@@ -89,7 +96,7 @@ impl Files {
     }
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     let limits = Limits { depth_max: DEPTH_MAX, ..Limits::default() };
     Options { doctype: Doctype::Refuse, limits, ..Options::default() }
 }
@@ -97,7 +104,11 @@ fn options() -> Options {
 impl<'a> Artifacts<'a> {
     /// Sorts all artifacts by kind.
     pub(super) fn of(files: &'a Files, table: &mut Table) -> Artifacts<'a> {
-        let mut artifacts = Artifacts { resources: &files.resources, ..Artifacts::default() };
+        let mut artifacts = Artifacts {
+            resources: &files.resources,
+            made: Some(&files.made),
+            ..Artifacts::default()
+        };
         for root in files.artifacts.iter().filter_map(Element::root) {
             match root.name() {
                 "definitions" => {
@@ -107,6 +118,9 @@ impl<'a> Artifacts<'a> {
             }
             for element in root.descendants() {
                 artifacts.set.extend(sets(&element));
+                if element.name() == "endpoint" {
+                    artifacts.used_templates.extend(element.attribute("template"));
+                }
                 let name = element.attribute("name").filter(|_| element.name() == "property");
                 if let Some(name) = name.filter(|_| !element.children().is_empty()) {
                     artifacts.inline.insert(name, element);
@@ -161,6 +175,22 @@ impl<'a> Artifacts<'a> {
             };
         }
         self.file(key)
+    }
+
+    /// The endpoint that is made of a template.
+    pub(super) fn made(&self, used: &Element<'a>) -> Result<Element<'a>, String> {
+        match self.made.and_then(|made| made.get(&used.place())) {
+            Some(Ok(file)) => {
+                Element::root(file).ok_or_else(|| "the template has no endpoint".to_owned())
+            }
+            Some(Err(why)) => Err(why.clone()),
+            None => Err("too many endpoints are made of templates".to_owned()),
+        }
+    }
+
+    /// True if an endpoint is made of a template.
+    pub(super) fn is_template_used(&self, name: &str) -> bool {
+        self.used_templates.contains(name)
     }
 
     /// True if a local entry was used.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use super::artifacts::Artifacts;
 use super::element::Element;
 use super::mediators;
+use super::mediators::rewrite::Rewritten;
 use super::output::Output;
 use super::table::{Outcome, Place, Table};
 use crate::yaml::comment;
@@ -50,6 +51,8 @@ pub(super) struct Pending {
     pub(super) fault_on_fault: bool,
     /// The URL for a `send` without an endpoint.
     pub(super) to: Option<String>,
+    /// The same, as rules have made it.
+    pub(super) rewritten: Option<Rewritten>,
 }
 
 /// The flow that is being made.
@@ -380,6 +383,7 @@ impl<'a> Converter<'a> {
                 "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
                 "property" => scope == "axis2" || item.is("name", "RESPONSE"),
                 "header" => item.attribute("name").is_some_and(|name| name == "To"),
+                "rewrite" => true,
                 "sequence" => match item
                     .attribute("key")
                     .and_then(|key| self.artifacts.sequences.get_key_value(key))

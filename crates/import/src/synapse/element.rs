@@ -12,6 +12,8 @@ pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
 pub(super) struct File {
     pub(super) name: String,
     pub(super) document: Document,
+    /// The place of everything in it, where the document was made of several.
+    pub(super) at: Option<Place>,
 }
 
 /// An element of a file.
@@ -121,6 +123,9 @@ impl<'d> Element<'d> {
     }
 
     pub(super) fn place(&self) -> Place {
+        if let Some(place) = &self.file.at {
+            return place.clone();
+        }
         let at = self.file.document.position(self.node);
         Place { file: self.file.name.clone(), line: at.line, column: at.column }
     }

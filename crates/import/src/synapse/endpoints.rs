@@ -6,6 +6,7 @@ use xml::{Document, Kind, NodeId, Options};
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::escaped;
+use super::mediators::rewrite::Rewritten;
 use crate::yaml::variable;
 
 /// The target of one call.
@@ -18,6 +19,8 @@ pub(super) struct Target {
     pub(super) method: Option<String>,
     /// The path is the whole of it: nothing of the request's is put behind.
     pub(super) is_exact: bool,
+    /// The path is the request's own, as the route forwards it.
+    pub(super) is_own: bool,
 }
 
 /// A URL, taken apart.
@@ -70,18 +73,23 @@ impl<'a> Converter<'a> {
 
     /// The endpoint itself, where only a key is written.
     fn resolved(&mut self, endpoint: &Element<'a>) -> Result<Element<'a>, String> {
-        if endpoint.attribute("key-expression").is_some()
-            || endpoint.attribute("template").is_some()
-        {
-            return Err("an endpoint that is computed, or made of a template, has no counterpart"
-                .to_owned());
+        if endpoint.attribute("key-expression").is_some() {
+            return Err("an endpoint that is computed has no counterpart".to_owned());
+        }
+        if endpoint.attribute("template").is_some() {
+            return self.artifacts.made(endpoint);
         }
         let Some(key) = endpoint.attribute("key") else { return Ok(*endpoint) };
         if key.contains('{') {
             return Err(format!("the endpoint `{key}` is computed, which has no counterpart"));
         }
         let found = self.artifacts.endpoints.get(key).copied();
-        found.ok_or_else(|| format!("the endpoint `{key}` is not among the artifacts"))
+        let found =
+            found.ok_or_else(|| format!("the endpoint `{key}` is not among the artifacts"))?;
+        match found.attribute("template") {
+            Some(_) => self.artifacts.made(&found),
+            None => Ok(found),
+        }
     }
 
     fn single(&mut self, endpoint: &Element<'a>) -> Result<Target, String> {
@@ -98,6 +106,10 @@ impl<'a> Converter<'a> {
     }
 
     fn plain(&mut self, name: Option<&'a str>, kind: &Element<'a>) -> Result<Target, String> {
+        if let Some(url) = self.flow.pending.rewritten.clone().filter(|_| kind.name() == "default")
+        {
+            return self.rewritten(name, &url, Some(kind));
+        }
         let url = self.url(kind)?;
         let mut upstream = Map::new();
         upstream.insert("targets".to_owned(), json!([url.target]));
@@ -105,7 +117,8 @@ impl<'a> Converter<'a> {
         let method = kind.attribute("method").map(str::to_ascii_uppercase);
         let upstream = self.upstream(name, upstream, &url.target);
         let is_exact = kind.name() != "address";
-        Ok(Target { upstream, path: url.path, query: url.query, method, is_exact })
+        let (path, query) = (url.path, url.query);
+        Ok(Target { upstream, path, query, method, is_exact, is_own: false })
     }
 
     /// A group: one upstream with several targets.
@@ -154,7 +167,8 @@ impl<'a> Converter<'a> {
         let target = first.target;
         let upstream = self.upstream(name.or(group.attribute("name")), upstream, &target);
         let is_exact = kind.name() != "address";
-        Ok(Target { upstream, path: first.path, query: first.query, method: None, is_exact })
+        let (path, query) = (first.path, first.query);
+        Ok(Target { upstream, path, query, method: None, is_exact, is_own: false })
     }
 
     /// The endpoints of a group, those of groups in it included.
@@ -205,12 +219,42 @@ impl<'a> Converter<'a> {
         self.taken_apart(kind, written)
     }
 
+    /// The target where no endpoint is written: the address that earlier mediators gave.
+    pub(super) fn unnamed(&mut self, item: &Element<'a>) -> Result<Vec<Target>, String> {
+        match (self.flow.pending.rewritten.take(), self.flow.pending.to.take()) {
+            (Some(url), _) => self.rewritten(None, &url, None).map(|target| vec![target]),
+            (None, Some(url)) => self.address(item, &url).map(|target| vec![target]),
+            (None, None) => {
+                Err("it has no endpoint, and no step before it says where to".to_owned())
+            }
+        }
+    }
+
     /// The target of a URL that is in no endpoint.
     pub(super) fn address(&mut self, item: &Element<'a>, url: &str) -> Result<Target, String> {
         let url = self.taken_apart(item, url)?;
         let keys = Map::from_iter([("targets".to_owned(), json!([url.target]))]);
         let upstream = self.upstream(None, keys, &url.target);
-        Ok(Target { upstream, path: url.path, query: url.query, method: None, is_exact: false })
+        let (path, query) = (url.path, url.query);
+        Ok(Target { upstream, path, query, method: None, is_exact: false, is_own: false })
+    }
+
+    /// The target of a URL that `rewrite` made.
+    fn rewritten(
+        &mut self,
+        name: Option<&str>,
+        url: &Rewritten,
+        kind: Option<&Element<'a>>,
+    ) -> Result<Target, String> {
+        let target = url.target()?;
+        let mut keys = Map::from_iter([("targets".to_owned(), json!([target]))]);
+        if let Some(kind) = kind {
+            self.options(kind, &mut keys);
+        }
+        let upstream = self.upstream(name, keys, &target);
+        let (path, query) = (url.path.clone().unwrap_or_default(), url.query.clone());
+        let is_own = url.path.is_none();
+        Ok(Target { upstream, path, query, method: None, is_exact: true, is_own })
     }
 
     /// Takes a URL apart; `{uri.var.NAME}` in its path and query become placeholders.
@@ -431,6 +475,9 @@ impl<'a> Converter<'a> {
         target: &Target,
         postfix: Option<String>,
     ) -> Result<Option<String>, String> {
+        if target.is_own {
+            return Ok(None);
+        }
         let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
         let base = target.path.trim_end_matches('/');
         if target.is_exact {

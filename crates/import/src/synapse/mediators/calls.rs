@@ -20,12 +20,7 @@ pub(super) fn send<'a>(
     }
     let targets = match endpoint {
         Some(endpoint) => c.endpoint(&endpoint)?,
-        None => match c.flow.pending.to.take() {
-            Some(url) => vec![c.address(item, &url)?],
-            None => {
-                return Err("it has no endpoint, and no step before it says where to".to_owned());
-            }
-        },
+        None => c.unnamed(item)?,
     };
     if let Some(key) = item.attribute("receive") {
         let found = c.artifacts.sequences.get_key_value(key);
@@ -166,10 +161,10 @@ pub(super) fn call<'a>(
     item: &Element<'a>,
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    let endpoint = item
-        .child("endpoint")
-        .ok_or("a call without an endpoint sends to an address that is computed")?;
-    let targets = c.endpoint(&endpoint)?;
+    let targets = match item.child("endpoint") {
+        Some(endpoint) => c.endpoint(&endpoint)?,
+        None => c.unnamed(item)?,
+    };
     let mut more = Map::new();
     if let Some(source) = item.child("source") {
         let value = source_of(c, &source)?;

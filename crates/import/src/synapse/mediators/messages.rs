@@ -36,7 +36,10 @@ pub(super) fn header<'a>(
         // A message without an address is an answer; so is everything that `respond` sends here.
         ("To", true) => c.flow.pending.is_reply = true,
         ("To", false) => match item.raw("value") {
-            Some(url) => c.flow.pending.to = Some(url.to_owned()),
+            Some(url) => {
+                c.flow.pending.to = Some(url.to_owned());
+                c.flow.pending.rewritten = None;
+            }
             None => return Err("an address that is computed has no counterpart".to_owned()),
         },
         ("Action", true) => steps.push(json!({ "header": { "remove": ["SOAPAction"] } })),
@@ -88,6 +91,12 @@ fn soap_header<'a>(
         format!("<{prefix}:{local} xmlns:{prefix}=\"{quoted}\">{value}</{prefix}:{local}>");
     steps.push(json!({ "soap_header": { "set": [markup] } }));
     Ok(())
+}
+
+/// `builder`: nothing, since bodies are read when a step looks into them.
+pub(super) fn builder(c: &mut Converter<'_>) -> Result<Next, String> {
+    c.note("it has no effect here: bodies are read when a step looks into them");
+    Ok(Next::Continue)
 }
 
 /// `log`: a line with the parts of its level and its properties.

@@ -6,6 +6,7 @@ mod gathering;
 mod messages;
 mod payloads;
 mod properties;
+pub(super) mod rewrite;
 mod router;
 mod stores;
 mod transforms;
@@ -36,8 +37,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("event", "there is no broker; a `hub` has subscribers of its own"),
     ("enqueue", "there are no executors with priorities; `store` puts a message into a queue"),
     ("sampler", "messages are not held back; `throttle` refuses those over a limit"),
-    ("rewrite", "write the URL in `path` and `query` of the call"),
-    ("builder", "bodies are read when a step looks into them"),
     ("dataServiceCall", "data services are not here; `sql` asks a database"),
     ("dbtransaction", "there are no transactions over several steps"),
     ("publishEvent", "there is no event sink"),
@@ -102,6 +101,8 @@ pub(super) fn convert<'a>(
         "scatter-gather" => gathering::scatter_gather(c, item, steps),
         "cache" => stores::cache(c, item, rest, steps),
         "throttle" => stores::throttle(c, item, steps),
+        "rewrite" => rewrite::rewrite(c, item, steps),
+        "builder" => messages::builder(c),
         "store" => stores::store(c, item, rest, steps),
         "dblookup" | "dbreport" => stores::sql(c, item, steps),
         name => Err(refusal(name)),

@@ -1,0 +1,108 @@
+//! Endpoints that are made of templates: the template's endpoint with the parameters put in.
+//!
+//! Owns which parameters there are and how their values are written into the endpoint. Each result is a document of its own, whose
+//! elements are placed where the template is used.
+
+use std::collections::HashMap;
+
+use xml::Document;
+
+use super::artifacts::options;
+use super::element::{Element, File};
+use super::table::Place;
+
+/// The result for one use of a template: the endpoint, or why there is none.
+pub(super) type Made = Result<File, String>;
+
+/// The maximum number of uses; a large project has some dozen.
+const USES_MAX: usize = 1_000;
+
+/// Fills the templates that endpoints in these files name.
+pub(super) fn fill(files: &[File]) -> HashMap<Place, Made> {
+    let all: Vec<Element<'_>> =
+        files.iter().filter_map(Element::root).flat_map(|root| root.descendants()).collect();
+    let templates: HashMap<&str, Element<'_>> = all
+        .iter()
+        .filter(|element| element.name() == "template" && element.child("endpoint").is_some())
+        .filter_map(|element| Some((element.attribute("name")?, *element)))
+        .collect();
+    let uses = all.iter().filter(|element| element.name() == "endpoint");
+    let uses = uses.filter_map(|used| Some((used, used.attribute("template")?)));
+    uses.take(USES_MAX)
+        .map(|(used, name)| {
+            let template = templates.get(name);
+            let made =
+                match template.and_then(|template| Some((template, template.child("endpoint")?))) {
+                    Some((template, endpoint)) => filled(used, template, &endpoint),
+                    None => Err(format!(
+                        "the template `{name}` of an endpoint is not among the artifacts"
+                    )),
+                };
+            (used.place(), made)
+        })
+        .collect()
+}
+
+fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) -> Made {
+    if endpoint.descendants().iter().any(|part| part.attribute("template").is_some()) {
+        return Err("a template of an endpoint that is made of a template is not filled".to_owned());
+    }
+    let given = |name: &str| match name {
+        "name" | "uri" => used.attribute(name),
+        _ => used
+            .all("parameter")
+            .into_iter()
+            .find(|parameter| parameter.attribute("name") == Some(name))
+            .and_then(|parameter| parameter.attribute("value")),
+    };
+    let mut values: Vec<(String, String)> = Vec::new();
+    let parameters = template.all("parameter");
+    let declared = parameters.iter().filter_map(|parameter| parameter.attribute("name"));
+    for name in ["name", "uri"].into_iter().chain(declared) {
+        if values.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        match given(name) {
+            Some(value) => {
+                let mut escaped = String::new();
+                xml::escape_attribute(value, &mut escaped);
+                values.push((name.to_owned(), escaped));
+            }
+            // These two need not be declared.
+            None if matches!(name, "name" | "uri") => {}
+            None => return Err(format!("the parameter `{name}` of the template is not given")),
+        }
+    }
+    // Of `$host` and `$hostname` the longer one is meant where it fits.
+    values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let text = replaced(&endpoint.document(), &values);
+    let document = Document::parse(text.as_bytes(), &options())
+        .map_err(|error| format!("the filled template cannot be read: {}", error.kind))?;
+    let Place { file, .. } = used.place();
+    Ok(File { name: file, document, at: Some(used.place()) })
+}
+
+/// A text with the values in place of `$NAME`.
+fn replaced(text: &str, values: &[(String, String)]) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((front, behind)) = rest.split_once('$') {
+        out.push_str(front);
+        let found = values.iter().find_map(|(name, value)| {
+            let rest = behind.strip_prefix(name.as_str())?;
+            let ends = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            ends.then_some((value, rest))
+        });
+        rest = match found {
+            Some((value, rest)) => {
+                out.push_str(value);
+                rest
+            }
+            None => {
+                out.push('$');
+                behind
+            }
+        };
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,142 @@
+//! `rewrite`: the URL that the next `send` without an endpoint goes to.
+//!
+//! Rules are applied here, while the configuration is made, as far as the URL is known: an address that an earlier header gave, or
+//! the request's own, of which only the path and the query are unknown.
+
+use serde_json::Value as Json;
+
+use super::super::converter::{Converter, Next};
+use super::super::element::Element;
+use super::super::expressions::escaped;
+
+/// A URL in parts, as templates. A part that is absent is the request's own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in super::super) struct Rewritten {
+    pub(in super::super) scheme: Option<String>,
+    pub(in super::super) host: Option<String>,
+    pub(in super::super) port: Option<String>,
+    pub(in super::super) path: Option<String>,
+    pub(in super::super) query: Option<String>,
+}
+
+impl Rewritten {
+    /// Scheme, host and port.
+    pub(in super::super) fn target(&self) -> Result<String, String> {
+        let host = self.host.as_deref().ok_or("the host is that of the gateway itself")?;
+        let scheme = self.scheme.as_deref().unwrap_or("http");
+        if !matches!(scheme, "http" | "https") {
+            return Err(format!("`{scheme}` is no protocol of HTTP"));
+        }
+        Ok(match &self.port {
+            Some(port) => format!("{scheme}://{host}:{port}"),
+            None => format!("{scheme}://{host}"),
+        })
+    }
+
+    fn of(url: &str) -> Result<Rewritten, String> {
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| format!("`{url}` is no whole URL"))?;
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+        if authority.contains(['@', '{', '$', '[']) {
+            return Err(format!("the host of `{url}` has no counterpart"));
+        }
+        let (host, port) = match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port.to_owned())),
+            None => (authority, None),
+        };
+        let (path, query) = match behind.split_once('?') {
+            Some((path, query)) => (path, Some(escaped(query))),
+            None => (behind, None),
+        };
+        Ok(Rewritten {
+            scheme: Some(scheme.to_owned()),
+            host: Some(host.to_owned()),
+            port,
+            path: Some(escaped(path)),
+            query,
+        })
+    }
+}
+
+pub(super) fn rewrite<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    _steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    if item.attribute("inProperty").is_some() || item.attribute("outProperty").is_some() {
+        return Err(
+            "a URL in a property has no counterpart; write it in `path` and `query` of the call"
+                .to_owned(),
+        );
+    }
+    let rules = item.all("rewriterule");
+    if rules.iter().any(|rule| rule.child("condition").is_some()) {
+        return Err(
+            "a rule with a condition has no counterpart; write the calls as `filter`".to_owned()
+        );
+    }
+    let mut url = match (&c.flow.pending.rewritten, &c.flow.pending.to) {
+        (Some(url), _) => url.clone(),
+        (None, Some(url)) => Rewritten::of(url)?,
+        (None, None) => Rewritten::default(),
+    };
+    for action in rules.iter().flat_map(|rule| rule.all("action")) {
+        apply(c, &action, &mut url)?;
+    }
+    c.flow.pending.rewritten = Some(url);
+    Ok(Next::Continue)
+}
+
+/// Applies one action to one part of the URL.
+fn apply<'a>(
+    c: &mut Converter<'a>,
+    action: &Element<'a>,
+    url: &mut Rewritten,
+) -> Result<(), String> {
+    let fragment = action.attribute("fragment").unwrap_or("full");
+    let kind = action.attribute("type").unwrap_or("set");
+    let is_text = matches!(fragment, "path" | "query");
+    let value = match c.value(action, "value", "xpath")? {
+        _ if kind == "remove" => None,
+        Some(value) if is_text => Some(c.placeholder(&value)),
+        Some(super::super::expressions::Value::Literal(text)) => Some(text),
+        Some(_) => return Err(format!("the part `{fragment}` of a URL cannot be computed")),
+        None => return Err("an action without a value".to_owned()),
+    };
+    let part = match fragment {
+        "protocol" => &mut url.scheme,
+        "host" => &mut url.host,
+        "port" => &mut url.port,
+        "path" => &mut url.path,
+        "query" => &mut url.query,
+        // Nobody sends it.
+        "ref" => return Ok(()),
+        "full" => {
+            let value = value.filter(|_| kind == "set");
+            *url = Rewritten::of(&value.ok_or("a whole URL can only be set")?)?;
+            return Ok(());
+        }
+        other => return Err(format!("the part `{other}` of a URL has no counterpart")),
+    };
+    let known = |part: &Option<String>| {
+        let own = || format!("the `{fragment}` of the request is not known here; `set` it");
+        part.clone().filter(|text| kind != "replace" || !text.contains("{{")).ok_or_else(own)
+    };
+    *part = match (kind, value) {
+        ("set", value) => value.filter(|text| fragment != "port" || text != "-1"),
+        ("append", Some(value)) => Some(known(part)? + &value),
+        ("prepend", Some(value)) => Some(value + &known(part)?),
+        ("replace", Some(value)) => {
+            let regex = action.attribute("regex").ok_or("`replace` needs a regular expression")?;
+            let regex = regex::Regex::new(regex)
+                .map_err(|_| format!("the regular expression `{regex}` has no counterpart"))?;
+            Some(regex.replace_all(&known(part)?, &*value).into_owned())
+        }
+        // Without a path it is `/`, and without a query there is none.
+        ("remove", _) if is_text => Some(String::new()),
+        ("remove", _) => None,
+        (other, _) => return Err(format!("the action `{other}` has no counterpart")),
+    };
+    Ok(())
+}
