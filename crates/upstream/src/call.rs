@@ -27,9 +27,7 @@ pub(crate) struct Call<'a> {
     upgrade_asked: bool,
     /// The beginning of a reply's head that arrives in pieces.
     partial: Vec<u8>,
-    /// When the client began to have nothing to send, and the total of earlier such waits.
-    starving: Option<Instant>,
-    starved: Duration,
+    starvation: Starvation,
     wait: Wait<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -109,6 +107,34 @@ impl Wait<'_> {
     }
 }
 
+/// The time for which a call waits for more of its client's body.
+#[derive(Default)]
+pub(crate) struct Starvation {
+    /// The beginning of the wait that goes on.
+    since: Option<Instant>,
+    /// The waits that have ended.
+    before: Duration,
+}
+
+impl Starvation {
+    /// Notes whether there is nothing to send at present.
+    pub(crate) fn note(&mut self, is_starved: bool) {
+        match is_starved {
+            true => drop(self.since.get_or_insert_with(clock::now)),
+            false => {
+                self.before = self.time();
+                self.since = None;
+            }
+        }
+    }
+
+    /// All of it so far.
+    pub(crate) fn time(&self) -> Duration {
+        let now = |since| clock::now().duration_since(since);
+        self.before + self.since.map(now).unwrap_or_default()
+    }
+}
+
 impl<'a> Call<'a> {
     pub(crate) fn new(
         connection: Connection,
@@ -134,8 +160,7 @@ impl<'a> Call<'a> {
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
             partial: Vec::new(),
-            starving: None,
-            starved: Duration::ZERO,
+            starvation: Starvation::default(),
             wait,
             url,
             interim,
@@ -185,7 +210,7 @@ impl<'a> Call<'a> {
                 (ahead.into(), rest.get(taken..).unwrap_or_default().to_vec())
             }
         };
-        let starved = self.starved();
+        let starved = self.starvation.time();
         // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
         let intact = self.upload_broken.is_none() && !self.upload.is_held();
         let upload = (intact && !self.upload.is_done()).then_some(self.upload);
@@ -258,22 +283,11 @@ impl<'a> Call<'a> {
             Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
-        match self.upload.is_starved() {
-            true => drop(self.starving.get_or_insert_with(clock::now)),
-            false => {
-                self.starved = self.starved();
-                self.starving = None;
-            }
-        }
+        self.starvation.note(self.upload.is_starved());
         if self.upload.payload_bytes() != before {
             self.wait.set(clock::now());
         }
         Ok(())
-    }
-
-    fn starved(&self) -> Duration {
-        let now = |since| clock::now().duration_since(since);
-        self.starved + self.starving.map(now).unwrap_or_default()
     }
 
     /// Reads until a final head is complete. It stays in the scratch buffer, in front of the bytes after it.

@@ -33,6 +33,37 @@ pub(crate) struct Lease {
     pub(crate) _permit: RequestPermit,
 }
 
+impl Lease {
+    /// Ready with the fault if the body pauses for too long or the call's time is over. True beside it says that the target paused.
+    /// `is_starved`: the target may be waiting for the client, which has a deadline of its own.
+    pub(crate) fn poll_late(
+        &self,
+        cx: &mut Context<'_>,
+        timeout: Option<Duration>,
+        is_starved: bool,
+    ) -> Poll<(Fault, bool)> {
+        let mut alarm = self.alarm.borrow_mut();
+        if is_starved {
+            alarm.clear();
+        }
+        let pause = timeout.filter(|_| !is_starved);
+        if pause.is_none() && self.deadline.is_none() {
+            return Poll::Pending;
+        }
+        if !alarm.is_set() {
+            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), self.deadline);
+        }
+        ready!(alarm.poll(cx));
+        let url = self.in_flight.url();
+        let is_early = |deadline: Instant| clock::now() < deadline;
+        let (why, paused) = match pause.filter(|_| self.deadline.is_none_or(is_early)) {
+            Some(pause) => (format!("{url}: the body paused for {pause:?}"), true),
+            None => (format!("{url}: no end of the body in the time of the call"), false),
+        };
+        Poll::Ready((Fault::new(Kind::UpstreamTimeout, why), paused))
+    }
+}
+
 /// An active request: it counts against the breaker and in the metrics until this is dropped.
 pub(crate) struct RequestPermit {
     upstream: Arc<Upstream>,
@@ -115,7 +146,10 @@ impl Incoming {
             return Poll::Ready(Ok(Fill::End));
         }
         match self.poll_read(cx, out, hold.in_flight.url()) {
-            Poll::Pending => self.poll_alarm(cx, hold),
+            Poll::Pending => {
+                let is_starved = self.upload.as_ref().is_some_and(Outgoing::is_starved);
+                hold.poll_late(cx, self.timeout, is_starved).map(|(fault, _)| Err(fault))
+            }
             Poll::Ready(read) => {
                 hold.alarm.borrow_mut().clear();
                 Poll::Ready(read.map(|()| self.fill()))
@@ -160,31 +194,6 @@ impl Incoming {
             self.decoder.end_of_input().map_err(|e| reset(&e))?;
         }
         Poll::Ready(Ok(()))
-    }
-
-    fn poll_alarm(&self, cx: &mut Context<'_>, hold: &Lease) -> Poll<Result<Fill, Fault>> {
-        let starved = self.upload.as_ref().is_some_and(Outgoing::is_starved);
-        let mut alarm = hold.alarm.borrow_mut();
-        if starved {
-            // The target may be waiting for the client, which has a deadline of its own.
-            alarm.clear();
-        }
-        let pause = self.timeout.filter(|_| !starved);
-        if pause.is_none() && hold.deadline.is_none() {
-            return Poll::Pending;
-        }
-        if !alarm.is_set() {
-            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), hold.deadline);
-        }
-        ready!(alarm.poll(cx));
-        let url = hold.in_flight.url();
-        let why = match pause {
-            Some(pause) if hold.deadline.is_none_or(|deadline| clock::now() < deadline) => {
-                format!("{url}: the body paused for {pause:?}")
-            }
-            Some(_) | None => format!("{url}: no end of the body in the time of the call"),
-        };
-        Poll::Ready(Err(Fault::new(Kind::UpstreamTimeout, why)))
     }
 
     /// Sends more of the request while its reply is read.

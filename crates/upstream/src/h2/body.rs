@@ -4,9 +4,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use fault::{Fault, Kind};
+use fault::Fault;
 use http2::{Gone, Piece};
-use kit::clock::{self, Instant};
 use message::{Body, Fill, Reply, Source, Trailers};
 
 use super::call::{Begun, broken, lost};
@@ -85,7 +84,7 @@ impl Incoming {
         }
         let piece = self.stream.with(|session, number| session.poll_body(cx, number, out));
         let fill = match piece {
-            Piece::None => return self.poll_alarm(cx).map(Err),
+            Piece::None => return self.poll_late(cx).map(Err),
             Piece::Gone => return Poll::Ready(Err(self.gone())),
             Piece::More => (Fill::More, Trailers::new()),
             Piece::End(trailers) => (Fill::End, trailers),
@@ -104,32 +103,14 @@ impl Incoming {
         }
     }
 
-    fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<Fault> {
-        let hold = &self.hold;
-        let starved = self.upload.is_starved();
-        let mut alarm = hold.alarm.borrow_mut();
-        if starved {
-            // The target may be waiting for the client, which has a deadline of its own.
-            alarm.clear();
-        }
-        let pause = self.timeout.filter(|_| !starved);
-        if pause.is_none() && hold.deadline.is_none() {
-            return Poll::Pending;
-        }
-        if !alarm.is_set() {
-            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), hold.deadline);
-        }
-        ready!(alarm.poll(cx));
-        let url = hold.in_flight.url();
-        let is_pause = |deadline: Instant| clock::now() < deadline;
-        let why = match pause {
-            Some(pause) if hold.deadline.is_none_or(is_pause) => {
+    fn poll_late(&self, cx: &mut Context<'_>) -> Poll<Fault> {
+        let late = self.hold.poll_late(cx, self.timeout, self.upload.is_starved());
+        late.map(|(fault, paused)| {
+            if paused {
                 self.stream.shared().suspect();
-                format!("{url}: the body paused for {pause:?}")
             }
-            Some(_) | None => format!("{url}: no end of the body in the time of the call"),
-        };
-        Poll::Ready(Fault::new(Kind::UpstreamTimeout, why))
+            fault
+        })
     }
 }
 

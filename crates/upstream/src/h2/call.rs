@@ -12,15 +12,13 @@ use policy::Interim;
 
 use super::shared::{Seat, Stream};
 use super::upload::Upload;
-use crate::call::{Failure, LEAVE_WAIT, Wait};
+use crate::call::{Failure, LEAVE_WAIT, Starvation, Wait};
 
 /// A request being sent, until its reply begins.
 pub(crate) struct Call<'a> {
     pub(super) stream: Stream,
     upload: Upload,
-    /// When the client began to have nothing to send, and the total of earlier such waits.
-    starving: Option<Instant>,
-    starved: Duration,
+    starvation: Starvation,
     wait: Wait<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -63,8 +61,8 @@ impl<'a> Call<'a> {
         };
         seat.shared.wake_task();
         let stream = Stream::new(seat, number);
-        let (starving, starved) = (None, Duration::ZERO);
-        Ok(Call { stream, upload, starving, starved, wait, url, interim })
+        let starvation = Starvation::default();
+        Ok(Call { stream, upload, starvation, wait, url, interim })
     }
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
@@ -75,7 +73,7 @@ impl<'a> Call<'a> {
         }
         match poll_fn(|cx| self.poll_reply(cx)).await {
             Ok(head) => {
-                let starved = self.starved();
+                let starved = self.starvation.time();
                 Ok(Begun { stream: self.stream, upload: self.upload, head, starved })
             }
             Err(failure) => Err(Failure { unsent: self.upload.into_body(), ..failure }),
@@ -131,22 +129,11 @@ impl<'a> Call<'a> {
         if let Poll::Ready(Err(fault)) = self.upload.poll(cx, &self.stream) {
             return Err(Failure::unsent(fault));
         }
-        match self.upload.is_starved() {
-            true => drop(self.starving.get_or_insert_with(clock::now)),
-            false => {
-                self.starved = self.starved();
-                self.starving = None;
-            }
-        }
+        self.starvation.note(self.upload.is_starved());
         if self.upload.sent_bytes() != before {
             self.wait.set(clock::now());
         }
         Ok(())
-    }
-
-    fn starved(&self) -> Duration {
-        let now = |since| clock::now().duration_since(since);
-        self.starved + self.starving.map(now).unwrap_or_default()
     }
 
     /// Ready with the final head. Interim ones are passed on.
