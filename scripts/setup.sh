@@ -13,7 +13,7 @@ command -v make >/dev/null 2>&1 || missing+=(make)
   missing+=(ca-certificates)
 
 if [ "${1:-}" = tests ] || [ "${1:-}" = java ]; then
-  # Stylesheets of XSLT 2.0 and 3.0 are run by Saxon; Maven is what fetches it.
+  # Stylesheets of XSLT 2.0 and 3.0 are run by Saxon, and Kafka is a Java program too; Maven is what fetches both.
   command -v javac >/dev/null 2>&1 || missing+=(default-jdk-headless)
   command -v mvn >/dev/null 2>&1 || missing+=(maven)
 fi
@@ -83,7 +83,10 @@ if [ "${1:-}" = tests ] && [ ! -x "$target/tools/bin/h2spec" ]; then
   (cd tests/h2spec && GOTOOLCHAIN=local go build -o "$tools/h2spec" github.com/summerwind/h2spec/cmd/h2spec)
 fi
 
-if [ "${1:-}" = tests ]; then scripts/saxon.sh; fi
+if [ "${1:-}" = tests ]; then
+  scripts/saxon.sh
+  scripts/kafka.sh
+fi
 
 if [ "${1:-}" = tests ]; then
   tests/soap_clients/install.sh

@@ -42,19 +42,19 @@ pub(crate) fn json_of(reply: &Message) -> Value {
     serde_json::from_slice(&reply.body).expect("JSON")
 }
 
-fn poll(gateway: &Gateway, query: &str) -> Value {
+pub(crate) fn poll(gateway: &Gateway, query: &str) -> Value {
     let reply = gateway.wire().get(&format!("/news/topics/sports{query}"));
     assert_eq!(reply.status(), 200, "{reply:?}");
     json_of(&reply)
 }
 
-fn bodies(read: &Value) -> Vec<&str> {
+pub(crate) fn bodies(read: &Value) -> Vec<&str> {
     let events = read["events"].as_array().expect("a list of events");
     events.iter().map(|event| event["body"].as_str().expect("a body")).collect()
 }
 
 /// An event stream whose head has come.
-fn stream(gateway: &Gateway, query: &str, lines: &str) -> (Wire, Message) {
+pub(crate) fn stream(gateway: &Gateway, query: &str, lines: &str) -> (Wire, Message) {
     let mut wire = gateway.wire();
     wire.send(format!(
         "GET /news/topics/sports{query} HTTP/1.1\r\nHost: hub.example\r\nAccept: text/event-stream\r\n{lines}\r\n"
@@ -64,7 +64,7 @@ fn stream(gateway: &Gateway, query: &str, lines: &str) -> (Wire, Message) {
 }
 
 /// Reads chunks until they hold so many events.
-fn events(wire: &mut Wire, count: usize) -> String {
+pub(crate) fn events(wire: &mut Wire, count: usize) -> String {
     let mut text = String::new();
     while text.matches("\n\n").count() < count {
         let chunk = wire.read_chunk().expect("the stream goes on");

@@ -62,6 +62,7 @@ mod interim;
 mod ip_filter;
 mod jwt;
 mod jwt_keys;
+mod kafka;
 mod leaving;
 mod message_rules;
 mod messages;

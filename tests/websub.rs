@@ -13,7 +13,7 @@ use crate::hubs::{hub, json_of, publish, start, start_in};
 use crate::telemetry::metric;
 
 /// Callbacks of the tests are on loopback.
-const LOOPBACK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }";
+pub(crate) const LOOPBACK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }";
 const QUICK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 2s, retries: 2, initial: 100ms }";
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -44,16 +44,16 @@ fn callback(reply: impl Fn(usize, &Message) -> String + Send + Sync + 'static) -
     })
 }
 
-fn confirming() -> Origin {
+pub(crate) fn confirming() -> Origin {
     callback(|_, _| OK.to_owned())
 }
 
 /// The events that an origin got.
-fn delivered(origin: &Origin) -> Vec<Message> {
+pub(crate) fn delivered(origin: &Origin) -> Vec<Message> {
     origin.requests().into_iter().filter(|request| request.method() == "POST").collect()
 }
 
-fn texts(origin: &Origin) -> Vec<String> {
+pub(crate) fn texts(origin: &Origin) -> Vec<String> {
     delivered(origin).iter().map(Message::text).collect()
 }
 
@@ -83,7 +83,7 @@ fn form(mode: &str, topic: &str, callback: &str, more: &str) -> String {
 }
 
 /// Subscribes, and waits until the subscription is active.
-fn subscribe(gateway: &Gateway, callback: &str, more: &str) {
+pub(crate) fn subscribe(gateway: &Gateway, callback: &str, more: &str) {
     let reply = send_form(gateway, &form("subscribe", "sports", callback, more));
     assert_eq!(reply.status(), 202, "{reply:?}");
     until("the subscription is active", || {

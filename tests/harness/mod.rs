@@ -8,6 +8,8 @@ mod closed_port;
 pub(crate) mod frames;
 mod gateway;
 mod h2;
+#[allow(dead_code, reason = "the tests of the crate `kafka` use the rest")]
+pub(crate) mod kafka;
 mod message;
 mod origin;
 mod plain;

@@ -11,6 +11,7 @@ use ::hub::{
 use ::store::Store;
 use config::{Config, Decode as _, HubAlgorithm, HubLimitBy, Report, Route, Spanned, UpstreamTls};
 
+use crate::kafka;
 use crate::listeners::{bytes, count};
 use crate::names;
 use crate::policy_builder::PolicyBuilder;
@@ -88,12 +89,19 @@ pub(crate) fn compile(
             let what = format!("no route leads to the hub `{}`", name.value);
             report.warn(name.at, what, "remove it, or name it in a route's `hub`");
         }
+        let log = kafka::log(&hub.value, report);
         let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
-        let made = settings.filter(|_| hub.intact).zip(tls).map(|(settings, tls)| {
+        let made = settings.filter(|_| hub.intact).zip(tls).map(|(mut settings, tls)| {
             let telemetry = builder.telemetry;
-            let lasting = format!("what lasts of the hub {}", name.value);
+            // Readers and deliveries of another log stand elsewhere.
+            let place = log.as_ref().map(|log| log.place.as_str()).unwrap_or_default();
+            let lasting = format!("what lasts of the hub {}{place}", name.value);
+            settings.log = log.as_ref().map(|log| (log.said.as_str().into(), log.key));
             let parts = Parts {
-                store: store(builder),
+                store: match &log {
+                    Some(log) => kafka::store(log, builder),
+                    None => store(builder),
+                },
                 lasting: builder.kept_or(&lasting, || Arc::new(Lasting::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),
@@ -168,6 +176,7 @@ fn settings(
             allow: keys.callbacks.allow.iter().map(|network| network.0).collect(),
         },
         retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.0 },
+        log: None,
         limits: keys.limits.as_ref().map(|limits| Limits {
             events: u64::from(limits.events.get()),
             per: limits.per.0,

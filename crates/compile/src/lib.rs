@@ -18,6 +18,7 @@ mod files;
 mod flows;
 mod hubs;
 mod issuers;
+mod kafka;
 mod listeners;
 mod names;
 mod paths;

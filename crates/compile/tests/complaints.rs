@@ -491,3 +491,39 @@ cases:
         "#]],
     );
 }
+
+#[test]
+fn logs_in_kafka_have_brokers_and_names() {
+    check(
+        r#"
+routes:
+  news: { match: { path: "/news/**" }, hub: news }
+  none: { match: { path: "/none/**" }, hub: none }
+hubs:
+  news:
+    topics: [sports, "a~b", a.b, a_b]
+    log: { kafka: { brokers: [kafka, "kafka:0", "[::1]:9092", "k-1.internal:9092"], sasl: { user: "", password: "x", mechanism: plain } } }
+  none:
+    topics: [x]
+    log: { kafka: { brokers: [], topics_prefix: "t g/" } }
+"#,
+        expect![[r#"
+            gate.yaml:8:22: Kafka has no topic by the name `a~b`
+              help: use letters, digits, `-`, `_` and `.`, and at most 249 with the prefix
+            gate.yaml:8:34: Kafka cannot tell the topics `a.b` and `a_b` apart
+              help: let them differ in more than `.` and `_`
+            gate.yaml:9:31: `kafka` is no address of a broker
+              help: write `HOST:PORT`, such as `kafka-1.internal:9092`
+            gate.yaml:9:38: `kafka:0` is no address of a broker
+              help: write `HOST:PORT`, such as `kafka-1.internal:9092`
+            gate.yaml:9:99: this is no name of a user
+              help: write the user's name
+            gate.yaml:12:30: a cluster without a broker
+              help: write `brokers: [HOST:PORT]`
+            gate.yaml:12:49: no topic of Kafka begins with `t g/`
+              help: use letters, digits, `-`, `_` and `.`
+            gate.yaml:9:113: warning: the password goes to the brokers as it is, on connections without TLS
+              help: add `tls: {}`, or use `scram-sha-512`
+        "#]],
+    );
+}

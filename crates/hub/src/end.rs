@@ -44,9 +44,10 @@ impl Answerer for HubEnd {
 
     fn explained(&self, _parameters: &[&str]) -> Explained {
         let topics = self.hub.topics.len();
+        let log = self.hub.settings.log.as_ref().map(|(said, _)| said.to_string());
         Explained {
             what: format!("hub `{}`", self.hub.name()),
-            how: vec![format!("{topics} topics")],
+            how: std::iter::once(format!("{topics} topics")).chain(log).collect(),
         }
     }
 

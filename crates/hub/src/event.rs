@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The record of an event: the version, the length of the content type in two bytes, the content type, the body.
-pub(crate) fn record(content_type: &[u8], body: &[u8]) -> Option<Bytes> {
+pub fn record(content_type: &[u8], body: &[u8]) -> Option<Bytes> {
     let len = u16::try_from(content_type.len()).ok()?;
     let mut record = Vec::with_capacity(body.len() + content_type.len() + 3);
     record.push(VERSION);
@@ -39,16 +39,22 @@ pub(crate) fn record(content_type: &[u8], body: &[u8]) -> Option<Bytes> {
     Some(record.into())
 }
 
+/// The content type and the body in a record; none for a record of another form.
+pub fn parts(record: &Bytes) -> Option<(Bytes, Bytes)> {
+    let ([version, high, low], rest) = record.split_first_chunk::<3>()?;
+    let len = usize::from(u16::from_be_bytes([*high, *low]));
+    if *version != VERSION || rest.len() < len {
+        return None;
+    }
+    let mut body = record.slice(3..);
+    let content_type = body.split_to(len);
+    Some((content_type, body))
+}
+
 impl Event {
     /// None for a record of another form.
     pub(crate) fn of(record: &Record) -> Option<Event> {
-        let ([version, high, low], rest) = record.bytes.split_first_chunk::<3>()?;
-        let len = usize::from(u16::from_be_bytes([*high, *low]));
-        if *version != VERSION || rest.len() < len {
-            return None;
-        }
-        let mut body = record.bytes.slice(3..);
-        let content_type = body.split_to(len);
+        let (content_type, body) = parts(&record.bytes)?;
         Some(Event { id: record.position, time: record.time, content_type, body })
     }
 

@@ -39,6 +39,7 @@ mod subscription;
 
 pub use admin::{NotDone, Page};
 pub use end::HubEnd;
+pub use event::{parts as event_of, record as record_of};
 pub use hub::{Hub, Parts};
 pub use lasting::Lasting;
 pub use retry::Retries;

@@ -30,6 +30,8 @@ pub struct Settings {
     /// Which callbacks are called.
     pub callbacks: AddressRule,
     pub retention: Retention,
+    /// Where events are kept, if it is not the gateway's store: in words, and as a number that changes when anything about it does.
+    pub log: Option<(Box<str>, u64)>,
     pub limits: Option<Limits>,
     pub event_bytes_max: usize,
 }

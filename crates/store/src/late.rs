@@ -82,6 +82,11 @@ impl Late {
         self.opened.get_or_init(|| Opened::Memory(Memory::new()));
     }
 
+    /// True if that was done.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.opened.get(), Some(Opened::Memory(_)))
+    }
+
     /// What it has counted, once it is open.
     pub fn measured(&self) -> Option<Measured> {
         match self.opened.get()? {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::Instant;
 
+mod apart;
 mod command;
 mod compaction;
 mod counters;
@@ -47,6 +48,7 @@ mod simulation;
 mod tables;
 mod watch;
 
+pub use apart::Apart;
 pub use embedded::Embedded;
 pub use engine::Tuning;
 pub use error::Error;
@@ -54,7 +56,7 @@ pub use late::Late;
 pub use measures::{Measured, SYNC_BOUNDS};
 pub use memory::{Faults, Memory};
 pub use recovery::Recovered;
-pub use watch::Watch;
+pub use watch::{Subject, Watch, Watches};
 
 /// What a call gives: a future that may be awaited on any thread and borrows nothing.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;

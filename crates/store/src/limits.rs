@@ -26,12 +26,12 @@ pub const READ_RECORDS_MAX: usize = 10_000;
 pub const READ_BYTES_MAX: usize = 16 << 20;
 
 /// Checks the name of a log, table, lease, counter or owner.
-pub(crate) fn name(name: &str) -> Result<(), Error> {
+pub fn name(name: &str) -> Result<(), Error> {
     within("name", name.len(), NAME_BYTES_MAX)
 }
 
 /// Checks an append.
-pub(crate) fn append(log: &str, records: &[Bytes]) -> Result<(), Error> {
+pub fn append(log: &str, records: &[Bytes]) -> Result<(), Error> {
     name(log)?;
     within("list of records", records.len(), ITEMS_MAX)?;
     for record in records {

@@ -29,19 +29,20 @@ const MANY: usize = 1024;
 
 /// What one may watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Subject {
+pub enum Subject {
     Log(String),
     Table(String),
 }
 
 /// All watchers of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub struct Watches {
     channels: Mutex<HashMap<Subject, watch::Sender<()>>>,
 }
 
 impl Watches {
-    pub(crate) fn watch(&self, subject: Subject) -> Watch {
+    /// Watches a log or table.
+    pub fn watch(&self, subject: Subject) -> Watch {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.len() >= MANY && channels.len().is_power_of_two() {
             channels.retain(|_, sender| sender.receiver_count() > 0);
@@ -50,8 +51,14 @@ impl Watches {
         Watch { news: sender.subscribe() }
     }
 
+    /// True while somebody watches it.
+    pub fn has(&self, subject: &Subject) -> bool {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.get(subject).is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
     /// Wakes those who watch a log or table.
-    pub(crate) fn wake(&self, subject: &Subject) {
+    pub fn wake(&self, subject: &Subject) {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.get(subject).is_some_and(|sender| sender.send(()).is_err()) {
             channels.remove(subject);

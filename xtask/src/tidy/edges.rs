@@ -83,6 +83,11 @@ const RESERVED: &[Reserved] = &[
         users: &["sql"],
         instead: "ask databases through `sql`, which bounds statements",
     },
+    Reserved {
+        names: &["kafka-protocol"],
+        users: &["kafka"],
+        instead: "keep logs in a `store`; `kafka` is one for them",
+    },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
         names: &["prometheus-client"],
@@ -112,12 +117,14 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
 /// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, expressions, which
-/// are made of that engine's paths, and databases, whose servers may ask for TLS.
+/// are made of that engine's paths, databases, whose servers may ask for TLS, and Kafka, which does what a part of the store does.
 const FAMILIES: &[&[&str]] = &[
     &["http2", "http1"],
     &["wsdl", "xsd", "xslt", "xpath", "xml"],
     &["expression", "xpath", "xml"],
     &["sql", "tls"],
+    &["kafka", "store"],
+    &["kafka", "tls"],
 ];
 
 /// The crate beside the program that the program may use: demo backends and load tests.

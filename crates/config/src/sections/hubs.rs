@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::decode::{keys, words};
 use crate::policies::Requests;
+use crate::sections::UpstreamTls;
 use crate::values::{Between, Network, Secret, Size, Spanned, Timeout};
 
 keys! {
@@ -33,6 +34,8 @@ keys! {
         callbacks: HubCallbacks,
         /// How long events are kept.
         retention: HubRetention,
+        /// Where events are kept, if it is not the gateway's `store`.
+        log: Option<HubLog>,
         /// At most so many deliveries in so long; no limit if absent.
         limits: Option<HubLimits>,
         /// The largest event; 413 above.
@@ -103,6 +106,54 @@ keys! {
         age: Timeout = Timeout(Duration::from_secs(7 * 86_400)),
         /// The oldest go once those of a topic are larger together.
         bytes: Size = Size(1 << 30),
+    }
+}
+
+keys! {
+    /// Where events are kept, if it is not the gateway's `store`. Subscriptions and what is dead stay there.
+    pub struct HubLog {
+        /// A cluster of Apache Kafka, where each topic of the hub is a topic of one partition.
+        kafka: HubKafka,
+    }
+}
+
+keys! {
+    /// A cluster of Apache Kafka.
+    pub struct HubKafka {
+        /// Some of its brokers, as `HOST:PORT`. They name the others.
+        brokers: Spanned<Vec<Spanned<String>>>,
+        /// What the names of topics in Kafka begin with; the hub's names follow.
+        // Without one a topic that is there already keeps its name.
+        topics_prefix: Spanned<String> = Spanned::unwritten(String::new()),
+        /// TLS to the brokers; without it connections are plain.
+        tls: Option<UpstreamTls>,
+        /// Who the gateway is to the brokers; nobody if absent.
+        sasl: Option<HubSasl>,
+    }
+}
+
+keys! {
+    /// Who the gateway is to the brokers.
+    pub struct HubSasl {
+        /// The name.
+        user: Spanned<String>,
+        /// The password, best `${NAME}`.
+        password: Spanned<Secret>,
+        /// How that is proved.
+        // The broker learns nothing by it that it does not know.
+        mechanism: HubSaslMechanism = HubSaslMechanism::ScramSha512,
+    }
+}
+
+words! {
+    /// How a password is proved.
+    pub enum HubSaslMechanism {
+        /// By the password itself, which needs TLS.
+        Plain = "plain",
+        /// SCRAM with SHA-256.
+        ScramSha256 = "scram-sha-256",
+        /// SCRAM with SHA-512.
+        ScramSha512 = "scram-sha-512",
     }
 }
 

@@ -22,7 +22,8 @@ pub use apis::{Api, Validate};
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
 pub use databases::Database;
 pub use hubs::{
-    Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubLeases, HubLimitBy, HubLimits, HubRetention,
+    Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits,
+    HubLog, HubRetention, HubSasl, HubSaslMechanism,
 };
 pub use issuers::{Introspection, Issuer};
 pub use listen::{

@@ -1,0 +1,140 @@
+//! `hubs.NAME.log.kafka`: topics in a cluster that others use as well.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use ::kafka::{Broker, Form, Kafka, Made, Mechanism, Message, Sasl, Settings, is_topic};
+use ::store::{Apart, Store};
+use config::{HubKafka, HubSaslMechanism, Report, Spanned};
+
+use crate::listeners::bytes;
+use crate::policy_builder::PolicyBuilder;
+use crate::{names, upstreams};
+
+/// The log of a hub.
+pub(crate) struct Log {
+    settings: Settings,
+    /// What it is, for people.
+    pub(crate) said: String,
+    /// Where it is, with a mark before it. It changes when the log is another one.
+    pub(crate) place: String,
+    /// Changes when anything about it does.
+    pub(crate) key: u64,
+}
+
+/// The bytes of a batch around its event: heads, and a content type of ordinary length.
+const AROUND_EVENT: usize = 4 << 10;
+
+/// The log of a hub, if it is not the store's, with complaints about it.
+pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
+    let keys = &hub.log.as_ref()?.kafka;
+    let brokers = brokers(&keys.brokers, report);
+    check_topics(hub, keys, report);
+    let tls = keys.tls.as_ref().map(|tls| upstreams::client(tls, report));
+    let sasl = sasl(keys, report);
+    let message_bytes_max = bytes(hub.event_bytes_max.value).saturating_add(AROUND_EVENT);
+    let made = Made { age: hub.retention.age.0, bytes: hub.retention.bytes.0, message_bytes_max };
+    let prefix = &keys.topics_prefix.value;
+    let listed = brokers.iter().map(Broker::to_string).collect::<Vec<_>>().join(", ");
+    let place = format!(", in Kafka at {listed}, {prefix}");
+    let tls = match tls {
+        Some(client) => Some(client?),
+        None => None,
+    };
+    let mut key = DefaultHasher::new();
+    (&place, &sasl, &made, format!("{tls:?}")).hash(&mut key);
+    Some(Log {
+        said: format!("events in Kafka at {listed}, topics `{prefix}*`"),
+        place,
+        key: key.finish(),
+        settings: Settings {
+            brokers,
+            tls,
+            sasl,
+            topics_prefix: prefix.clone(),
+            made,
+            form: Form {
+                message: |record| {
+                    let (content_type, value) = hub::event_of(record)?;
+                    Some(Message { content_type, value })
+                },
+                record: |message| hub::record_of(&message.content_type, &message.value),
+            },
+        },
+    })
+}
+
+/// The store of a hub with such a log.
+pub(crate) fn store(log: &Log, builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
+    let name = format!("log {:016x}{}", log.key, log.place);
+    let logs = builder.kept_or(&name, || Arc::new(Kafka::new(log.settings.clone())));
+    Arc::new(Apart { logs, rest: builder.store.late() })
+}
+
+fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<Broker> {
+    if written.value.is_empty() {
+        report.error(written.at, "a cluster without a broker", "write `brokers: [HOST:PORT]`");
+    }
+    let broker = |broker: &Spanned<String>| {
+        let parts = broker.value.rsplit_once(':').filter(|_| names::is_authority(&broker.value));
+        let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let Some((host, port)) = parts else {
+            let what = format!("`{}` is no address of a broker", broker.value.escape_debug());
+            report.error(broker.at, what, "write `HOST:PORT`, such as `kafka-1.internal:9092`");
+            return None;
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Some(Broker { host, port })
+    };
+    written.value.iter().filter_map(broker).collect()
+}
+
+/// Checks the names that topics have in Kafka.
+fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
+    let prefix = &keys.topics_prefix.value;
+    if !prefix.is_empty() && !is_topic(&format!("{prefix}x")) {
+        let what = format!("no topic of Kafka begins with `{}`", prefix.escape_debug());
+        report.error(keys.topics_prefix.at, what, "use letters, digits, `-`, `_` and `.`");
+        return;
+    }
+    let mut seen = HashMap::new();
+    for topic in &hub.topics {
+        let name = format!("{prefix}{}", topic.value);
+        if !is_topic(&name) {
+            let what = format!("Kafka has no topic by the name `{}`", name.escape_debug());
+            let help = "use letters, digits, `-`, `_` and `.`, and at most 249 with the prefix";
+            report.error(topic.at, what, help);
+            continue;
+        }
+        // Kafka makes one of both in the names of its metrics, and refuses the second.
+        if let Some(other) = seen.insert(name.replace('_', "."), name.clone())
+            && other != name
+        {
+            let what = format!("Kafka cannot tell the topics `{other}` and `{name}` apart");
+            report.error(topic.at, what, "let them differ in more than `.` and `_`");
+        }
+    }
+}
+
+fn sasl(keys: &HubKafka, report: &mut Report) -> Option<Sasl> {
+    let written = keys.sasl.as_ref()?;
+    if written.user.value.is_empty() || written.user.value.contains('\0') {
+        report.error(written.user.at, "this is no name of a user", "write the user's name");
+    }
+    if written.password.value.0.is_empty() || written.password.value.0.contains('\0') {
+        let help = "write the user's password, best `${NAME}`";
+        report.error(written.password.at, "this is no password", help);
+    }
+    let mechanism = match written.mechanism {
+        HubSaslMechanism::Plain => Mechanism::Plain,
+        HubSaslMechanism::ScramSha256 => Mechanism::ScramSha256,
+        HubSaslMechanism::ScramSha512 => Mechanism::ScramSha512,
+    };
+    if mechanism == Mechanism::Plain && keys.tls.is_none() {
+        let what = "the password goes to the brokers as it is, on connections without TLS";
+        report.warn(written.password.at, what, "add `tls: {}`, or use `scram-sha-512`");
+    }
+    let (user, password) = (written.user.value.clone(), written.password.value.0.clone());
+    Some(Sasl { user, password, mechanism })
+}

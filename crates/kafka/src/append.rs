@@ -1,0 +1,268 @@
+//! Appends: what waits for a topic goes out as one batch; while it is under way, the next gathers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::time::Duration;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{InitProducerIdRequest, ProduceRequest, ProducerId};
+use kit::clock;
+use store::Error;
+use tokio::sync::oneshot;
+
+use crate::Message;
+use crate::batch::{self, Producer};
+use crate::cluster::{Cluster, Lane, Topic};
+use crate::logs::Place;
+use crate::protocol::{Failure, check, name, unread};
+
+/// An append that waits.
+pub(crate) struct Append {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) bytes: usize,
+    pub(crate) done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
+    /// Held until it is answered.
+    pub(crate) _place: Place,
+}
+
+/// The appends of a topic.
+#[derive(Default)]
+pub(crate) struct Appends {
+    waiting: RefCell<VecDeque<Append>>,
+    is_sending: Cell<bool>,
+    /// Under whose number the topic's next batch goes out. With it a broker notices a batch that comes twice.
+    producer: Cell<Option<Producer>>,
+}
+
+/// Bytes after which a batch takes no further append: below what brokers allow by default, a mebibyte.
+const BATCH_BYTES: usize = 900 << 10;
+
+/// How long an append is tried while the topic's leader changes.
+const TRY_MAX: Duration = Duration::from_secs(6);
+
+/// The wait for the replicas of one try. It ends before `TRY_MAX`, so that a broker that has gone silent is asked once more.
+const WAIT: Duration = Duration::from_secs(4);
+
+/// The pause before the next try.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes an append in, and sends it with those that wait already.
+pub(crate) fn append(cluster: &Rc<Cluster>, topic: Rc<Topic>, append: Append) {
+    topic.appends.waiting.borrow_mut().push_back(append);
+    if !topic.appends.is_sending.replace(true) {
+        kit::spawn(send(cluster.clone(), topic));
+    }
+}
+
+/// Sends batches until nothing waits.
+async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
+    let mut bytes_max = BATCH_BYTES;
+    loop {
+        let batch = topic.appends.take(bytes_max);
+        if batch.is_empty() {
+            topic.appends.is_sending.set(false);
+            return;
+        }
+        let sent = cluster.send_batch(&topic, &batch).await;
+        bytes_max = BATCH_BYTES;
+        match sent {
+            Ok(first) => answer(batch, first),
+            Err(Error::Size { .. }) if batch.len() > 1 => {
+                // Each may be small enough by itself.
+                topic.appends.put_back(batch);
+                bytes_max = 0;
+            }
+            Err(error) => {
+                for append in batch {
+                    // Whoever does not wait any more needs no answer.
+                    let _unheard = append.done.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Tells each append of a batch its positions.
+fn answer(batch: Vec<Append>, first: u64) {
+    let mut next = first;
+    for append in batch {
+        let behind = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
+        let _unheard = append.done.send(Ok(next..=behind.saturating_sub(1)));
+        next = behind;
+    }
+}
+
+impl Appends {
+    /// The next batch. There is room for the first append whatever its size.
+    fn take(&self, bytes_max: usize) -> Vec<Append> {
+        let mut waiting = self.waiting.borrow_mut();
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while let Some(append) = waiting.pop_front() {
+            bytes += append.bytes;
+            if !batch.is_empty() && bytes > bytes_max {
+                waiting.push_front(append);
+                break;
+            }
+            batch.push(append);
+        }
+        batch
+    }
+
+    fn put_back(&self, batch: Vec<Append>) {
+        let mut waiting = self.waiting.borrow_mut();
+        batch.into_iter().rev().for_each(|append| waiting.push_front(append));
+    }
+}
+
+impl Cluster {
+    /// Sends a batch until it is written by all replicas, and gives the position of its first record.
+    async fn send_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Error> {
+        let began = clock::now();
+        // Whether an earlier try may have been written.
+        let mut is_open = false;
+        let failure = loop {
+            let failure = match self.try_batch(topic, batch).await {
+                Ok(first) => return Ok(first),
+                Err(failure) => failure,
+            };
+            match &failure {
+                Failure::Code(ResponseError::MessageTooLarge) => {
+                    let size = batch.iter().map(|append| append.bytes).sum();
+                    let max = self.settings.made.message_bytes_max;
+                    return Err(Error::Size { what: "event", size, max });
+                }
+                Failure::Code(code) if is_strange(code) => {
+                    // The broker has forgotten the producer, or has not seen its last batch.
+                    topic.appends.producer.set(None);
+                    if is_open {
+                        break failure;
+                    }
+                }
+                Failure::Lost(_)
+                | Failure::Code(
+                    ResponseError::RequestTimedOut | ResponseError::NotEnoughReplicasAfterAppend,
+                ) => is_open = true,
+                Failure::Code(_)
+                | Failure::NoBroker(_)
+                | Failure::Unreached(_)
+                | Failure::Refused(_) => {}
+            }
+            let is_strange = matches!(&failure, Failure::Code(code) if is_strange(code));
+            let is_late = clock::now().duration_since(began) >= TRY_MAX;
+            if is_late || !(failure.moves() || is_strange) {
+                break failure;
+            }
+            if failure.moves() {
+                topic.leader.set(None);
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        if is_open {
+            // The next batch has to be written whether this one was or not.
+            topic.appends.producer.set(None);
+        }
+        Err(failure.into_error(&topic.name))
+    }
+
+    async fn try_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Failure> {
+        let connection = self.leader(topic, Lane::Appends).await?;
+        let producer = match topic.appends.producer.get() {
+            Some(producer) => producer,
+            None => {
+                let request = InitProducerIdRequest::default()
+                    .with_transactional_id(None)
+                    .with_producer_id(ProducerId(-1))
+                    .with_producer_epoch(-1);
+                // Nothing was written yet, whatever comes of it.
+                let unreached = |failure| match failure {
+                    Failure::Lost(why) => Failure::Unreached(why),
+                    other @ (Failure::NoBroker(_)
+                    | Failure::Unreached(_)
+                    | Failure::Code(_)
+                    | Failure::Refused(_)) => other,
+                };
+                let given = connection.ask(&request, WAIT).await.map_err(unreached)?;
+                check(given.error_code)?;
+                let (id, epoch) = (given.producer_id.0, given.producer_epoch);
+                let new = Producer { id, epoch, sequence: 0 };
+                topic.appends.producer.set(Some(new));
+                new
+            }
+        };
+        let messages = batch.iter().flat_map(|append| &append.messages);
+        let count = i32::try_from(messages.clone().count()).unwrap_or(i32::MAX);
+        let time = i64::try_from(clock::wall().as_millis()).unwrap_or(i64::MAX);
+        let records = batch::encode(messages, producer, time)
+            .ok_or_else(|| Failure::Refused("a batch that cannot be written".to_owned()))?;
+        let partition = PartitionProduceData::default().with_records(Some(records));
+        let topics = TopicProduceData::default()
+            .with_name(name(&topic.name))
+            .with_partition_data(vec![partition]);
+        let wait = i32::try_from(WAIT.as_millis() / 2).unwrap_or(i32::MAX);
+        // All replicas that are in step.
+        let request = ProduceRequest::default()
+            .with_acks(-1)
+            .with_timeout_ms(wait)
+            .with_topic_data(vec![topics]);
+        let answer = connection.ask(&request, WAIT).await?;
+        let written = answer.responses.first().and_then(|topic| topic.partition_responses.first());
+        let written = written.ok_or_else(unread)?;
+        check(written.error_code)?;
+        let sequence = after(producer.sequence, count);
+        topic.appends.producer.set(Some(Producer { sequence, ..producer }));
+        u64::try_from(written.base_offset).map(|offset| offset + 1).map_err(|_| unread())
+    }
+}
+
+/// The number behind so many; they begin again at 0.
+fn after(sequence: i32, count: i32) -> i32 {
+    let next = (i64::from(sequence) + i64::from(count)) % (i64::from(i32::MAX) + 1);
+    i32::try_from(next).unwrap_or_default()
+}
+
+/// The broker does not know the producer as we do.
+fn is_strange(code: &ResponseError) -> bool {
+    matches!(
+        code,
+        ResponseError::OutOfOrderSequenceNumber
+            | ResponseError::UnknownProducerId
+            | ResponseError::InvalidProducerEpoch
+            | ResponseError::DuplicateSequenceNumber
+            | ResponseError::InvalidProducerIdMapping
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(bytes: usize) -> Append {
+        let (done, _) = oneshot::channel();
+        Append { messages: Vec::new(), bytes, done, _place: Place::default() }
+    }
+
+    #[test]
+    fn a_batch_has_room_for_the_first_and_what_fits() {
+        let appends = Appends::default();
+        appends.waiting.borrow_mut().extend([5000, 10, 400, 600, 10].map(waiting));
+        let sizes = |batch: Vec<Append>| batch.iter().map(|a| a.bytes).collect::<Vec<_>>();
+        assert_eq!(sizes(appends.take(1000)), [5000]);
+        let batch = appends.take(1000);
+        assert_eq!(sizes(batch), [10, 400]);
+        let batch = appends.take(1000);
+        appends.put_back(batch);
+        assert_eq!(sizes(appends.take(0)), [600]);
+        assert_eq!(sizes(appends.take(0)), [10]);
+        assert!(appends.take(0).is_empty());
+    }
+
+    #[test]
+    fn numbers_begin_again() {
+        for (sequence, count, next) in [(0, 3, 3), (i32::MAX, 1, 0), (i32::MAX - 1, 5, 3)] {
+            assert_eq!(after(sequence, count), next);
+        }
+    }
+}

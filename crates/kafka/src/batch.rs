@@ -1,0 +1,375 @@
+//! Batches of records, as Kafka keeps them: written by its library, read here, since anybody may have written them.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::records::{
+    Compression, NO_PARTITION_LEADER_EPOCH, Record, RecordBatchEncoder, RecordEncodeOptions,
+    TimestampType,
+};
+
+use crate::{Message, compression};
+
+/// The header with the content type, as CloudEvents has it for Kafka.
+const CONTENT_TYPE: &str = "content-type";
+
+/// Who writes, and which number its next record has. A broker takes a number once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Producer {
+    pub(crate) id: i64,
+    pub(crate) epoch: i16,
+    pub(crate) sequence: i32,
+}
+
+/// A record that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) offset: i64,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) time: i64,
+    pub(crate) message: Message,
+}
+
+/// What was in an answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batches {
+    pub(crate) found: Vec<Found>,
+    /// The offset behind the last batch; none if there was none.
+    pub(crate) next: Option<i64>,
+    /// The first offsets of batches that nobody can read.
+    pub(crate) unread: Vec<i64>,
+}
+
+/// A transaction that was given up: its producer, and the first offset of it.
+pub(crate) type Aborted = (i64, i64);
+
+/// A batch is not what was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+/// Bytes of a batch before its records.
+const HEAD_BYTES: usize = 61;
+
+/// The bytes of a batch around an event, at most: a head, a record's lengths and the name of one header.
+pub(crate) const AROUND_BYTES: usize = 256;
+
+/// The one form of batches since 2017.
+const MAGIC: u8 = 2;
+
+/// Writes messages as one batch.
+pub(crate) fn encode<'m>(
+    messages: impl Iterator<Item = &'m Message>,
+    producer: Producer,
+    time: i64,
+) -> Option<Bytes> {
+    let records = messages.zip(0_i32..).map(|(message, number)| {
+        let content_type = (StrBytes::from_static_str(CONTENT_TYPE), message.content_type.clone());
+        Record {
+            transactional: false,
+            control: false,
+            delete_horizon: false,
+            partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+            producer_id: producer.id,
+            producer_epoch: producer.epoch,
+            timestamp_type: TimestampType::Creation,
+            offset: number.into(),
+            sequence: producer.sequence.wrapping_add(number),
+            timestamp: time,
+            key: None,
+            value: Some(message.value.clone()),
+            headers: Some(content_type)
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| (name, Some(value)))
+                .into_iter()
+                .collect(),
+        }
+    });
+    let records: Vec<Record> = records.collect();
+    let mut bytes = BytesMut::new();
+    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
+    RecordBatchEncoder::encode(&mut bytes, &records, &options).ok()?;
+    Some(bytes.freeze())
+}
+
+/// Reads the batches of an answer, from an offset on, without those of transactions that were given up.
+pub(crate) fn decode(
+    mut bytes: Bytes,
+    from: i64,
+    mut aborted: Vec<Aborted>,
+) -> Result<Batches, Damaged> {
+    let mut batches = Batches::default();
+    aborted.sort_by_key(|(_, first)| *first);
+    let mut aborted = aborted.into_iter().peekable();
+    let mut given_up = Vec::new();
+    // An answer may end in the middle of a batch.
+    while let Some(batch) = Batch::next(&mut bytes)? {
+        while let Some((producer, _)) = aborted.next_if(|(_, first)| *first <= batch.last()) {
+            given_up.push(producer);
+        }
+        batches.next = Some(batch.last().saturating_add(1));
+        if batch.is(CONTROL) {
+            // The end of a transaction.
+            given_up.retain(|producer| *producer != batch.producer);
+            continue;
+        }
+        if batch.is(TRANSACTIONAL) && given_up.contains(&batch.producer) {
+            continue;
+        }
+        match batch.read(from) {
+            Some(found) => batches.found.extend(found),
+            None => batches.unread.push(batch.first),
+        }
+    }
+    Ok(batches)
+}
+
+/// One batch, with its head read.
+struct Batch {
+    first: i64,
+    last_delta: i32,
+    attributes: u16,
+    time_first: i64,
+    time_max: i64,
+    producer: i64,
+    count: i32,
+    records: Bytes,
+}
+
+const COMPRESSION: u16 = 0b111;
+/// The time is the broker's.
+const APPENDED: u16 = 1 << 3;
+const TRANSACTIONAL: u16 = 1 << 4;
+const CONTROL: u16 = 1 << 5;
+
+impl Batch {
+    /// Takes the next batch off; none if the bytes end before it does.
+    fn next(bytes: &mut Bytes) -> Result<Option<Batch>, Damaged> {
+        let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
+        let mut head = Bytes::copy_from_slice(head);
+        let first = head.get_i64();
+        let len = usize::try_from(head.get_i32()).map_err(|_| Damaged)?;
+        let whole = len.checked_add(12).filter(|whole| *whole >= HEAD_BYTES).ok_or(Damaged)?;
+        if bytes.len() < whole {
+            return Ok(None);
+        }
+        let mut records = bytes.split_to(whole);
+        let _leader_epoch = head.get_i32();
+        let magic = head.get_u8();
+        let sum = head.get_u32();
+        if magic != MAGIC || crc32c::crc32c(records.get(21..).unwrap_or_default()) != sum {
+            return Err(Damaged);
+        }
+        let batch = Batch {
+            first,
+            attributes: head.get_u16(),
+            last_delta: head.get_i32(),
+            time_first: head.get_i64(),
+            time_max: head.get_i64(),
+            producer: head.get_i64(),
+            count: {
+                let (_epoch, _sequence) = (head.get_u16(), head.get_i32());
+                head.get_i32()
+            },
+            records: records.split_off(HEAD_BYTES),
+        };
+        Ok(Some(batch))
+    }
+
+    fn is(&self, attribute: u16) -> bool {
+        self.attributes & attribute != 0
+    }
+
+    fn last(&self) -> i64 {
+        self.first.saturating_add(i64::from(self.last_delta.max(0)))
+    }
+
+    /// Its records from an offset on; none if they cannot be read.
+    fn read(&self, from: i64) -> Option<Vec<Found>> {
+        let mut records = match self.attributes & COMPRESSION {
+            0 => self.records.clone(),
+            kind => compression::unpack(kind, &self.records)?,
+        };
+        let mut all = Vec::new();
+        for _ in 0..self.count.max(0) {
+            let found = self.record(&mut records)?;
+            if found.offset >= from {
+                all.push(found);
+            }
+        }
+        Some(all)
+    }
+
+    /// The next of its records.
+    fn record(&self, bytes: &mut Bytes) -> Option<Found> {
+        let len = usize::try_from(number(bytes)?).ok()?;
+        let mut record = take(bytes, len)?;
+        let _attributes = take(&mut record, 1)?;
+        let time = number(&mut record)?;
+        let offset = number(&mut record)?;
+        let _key = field(&mut record)?;
+        let value = field(&mut record)?.unwrap_or_default();
+        let mut content_type = Bytes::new();
+        for _ in 0..number(&mut record)? {
+            let name = field(&mut record)??;
+            let value = field(&mut record)?;
+            if name.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) {
+                content_type = value.unwrap_or_default();
+            }
+        }
+        let time = match self.is(APPENDED) {
+            true => self.time_max,
+            false => self.time_first.checked_add(time)?,
+        };
+        let offset = self.first.checked_add(offset)?;
+        if !(self.first..=self.last()).contains(&offset) {
+            return None;
+        }
+        Some(Found { offset, time, message: Message { content_type, value } })
+    }
+}
+
+fn take(bytes: &mut Bytes, len: usize) -> Option<Bytes> {
+    (len <= bytes.len()).then(|| bytes.split_to(len))
+}
+
+/// A field with its length before it; null if that is negative.
+fn field(bytes: &mut Bytes) -> Option<Option<Bytes>> {
+    match usize::try_from(number(bytes)?) {
+        Ok(len) => take(bytes, len).map(Some),
+        Err(_) => Some(None),
+    }
+}
+
+/// A number in groups of seven bits, with its sign last.
+fn number(bytes: &mut Bytes) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.first()?;
+        bytes.advance(1);
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            let half = i64::try_from(value >> 1).ok()?;
+            return Some(if value & 1 == 1 { !half } else { half });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: Producer = Producer { id: -1, epoch: -1, sequence: -1 };
+
+    fn message(content_type: &'static str, value: &'static str) -> Message {
+        Message { content_type: content_type.into(), value: value.into() }
+    }
+
+    fn batch(values: &[&'static str]) -> Bytes {
+        let messages: Vec<_> = values.iter().map(|value| message("text/plain", value)).collect();
+        encode(messages.iter(), NOBODY, 1_700_000_000_000).unwrap()
+    }
+
+    fn values(batches: &Batches) -> Vec<(i64, &[u8])> {
+        batches.found.iter().map(|found| (found.offset, &*found.message.value)).collect()
+    }
+
+    /// The bytes of a batch, changed, with the right sum.
+    fn changed(values: &[&'static str], change: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+        let mut bytes = batch(values).to_vec();
+        change(&mut bytes);
+        let sum = crc32c::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&sum.to_be_bytes());
+        bytes.into()
+    }
+
+    #[test]
+    fn what_was_written_is_read_from_an_offset_on() {
+        let bytes = batch(&["a", "", "c"]);
+        let all = decode(bytes.clone(), 0, Vec::new()).unwrap();
+        assert_eq!(values(&all), [(0, &b"a"[..]), (1, b""), (2, b"c")]);
+        assert_eq!(all.next, Some(3));
+        assert_eq!(all.found[0].time, 1_700_000_000_000);
+        assert_eq!(&*all.found[0].message.content_type, b"text/plain");
+        assert_eq!(values(&decode(bytes, 2, Vec::new()).unwrap()), [(2, &b"c"[..])]);
+        let none = encode([message("", "x")].iter(), NOBODY, 0).unwrap();
+        assert_eq!(decode(none, 0, Vec::new()).unwrap().found[0].message, message("", "x"));
+    }
+
+    #[test]
+    fn answers_end_anywhere_and_damage_is_seen() {
+        let bytes = batch(&["a", "b"]);
+        for end in 0..bytes.len() {
+            assert_eq!(decode(bytes.slice(..end), 0, Vec::new()), Ok(Batches::default()), "{end}");
+        }
+        for at in 8..bytes.len() {
+            let mut wrong = bytes.to_vec();
+            wrong[at] ^= 0x10;
+            // The leader's epoch is not part of the sum, and a length that grew ends behind what is there.
+            let read = decode(wrong.into(), 0, Vec::new());
+            let is_seen = matches!(read, Err(Damaged)) || read == Ok(Batches::default());
+            assert!(is_seen || (12..16).contains(&at), "{at}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn records_that_lie_about_themselves_are_passed_over() {
+        let len = batch(&["abc"]).len();
+        for at in HEAD_BYTES..len {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let bytes = changed(&["abc"], |bytes| bytes[at] = byte);
+                let read = decode(bytes, 0, Vec::new()).unwrap();
+                assert_eq!(read.next, Some(1), "{at}");
+                assert!(read.found.len() + read.unread.len() == 1, "{at}: {read:?}");
+            }
+        }
+        // It promises two thousand million records.
+        let bytes = changed(&["abc"], |bytes| bytes[57..61].copy_from_slice(&[0x7f; 4]));
+        assert_eq!(decode(bytes, 0, Vec::new()).unwrap().unread, [0]);
+    }
+
+    #[test]
+    fn transactions_that_were_given_up_are_left_out() {
+        let part = |first: u8, producer: u8, attributes: u8, value: &'static str| {
+            changed(&[value], |bytes| {
+                bytes[7] = first;
+                bytes[22] = attributes;
+                bytes[43..51].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, producer]);
+            })
+        };
+        let parts = [
+            part(0, 7, 0b01_0000, "lost"),
+            part(1, 8, 0b01_0000, "kept"),
+            part(2, 7, 0b11_0000, ""),
+            part(3, 7, 0b01_0000, "next"),
+            part(4, 7, 0, "plain"),
+        ];
+        let read = decode(parts.concat().into(), 0, vec![(7, 0)]).unwrap();
+        assert_eq!(values(&read), [(1, &b"kept"[..]), (3, b"next"), (4, b"plain")]);
+        assert_eq!(read.next, Some(5));
+    }
+
+    #[test]
+    fn times_are_the_brokers_where_it_says_so() {
+        let bytes = changed(&["a"], |bytes| {
+            bytes[22] = 0b1000;
+            bytes[35..43].copy_from_slice(&42_i64.to_be_bytes());
+        });
+        assert_eq!(decode(bytes, 0, Vec::new()).unwrap().found[0].time, 42);
+    }
+
+    #[test]
+    fn numbers_have_an_end() {
+        for (bytes, value) in [
+            (&b"\x00"[..], Some(0)),
+            (b"\x01", Some(-1)),
+            (b"\x02", Some(1)),
+            (b"\xfe\xff\xff\xff\x0f", Some(i64::from(i32::MAX))),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", Some(i64::MIN)),
+            (b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", None),
+            (b"\x80", None),
+            (b"", None),
+        ] {
+            assert_eq!(number(&mut Bytes::copy_from_slice(bytes)), value, "{bytes:?}");
+        }
+    }
+}

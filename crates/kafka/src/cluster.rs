@@ -1,0 +1,318 @@
+//! What is known of the cluster: its brokers, the leaders of topics, and the connections to them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{CreateTopicsRequest, MetadataRequest, MetadataResponse};
+use kafka_protocol::protocol::StrBytes;
+use kit::clock::{self, Instant};
+use store::Watches;
+use tokio::sync::{Mutex, Notify};
+
+use crate::append::Appends;
+use crate::connection::Connection;
+use crate::protocol::{Failure, check, name};
+use crate::tail::{Tail, Windows};
+use crate::{Broker, Settings, is_topic};
+
+/// The cluster as this thread knows it.
+pub(crate) struct Cluster {
+    pub(crate) settings: Settings,
+    pub(crate) watches: Arc<Watches>,
+    /// Wakes the follower when a topic is watched for the first time.
+    pub(crate) followed: Notify,
+    /// Bytes of all tails.
+    pub(crate) tail_bytes: Cell<usize>,
+    /// What reads have found and not taken.
+    pub(crate) windows: RefCell<Windows>,
+    topics: RefCell<HashMap<String, Rc<Topic>>>,
+    brokers: RefCell<HashMap<i32, Broker>>,
+    slots: RefCell<Slots>,
+    /// One at a time asks where topics are.
+    asking: Mutex<()>,
+}
+
+/// A topic.
+pub(crate) struct Topic {
+    pub(crate) name: String,
+    /// The logs that it is: one, or several where hubs share it.
+    pub(crate) logs: RefCell<BTreeSet<String>>,
+    /// The broker that has it, if that is known.
+    pub(crate) leader: Cell<Option<i32>>,
+    pub(crate) appends: Appends,
+    pub(crate) tail: RefCell<Tail>,
+    /// Why its leader could not be found, and when.
+    lost: RefCell<Option<(Instant, Failure)>>,
+}
+
+/// What a connection is for. A broker serves the requests of one in their order, and some take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    /// Questions and reads, which are answered at once.
+    Reads,
+    /// Appends, which wait for the replicas.
+    Appends,
+    /// Fetches that wait for news.
+    News,
+}
+
+/// The connections, each with those who wait for it.
+type Slots = HashMap<(Broker, Lane), Rc<Mutex<Slot>>>;
+
+#[derive(Default)]
+struct Slot {
+    open: Option<Rc<Connection>>,
+    /// Why the last try failed, and when.
+    failed: Option<(Instant, Failure)>,
+}
+
+/// The pause before a broker that could not be reached is tried again, and before a topic is looked for again. Whoever asks in
+/// between hears the same.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The wait for an answer about topics.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// How often it is looked for a topic that was just made, until all brokers know it.
+const LOOKS_MAX: u32 = 20;
+
+impl Cluster {
+    pub(crate) fn new(settings: Settings, watches: Arc<Watches>) -> Cluster {
+        Cluster {
+            settings,
+            watches,
+            followed: Notify::new(),
+            tail_bytes: Cell::new(0),
+            windows: RefCell::default(),
+            topics: RefCell::default(),
+            brokers: RefCell::default(),
+            slots: RefCell::default(),
+            asking: Mutex::new(()),
+        }
+    }
+
+    /// The topic of a log.
+    pub(crate) fn topic(&self, log: &str) -> Rc<Topic> {
+        let name = log.rsplit('/').next().unwrap_or(log);
+        let name = format!("{}{name}", self.settings.topics_prefix);
+        let mut topics = self.topics.borrow_mut();
+        let topic = topics.entry(name).or_insert_with_key(|name| {
+            Rc::new(Topic {
+                name: name.clone(),
+                logs: RefCell::default(),
+                leader: Cell::new(None),
+                appends: Appends::default(),
+                tail: RefCell::default(),
+                lost: RefCell::default(),
+            })
+        });
+        if !topic.logs.borrow().contains(log) {
+            topic.logs.borrow_mut().insert(log.to_owned());
+        }
+        topic.clone()
+    }
+
+    /// All topics that were asked for.
+    pub(crate) fn topics(&self) -> Vec<Rc<Topic>> {
+        self.topics.borrow().values().cloned().collect()
+    }
+
+    /// A connection to the leader of a topic, which is made if it is not there.
+    pub(crate) async fn leader(
+        &self,
+        topic: &Topic,
+        lane: Lane,
+    ) -> Result<Rc<Connection>, Failure> {
+        let broker = self.locate(topic).await?;
+        let connected = self.connect(&broker, lane).await;
+        if connected.is_err() {
+            topic.leader.set(None);
+        }
+        connected
+    }
+
+    /// The broker that has a topic.
+    pub(crate) async fn locate(&self, topic: &Topic) -> Result<Broker, Failure> {
+        if let Some(known) = self.known(topic) {
+            return Ok(known);
+        }
+        let _turn = self.asking.lock().await;
+        if let Some(known) = self.known(topic) {
+            return Ok(known);
+        }
+        if let Some((at, why)) = &*topic.lost.borrow()
+            && clock::now().duration_since(*at) < PAUSE
+        {
+            return Err(why.clone());
+        }
+        let found = self.find(topic).await;
+        topic.lost.replace(found.as_ref().err().map(|why| (clock::now(), why.clone())));
+        found
+    }
+
+    /// A broker by its number.
+    pub(crate) fn broker(&self, id: i32) -> Option<Broker> {
+        self.brokers.borrow().get(&id).cloned()
+    }
+
+    fn known(&self, topic: &Topic) -> Option<Broker> {
+        self.broker(topic.leader.get()?)
+    }
+
+    /// Asks the cluster for a topic, and makes it if it is not there.
+    async fn find(&self, topic: &Topic) -> Result<Broker, Failure> {
+        if !is_topic(&topic.name) {
+            let what = format!("`{}` is no name of a topic of Kafka", topic.name);
+            return Err(Failure::Refused(what));
+        }
+        let mut is_made = false;
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            match self.look(topic).await {
+                Err(Failure::Code(code)) if is_unknown(&code) && looks < LOOKS_MAX => {
+                    if !std::mem::replace(&mut is_made, true) {
+                        self.make(topic).await?;
+                    }
+                    tokio::time::sleep(PAUSE / 4).await;
+                }
+                found => return found,
+            }
+        }
+    }
+
+    async fn look(&self, topic: &Topic) -> Result<Broker, Failure> {
+        let asked = MetadataRequestTopic::default().with_name(Some(name(&topic.name)));
+        let request = MetadataRequest::default()
+            .with_topics(Some(vec![asked]))
+            .with_allow_auto_topic_creation(false);
+        let answer = self.any().await?.ask(&request, WAIT).await?;
+        let brokers = answer.brokers.iter().filter_map(|broker| {
+            let port = u16::try_from(broker.port).ok()?;
+            Some((broker.node_id.0, Broker { host: broker.host.to_string(), port }))
+        });
+        self.brokers.replace(brokers.collect());
+        let leader = leader(topic, &answer)?;
+        let broker = self.broker(leader).ok_or(Failure::Code(LEADERLESS))?;
+        topic.leader.set(Some(leader));
+        Ok(broker)
+    }
+
+    /// Makes a topic of one partition. Another node may be quicker.
+    async fn make(&self, topic: &Topic) -> Result<(), Failure> {
+        let made = &self.settings.made;
+        let settings = [
+            ("cleanup.policy", "delete".to_owned()),
+            ("message.timestamp.type", "LogAppendTime".to_owned()),
+            ("retention.ms", made.age.as_millis().to_string()),
+            ("retention.bytes", made.bytes.to_string()),
+            ("max.message.bytes", made.message_bytes_max.to_string()),
+        ];
+        let settings = settings.into_iter().map(|(name, value)| {
+            CreatableTopicConfig::default()
+                .with_name(StrBytes::from_static_str(name))
+                .with_value(Some(StrBytes::from_string(value)))
+        });
+        let new = CreatableTopic::default()
+            .with_name(name(&topic.name))
+            .with_num_partitions(1)
+            // As many replicas as the brokers' own settings say.
+            .with_replication_factor(-1)
+            .with_configs(settings.collect());
+        let wait = i32::try_from(WAIT.as_millis()).unwrap_or(i32::MAX);
+        let request = CreateTopicsRequest::default().with_topics(vec![new]).with_timeout_ms(wait);
+        let answer = self.any().await?.ask(&request, WAIT * 2).await?;
+        for result in answer.topics {
+            let Err(Failure::Code(code)) = check(result.error_code) else {
+                tracing::info!(topic = &*topic.name, "a topic was made in Kafka");
+                continue;
+            };
+            if !is_there(&code) {
+                let said = result.error_message.map(|said| said.to_string());
+                let said = said.unwrap_or_else(|| code.to_string());
+                let what = format!("Kafka has no topic {} and makes none: {said}", topic.name);
+                return Err(Failure::Refused(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection to any broker.
+    async fn any(&self) -> Result<Rc<Connection>, Failure> {
+        let mut brokers = self.settings.brokers.clone();
+        brokers.extend(self.brokers.borrow().values().cloned());
+        let mut why = "none is named".to_owned();
+        for broker in brokers {
+            match self.connect(&broker, Lane::Reads).await {
+                Ok(connection) => return Ok(connection),
+                Err(Failure::Unreached(error)) => why = error,
+                Err(other) => return Err(other),
+            }
+        }
+        Err(Failure::NoBroker(why))
+    }
+
+    /// A connection to a broker. Who comes while one is being opened waits for it.
+    pub(crate) async fn connect(
+        &self,
+        broker: &Broker,
+        lane: Lane,
+    ) -> Result<Rc<Connection>, Failure> {
+        let slot = self.slots.borrow_mut().entry((broker.clone(), lane)).or_default().clone();
+        let mut slot = slot.lock().await;
+        if let Some(open) = slot.open.take_if(|open| open.is_open()) {
+            slot.open = Some(open.clone());
+            return Ok(open);
+        }
+        if let Some((at, why)) = &slot.failed
+            && clock::now().duration_since(*at) < PAUSE
+        {
+            return Err(why.clone());
+        }
+        match Connection::open(broker, &self.settings).await {
+            Ok(open) => {
+                let open = Rc::new(open);
+                *slot = Slot { open: Some(open.clone()), failed: None };
+                Ok(open)
+            }
+            Err(why) => {
+                *slot = Slot { open: None, failed: Some((clock::now(), why.clone())) };
+                Err(why)
+            }
+        }
+    }
+}
+
+/// The number of a topic's leader.
+fn leader(topic: &Topic, answer: &MetadataResponse) -> Result<i32, Failure> {
+    let found = answer.topics.first().ok_or_else(crate::protocol::unread)?;
+    check(found.error_code)?;
+    let [partition] = found.partitions.as_slice() else {
+        let what = format!(
+            "the topic {} has {} partitions, and a log has one",
+            topic.name,
+            found.partitions.len()
+        );
+        return Err(Failure::Refused(what));
+    };
+    check(partition.error_code)?;
+    match partition.leader_id.0 {
+        id if id >= 0 => Ok(id),
+        _ => Err(Failure::Code(LEADERLESS)),
+    }
+}
+
+const LEADERLESS: kafka_protocol::ResponseError = kafka_protocol::ResponseError::LeaderNotAvailable;
+
+fn is_unknown(code: &kafka_protocol::ResponseError) -> bool {
+    *code == kafka_protocol::ResponseError::UnknownTopicOrPartition
+}
+
+fn is_there(code: &kafka_protocol::ResponseError) -> bool {
+    *code == kafka_protocol::ResponseError::TopicAlreadyExists
+}

@@ -1,0 +1,103 @@
+//! What other producers have compressed, unpacked within a bound.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+/// The most that one batch may be unpacked: as large as an answer may be.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The records of a compressed batch; none if they are not what they say, or too large.
+pub(crate) fn unpack(kind: u16, packed: &[u8]) -> Option<Bytes> {
+    match kind {
+        1 => unpacked(flate2::read::GzDecoder::new(packed)),
+        2 => snappy(packed),
+        3 => unpacked(lz4_flex::frame::FrameDecoder::new(packed)),
+        4 => unpacked(zstd::stream::read::Decoder::new(packed).ok()?),
+        _ => None,
+    }
+}
+
+fn unpacked(reader: impl Read) -> Option<Bytes> {
+    let mut bytes = Vec::new();
+    let read: io::Result<usize> = reader.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+    let len = u64::try_from(read.ok()?).ok()?;
+    (len <= BYTES_MAX).then(|| bytes.into())
+}
+
+/// The head of what Java's library writes: its name, a version and the oldest that can read it.
+const XERIAL: &[u8] = b"\x82SNAPPY\x00";
+
+/// Snappy has two forms here: Java's, in blocks with their lengths, and one block without any frame.
+fn snappy(packed: &[u8]) -> Option<Bytes> {
+    let mut bytes = Vec::new();
+    let Some(mut blocks) = packed.strip_prefix(XERIAL).and_then(|rest| rest.get(8..)) else {
+        block(packed, &mut bytes)?;
+        return Some(bytes.into());
+    };
+    while !blocks.is_empty() {
+        let (len, rest) = blocks.split_first_chunk::<4>()?;
+        let (packed, rest) =
+            rest.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)?;
+        block(packed, &mut bytes)?;
+        blocks = rest;
+    }
+    Some(bytes.into())
+}
+
+fn block(packed: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let len = snap::raw::decompress_len(packed).ok()?;
+    if u64::try_from(out.len().checked_add(len)?).ok()? > BYTES_MAX {
+        return None;
+    }
+    out.extend_from_slice(&snap::raw::Decoder::new().decompress_vec(packed).ok()?);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn packed(kind: u16, bytes: &[u8]) -> Vec<u8> {
+        match kind {
+            1 => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+            2 => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+            3 => {
+                let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+                encoder.write_all(bytes).unwrap();
+                encoder.finish().unwrap()
+            }
+            _ => zstd::encode_all(bytes, 1).unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_was_packed_comes_out() {
+        let text = b"the same and the same and the same".repeat(100);
+        for kind in 1..=4 {
+            let packed = packed(kind, &text);
+            assert_eq!(unpack(kind, &packed).as_deref(), Some(&text[..]), "{kind}");
+            assert_eq!(unpack(kind, &packed[..packed.len() / 2]), None, "{kind}, cut");
+            assert_eq!(unpack(kind, b"something else"), None, "{kind}");
+        }
+        let block = packed(2, &text);
+        let len = u32::try_from(block.len()).unwrap().to_be_bytes();
+        let java = [XERIAL, &[0, 0, 0, 1, 0, 0, 0, 1], &len, &block, &len, &block].concat();
+        assert_eq!(unpack(2, &java).unwrap().len(), 2 * text.len());
+        assert_eq!(unpack(5, &text), None);
+    }
+
+    #[test]
+    fn what_grows_without_end_is_refused() {
+        let zeros = vec![0; 65 << 20];
+        for kind in 1..=4 {
+            assert_eq!(unpack(kind, &packed(kind, &zeros)), None, "{kind}");
+        }
+    }
+}

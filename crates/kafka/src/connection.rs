@@ -1,0 +1,224 @@
+//! One connection to a broker: requests go out as they come, and their answers come back in the same order.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
+use kafka_protocol::protocol::{Decodable as _, Encodable as _, HeaderVersion as _, StrBytes};
+use kit::dial::Stream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::protocol::{Ask, Failure, check, unread};
+use crate::{Broker, Settings, sasl};
+
+/// An open connection.
+pub(crate) struct Connection {
+    writer: Mutex<WriteHalf<Box<dyn Stream>>>,
+    waiting: Rc<RefCell<Waiting>>,
+    next: Cell<i32>,
+    /// Of each request that the broker knows: its number, and the oldest and newest version.
+    versions: RefCell<Vec<(i16, i16, i16)>>,
+    reader: JoinHandle<()>,
+    broker: Broker,
+}
+
+/// Those who wait for answers, in the order of their requests.
+#[derive(Default)]
+struct Waiting {
+    queue: VecDeque<(i32, oneshot::Sender<Bytes>)>,
+    is_over: bool,
+}
+
+/// The longest wait for a connection, with its handshakes.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// The largest answer: the largest event with a batch around it, as others may have made it, and then some. What speaks another
+/// protocol is noticed by it.
+const ANSWER_BYTES_MAX: u32 = 64 << 20;
+
+/// The name that brokers have in their logs.
+const CLIENT: &str = "tidegate";
+
+impl Connection {
+    /// Connects, and agrees on versions.
+    pub(crate) async fn open(broker: &Broker, settings: &Settings) -> Result<Connection, Failure> {
+        match tokio::time::timeout(CONNECT_MAX, Connection::opened(broker, settings)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Failure::Unreached(format!("{broker} does not answer"))),
+        }
+    }
+
+    async fn opened(broker: &Broker, settings: &Settings) -> Result<Connection, Failure> {
+        let unreached = |error: io::Error| Failure::Unreached(format!("{broker}: {error}"));
+        let stream = kit::dial::tcp(&broker.host, broker.port).await.map_err(unreached)?;
+        let stream: Box<dyn Stream> = match &settings.tls {
+            Some(tls) => Box::new(tls.connect(&broker.host, stream).await.map_err(unreached)?),
+            None => Box::new(stream),
+        };
+        let (reading, writing) = tokio::io::split(stream);
+        let waiting = Rc::<RefCell<Waiting>>::default();
+        let connection = Connection {
+            writer: Mutex::new(writing),
+            waiting: waiting.clone(),
+            next: Cell::new(0),
+            versions: RefCell::default(),
+            reader: kit::spawn(read(reading, waiting)),
+            broker: broker.clone(),
+        };
+        let agreed = connection.agree(settings).await;
+        agreed.map_err(|failure| match failure {
+            Failure::Lost(why) | Failure::Unreached(why) => Failure::Unreached(why),
+            Failure::Code(code) => Failure::Unreached(format!("{broker}: {code}")),
+            other @ (Failure::NoBroker(_) | Failure::Refused(_)) => other,
+        })?;
+        Ok(connection)
+    }
+
+    async fn agree(&self, settings: &Settings) -> Result<(), Failure> {
+        // Version 0 of this one is known to every broker.
+        let known = self.ask_in(&ApiVersionsRequest::default(), 0, CONNECT_MAX).await?;
+        check(known.error_code)?;
+        let versions = known.api_keys.iter();
+        self.versions
+            .replace(versions.map(|api| (api.api_key, api.min_version, api.max_version)).collect());
+        match &settings.sasl {
+            Some(sasl) => sasl::authenticate(self, sasl).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.waiting.borrow().is_over
+    }
+
+    /// Sends a request and waits for its answer, at most so long. The connection ends if none comes.
+    pub(crate) async fn ask<A: Ask>(
+        &self,
+        request: &A,
+        wait: Duration,
+    ) -> Result<A::Answer, Failure> {
+        let version = self.version::<A>()?;
+        self.ask_in(request, version, wait).await
+    }
+
+    async fn ask_in<A: Ask>(
+        &self,
+        request: &A,
+        version: i16,
+        wait: Duration,
+    ) -> Result<A::Answer, Failure> {
+        let id = self.next.get();
+        self.next.set(id.wrapping_add(1));
+        let frame = framed(request, version, id)
+            .ok_or_else(|| Failure::Refused("a request that cannot be written".to_owned()))?;
+        let answered = tokio::time::timeout(wait, self.exchange(id, &frame)).await;
+        let mut answer = answered.unwrap_or_else(|_| {
+            self.waiting.borrow_mut().end();
+            Err(Failure::Lost(format!("{} does not answer", self.broker)))
+        })?;
+        let header = A::Answer::header_version(version);
+        ResponseHeader::decode(&mut answer, header).map_err(|_| unread())?;
+        A::Answer::decode(&mut answer, version).map_err(|_| unread())
+    }
+
+    /// The version of a request that both sides speak.
+    fn version<A: Ask>(&self) -> Result<i16, Failure> {
+        let versions = self.versions.borrow();
+        let known = versions.iter().find(|(key, ..)| *key == A::KEY as i16);
+        let version = known.map(|(_, min, max)| (*min, A::NEWEST.min(*max)));
+        match version {
+            Some((min, version)) if min <= version => Ok(version),
+            _ => {
+                let what = format!("{} speaks no version of {:?} that we do", self.broker, A::KEY);
+                Err(Failure::Refused(what))
+            }
+        }
+    }
+
+    async fn exchange(&self, id: i32, frame: &[u8]) -> Result<Bytes, Failure> {
+        let mut writer = self.writer.lock().await;
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            if waiting.is_over {
+                let what = format!("the connection to {} has ended", self.broker);
+                return Err(Failure::Unreached(what));
+            }
+            waiting.queue.push_back((id, sender));
+        }
+        let written = async {
+            writer.write_all(frame).await?;
+            writer.flush().await
+        };
+        if written.await.is_err() {
+            self.waiting.borrow_mut().end();
+        }
+        drop(writer);
+        let lost = |_| Failure::Lost(format!("the connection to {} has ended", self.broker));
+        answer.await.map_err(lost)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Waiting {
+    /// Nobody gets an answer any more.
+    fn end(&mut self) {
+        self.is_over = true;
+        self.queue.clear();
+    }
+}
+
+/// A request as it is sent: its length, its header, and itself.
+fn framed<A: Ask>(request: &A, version: i16, id: i32) -> Option<BytesMut> {
+    let mut frame = BytesMut::new();
+    frame.put_i32(0);
+    let header = RequestHeader::default()
+        .with_request_api_key(A::KEY as i16)
+        .with_request_api_version(version)
+        .with_correlation_id(id)
+        .with_client_id(Some(StrBytes::from_static_str(CLIENT)));
+    header.encode(&mut frame, A::header_version(version)).ok()?;
+    request.encode(&mut frame, version).ok()?;
+    let len = i32::try_from(frame.len().checked_sub(4)?).ok()?;
+    frame.first_chunk_mut::<4>()?.copy_from_slice(&len.to_be_bytes());
+    Some(frame)
+}
+
+/// Hands answers to those who wait, until the connection ends.
+async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<Waiting>>) {
+    while let Ok(answer) = frame(&mut stream).await {
+        let id = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
+        let next = waiting.borrow_mut().queue.pop_front();
+        match next {
+            // Whoever does not wait any more has no use for it.
+            Some((expected, sender)) if Some(expected) == id => drop(sender.send(answer)),
+            _ => break,
+        }
+    }
+    waiting.borrow_mut().end();
+}
+
+/// The next answer. It takes memory as it comes, not as it announces itself.
+async fn frame(stream: &mut ReadHalf<Box<dyn Stream>>) -> io::Result<Bytes> {
+    let len = stream.read_u32().await?;
+    if len > ANSWER_BYTES_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    stream.take(len.into()).read_to_end(&mut bytes).await?;
+    match u32::try_from(bytes.len()) == Ok(len) {
+        true => Ok(bytes.into()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

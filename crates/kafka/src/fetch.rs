@@ -1,0 +1,251 @@
+//! Reads: records behind a position, and what a topic holds.
+
+use std::time::Duration;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::fetch_response::PartitionData;
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::{BrokerId, FetchRequest, ListOffsetsRequest};
+use kit::clock;
+use store::{Error, Read, Record, Records, Span, limits};
+
+use crate::Form;
+use crate::batch::{self, Found};
+use crate::cluster::{Cluster, Lane, Topic};
+use crate::connection::Connection;
+use crate::protocol::{Failure, check, name, unread};
+use crate::tail::bounded;
+
+/// What a topic holds, as offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Of the oldest record, or of the next.
+    pub(crate) oldest: i64,
+    /// Of the next record. Those of transactions that are not complete do not count.
+    pub(crate) next: i64,
+}
+
+/// One end of a topic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    Oldest,
+    Next,
+}
+
+/// What one fetch found in a topic.
+pub(crate) struct Fetched {
+    pub(crate) records: Vec<Record>,
+    /// The offset at which to go on.
+    pub(crate) next: i64,
+    /// The offset of the next record there will be.
+    pub(crate) end: i64,
+}
+
+/// How long a read is tried while the topic's leader changes.
+const TRY_MAX: Duration = Duration::from_secs(6);
+
+/// Fetches of one read, over whatever nobody reads.
+const FETCHES_MAX: usize = 1000;
+
+/// The wait for an answer.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The pause before the next try.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Only what is certain: nothing of transactions that were given up or are not complete.
+const COMMITTED: i8 = 1;
+
+/// Bytes that a read fetches at least: brokers give whole batches.
+const FETCH_BYTES_MIN: usize = 64 << 10;
+
+/// Bytes for each record that a read asks for, where it asks for few.
+const FETCH_BYTES_EACH: usize = 4 << 10;
+
+impl Cluster {
+    /// Records behind a position.
+    pub(crate) async fn read(&self, topic: &Topic, read: Read) -> Result<Records, Error> {
+        let near = topic.tail.borrow().read(read);
+        let near = near.or_else(|| self.windows.borrow().read(&topic.name, read));
+        if let Some((records, newest)) = near {
+            return Ok(Records { records, newest });
+        }
+        let mut offset = i64::try_from(read.after).unwrap_or(i64::MAX);
+        for _ in 0..FETCHES_MAX {
+            let fetched = self.again(topic, async || self.fetch(topic, offset, read).await).await;
+            let fetched = match fetched {
+                Ok(fetched) => fetched,
+                Err(Failure::Code(ResponseError::OffsetOutOfRange)) => {
+                    let ends = self.ends(topic).await?;
+                    let newest = position(ends.next - 1);
+                    if offset >= ends.next {
+                        return Ok(Records { records: Vec::new(), newest });
+                    }
+                    if read.after != 0 {
+                        return Err(Error::Trimmed { oldest: position(ends.oldest) });
+                    }
+                    offset = ends.oldest.max(offset);
+                    continue;
+                }
+                Err(failure) => return Err(failure.into_error(&topic.name)),
+            };
+            let is_over = fetched.next <= offset || fetched.next >= fetched.end;
+            if fetched.records.is_empty() && read.records_max > 0 && !is_over {
+                // Only what nobody reads was there.
+                offset = fetched.next;
+                continue;
+            }
+            return Ok(self.taken(topic, fetched, offset, read));
+        }
+        let what = format!("nothing but what nobody reads in the topic {}, so far", topic.name);
+        Err(Error::Away(what))
+    }
+
+    /// What a read takes of a fetch.
+    fn taken(&self, topic: &Topic, fetched: Fetched, offset: i64, read: Read) -> Records {
+        let newest = position(fetched.end - 1);
+        let after = position(offset - 1);
+        let records = bounded(fetched.records.iter().cloned(), read);
+        if records.len() < fetched.records.len() {
+            self.windows.borrow_mut().keep(&topic.name, after, &fetched.records, newest);
+        }
+        Records { records, newest }
+    }
+
+    /// What a topic holds. Kafka does not say how many bytes of records that is.
+    pub(crate) async fn span(&self, topic: &Topic) -> Result<Span, Error> {
+        let ends = self.ends(topic).await?;
+        Ok(Span { oldest: position(ends.oldest), newest: position(ends.next - 1), bytes: 0 })
+    }
+
+    async fn ends(&self, topic: &Topic) -> Result<Ends, Error> {
+        let ends = self.again(topic, async || {
+            let connection = self.leader(topic, Lane::Reads).await?;
+            let oldest = one_end(&connection, topic, End::Oldest).await?;
+            let next = one_end(&connection, topic, End::Next).await?;
+            Ok(Ends { oldest, next: next.max(oldest) })
+        });
+        ends.await.map_err(|failure| failure.into_error(&topic.name))
+    }
+
+    /// Tries something until the topic's leader does it.
+    async fn again<T>(
+        &self,
+        topic: &Topic,
+        ask: impl AsyncFn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let began = clock::now();
+        loop {
+            match ask().await {
+                Err(failure) if failure.moves() && clock::now().duration_since(began) < TRY_MAX => {
+                    topic.leader.set(None);
+                }
+                done => return done,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// One fetch from an offset on, which does not wait.
+    async fn fetch(&self, topic: &Topic, offset: i64, read: Read) -> Result<Fetched, Failure> {
+        let connection = self.leader(topic, Lane::Reads).await?;
+        let few = read.records_max.saturating_mul(FETCH_BYTES_EACH).max(FETCH_BYTES_MIN);
+        let bytes = read.bytes_max.clamp(FETCH_BYTES_MIN, limits::READ_BYTES_MAX).min(few);
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        let request = request(vec![part(topic, offset, bytes)], bytes, 0);
+        let answer = connection.ask(&request, WAIT).await?;
+        check(answer.error_code)?;
+        let found = answer.responses.into_iter().next();
+        let found = found.and_then(|topic| topic.partitions.into_iter().next());
+        read_partition(topic, found.ok_or_else(unread)?, offset, self.settings.form)
+    }
+}
+
+/// A fetch of some topics, which waits so long for news.
+pub(crate) fn request(topics: Vec<FetchTopic>, bytes_max: i32, wait_ms: i32) -> FetchRequest {
+    FetchRequest::default()
+        .with_replica_id(BrokerId(-1))
+        .with_max_wait_ms(wait_ms)
+        .with_min_bytes(1)
+        .with_max_bytes(bytes_max)
+        .with_isolation_level(COMMITTED)
+        // Without a session.
+        .with_session_epoch(-1)
+        .with_topics(topics)
+}
+
+/// The part of a fetch that is about one topic.
+pub(crate) fn part(topic: &Topic, offset: i64, bytes_max: i32) -> FetchTopic {
+    let partition = FetchPartition::default()
+        .with_current_leader_epoch(-1)
+        .with_fetch_offset(offset)
+        .with_partition_max_bytes(bytes_max);
+    FetchTopic::default().with_topic(name(&topic.name)).with_partitions(vec![partition])
+}
+
+/// What an answer says of one topic.
+pub(crate) fn read_partition(
+    topic: &Topic,
+    partition: PartitionData,
+    offset: i64,
+    form: Form,
+) -> Result<Fetched, Failure> {
+    check(partition.error_code)?;
+    let end = match partition.last_stable_offset {
+        stable if stable >= 0 => stable,
+        _ => partition.high_watermark,
+    };
+    let aborted = partition.aborted_transactions.unwrap_or_default();
+    let aborted = aborted.iter().map(|lost| (lost.producer_id.0, lost.first_offset)).collect();
+    let bytes = partition.records.unwrap_or_default();
+    let batches = batch::decode(bytes, offset, aborted)
+        .map_err(|_| Failure::Refused(format!("a batch of the topic {} is damaged", topic.name)))?;
+    for first in &batches.unread {
+        let (topic, id) = (&*topic.name, position(*first));
+        tracing::warn!(topic, id, "a batch in Kafka that cannot be read is passed over");
+    }
+    let records = batches.found.into_iter().filter(|found| found.offset < end);
+    Ok(Fetched {
+        records: records.filter_map(|found| record(found, form)).collect(),
+        next: batches.next.unwrap_or(offset).max(offset),
+        end,
+    })
+}
+
+/// One end of a topic.
+pub(crate) async fn one_end(
+    connection: &Connection,
+    topic: &Topic,
+    end: End,
+) -> Result<i64, Failure> {
+    let timestamp = match end {
+        End::Oldest => -2,
+        End::Next => -1,
+    };
+    let partition =
+        ListOffsetsPartition::default().with_current_leader_epoch(-1).with_timestamp(timestamp);
+    let asked =
+        ListOffsetsTopic::default().with_name(name(&topic.name)).with_partitions(vec![partition]);
+    let request = ListOffsetsRequest::default()
+        .with_replica_id(BrokerId(-1))
+        .with_isolation_level(COMMITTED)
+        .with_topics(vec![asked]);
+    let answer = connection.ask(&request, WAIT).await?;
+    let found = answer.topics.first().and_then(|topic| topic.partitions.first());
+    let found = found.ok_or_else(unread)?;
+    check(found.error_code)?;
+    Ok(found.offset)
+}
+
+/// A message as a record of the log.
+fn record(found: Found, form: Form) -> Option<Record> {
+    let bytes = (form.record)(&found.message)?;
+    let time = Duration::from_millis(u64::try_from(found.time).unwrap_or_default());
+    Some(Record { position: position(found.offset), time, bytes })
+}
+
+/// Positions begin at 1.
+pub(crate) fn position(offset: i64) -> u64 {
+    u64::try_from(offset.saturating_add(1)).unwrap_or_default()
+}

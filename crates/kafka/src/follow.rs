@@ -1,0 +1,164 @@
+//! News: one long fetch for each broker waits for whatever comes into the topics that somebody watches.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::fetch_response::PartitionData;
+use store::Subject;
+use tokio::task::JoinHandle;
+
+use crate::cluster::{Cluster, Lane, Topic};
+use crate::fetch::{End, one_end, part, position, read_partition, request};
+use crate::protocol::{Failure, check};
+
+/// How long a fetch waits at the broker. A topic that is new joins after it.
+const WAIT_MS: i32 = 500;
+
+/// The wait for the answer to it.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// The pause before it is looked again for topics without a leader, and after a broker has failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Bytes that a fetch takes of one topic, and of all.
+const TOPIC_BYTES: i32 = 1 << 20;
+const FETCH_BYTES: i32 = 8 << 20;
+
+/// Bytes of all tails. Where there is more, the topic's readers read the topic.
+const TAIL_BYTES_MAX: usize = 64 << 20;
+
+/// Keeps one task for each broker that leads a topic that is watched.
+pub(crate) async fn follow(cluster: Rc<Cluster>) {
+    let mut tasks: HashMap<i32, JoinHandle<()>> = HashMap::new();
+    let mut is_away = false;
+    loop {
+        tasks.retain(|_, task| !task.is_finished());
+        let mut why = None;
+        for topic in cluster.topics().into_iter().filter(|topic| cluster.is_watched(topic)) {
+            if let Err(failure) = cluster.locate(&topic).await {
+                why = Some((topic.name.clone(), failure));
+                continue;
+            }
+            if let Some(leader) = topic.leader.get() {
+                let task = || kit::spawn(serve(cluster.clone(), leader));
+                tasks.entry(leader).or_insert_with(task);
+            }
+        }
+        if let Some((topic, failure)) = &why
+            && !is_away
+        {
+            let error = failure.clone().into_error(topic);
+            tracing::warn!(topic, "news of Kafka are awaited: {error}");
+        }
+        is_away = why.is_some();
+        let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
+    }
+}
+
+/// Fetches from one broker for as long as it leads a topic that is watched.
+async fn serve(cluster: Rc<Cluster>, leader: i32) {
+    loop {
+        let topics = cluster.topics().into_iter();
+        let topics: Vec<Rc<Topic>> = topics
+            .filter(|topic| topic.leader.get() == Some(leader) && cluster.is_watched(topic))
+            .collect();
+        if topics.is_empty() {
+            return;
+        }
+        if let Err(failure) = cluster.round(leader, &topics).await {
+            tracing::debug!(leader, "a broker gives no news: {failure:?}");
+            topics.iter().for_each(|topic| topic.leader.set(None));
+            tokio::time::sleep(PAUSE).await;
+            return;
+        }
+    }
+}
+
+impl Cluster {
+    fn is_watched(&self, topic: &Topic) -> bool {
+        let logs = topic.logs.borrow();
+        logs.iter().any(|log| self.watches.has(&Subject::Log(log.clone())))
+    }
+
+    fn wake(&self, topic: &Topic) {
+        let logs = topic.logs.borrow();
+        logs.iter().for_each(|log| self.watches.wake(&Subject::Log(log.clone())));
+    }
+
+    /// One fetch for all topics that a broker leads.
+    async fn round(&self, leader: i32, topics: &[Rc<Topic>]) -> Result<(), Failure> {
+        let gone = || Failure::Unreached(format!("broker {leader} is not there any more"));
+        let broker = self.broker(leader).ok_or_else(gone)?;
+        let connection = self.connect(&broker, Lane::News).await?;
+        let mut parts = Vec::new();
+        for topic in topics {
+            let known = topic.tail.borrow().newest();
+            let offset = match known {
+                // A position is the offset behind it.
+                Some(newest) => i64::try_from(newest).unwrap_or(i64::MAX),
+                None => {
+                    let next = match one_end(&connection, topic, End::Next).await {
+                        Err(failure @ (Failure::Lost(_) | Failure::Unreached(_))) => {
+                            return Err(failure);
+                        }
+                        Err(_) => {
+                            topic.leader.set(None);
+                            continue;
+                        }
+                        Ok(next) => next,
+                    };
+                    topic.tail.borrow_mut().begin(position(next - 1));
+                    // What came before is no news, but whoever waits may not have seen it.
+                    self.wake(topic);
+                    next
+                }
+            };
+            parts.push(part(topic, offset, TOPIC_BYTES));
+        }
+        let answer = connection.ask(&request(parts, FETCH_BYTES, WAIT_MS), ANSWER_MAX).await?;
+        check(answer.error_code)?;
+        for found in answer.responses {
+            let topic = topics.iter().find(|topic| topic.name == found.topic.as_str());
+            if let (Some(topic), Some(partition)) = (topic, found.partitions.into_iter().next()) {
+                self.take(topic, partition);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes down what a fetch says of a topic.
+    fn take(&self, topic: &Topic, partition: PartitionData) {
+        let Some(newest) = topic.tail.borrow().newest() else { return };
+        let offset = i64::try_from(newest).unwrap_or(i64::MAX);
+        match read_partition(topic, partition, offset, self.settings.form) {
+            Ok(fetched) if fetched.next > offset => {
+                let reached = position(fetched.next.min(fetched.end.max(offset)) - 1);
+                let is_news = !fetched.records.is_empty();
+                let (before, now) = topic.tail.borrow_mut().extend(fetched.records, reached);
+                self.count(before, now);
+                if self.tail_bytes.get() > TAIL_BYTES_MAX {
+                    let dropped = topic.tail.borrow_mut().begin(reached.max(newest));
+                    self.count(dropped, 0);
+                }
+                if is_news {
+                    self.wake(topic);
+                }
+            }
+            Ok(_) => {}
+            Err(failure) => {
+                // It begins anew behind what is there by then; whoever waits looks.
+                let dropped = topic.tail.borrow_mut().reset();
+                self.count(dropped, 0);
+                if !matches!(failure, Failure::Code(ResponseError::OffsetOutOfRange)) {
+                    topic.leader.set(None);
+                }
+            }
+        }
+    }
+
+    fn count(&self, before: usize, now: usize) {
+        self.tail_bytes.set(self.tail_bytes.get().saturating_sub(before).saturating_add(now));
+    }
+}

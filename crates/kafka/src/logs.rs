@@ -1,0 +1,214 @@
+//! The handle that the workers have, and the thread that does what they ask.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use store::{
+    Answer, Error, Guard, Keep, Logs, Read, Records, Span, Subject, Watch, Watches, limits,
+};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::append::{self, Append};
+use crate::batch::AROUND_BYTES;
+use crate::cluster::Cluster;
+use crate::{Settings, follow};
+
+/// Logs in Kafka. Nothing is opened before the first call.
+pub struct Kafka {
+    settings: Settings,
+    watches: Arc<Watches>,
+    commands: OnceLock<Option<mpsc::Sender<Command>>>,
+    /// Bytes of appends that wait or are under way.
+    bytes: Arc<AtomicUsize>,
+}
+
+/// What the thread is asked.
+enum Command {
+    Append(String, Append),
+    Read(String, Read, oneshot::Sender<Result<Records, Error>>),
+    Span(String, oneshot::Sender<Result<Span, Error>>),
+    Follow(String),
+}
+
+/// Commands that wait for the thread, which only hands them on.
+const COMMANDS_MAX: usize = 4096;
+
+/// Bytes of appends that may wait: some batches for each of some topics, or a few of the largest.
+const BYTES_MAX: usize = 64 << 20;
+
+impl Kafka {
+    pub fn new(settings: Settings) -> Kafka {
+        Kafka {
+            settings,
+            watches: Arc::default(),
+            commands: OnceLock::new(),
+            bytes: Arc::default(),
+        }
+    }
+
+    /// Hands a command to the thread, which is started by the first.
+    fn send(&self, command: Command) -> Result<(), Error> {
+        let commands = self.commands.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
+            let (settings, watches) = (self.settings.clone(), self.watches.clone());
+            let thread = std::thread::Builder::new().name("kafka".to_owned());
+            let started = thread.spawn(move || run(settings, watches, receiver));
+            started.ok().map(|_| sender)
+        });
+        let commands = commands.as_ref().ok_or_else(ended)?;
+        commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Error::Busy,
+            mpsc::error::TrySendError::Closed(_) => ended(),
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        log: &str,
+        command: impl FnOnce(String, oneshot::Sender<Result<T, Error>>) -> Command,
+    ) -> Answer<T> {
+        let (done, answer) = oneshot::channel();
+        let sent = limits::name(log).and_then(|()| self.send(command(log.to_owned(), done)));
+        Box::pin(async move {
+            sent?;
+            answer.await.unwrap_or_else(|_| Err(ended()))
+        })
+    }
+
+    /// An append for the thread, with a place among those that wait.
+    fn begin(
+        &self,
+        log: &str,
+        records: &[Bytes],
+        done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
+    ) -> Result<(), Error> {
+        limits::append(log, records)?;
+        let messages: Option<Vec<_>> = records.iter().map(self.settings.form.message).collect();
+        let messages =
+            messages.ok_or_else(|| Error::Away("a record that is no message".to_owned()))?;
+        let bytes = records.iter().map(|record| record.len() + AROUND_BYTES).sum();
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let place = Place { bytes, of: self.bytes.clone() };
+        if before > 0 && before.saturating_add(bytes) > BYTES_MAX {
+            return Err(Error::Busy);
+        }
+        self.send(Command::Append(log.to_owned(), Append { messages, bytes, done, _place: place }))
+    }
+}
+
+/// The bytes of an append among those that wait.
+#[derive(Default)]
+pub(crate) struct Place {
+    bytes: usize,
+    of: Arc<AtomicUsize>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Kafka {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kafka").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Logs for Kafka {
+    /// Kafka knows no leases, so that an append with a guard is refused.
+    fn append(
+        &self,
+        log: &str,
+        records: Vec<Bytes>,
+        guard: Option<&Guard>,
+    ) -> Answer<RangeInclusive<u64>> {
+        let (done, answer) = oneshot::channel();
+        let begun = match guard {
+            None => self.begin(log, &records, done),
+            Some(_) => Err(Error::Away(format!("the log {log} knows nothing of leases"))),
+        };
+        Box::pin(async move {
+            begun?;
+            answer.await.unwrap_or_else(|_| Err(ended()))
+        })
+    }
+
+    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+        let records_max = read.records_max.min(limits::READ_RECORDS_MAX);
+        let bytes_max = read.bytes_max.min(limits::READ_BYTES_MAX);
+        let read = Read { records_max, bytes_max, ..read };
+        self.ask(log, |log, done| Command::Read(log, read, done))
+    }
+
+    /// What a topic holds. How many bytes that is Kafka does not say.
+    fn span(&self, log: &str) -> Answer<Span> {
+        self.ask(log, Command::Span)
+    }
+
+    /// Forgets nothing: what a topic keeps is Kafka's to decide, and others read it as well.
+    fn trim(&self, log: &str, _keep: Keep) -> Answer<Span> {
+        self.span(log)
+    }
+
+    fn follow(&self, log: &str) -> Watch {
+        let watch = self.watches.watch(Subject::Log(log.to_owned()));
+        // Where the thread is not there, no call gets an answer, and whoever watches hears that from the others.
+        let _unheard = self.send(Command::Follow(log.to_owned()));
+        watch
+    }
+}
+
+/// The thread: hands each command to a task, until the last handle is gone.
+fn run(settings: Settings, watches: Arc<Watches>, mut commands: mpsc::Receiver<Command>) {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("no thread for Kafka: {error}");
+            return;
+        }
+    };
+    runtime.block_on(async move {
+        let cluster = Rc::new(Cluster::new(settings, watches));
+        let following = kit::spawn(follow::follow(cluster.clone()));
+        while let Some(command) = commands.recv().await {
+            obey(&cluster, command);
+        }
+        following.abort();
+    });
+}
+
+fn obey(cluster: &Rc<Cluster>, command: Command) {
+    match command {
+        Command::Append(log, append) => append::append(cluster, cluster.topic(&log), append),
+        Command::Read(log, read, done) => {
+            let cluster = cluster.clone();
+            kit::spawn(async move {
+                let topic = cluster.topic(&log);
+                // Whoever does not wait any more needs no answer.
+                let _unheard = done.send(cluster.read(&topic, read).await);
+            });
+        }
+        Command::Span(log, done) => {
+            let cluster = cluster.clone();
+            kit::spawn(async move {
+                let topic = cluster.topic(&log);
+                let _unheard = done.send(cluster.span(&topic).await);
+            });
+        }
+        Command::Follow(log) => {
+            cluster.topic(&log);
+            cluster.followed.notify_one();
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::Away("the thread for Kafka has ended".to_owned())
+}

@@ -1,0 +1,112 @@
+//! The messages that are exchanged, in the versions that are spoken.
+
+use kafka_protocol::error::{ParseResponseErrorCode as _, ResponseError};
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    FetchRequest, FetchResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse,
+    SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+    TopicName,
+};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
+use store::Error;
+
+/// A request, with what is known of it beside its fields.
+pub(crate) trait Ask: Encodable + HeaderVersion {
+    const KEY: ApiKey;
+    /// The newest version that is spoken here. Later ones name topics by ids, or add what is not needed.
+    const NEWEST: i16;
+    type Answer: Decodable + HeaderVersion;
+}
+
+macro_rules! asks {
+    ($($key:ident($request:ident -> $answer:ident, $newest:literal);)*) => {
+        $(impl Ask for $request {
+            const KEY: ApiKey = ApiKey::$key;
+            const NEWEST: i16 = $newest;
+            type Answer = $answer;
+        })*
+    };
+}
+
+asks! {
+    ApiVersions(ApiVersionsRequest -> ApiVersionsResponse, 0);
+    SaslHandshake(SaslHandshakeRequest -> SaslHandshakeResponse, 1);
+    SaslAuthenticate(SaslAuthenticateRequest -> SaslAuthenticateResponse, 2);
+    Metadata(MetadataRequest -> MetadataResponse, 9);
+    CreateTopics(CreateTopicsRequest -> CreateTopicsResponse, 7);
+    InitProducerId(InitProducerIdRequest -> InitProducerIdResponse, 4);
+    Produce(ProduceRequest -> ProduceResponse, 9);
+    ListOffsets(ListOffsetsRequest -> ListOffsetsResponse, 7);
+    Fetch(FetchRequest -> FetchResponse, 12);
+}
+
+/// Why a broker did not do what it was asked.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// No broker of the cluster answers. Nothing was sent.
+    NoBroker(String),
+    /// This broker does not answer. Nothing was sent.
+    Unreached(String),
+    /// The connection ended, or time was over, before the answer came.
+    Lost(String),
+    /// The broker says no, for a reason that has a number.
+    Code(ResponseError),
+    /// It cannot be done as things are.
+    Refused(String),
+}
+
+impl Failure {
+    /// What the store's callers hear.
+    pub(crate) fn into_error(self, topic: &str) -> Error {
+        Error::Away(match self {
+            Failure::NoBroker(why) => format!("no broker of Kafka answers: {why}"),
+            Failure::Unreached(why) | Failure::Lost(why) => format!("Kafka: {why}"),
+            Failure::Code(code) => format!("Kafka refuses the topic {topic}: {code}"),
+            Failure::Refused(why) => why,
+        })
+    }
+
+    /// True if the topic may have another leader now, or will have one soon.
+    pub(crate) fn moves(&self) -> bool {
+        match self {
+            Failure::Unreached(_) | Failure::Lost(_) => true,
+            Failure::NoBroker(_) | Failure::Refused(_) => false,
+            Failure::Code(code) => matches!(
+                code,
+                ResponseError::UnknownTopicOrPartition
+                    | ResponseError::LeaderNotAvailable
+                    | ResponseError::NotLeaderOrFollower
+                    | ResponseError::RequestTimedOut
+                    | ResponseError::BrokerNotAvailable
+                    | ResponseError::ReplicaNotAvailable
+                    | ResponseError::NetworkException
+                    | ResponseError::CoordinatorLoadInProgress
+                    | ResponseError::NotEnoughReplicas
+                    | ResponseError::NotEnoughReplicasAfterAppend
+                    | ResponseError::KafkaStorageError
+                    | ResponseError::FencedLeaderEpoch
+                    | ResponseError::UnknownLeaderEpoch
+                    | ResponseError::OffsetNotAvailable
+            ),
+        }
+    }
+}
+
+/// The failure behind a number, if it is one.
+pub(crate) fn check(code: i16) -> Result<(), Failure> {
+    match code.err() {
+        None => Ok(()),
+        Some(error) => Err(Failure::Code(error)),
+    }
+}
+
+/// A name as messages hold it.
+pub(crate) fn name(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+/// What a broker answers that cannot be read.
+pub(crate) fn unread() -> Failure {
+    Failure::Lost("an answer that cannot be read".to_owned())
+}

@@ -1,0 +1,191 @@
+//! Records in memory: the newest of a topic, kept until whoever was woken has read them, and what reads found beside what they took.
+
+use std::collections::VecDeque;
+
+use store::{Read, Record};
+
+/// Records of one topic that are kept.
+const RECORDS_MAX: usize = 1000;
+/// And their bytes.
+const BYTES_MAX: usize = 1 << 20;
+
+/// The newest records, as the follower of the topic found them.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    records: VecDeque<Record>,
+    bytes: usize,
+    reach: Option<Reach>,
+}
+
+/// What the follower has seen.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    /// Every record behind this position, up to `newest`, is there.
+    floor: u64,
+    /// The position up to which everything was seen.
+    newest: u64,
+}
+
+impl Tail {
+    /// The position behind which the follower goes on; none before it has begun.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.reach.map(|reach| reach.newest)
+    }
+
+    /// Begins behind a position, and gives the bytes that were dropped.
+    pub(crate) fn begin(&mut self, newest: u64) -> usize {
+        self.records.clear();
+        self.reach = Some(Reach { floor: newest, newest });
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Forgets where it is.
+    pub(crate) fn reset(&mut self) -> usize {
+        self.records.clear();
+        self.reach = None;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Adds what comes next, up to a position, and gives the bytes before and now.
+    pub(crate) fn extend(&mut self, records: Vec<Record>, newest: u64) -> (usize, usize) {
+        let before = self.bytes;
+        let Some(reach) = &mut self.reach else { return (before, before) };
+        for record in records {
+            self.bytes += record.bytes.len();
+            self.records.push_back(record);
+        }
+        while self.records.len() > RECORDS_MAX || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.records.pop_front() else { break };
+            self.bytes -= oldest.bytes.len();
+            reach.floor = oldest.position;
+        }
+        reach.newest = newest.max(reach.newest);
+        (before, self.bytes)
+    }
+
+    /// Records behind a position; none where they are not all here, or there is nothing behind it.
+    pub(crate) fn read(&self, read: Read) -> Option<(Vec<Record>, u64)> {
+        let reach = self.reach.filter(|reach| reach.floor <= read.after)?;
+        let from = self.records.partition_point(|record| record.position <= read.after);
+        let found = bounded(self.records.range(from..).cloned(), read);
+        (!found.is_empty()).then_some((found, reach.newest))
+    }
+}
+
+/// What reads have found beyond what they took: brokers give whole batches, and who reads on one by one should not fetch each again.
+#[derive(Debug, Default)]
+pub(crate) struct Windows {
+    newest_last: VecDeque<(String, Tail)>,
+}
+
+/// Topics whose last read is kept.
+const WINDOWS_MAX: usize = 32;
+
+impl Windows {
+    /// Keeps what a read behind a position has found. `newest` is the log's newest position.
+    pub(crate) fn keep(&mut self, topic: &str, after: u64, records: &[Record], newest: u64) {
+        let read = Read { after, records_max: RECORDS_MAX, bytes_max: BYTES_MAX };
+        let mut window = Tail::default();
+        window.begin(after);
+        window.extend(bounded(records.iter().cloned(), read), newest);
+        self.newest_last.retain(|(name, _)| name != topic);
+        if self.newest_last.len() >= WINDOWS_MAX {
+            self.newest_last.pop_front();
+        }
+        self.newest_last.push_back((topic.to_owned(), window));
+    }
+
+    /// Records behind a position, if the last read of the topic found them.
+    pub(crate) fn read(&self, topic: &str, read: Read) -> Option<(Vec<Record>, u64)> {
+        let (_, window) = self.newest_last.iter().find(|(name, _)| name == topic)?;
+        window.read(read)
+    }
+}
+
+/// As many of them as were asked for; the first whatever its size.
+pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: Read) -> Vec<Record> {
+    let mut room = read.bytes_max;
+    let mut is_first = true;
+    let fits = |record: &Record| {
+        let fits = record.bytes.len() <= room || std::mem::take(&mut is_first);
+        is_first = false;
+        room = room.saturating_sub(record.bytes.len());
+        fits
+    };
+    records.take(read.records_max).take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn record(position: u64, len: usize) -> Record {
+        Record { position, time: Duration::ZERO, bytes: vec![7; len].into() }
+    }
+
+    fn positions(tail: &Tail, after: u64) -> Option<Vec<u64>> {
+        let (records, _) = tail.read(Read::after(after))?;
+        Some(records.iter().map(|record| record.position).collect())
+    }
+
+    #[test]
+    fn what_follows_is_read_and_what_is_missing_is_not() {
+        let mut tail = Tail::default();
+        assert_eq!(tail.extend(vec![record(1, 1)], 1), (0, 0), "it has not begun");
+        assert_eq!(positions(&tail, 0), None);
+        tail.begin(4);
+        assert_eq!(positions(&tail, 4), None, "nothing is there yet");
+        assert_eq!(tail.extend(vec![record(5, 1), record(7, 1)], 8), (0, 2));
+        assert_eq!(tail.newest(), Some(8));
+        assert_eq!(positions(&tail, 4), Some(vec![5, 7]));
+        assert_eq!(positions(&tail, 5), Some(vec![7]));
+        assert_eq!(positions(&tail, 7), None);
+        assert_eq!(positions(&tail, 3), None, "4 was before");
+        assert_eq!(tail.reset(), 2);
+        assert_eq!(positions(&tail, 4), None);
+    }
+
+    #[test]
+    fn it_holds_no_more_than_its_bounds() {
+        let mut tail = Tail::default();
+        tail.begin(0);
+        let half = BYTES_MAX / 2;
+        let (_, bytes) = tail.extend((1..=5).map(|number| record(number, half)).collect(), 5);
+        assert_eq!(bytes, 2 * half);
+        assert_eq!(positions(&tail, 3), Some(vec![4, 5]));
+        assert_eq!(positions(&tail, 2), None);
+        tail.extend((6..=2000).map(|number| record(number, 0)).collect(), 2000);
+        assert_eq!(positions(&tail, 1000).map(|all| all.len()), Some(1000));
+        assert_eq!(positions(&tail, 999), None);
+    }
+
+    #[test]
+    fn windows_are_of_the_last_reads() {
+        let mut windows = Windows::default();
+        let all: Vec<Record> = (3..=5).map(|number| record(number, 1)).collect();
+        windows.keep("a", 2, &all, 9);
+        let one = |after| Read { after, records_max: 1, bytes_max: 100 };
+        let found =
+            windows.read("a", one(4)).map(|(records, newest)| (records[0].position, newest));
+        assert_eq!(found, Some((5, 9)));
+        assert_eq!(windows.read("a", one(5)), None, "what follows was not read");
+        assert_eq!(windows.read("a", one(1)), None);
+        for number in 0..WINDOWS_MAX {
+            windows.keep(&number.to_string(), 2, &all, 9);
+        }
+        assert_eq!(windows.read("a", one(4)), None);
+    }
+
+    #[test]
+    fn a_read_is_bounded() {
+        let all = || (1..=9).map(|number| record(number, 10));
+        for (records_max, bytes_max, count) in
+            [(5, 1000, 5), (100, 35, 3), (100, 30, 3), (100, 0, 1), (0, 1000, 0)]
+        {
+            let read = Read { after: 0, records_max, bytes_max };
+            assert_eq!(bounded(all(), read).len(), count, "{read:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The contract of logs over a broker of Apache Kafka, and what others do to its topics.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by the real clock"
+)]
+
+#[path = "../../../../tests/harness/kafka.rs"]
+#[allow(dead_code, reason = "the black-box suite uses the rest")]
+mod broker;
+#[path = "../../../../tests/harness/closed_port.rs"]
+#[allow(dead_code, reason = "the black-box suite uses the rest")]
+mod closed_port;
+mod lossy;
+mod peers;
+#[path = "../../../store/tests/contract/suite.rs"]
+#[allow(dead_code, reason = "tables are kept elsewhere")]
+mod suite;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka::{Broker, Form, Kafka, Made, Message, Sasl, Settings};
+use store::{Apart, Error, Late, Logs, Read};
+
+/// The settings of a client, for a broker's address.
+fn settings(address: &str) -> Settings {
+    let (host, port) = address.rsplit_once(':').unwrap();
+    Settings {
+        brokers: vec![Broker { host: host.to_owned(), port: port.parse().unwrap() }],
+        tls: None,
+        sasl: None::<Sasl>,
+        topics_prefix: "tg.".to_owned(),
+        made: Made { age: Duration::from_secs(3600), bytes: 1 << 30, message_bytes_max: 1 << 20 },
+        form: Form {
+            message: |record| Some(Message { content_type: Bytes::new(), value: record.clone() }),
+            record: |message| {
+                let parts = [&*message.content_type, &*message.value];
+                let parts = parts.into_iter().filter(|part| !part.is_empty());
+                Some(parts.collect::<Vec<_>>().join(&b'|').into())
+            },
+        },
+    }
+}
+
+fn one(text: &str) -> Vec<Bytes> {
+    vec![Bytes::copy_from_slice(text.as_bytes())]
+}
+
+/// A log whole, as positions and texts.
+async fn whole(logs: &dyn Logs, log: &str) -> Vec<(u64, String)> {
+    let read = logs.read(log, Read::after(0)).await.unwrap();
+    let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    read.records.iter().map(|record| (record.position, text(&record.bytes))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kafka_keeps_the_contract_of_logs() {
+    let broker = broker::Kafka::shared();
+    let handle = || -> Arc<dyn store::Store> {
+        let logs = Arc::new(Kafka::new(settings(&broker.address())));
+        Arc::new(Apart { logs, rest: Arc::new(Late::new(Path::new("nowhere"))) })
+    };
+    suite::logs(&handle(), &handle()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_goes_and_comes_again() {
+    let mut broker = broker::Kafka::start(&broker::Extras::default());
+    let logs = Kafka::new(settings(&broker.address()));
+    let mut news = logs.follow("hub/news/topic/away");
+    assert_eq!(logs.append("away", one("one"), None).await, Ok(1..=1));
+    broker.kill();
+    assert!(matches!(logs.append("away", one("lost"), None).await, Err(Error::Away(_))));
+    assert!(matches!(logs.read("away", Read::after(1)).await, Err(Error::Away(_))));
+    assert!(matches!(logs.span("away").await, Err(Error::Away(_))));
+    broker.start_again();
+    // Its own records are there before it answers; whether the leader is known may take longer.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let position = loop {
+        match logs.append("away", one("two"), None).await {
+            Ok(positions) => break *positions.end(),
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+    };
+    assert_eq!(whole(&logs, "away").await, [(1, "one".to_owned()), (position, "two".to_owned())]);
+    // Whoever waited for news is told of them as well: the same topic, by another name of its log.
+    let woken = async {
+        while whole(&logs, "hub/news/topic/away").await.len() < 2 {
+            news.changed().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), woken).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_there_is_said_at_once() {
+    let nobody = closed_port::ClosedPort::any();
+    let logs = Kafka::new(settings(&nobody.address.to_string()));
+    for _ in 0..2 {
+        let Err(Error::Away(why)) = logs.append("x", one("x"), None).await else { panic!() };
+        assert!(why.starts_with("no broker of Kafka answers: 127.0.0.1:"), "{why}");
+    }
+    let Err(Error::Away(why)) = logs.span("a b").await else { panic!() };
+    assert_eq!(why, "`tg.a b` is no name of a topic of Kafka");
+}

@@ -1,0 +1,107 @@
+//! A store whose logs are kept elsewhere.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{
+    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Late, Lease, Leases, Logs,
+    Read, Records, Row, Rows, Scan, Span, Tables, Watch,
+};
+
+/// A store whose logs are in another place than its tables, leases and counters.
+///
+/// An append with a guard is refused: nobody could tell the other place in time that a lease was lost.
+#[derive(Clone)]
+pub struct Apart {
+    pub logs: Arc<dyn Logs + Send + Sync>,
+    /// Everything else; while it is in memory only, for what is only tried, the logs as well.
+    pub rest: Arc<Late>,
+}
+
+impl Apart {
+    fn logs(&self) -> &dyn Logs {
+        match self.rest.is_in_memory() {
+            true => &*self.rest,
+            false => &*self.logs,
+        }
+    }
+}
+
+impl fmt::Debug for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Apart").field("rest", &self.rest).finish_non_exhaustive()
+    }
+}
+
+impl Logs for Apart {
+    fn append(
+        &self,
+        log: &str,
+        records: Vec<Bytes>,
+        guard: Option<&Guard>,
+    ) -> Answer<RangeInclusive<u64>> {
+        if guard.is_some() {
+            let refused = Error::Away(format!("the log {log} knows nothing of leases"));
+            return Box::pin(std::future::ready(Err(refused)));
+        }
+        self.logs().append(log, records, None)
+    }
+
+    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+        self.logs().read(log, read)
+    }
+
+    fn span(&self, log: &str) -> Answer<Span> {
+        self.logs().span(log)
+    }
+
+    fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
+        self.logs().trim(log, keep)
+    }
+
+    fn follow(&self, log: &str) -> Watch {
+        self.logs().follow(log)
+    }
+}
+
+impl Tables for Apart {
+    fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
+        self.rest.get(table, key)
+    }
+
+    fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
+        self.rest.scan(table, scan)
+    }
+
+    fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
+        self.rest.change(changes, guard)
+    }
+
+    fn watch(&self, table: &str) -> Watch {
+        self.rest.watch(table)
+    }
+}
+
+impl Leases for Apart {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+        self.rest.acquire(lease, owner, ttl)
+    }
+
+    fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease> {
+        self.rest.renew(lease, ttl)
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        self.rest.release(lease)
+    }
+}
+
+impl Counters for Apart {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+        self.rest.add(counter, by, limit, window)
+    }
+}
