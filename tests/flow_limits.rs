@@ -163,10 +163,39 @@ fn branches_that_fail_or_hang_give_one_answer() {
 #[test]
 fn a_flow_has_a_timeout_that_no_catch_extends() {
     let silent = Origin::silent();
-    let flow = "{ timeout: 300ms, steps: [{ call: a }, { respond: { text: 'never {{ $body }}' } }], catch: [{ respond: { text: caught } }] }";
-    let gateway = start(&[("a", &silent)], flow);
-    is_fault(&post(&gateway, "text/plain", b"x"), 504, "flow_timeout");
-    until("the connection is closed", || silent.open() == 0);
+    let counted = Origin::saying("counted");
+    for (catch, said) in [
+        ("", None),
+        (
+            ", catch: [{ respond: { text: '{{ $error.code }} {{ $error.kind }} {{ $body }}' } }]",
+            Some("101504 flow_timeout x"),
+        ),
+        (", catch: [{ call: b }, { respond: { text: late } }]", None),
+    ] {
+        let flow = format!(
+            "{{ timeout: 300ms, steps: [{{ call: a }}, {{ respond: {{ text: never }} }}]{catch} }}"
+        );
+        let gateway = start(&[("a", &silent), ("b", &counted)], &flow);
+        let reply = post(&gateway, "text/plain", b"x");
+        match said {
+            Some(said) => assert_eq!((reply.status(), reply.text().as_str()), (200, said)),
+            None => is_fault(&reply, 504, "flow_timeout"),
+        }
+        until("the connection is closed", || silent.open() == 0);
+    }
+    assert_eq!(counted.requests().len(), 0);
+}
+
+/// A request whose body does not come in time is a timeout of the flow as any other.
+#[test]
+fn a_body_that_does_not_come_is_caught_as_a_timeout_of_the_flow() {
+    let origin = Origin::saying("unused");
+    let flow = "{ timeout: 300ms, steps: [{ set: { v: $body } }], catch: [{ respond: { status: 504, text: '{{ $error.code }}' } }] }";
+    let gateway = start(&[("a", &origin)], flow);
+    let mut wire = gateway.wire();
+    wire.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n<a");
+    let reply = wire.read_reply();
+    assert_eq!((reply.status(), reply.text().as_str()), (504, "101504"));
 }
 
 #[test]

@@ -323,6 +323,40 @@ fn payloads_of_soap_messages_replace_the_body_or_everything() {
     }
 }
 
+/// The Body of a message that was kept stands for what is in it, so that the client gets its own message back.
+#[test]
+fn the_body_of_one_soap_message_goes_into_another() {
+    let origin = answering("200");
+    for version in [SOAP, SOAP_12] {
+        let of = |body: &str| soap(body).replace(SOAP, version);
+        let content_type = if version == SOAP { "text/xml" } else { "application/soap+xml" };
+        let own = of("<m:a xmlns:m=\"urn:m\"> x <b/></m:a>");
+        for (steps, made) in [
+            (
+                "{ set: { original: $body } }, { payload: { xml: '<hello>world</hello>' } }, { call: echo }, { payload: { from: $original } }",
+                own.clone(),
+            ),
+            ("{ call: echo }, { payload: { from: $request.body } }", own.clone()),
+            ("{ payload: { from: $body } }", own.clone()),
+            ("{ enrich: { target: $body, source: { xml: '<n/>' } } }", of("<n/>")),
+            ("{ enrich: { target: $body, source: '$body/*/b' } }", of("<b/>")),
+            (
+                "{ set: { v: $body } }, { payload: { xml: '<n/>' } }, { enrich: { target: $body, source: $v } }",
+                own.clone(),
+            ),
+            (
+                "{ enrich: { target: $body, source: { xml: '<n/>' }, action: child } }",
+                own.replace("</s:Body>", "<n/></s:Body>"),
+            ),
+        ] {
+            let gateway = start(&origin, &format!("main: [{steps}, {{ respond: {{}} }}]"));
+            let reply = post(&gateway, content_type, &own);
+            let text = reply.text().replace(&format!("<s:Body xmlns:s=\"{version}\">"), "<s:Body>");
+            assert_eq!((reply.status(), text), (200, made), "{steps}");
+        }
+    }
+}
+
 #[test]
 fn formats_are_converted_and_parts_are_changed() {
     let steps = |step: &str| format!("[{{ {step} }}, {{ respond: {{}} }}]");

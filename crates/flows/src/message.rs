@@ -11,6 +11,7 @@ use message::{Body, Gathered, Headers, Reply};
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
+use crate::steps::call::{flow_timeout, within};
 
 /// A message: the request as it came, a reply, or the product of steps.
 #[derive(Debug)]
@@ -87,7 +88,8 @@ impl Message {
             Maker::Client => Kind::BodyTooLarge,
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
         };
-        let gathered = body.gather_all(bytes_max, too_large).await;
+        let gathering = body.gather_all(bytes_max, too_large);
+        let gathered = within(run.left(), gathering).await.unwrap_or_else(|| Err(flow_timeout()));
         let wait = match maker {
             Maker::Client => &run.ex.totals.client_wait,
             Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,

@@ -1,5 +1,6 @@
 //! The parts of a SOAP message.
 
+use expression::{NodeGroup, Nodes};
 use xml::{Document, Kind, NodeId};
 
 pub(crate) const NS_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -57,4 +58,26 @@ impl Envelope {
         };
         Some(Envelope { version, root, header: part("Header"), body: part("Body")? })
     }
+}
+
+/// The nodes as they go into the Body of a message: of another Body what is in it.
+pub(crate) fn inner(nodes: Nodes) -> Nodes {
+    if !nodes.iter().any(|(document, node)| is_body(document, node)) {
+        return nodes;
+    }
+    let groups = nodes.groups().iter().map(|NodeGroup { document, ids }| {
+        let ids = ids.iter().flat_map(|id| match is_body(document, *id) {
+            true => document.children(*id).collect(),
+            false => vec![*id],
+        });
+        NodeGroup { document: document.clone(), ids: ids.collect() }
+    });
+    Nodes::new(groups.collect())
+}
+
+/// True for the Body of a SOAP message.
+pub(crate) fn is_body(document: &Document, node: NodeId) -> bool {
+    document.kind(node) == Kind::Element
+        && document.name(node).local == "Body"
+        && Envelope::of(document).is_some_and(|envelope| envelope.body == node)
 }

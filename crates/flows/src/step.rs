@@ -484,17 +484,14 @@ impl Block {
         self.catch.is_some()
     }
 
-    /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's.
+    /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's. When the flow's time is
+    /// over, its steps find none left to wait in.
     pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
         let outer = state.keeps;
         state.keeps |= self.keeps;
         let ended = self::run(&self.steps, run, state).await;
         state.keeps = outer;
         let (Err(fault), Some(catch)) = (&ended, &self.catch) else { return ended };
-        if fault.kind == Kind::FlowTimeout {
-            // No time is left for other steps.
-            return ended;
-        }
         let outer = state.caught.replace(fault.clone().into());
         let ended = self::run(catch, run, state).await;
         state.caught = outer;

@@ -151,6 +151,9 @@ fn push_encoded(text: &str, out: &mut String) {
 
 /// Calls, and takes the reply: in the message's place, or into a variable.
 pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    if run.left().is_zero() {
+        return Err(flow_timeout());
+    }
     if state.keeps && call.body.is_none() {
         state.message.hold(run).await?;
     }

@@ -11,6 +11,7 @@ use xml::Document;
 
 use crate::content::{Content, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::soap;
 use crate::state::{Run, State};
 use crate::steps::payload;
 
@@ -99,7 +100,9 @@ fn in_xml(
     content: &Content,
     run: &Run<'_>,
 ) -> Result<Option<String>, Fault> {
-    let View::Xml { document, .. } = content.known()? else { return Ok(None) };
+    let View::Xml { document, envelope } = content.known()? else { return Ok(None) };
+    let brings_body = matches!(source, Filled::Value(Value::Nodes(nodes))
+        if nodes.iter().any(|(document, node)| soap::is_body(document, node)));
     let mut edits = Edits::default();
     let mut budget = run.budget();
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
@@ -113,6 +116,7 @@ fn in_xml(
             target
         };
         let is_attribute = document.kind(target) == xml::Kind::Attribute;
+        let is_body = envelope.as_ref().is_some_and(|envelope| envelope.body == target);
         let around = match action {
             EnrichAction::Child => Some(target),
             EnrichAction::Replace
@@ -132,6 +136,8 @@ fn in_xml(
         let change = edits.at(target);
         match action {
             EnrichAction::Replace if is_attribute && put.is_empty() => {}
+            // An envelope keeps its Body.
+            EnrichAction::Replace if is_body && !brings_body => change.content = Some(put),
             EnrichAction::Replace => change.instead = Some(put),
             EnrichAction::Remove => change.instead = Some(String::new()),
             EnrichAction::Child if document.kind(target) == xml::Kind::Element => {

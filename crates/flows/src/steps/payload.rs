@@ -11,7 +11,7 @@ use xml::Document;
 use crate::content::{Format, Maker, View, read_json};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::Payload as Held;
-use crate::soap::{Envelope, Version};
+use crate::soap::{self, Envelope, Version};
 use crate::state::{Run, State};
 use crate::steps::header;
 
@@ -93,7 +93,8 @@ impl Made {
         }
     }
 
-    fn fill(&self, run: &Run<'_>, state: &State) -> Result<Filled, Fault> {
+    /// Evaluates it; `inside` says that it goes into the Body of a SOAP message.
+    fn fill(&self, run: &Run<'_>, state: &State, inside: bool) -> Result<Filled, Fault> {
         let text = |template: &Template, content_type| {
             let body = Written::Text(run.fill(state, template)?);
             Ok(Filled { body, content_type, is_xml: content_type == XML })
@@ -103,7 +104,11 @@ impl Made {
             Made::Json(template) => text(template, JSON),
             Made::Text(template) => text(template, TEXT),
             Made::From(expression) => {
-                let (body, content_type) = written(&run.value(state, expression)?, run)?;
+                let mut value = run.value(state, expression)?;
+                if inside && let Value::Nodes(nodes) = value {
+                    value = Value::Nodes(soap::inner(nodes));
+                }
+                let (body, content_type) = written(&value, run)?;
                 Ok(Filled { body, content_type, is_xml: content_type == XML })
             }
             Made::Fixed(bytes) => {
@@ -138,12 +143,13 @@ impl Respond {
 
 /// Makes the message's body anew.
 pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    let Filled { body, content_type, is_xml } = made.made.fill(run, state)?;
+    let around = state.message.content().filter(|_| made.keeps_envelope()).cloned();
+    let around =
+        around.filter(|content| matches!(content.known(), Ok(View::Xml { envelope: Some(_), .. })));
+    let Filled { body, content_type, is_xml } = made.made.fill(run, state, around.is_some())?;
     let given = made.content_type.as_deref();
     let own = soap_in(body.as_bytes(), is_xml);
-    let around = state.message.content().cloned();
-    let around = around.filter(|_| made.keeps_envelope() && is_xml && own.is_none());
-    if let Some(content) = around
+    if let Some(content) = around.filter(|_| is_xml && own.is_none())
         && let View::Xml { document, envelope: Some(envelope) } = content.known()?
     {
         let markup = body.into_text()?;
@@ -223,7 +229,7 @@ pub(crate) fn markup_of(
 /// Makes the message the answer.
 pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     if let Some(made) = &respond.made {
-        let Filled { body, content_type, is_xml } = made.fill(run, state)?;
+        let Filled { body, content_type, is_xml } = made.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);
         let content_type = own.map_or(content_type, Version::content_type);
         state.message.replace(body.into_bytes(), content_type.as_bytes());
