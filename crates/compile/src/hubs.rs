@@ -102,6 +102,7 @@ pub(crate) fn compile(
                     Some(log) => kafka::store(log, builder),
                     None => store(builder),
                 },
+                nodes: builder.store.late().nodes().clone(),
                 lasting: builder.kept_or(&lasting, || Arc::new(Lasting::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),

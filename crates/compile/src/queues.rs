@@ -54,7 +54,8 @@ pub(crate) fn compile(
         };
         let taken = format!("who processes the queue {}", name.value);
         let is_taken = builder.kept_or(&taken, || Arc::new(AtomicBool::new(false)));
-        queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken)));
+        let nodes = builder.store.late().nodes().clone();
+        queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken, nodes)));
     }
     queues
 }

@@ -1,5 +1,6 @@
 //! A hub as operators see it and change it. Nothing here is secret: no key, no body.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
 use store::{Change, Error, Expect, Row, Scan};
@@ -8,7 +9,7 @@ use crate::event::rfc3339;
 use crate::hub::{Hub, ROWS_MAX};
 use crate::lasting::Note;
 use crate::member::Member;
-use crate::subscription::{Dead, Id, Subscription, read};
+use crate::subscription::{Dead, Id, Subscription, dead_key, read};
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Page<'a> {
     pub after: Option<&'a str>,
 }
 
+const NO_DEAD: NotDone = NotDone::Unknown("There is no such dead event.");
+
 /// Entries of one page.
 const PAGE: usize = 100;
 
@@ -42,6 +45,7 @@ impl Hub {
     /// The hub in numbers.
     pub async fn view(&self) -> Result<Value, NotDone> {
         let topics: Vec<&str> = self.topics.iter().map(|topic| &*topic.name).collect();
+        let subscriptions = self.count(COUNTED_MAX).await?;
         let mut dead = 0;
         let mut after = None;
         while dead < COUNTED_MAX {
@@ -56,7 +60,7 @@ impl Hub {
         Ok(json!({
             "name": self.name(),
             "topics": topics,
-            "subscriptions": self.lasting.count(),
+            "subscriptions": subscriptions,
             "dead": dead,
         }))
     }
@@ -88,8 +92,9 @@ impl Hub {
         let id = Id::parse(id.as_bytes()).ok_or(UNKNOWN)?;
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
         row.ok_or(UNKNOWN)?;
-        let version = self.remove_row(id, Expect::Anything).await?;
-        self.tell(id, Note::Removed(id, version))
+        let version = self.remove_row(id, Expect::Anything, None).await?;
+        let is_told = self.lasting.tell(id, Note::Removed(id, version));
+        (is_told || !self.nodes.is_alone()).then_some(()).ok_or(NotDone::Busy)
     }
 
     /// The dead events behind one, in the order of their ids.
@@ -111,12 +116,20 @@ impl Hub {
 
     /// Sends a dead event again, with all its tries.
     pub async fn retry_dead(&self, key: &str) -> Result<(), NotDone> {
-        let dead = self.dead_event(key).await?;
+        let (version, dead) = self.dead_event(key).await?;
         let id = Id::parse(dead.subscription.as_bytes());
         let id = id.ok_or(NotDone::Unknown("Its subscription is gone."))?;
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
         row.ok_or(NotDone::Unknown("Its subscription is gone."))?;
-        self.tell(id, Note::Again { id, event: dead.event, key: key.to_owned() })
+        // In one change, so that of two that ask at once only one has it sent.
+        let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
+        let news = dead_key(id, dead.event).into_bytes();
+        let news = self.news_change(news, Some(Bytes::new()), Expect::Anything);
+        match self.store.change(vec![forget, news], None).await {
+            Ok(_) => Ok(()),
+            Err(Error::Conflict { .. }) => Err(NO_DEAD),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Removes a dead event.
@@ -127,17 +140,12 @@ impl Hub {
         Ok(())
     }
 
-    async fn dead_event(&self, key: &str) -> Result<Dead, NotDone> {
-        const UNKNOWN: NotDone = NotDone::Unknown("There is no such dead event.");
+    async fn dead_event(&self, key: &str) -> Result<(u64, Dead), NotDone> {
         if key.is_empty() || key.len() > 64 {
-            return Err(UNKNOWN);
+            return Err(NO_DEAD);
         }
         let row = self.store.get(&self.tables.dead, key.as_bytes()).await?;
-        row.and_then(|row| read(&row.value)).ok_or(UNKNOWN)
-    }
-
-    fn tell(&self, id: Id, note: Note) -> Result<(), NotDone> {
-        self.lasting.tell(id, note).then_some(()).ok_or(NotDone::Busy)
+        row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
     }
 
     /// One page of a table, and the key that the next begins behind.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
-use store::{Answer, Change, Error, Expect, Store};
+use store::{Answer, Change, Error, Expect, Guard, Store};
 
 use crate::subscription::{Cursor, Id, stored};
 
@@ -42,6 +42,12 @@ impl Book {
         self.open.entry(id).or_default().push(change);
     }
 
+    /// True if something of a subscription is unwritten.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        let writing = self.writing.as_ref().is_some_and(|writing| writing.open.contains_key(&id));
+        writing || self.open.contains_key(&id)
+    }
+
     /// True if everything is written.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.writing.is_none()
@@ -61,6 +67,7 @@ impl Book {
     pub(crate) fn begin<'c>(
         &mut self,
         store: &dyn Store,
+        guard: Option<&Guard>,
         table: &Arc<str>,
         cursor: impl Fn(Id) -> Option<&'c Cursor>,
     ) {
@@ -81,7 +88,7 @@ impl Book {
             open.insert(id, more);
         }
         if !changes.is_empty() {
-            self.writing = Some(Writing { open, answer: store.change(changes, None) });
+            self.writing = Some(Writing { open, answer: store.change(changes, guard) });
         }
     }
 

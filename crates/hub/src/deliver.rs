@@ -4,8 +4,9 @@
 //! bounded number. What was begun and not written yet is done again after a crash, and nothing else.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,7 +16,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
-use tokio::sync::mpsc;
+use store::nodes::{PARTITIONS, Standing};
+use store::{Error, Guard, Watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::book::Book;
 use crate::callback::Callback;
@@ -25,7 +28,8 @@ use crate::hub::Hub;
 use crate::jobs::{self, Ended, Job};
 use crate::lasting::Note;
 use crate::member::{Member, Need};
-use crate::subscription::{Cursor, Id, Open, Subscription};
+use crate::partitions::Part;
+use crate::subscription::{Cursor, Id, Subscription};
 
 /// Deliveries, questions and reads under way on a worker.
 const UNDER_WAY_MAX: usize = 1024;
@@ -50,7 +54,7 @@ const GONE_MAX: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Members {
     feed: Option<Rc<Feed>>,
-    ids: std::collections::BTreeSet<Id>,
+    pub(crate) ids: std::collections::BTreeSet<Id>,
     /// Its news is waited for.
     is_followed: bool,
 }
@@ -58,6 +62,17 @@ pub(crate) struct Members {
 /// The deliveries of one worker.
 pub(crate) struct Deliveries {
     pub(crate) hub: Arc<Hub>,
+    /// What the node may do, and what of that was taken over.
+    pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) term: u64,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) parts: [Part; PARTITIONS],
+    /// Wakes up when another node or an operator has left something to see.
+    left: Watch,
+    pub(crate) is_noticing: bool,
+    pub(crate) is_noticing_again: bool,
+    /// News of dead events that were taken and are not forgotten yet.
+    pub(crate) again: HashSet<String>,
     pub(crate) place: Residence,
     pub(crate) callbacks: Rc<Callbacks>,
     pub(crate) members: HashMap<Id, Member>,
@@ -82,6 +97,8 @@ enum Next {
     Ended(Ended),
     News(usize),
     Written,
+    Standing,
+    Left,
     Timer,
     Tick,
     End,
@@ -92,10 +109,7 @@ impl Resident for Hub {
         Box::pin(async move {
             let worker = place.caller.worker;
             let Some(mut notes) = self.notes(&place).await else { return };
-            let mut deliveries = Deliveries::new(self.clone(), place);
-            if deliveries.load().await {
-                deliveries.run(&mut notes).await;
-            }
+            Deliveries::new(self.clone(), place).run(&mut notes).await;
             self.lasting.give_notes(worker, notes);
         })
     }
@@ -121,6 +135,14 @@ impl Deliveries {
         Deliveries {
             callbacks: Rc::new(Callbacks::new(hub.ways())),
             topics: hub.topics.iter().map(|_| Members::default()).collect(),
+            standing: hub.nodes.follow(),
+            term: hub.nodes.standing().term,
+            guard: None,
+            parts: std::array::from_fn(|_| Part::Elsewhere),
+            left: hub.store.watch(&hub.tables.news),
+            is_noticing: false,
+            is_noticing_again: false,
+            again: HashSet::new(),
             hub,
             place,
             members: HashMap::new(),
@@ -136,52 +158,30 @@ impl Deliveries {
         }
     }
 
-    fn worker(&self) -> usize {
+    pub(crate) fn worker(&self) -> usize {
         self.place.caller.worker
-    }
-
-    /// Reads the worker's subscriptions, however long the store takes to answer. False if it has to end before.
-    async fn load(&mut self) -> bool {
-        loop {
-            let (worker, workers) = (self.worker(), self.hub.lasting.workers());
-            let (ending, hub) = (self.place.ending.clone(), self.hub.clone());
-            let mut loading = Box::pin(hub.subscriptions_of(worker, workers));
-            let loaded = poll_fn(|cx| match ending.poll_asked(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => loading.as_mut().poll(cx).map(Some),
-            });
-            match loaded.await {
-                None => return false,
-                Some(Ok(all)) => {
-                    for (id, version, subscription, cursor) in all {
-                        self.insert(id, version, subscription, cursor);
-                    }
-                    return true;
-                }
-                Some(Err(error)) => {
-                    tracing::warn!(hub = self.hub.name(), "subscriptions cannot be read: {error}");
-                    tokio::time::sleep(AWAY).await;
-                }
-            }
-        }
     }
 
     async fn run(&mut self, notes: &mut mpsc::Receiver<Note>) {
         let tick = (self.hub.settings.retention.age / 4).clamp(TICK_MIN, TICK);
         let (mut timer, mut ticks) = (Alarm::default(), Alarm::default());
         ticks.set(clock::now(), tick);
+        self.adopt();
         loop {
             self.start_ready();
             self.write();
+            self.give_back();
             if self.is_ending && self.under_way.is_empty() && self.book.is_empty() {
                 return;
             }
             self.set_timer(&mut timer);
             match poll_fn(|cx| self.poll_next(cx, notes, &mut timer, &mut ticks)).await {
-                Next::Note(note) => self.noted(note),
+                Next::Note(note) => self.take(note),
                 Next::Ended(ended) => self.ended(ended),
                 Next::News(topic) => self.news_of(topic),
                 Next::Written => {}
+                Next::Standing => self.adopt(),
+                Next::Left => self.notice(false),
                 Next::Timer => self.ring(),
                 Next::Tick => {
                     ticks.set(clock::now(), tick);
@@ -208,11 +208,22 @@ impl Deliveries {
         if !self.is_ending && self.place.ending.poll_asked(cx).is_ready() {
             return Poll::Ready(Next::End);
         }
-        if let Poll::Ready(Some(note)) = notes.poll_recv(cx) {
+        if pin!(self.standing.changed()).poll(cx).is_ready() {
+            return Poll::Ready(Next::Standing);
+        }
+        if pin!(self.left.changed()).poll(cx).is_ready() {
+            return Poll::Ready(Next::Left);
+        }
+        if !self.has_notes_enough()
+            && let Poll::Ready(Some(note)) = notes.poll_recv(cx)
+        {
             return Poll::Ready(Next::Note(note));
         }
         if let Poll::Ready(written) = self.book.poll(cx) {
             if let Err(error) = written {
+                if error == Error::Fenced {
+                    self.hub.nodes.tell_fenced(self.term);
+                }
                 tracing::warn!(hub = self.hub.name(), "deliveries wait for the store: {error}");
             }
             return Poll::Ready(Next::Written);
@@ -271,7 +282,13 @@ impl Deliveries {
         }
     }
 
-    fn insert(&mut self, id: Id, version: u64, subscription: Subscription, cursor: Option<Cursor>) {
+    pub(crate) fn insert(
+        &mut self,
+        id: Id,
+        version: u64,
+        subscription: Subscription,
+        cursor: Option<Cursor>,
+    ) {
         let topic = self.hub.topics.iter().position(|topic| *topic.name == *subscription.topic);
         let callback = Callback::parse(&subscription.callback).ok();
         // Of a topic that the hub has no longer; its lease ends some day.
@@ -280,7 +297,7 @@ impl Deliveries {
         let head = subscription.from;
         let (cursor, is_asking) = match before {
             Some(before) => (before.cursor, before.is_asking),
-            None => (cursor.unwrap_or(Cursor { head, ..Cursor::default() }), false),
+            None => (cursor.unwrap_or_else(|| Cursor::behind(head)), false),
         };
         let member = Member {
             subscription: Rc::new(subscription),
@@ -305,19 +322,24 @@ impl Deliveries {
     }
 
     pub(crate) fn forget(&mut self, id: Id, version: u64) {
+        self.drop_member(id);
+        if self.gone.len() >= GONE_MAX {
+            self.gone.clear();
+        }
+        self.gone.insert(id, version);
+    }
+
+    /// Has a subscription no more, without a word about its row.
+    pub(crate) fn drop_member(&mut self, id: Id) {
         if let Some(member) = self.members.remove(&id)
             && let Some(members) = self.topics.get_mut(member.topic)
         {
             members.ids.remove(&id);
         }
-        if self.gone.len() >= GONE_MAX {
-            self.gone.clear();
-        }
-        self.gone.insert(id, version);
         self.hub.lasting.set_held(self.worker(), self.members.len());
     }
 
-    fn noted(&mut self, note: Note) {
+    pub(crate) fn noted(&mut self, note: Note) {
         match note {
             Note::Written { id, version, subscription, is_new } => {
                 let known = self.members.get(&id).map(|member| member.version);
@@ -330,19 +352,11 @@ impl Deliveries {
                     }
                     self.replace(id, version, *subscription);
                 }
-                if is_new {
+                if is_new && self.hub.nodes.is_alone() {
                     self.hub.lasting.release();
                 }
             }
             Note::Removed(id, version) => self.forget(id, version),
-            Note::Again { id, event, key } => {
-                let Some(member) = self.members.get_mut(&id) else { return };
-                if member.open(event).is_none() {
-                    member.cursor.open.push(Open { event, attempts: 0, due: 0 });
-                }
-                self.book.note_with(id, self.hub.dead_change(&key, None));
-                self.queue(id);
-            }
         }
     }
 
@@ -406,12 +420,15 @@ impl Deliveries {
     fn start_ready(&mut self) {
         while !self.is_ending
             && !self.book.is_stuck()
+            && self.hub.nodes.may_begin(self.term)
             && self.under_way.len() < UNDER_WAY_MAX
             && let Some(id) = self.ready.pop_front()
         {
             if let Some(member) = self.members.get_mut(&id) {
                 member.is_queued = false;
-                self.start(id);
+                if self.is_ours(id) {
+                    self.start(id);
+                }
             }
         }
     }
@@ -426,7 +443,7 @@ impl Deliveries {
                 Need::Nothing => break,
                 Need::Removal => {
                     member.is_removing = true;
-                    jobs::remove(self.hub.clone(), id, member.version)
+                    jobs::remove(self.hub.clone(), id, member.version, self.guard.clone())
                 }
                 Need::Next(after) => {
                     let feed = self.topics.get(member.topic).and_then(|topic| topic.feed.clone());
@@ -480,6 +497,8 @@ impl Deliveries {
             Job {
                 hub: self.hub.clone(),
                 caller: self.place.caller.clone(),
+                term: self.term,
+                guard: self.guard.clone(),
                 log: (self.place.access_log)(),
                 id,
                 subscription: member.subscription.clone(),
@@ -500,6 +519,8 @@ impl Deliveries {
             Job {
                 hub: self.hub.clone(),
                 caller: self.place.caller.clone(),
+                term: self.term,
+                guard: self.guard.clone(),
                 log: (self.place.access_log)(),
                 id,
                 subscription: member.subscription.clone(),
@@ -528,6 +549,7 @@ impl Deliveries {
     fn write(&mut self) {
         let members = &self.members;
         let cursor = |id| members.get(&id).filter(|m| !m.is_removing).map(|member| &member.cursor);
-        self.book.begin(&*self.hub.store, &self.hub.tables.cursors, cursor);
+        let guard = self.guard.as_ref();
+        self.book.begin(&*self.hub.store, guard, &self.hub.tables.cursors, cursor);
     }
 }

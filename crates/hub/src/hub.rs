@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use store::{Change, Error, Expect, Scan, Store};
+use store::nodes::Nodes;
+use store::{Change, Error, Expect, Guard, Scan, Store};
 use telemetry::{TopicMetrics, UpstreamMetrics};
 use upstream::AddressRule;
 
 use crate::callbacks::Ways;
 use crate::event;
 use crate::feed::Feed;
-use crate::lasting::Lasting;
+use crate::lasting::{Lasting, Note};
 use crate::reader::store_fault;
 use crate::settings::Settings;
 use crate::signature::SigningKey;
@@ -24,6 +25,7 @@ pub struct Hub {
     pub(crate) topics: Box<[Topic]>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) lasting: Arc<Lasting>,
+    pub(crate) nodes: Arc<Nodes>,
     pub(crate) tables: Tables,
     /// The key of publishers, where they have to sign.
     publisher: Option<SigningKey>,
@@ -47,11 +49,15 @@ pub(crate) struct Tables {
     pub(crate) cursors: Arc<str>,
     /// Events that were given up.
     pub(crate) dead: Arc<str>,
+    /// What the node of a subscription has to see: the key is its id, or that of a dead event to send again.
+    pub(crate) news: Arc<str>,
 }
 
 /// What a hub is made with beside its settings.
 pub struct Parts<'a> {
     pub store: Arc<dyn Store>,
+    /// This process among those that share the store.
+    pub nodes: Arc<Nodes>,
     /// What goes on while its settings change.
     pub lasting: Arc<Lasting>,
     /// For callbacks by https.
@@ -65,11 +71,11 @@ pub struct Parts<'a> {
 pub(crate) const ROWS_MAX: usize = 1000;
 
 /// A subscription as it is stored, with its version and its place.
-type Stored = (Id, u64, Subscription, Option<Cursor>);
+pub(crate) type Stored = (Id, u64, Subscription, Option<Cursor>);
 
 impl Hub {
     pub fn new(settings: Settings, parts: Parts<'_>) -> Hub {
-        let Parts { store, lasting, tls, connections, metrics } = parts;
+        let Parts { store, nodes, lasting, tls, connections, metrics } = parts;
         let topic = |name: &str| Topic {
             log: format!("hub/{}/topic/{name}", settings.name).into(),
             metrics: metrics(name),
@@ -83,10 +89,12 @@ impl Hub {
                 subscriptions: table("subscriptions"),
                 cursors: table("cursors"),
                 dead: table("dead"),
+                news: table("news"),
             },
             publisher: secret.map(|secret| SigningKey::new(settings.algorithm, secret.as_bytes())),
             store,
             lasting,
+            nodes,
             tls,
             connections,
             settings,
@@ -150,13 +158,22 @@ impl Hub {
     }
 
     /// Removes a subscription that is as expected, with its place.
-    pub(crate) async fn remove_row(&self, id: Id, expect: Expect) -> Result<u64, Error> {
+    pub(crate) async fn remove_row(
+        &self,
+        id: Id,
+        expect: Expect,
+        guard: Option<&Guard>,
+    ) -> Result<u64, Error> {
         let rows = [(&self.tables.subscriptions, expect), (&self.tables.cursors, Expect::Anything)];
         let changes = rows.map(|(table, expect)| {
             let (table, key) = (table.clone(), id.key());
             Change { table, key, value: None, expect }
         });
-        let versions = self.store.change(changes.into(), None).await?;
+        let mut changes = Vec::from(changes);
+        if guard.is_none() {
+            changes.extend(self.news_of(id));
+        }
+        let versions = self.store.change(changes, guard).await?;
         Ok(versions.first().copied().unwrap_or_default())
     }
 
@@ -166,14 +183,55 @@ impl Hub {
         Change { table, key, value, expect: Expect::Anything }
     }
 
-    /// All subscriptions of a worker.
+    /// What the writes of this node depend on.
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        self.nodes.standing().guard
+    }
+
+    /// The change that tells the node of a subscription to look at its row, where that may be another one.
+    pub(crate) fn news_of(&self, id: Id) -> Option<Change> {
+        let value = Some(Bytes::new());
+        (!self.nodes.is_alone()).then(|| self.news_change(id.key(), value, Expect::Anything))
+    }
+
+    pub(crate) fn news_change(&self, key: Vec<u8>, value: Option<Bytes>, expect: Expect) -> Change {
+        Change { table: self.tables.news.clone(), key, value, expect }
+    }
+
+    /// Gives the place back that the note of a new subscription has, where notes have one.
+    pub(crate) fn arrived(&self, note: &Note) {
+        if self.nodes.is_alone() {
+            self.lasting.arrived(note);
+        }
+    }
+
+    /// The number of subscriptions on all nodes, up to a bound.
+    pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
+        if self.nodes.is_alone() {
+            return Ok(self.lasting.count());
+        }
+        let (mut count, mut after) = (0, None);
+        while count < max {
+            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
+            let found = self.store.scan(&self.tables.subscriptions, scan).await?;
+            count += found.rows.len();
+            after = found.rows.last().map(|row| row.key.to_vec());
+            if !found.more || after.is_none() {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// All subscriptions of a worker in a partition.
     pub(crate) async fn subscriptions_of(
         &self,
+        partition: usize,
         worker: usize,
         workers: usize,
     ) -> Result<Vec<Stored>, Error> {
         let mut all = Vec::new();
-        for prefix in Id::prefixes(worker, workers) {
+        for prefix in Id::prefixes(partition, worker, workers) {
             let mut cursors =
                 self.rows_of(&self.tables.cursors, &prefix).await?.into_iter().peekable();
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
@@ -190,7 +248,11 @@ impl Hub {
     }
 
     /// The rows of a table whose keys begin with a prefix, in their order.
-    async fn rows_of(&self, table: &str, prefix: &str) -> Result<Vec<store::Row>, Error> {
+    pub(crate) async fn rows_of(
+        &self,
+        table: &str,
+        prefix: &str,
+    ) -> Result<Vec<store::Row>, Error> {
         let mut rows: Vec<store::Row> = Vec::new();
         loop {
             let after = rows.last().map(|row| row.key.to_vec());

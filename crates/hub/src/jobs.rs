@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use kit::{LocalBoxFuture, clock};
 use policy::Caller;
-use store::{Change, Error, Expect, Keep};
+use store::{Change, Error, Expect, Guard, Keep};
 use telemetry::access::{AccessLog, Entry};
 
 use crate::callback::Callback;
 use crate::callbacks::{Origin, UnderWay};
 use crate::event::Event;
 use crate::feed::Feed;
-use crate::hub::Hub;
+use crate::hub::{Hub, Stored};
+use crate::partitions::Notice;
 use crate::send::{self, Sent};
 use crate::settings::LimitedBy;
 use crate::subscribing::confirm;
@@ -24,6 +25,9 @@ use crate::subscription::{Id, Intent, Subscription, stored};
 pub(crate) struct Job {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Rc<Caller>,
+    /// The term of the node in which it was begun, and what its writes depend on.
+    pub(crate) term: u64,
+    pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) id: Id,
     pub(crate) subscription: Rc<Subscription>,
@@ -57,6 +61,17 @@ pub(crate) enum Ended {
         id: Id,
         version: u64,
         is_done: bool,
+    },
+    Loaded {
+        partition: usize,
+        found: Result<Vec<Stored>, Error>,
+    },
+    Noticed(Result<Vec<Notice>, Error>),
+    /// The row of a subscription that was known in a version.
+    Looked {
+        id: Id,
+        known: u64,
+        row: Result<Option<(u64, Box<Subscription>)>, Error>,
     },
 }
 
@@ -93,9 +108,14 @@ pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, Ended
 }
 
 /// Removes a subscription.
-pub(crate) fn remove(hub: Arc<Hub>, id: Id, version: u64) -> LocalBoxFuture<'static, Ended> {
+pub(crate) fn remove(
+    hub: Arc<Hub>,
+    id: Id,
+    version: u64,
+    guard: Option<Guard>,
+) -> LocalBoxFuture<'static, Ended> {
     Box::pin(async move {
-        let removed = hub.remove_row(id, Expect::Version(version)).await;
+        let removed = hub.remove_row(id, Expect::Version(version), guard.as_ref()).await;
         match removed {
             Ok(version) => Ended::Removed { id, version, is_done: true },
             Err(_) => Ended::Removed { id, version, is_done: false },
@@ -152,6 +172,10 @@ impl Job {
                 Ok(false) => return Outcome::Limited,
                 Err(_) => return Outcome::Away,
             }
+        }
+        if !self.hub.nodes.may_begin(self.term) {
+            // The node has lost the event meanwhile, or may have.
+            return Outcome::Away;
         }
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
@@ -255,7 +279,9 @@ impl Job {
             tracing::debug!(hub, callback, "a callback did not confirm what was asked for");
         }
         if !remains {
-            let removed = self.hub.remove_row(self.id, Expect::Version(version)).await.ok()?;
+            let removed =
+                self.hub.remove_row(self.id, Expect::Version(version), self.guard.as_ref());
+            let removed = removed.await.ok()?;
             return Some((removed, None));
         }
         let change = Change {
@@ -264,7 +290,7 @@ impl Job {
             value: stored(&subscription),
             expect: Expect::Version(version),
         };
-        let versions = self.hub.store.change(vec![change], None).await.ok()?;
+        let versions = self.hub.store.change(vec![change], self.guard.as_ref()).await.ok()?;
         Some((versions.first().copied()?, Some(Box::new(subscription))))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -14,6 +15,8 @@ pub struct Lasting {
     pub(crate) serial: u64,
     /// Subscriptions that were asked for and are on their way to their worker.
     reserved: AtomicUsize,
+    /// How many all nodes had, and when that was counted.
+    counted: Mutex<Option<(kit::clock::Instant, usize)>>,
 }
 
 struct Mailbox {
@@ -31,9 +34,19 @@ pub(crate) enum Note {
     Written { id: Id, version: u64, subscription: Box<Subscription>, is_new: bool },
     /// It was removed, in this version.
     Removed(Id, u64),
-    /// A dead event of it is to be sent again; its row has this key.
-    Again { id: Id, event: u64, key: String },
 }
+
+impl Note {
+    pub(crate) fn id(&self) -> Id {
+        match self {
+            Note::Written { id, .. } | Note::Removed(id, _) => *id,
+        }
+    }
+}
+
+/// How long a count of all nodes' subscriptions is worth something, and how far below the most it has to be for that.
+const COUNTED_MAX: Duration = Duration::from_secs(2);
+const FAR: usize = 5000;
 
 /// Notes that wait for a worker. A worker reads them between any two of its steps.
 const NOTES_MAX: usize = 4096;
@@ -49,6 +62,7 @@ impl Lasting {
             mailboxes: (0..workers.max(1)).map(mailbox).collect(),
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             reserved: AtomicUsize::new(0),
+            counted: Mutex::new(None),
         }
     }
 
@@ -71,9 +85,39 @@ impl Lasting {
         fits
     }
 
+    /// The same for all nodes of a store, where the last count was so far below that the others cannot have reached it since.
+    pub(crate) fn reserve_far_below(&self, max: usize) -> bool {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = counted.as_mut().filter(|(at, _)| at.elapsed() < COUNTED_MAX);
+        let known = fresh.filter(|(_, count)| count.saturating_add(FAR) < max);
+        let Some((_, count)) = known else { return false };
+        *count += 1;
+        self.reserved.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// The same where there are `count` in the store, of all nodes.
+    pub(crate) fn reserve_beside(&self, count: usize, max: usize) -> bool {
+        let now = Some((kit::clock::now(), count));
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let reserved = self.reserved.fetch_add(1, Ordering::Relaxed);
+        let fits = count.saturating_add(reserved) < max;
+        if !fits {
+            self.release();
+        }
+        fits
+    }
+
     /// Gives a place back: the subscription has arrived, or there is none.
     pub(crate) fn release(&self) {
         self.reserved.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Gives the place back that a note of a new subscription has.
+    pub(crate) fn arrived(&self, note: &Note) {
+        if matches!(note, Note::Written { is_new: true, .. }) {
+            self.release();
+        }
     }
 
     /// Sends a note to the worker of a subscription. False if it has too many.

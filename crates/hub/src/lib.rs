@@ -26,6 +26,7 @@ mod jobs;
 mod lasting;
 mod member;
 mod outcomes;
+mod partitions;
 mod reader;
 mod retry;
 mod send;
@@ -46,3 +47,6 @@ pub use retry::Retries;
 pub use settings::{Delivery, LimitedBy, Limits, Retention, Settings};
 pub use signature::{Algorithm, SigningKey};
 pub use upstream::AddressRule;
+
+#[cfg(test)]
+mod tests;

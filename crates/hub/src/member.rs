@@ -82,6 +82,11 @@ impl Member {
         }
     }
 
+    /// True while something of it is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.sending.is_empty() || self.is_fetching || self.is_asking || self.is_removing
+    }
+
     /// Begins an event: from now on it is open until it is delivered or given up.
     pub(crate) fn begin(&mut self, event: u64) {
         self.cursor.head = event;

@@ -21,6 +21,9 @@ impl Deliveries {
                 self.delivered(id, event, outcome);
                 self.place_at(&origin);
             }
+            Ended::Loaded { partition, found } => self.loaded(partition, found),
+            Ended::Noticed(found) => self.noticed(found),
+            Ended::Looked { id, known, row } => self.looked(id, known, row),
             Ended::Confirmed { id, asked, written, origin } => {
                 self.confirmed(id, asked, written);
                 self.place_at(&origin);
@@ -114,7 +117,8 @@ impl Deliveries {
                 count(Delivered::Success);
                 member.end(event);
                 member.is_removing = true;
-                self.under_way.push(jobs::remove(self.hub.clone(), id, member.version));
+                let (version, guard) = (member.version, self.guard.clone());
+                self.under_way.push(jobs::remove(self.hub.clone(), id, version, guard));
             }
             Outcome::Away => {
                 if let Some(open) = member.open(event) {

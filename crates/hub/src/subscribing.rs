@@ -101,7 +101,7 @@ impl Hub {
                 true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone())),
                 false => confirm(&mut subscription, wish.terms.clone()),
             }
-            if is_new && !self.lasting.reserve(self.settings.subscriptions_max) {
+            if is_new && !self.has_room().await? {
                 let max = self.settings.subscriptions_max;
                 return Err(Fault::new(Kind::RateLimited, format!("{max} subscriptions")));
             }
@@ -112,6 +112,19 @@ impl Hub {
             }
         }
         Err(busy())
+    }
+
+    /// Takes a place for a new subscription, if there are fewer than may be, on all nodes.
+    async fn has_room(&self) -> Result<bool, Fault> {
+        let max = self.settings.subscriptions_max;
+        if !self.nodes.is_alone() {
+            if self.lasting.reserve_far_below(max) {
+                return Ok(true);
+            }
+            let count = self.count(max).await.map_err(|error| store_fault(&error))?;
+            return Ok(self.lasting.reserve_beside(count, max));
+        }
+        Ok(self.lasting.reserve(max))
     }
 
     async fn new_subscription(&self, wish: &Wish<'_>) -> Result<Subscription, Fault> {
@@ -171,7 +184,8 @@ impl Hub {
             value: stored(&subscription),
             expect,
         };
-        let written = self.store.change(vec![change], None).await;
+        let changes = std::iter::once(change).chain(self.news_of(id)).collect();
+        let written = self.store.change(changes, None).await;
         let version = match written {
             Ok(versions) => versions.first().copied().unwrap_or_default(),
             Err(error) => {
@@ -184,8 +198,16 @@ impl Hub {
                 };
             }
         };
+        if is_new && !self.nodes.is_alone() {
+            // It is counted in the store from now on.
+            self.lasting.release();
+        }
         let subscription = Box::new(subscription);
         if self.lasting.tell(id, Note::Written { id, version, subscription, is_new }) {
+            return Ok(true);
+        }
+        if !self.nodes.is_alone() {
+            // Its node reads of it in the store.
             return Ok(true);
         }
         if is_new {
@@ -196,9 +218,10 @@ impl Hub {
 
     /// Removes a subscription and tells its worker. False if somebody else changed it meanwhile.
     pub(crate) async fn remove(&self, id: Id, expect: Expect) -> Result<bool, Fault> {
-        match self.remove_row(id, expect).await {
+        match self.remove_row(id, expect, None).await {
             Ok(version) => {
-                self.lasting.tell(id, Note::Removed(id, version)).then_some(true).ok_or_else(busy)
+                let is_told = self.lasting.tell(id, Note::Removed(id, version));
+                (is_told || !self.nodes.is_alone()).then_some(true).ok_or_else(busy)
             }
             Err(Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(store_fault(&error)),

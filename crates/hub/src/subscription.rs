@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use store::nodes::PARTITIONS;
 
 use crate::callback::Callback;
 
@@ -118,10 +119,23 @@ impl Id {
         usize::from(first) % workers.max(1)
     }
 
-    /// The bytes with which the ids of a worker begin, as they are stored.
-    pub(crate) fn prefixes(worker: usize, workers: usize) -> impl Iterator<Item = String> {
-        let all = (0..=u8::MAX).filter(move |first| usize::from(*first) % workers.max(1) == worker);
-        all.map(|first| format!("{first:02x}"))
+    /// The partition of the node that delivers to it: the first digit. Workers go by all of the first byte.
+    pub(crate) fn partition(self) -> usize {
+        let [first, ..] = self.0;
+        usize::from(first >> 4) % PARTITIONS
+    }
+
+    /// The bytes with which the ids of a worker in a partition begin, as they are stored.
+    pub(crate) fn prefixes(
+        partition: usize,
+        worker: usize,
+        workers: usize,
+    ) -> impl Iterator<Item = String> {
+        let of_worker = move |first: &u8| usize::from(*first) % workers.max(1) == worker;
+        let all = (0..=u8::MAX).filter(of_worker);
+        let of_partition =
+            all.filter(move |first| usize::from(first >> 4) % PARTITIONS == partition);
+        of_partition.map(|first| format!("{first:02x}"))
     }
 
     pub(crate) fn key(self) -> Vec<u8> {
@@ -194,7 +208,9 @@ mod tests {
     #[test]
     fn the_workers_share_all_ids() {
         for workers in [1, 2, 3, 200] {
-            let prefixes = (0..workers).flat_map(|worker| Id::prefixes(worker, workers));
+            let prefixes = (0..workers).flat_map(|worker| {
+                (0..PARTITIONS).flat_map(move |partition| Id::prefixes(partition, worker, workers))
+            });
             let mut prefixes: Vec<String> = prefixes.collect();
             prefixes.sort_unstable();
             prefixes.dedup();
@@ -202,7 +218,7 @@ mod tests {
         }
         let id = Id::of("", "t", &Callback::parse("http://a/").unwrap());
         let first = id.to_string().get(..2).unwrap().to_owned();
-        assert!(Id::prefixes(id.worker(3), 3).any(|prefix| prefix == first));
+        assert!(Id::prefixes(id.partition(), id.worker(3), 3).any(|prefix| prefix == first));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
+use plan::nodes::{self, Tenure};
 use plan::{Plan, Schedule, Timing};
 use policy::{Caller, Exchange, Scheme};
 use tokio::task::JoinHandle;
@@ -103,9 +104,12 @@ async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>)
             tokio::time::sleep(wait).await;
         }
         let Some(schedule) = find(&worker, &name, &timing) else { return };
-        state.is_busy.set(true);
-        run_once(&schedule, worker.index).await;
-        state.is_busy.set(false);
+        if let Some(turn) = Turn::of(&worker, &name) {
+            state.is_busy.set(true);
+            run_once(&schedule, worker.index).await;
+            state.is_busy.set(false);
+            drop(turn);
+        }
         if state.is_ending.get() {
             return;
         }
@@ -124,6 +128,21 @@ async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>)
             }
         }
         schedule.metrics.skipped(skipped);
+    }
+}
+
+/// The right to run a schedule: of several gateways that share a store, one at a time has it.
+struct Turn {
+    _hold: Option<Tenure>,
+}
+
+impl Turn {
+    fn of(worker: &Worker, name: &str) -> Option<Turn> {
+        let current = worker.current();
+        let Some(store) = &current.plan.store else { return Some(Turn { _hold: None }) };
+        let (nodes, partition) = (store.nodes(), nodes::partition(name));
+        let hold = nodes.hold(partition, nodes.standing().term);
+        hold.filter(|_| nodes.has(partition)).map(|hold| Turn { _hold: Some(hold) })
     }
 }
 

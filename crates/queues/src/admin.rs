@@ -1,7 +1,9 @@
 //! A queue as operators see it and change it. It shows no message.
 
+use bytes::Bytes;
+use kit::clock;
 use serde_json::{Value, json};
-use store::{Error, Row, Scan};
+use store::{Change, Error, Expect, Row, Scan};
 
 use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
 
@@ -18,6 +20,9 @@ impl From<Error> for NotDone {
         NotDone::Store(error)
     }
 }
+
+/// After so long whoever was putting a dead message back has stopped half-way, and it may be tried again.
+const RETURNING_MAX_MS: u64 = 10_000;
 
 /// Entries of one page.
 const PAGE: usize = 100;
@@ -69,10 +74,31 @@ impl Queue {
         let entrance = &self.entrance;
         let row = entrance.store.get(&self.tables.messages, &key(message)).await?;
         let record = row.ok_or(NotDone::Unknown)?.value;
+        self.claim(message).await?;
         // In this order: a crash between the two leaves it dead and in the queue, and not lost.
         entrance.store.append(&entrance.log, vec![record], None).await?;
         entrance.store.change(self.exhume(message).into(), None).await?;
         Ok(())
+    }
+
+    /// Marks a dead message as on its way back, so that of two who ask at once only one puts it back.
+    async fn claim(&self, message: u64) -> Result<(), NotDone> {
+        let store = &self.entrance.store;
+        let row = store.get(&self.tables.dead, &key(message)).await?;
+        let row = row.ok_or(NotDone::Unknown)?;
+        let dead = read(&row).ok_or(NotDone::Unknown)?;
+        let now = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+        if dead.returning.abs_diff(now) < RETURNING_MAX_MS {
+            return Err(NotDone::Unknown);
+        }
+        let value = serde_json::to_vec(&Dead { returning: now, ..dead }).ok().map(Bytes::from);
+        let (table, key) = (self.tables.dead.clone(), key(message));
+        let change = Change { table, key, value, expect: Expect::Version(row.version) };
+        match store.change(vec![change], None).await {
+            Ok(_) => Ok(()),
+            Err(Error::Conflict { .. }) => Err(NotDone::Unknown),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Forgets a dead message.

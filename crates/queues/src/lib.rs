@@ -15,3 +15,6 @@ pub use admin::NotDone;
 pub use entrance::Entrance;
 pub use hub::Retries;
 pub use queue::{Order, Queue, Settings};
+
+#[cfg(test)]
+mod tests;

@@ -12,8 +12,10 @@ use fault::{Fault, Kind};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
 use policy::{Answer, Caller, Exchange, Residence, Resident};
-use store::{Change, Error, Expect, Keep, Read, Watch};
+use store::nodes::{self, Standing, Tenure};
+use store::{Change, Error, Expect, Guard, Keep, Read, Watch};
 use telemetry::QueueRun;
+use tokio::sync::watch;
 
 use crate::queue::{CURSOR, Cursor, Dead, Open, Order, Queue};
 use crate::stored;
@@ -34,7 +36,12 @@ const TICK: Duration = Duration::from_secs(1);
 /// The processing on one worker.
 struct Process {
     queue: Arc<Queue>,
-    place: Residence,
+    place: Rc<Residence>,
+    /// The partition of the queue, which this node has for as long as the term lasts, and what the writes depend on.
+    hold: Tenure,
+    term: u64,
+    guard: Option<Guard>,
+    standing: watch::Receiver<Standing>,
     cursor: Cursor,
     /// Messages that are being processed.
     running: Vec<u64>,
@@ -51,10 +58,20 @@ struct Ran {
     failed: Option<String>,
 }
 
+/// Why the processing has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The resident has to end.
+    Asked,
+    /// Another node has the queue, or will have it.
+    Lost,
+}
+
 /// What happens next.
 enum Next {
     Ran(Ran),
     News,
+    Standing,
     Time,
     End,
 }
@@ -73,15 +90,12 @@ impl Resident for Queue {
                     return;
                 }
             };
-            let mut process = Process {
-                queue: self,
-                place,
-                cursor: Cursor::default(),
-                running: Vec::new(),
-                runs: FuturesUnordered::new(),
-                is_at_end: false,
-            };
-            process.run().await;
+            let place = Rc::new(place);
+            while let Some(mut process) = Process::take_over(&self, &place).await {
+                if process.run().await == End::Asked {
+                    break;
+                }
+            }
             drop(taken);
         })
     }
@@ -105,24 +119,75 @@ impl Queue {
 }
 
 impl Process {
-    async fn run(&mut self) {
+    /// The processing of a queue, once it is this node's. None if the resident has to end before.
+    async fn take_over(queue: &Arc<Queue>, place: &Rc<Residence>) -> Option<Process> {
+        let partition = nodes::partition(queue.name());
+        let mut standing = queue.nodes.follow();
+        loop {
+            let now = standing.borrow_and_update().clone();
+            if let Some(hold) = queue.nodes.hold(partition, now.term) {
+                return Some(Process {
+                    queue: queue.clone(),
+                    place: place.clone(),
+                    hold,
+                    term: now.term,
+                    guard: now.guard,
+                    standing,
+                    cursor: Cursor::default(),
+                    running: Vec::new(),
+                    runs: FuturesUnordered::new(),
+                    is_at_end: false,
+                });
+            }
+            let is_asked = {
+                let mut changed = pin!(standing.changed());
+                poll_fn(|cx| match place.ending.poll_asked(cx) {
+                    Poll::Ready(()) => Poll::Ready(true),
+                    Poll::Pending => changed.as_mut().poll(cx).map(|_| false),
+                })
+                .await
+            };
+            if is_asked {
+                return None;
+            }
+        }
+    }
+
+    /// True if another node may process the queue, whatever this one does.
+    fn is_lost(&self) -> bool {
+        self.standing.borrow().term != self.term
+    }
+
+    async fn run(&mut self) -> End {
         let mut watch = self.queue.entrance.store.follow(&self.queue.entrance.log);
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
             tracing::warn!(queue, "the queue waits for the store: {error}");
             if pause(&self.place, AWAY).await {
-                return;
+                return End::Asked;
+            }
+            if self.is_lost() {
+                return End::Lost;
             }
         }
         let (mut timer, mut is_ending, mut ticked) = (Alarm::default(), false, clock::now());
         loop {
-            if !is_ending && let Err(error) = self.start().await {
+            if self.is_lost() {
+                return End::Lost;
+            }
+            let is_leaving = !self.standing.borrow().has(self.hold.partition());
+            if !is_ending
+                && !is_leaving
+                && let Err(error) = self.start().await
+            {
                 tracing::warn!(queue = self.queue.name(), "the queue waits for the store: {error}");
                 is_ending |= pause(&self.place, AWAY).await;
                 continue;
             }
-            if is_ending && self.runs.is_empty() {
-                return;
+            match (is_ending, is_leaving) {
+                (true, _) if self.runs.is_empty() => return End::Asked,
+                (_, true) if self.runs.is_empty() => return End::Lost,
+                _ => {}
             }
             let now = clock::now();
             if now.duration_since(ticked) >= TICK {
@@ -133,7 +198,10 @@ impl Process {
             match self.next(&mut watch, &mut timer, is_ending).await {
                 Next::Ran(ran) => self.ran(ran).await,
                 Next::News => self.is_at_end = false,
-                Next::Time => {}
+                Next::Standing => {
+                    self.standing.borrow_and_update();
+                }
+                Next::Time => self.cut(),
                 Next::End => is_ending = true,
             }
         }
@@ -141,7 +209,12 @@ impl Process {
 
     async fn next(&mut self, watch: &mut Watch, timer: &mut Alarm, is_ending: bool) -> Next {
         let mut news = pin!(watch.changed());
+        let mut standing = self.standing.clone();
+        let mut standing = pin!(standing.changed());
         poll_fn(|cx| {
+            if standing.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Next::Standing);
+            }
             if !is_ending && self.place.ending.poll_asked(cx).is_ready() {
                 return Poll::Ready(Next::End);
             }
@@ -154,6 +227,16 @@ impl Process {
             timer.poll(cx).map(|()| Next::Time)
         })
         .await
+    }
+
+    /// Ends what runs of a queue in strict order once another node may run it: what comes behind it must not come before it.
+    fn cut(&mut self) {
+        let is_strict = self.queue.settings.order == Order::Strict;
+        if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
+            tracing::warn!(queue = self.queue.name(), "a run is cut: the store is away for long");
+            self.runs.clear();
+            self.running.clear();
+        }
     }
 
     /// For the next message that is due, and the next tick.
@@ -175,7 +258,7 @@ impl Process {
     /// Begins messages as far as there is room.
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
-        while self.running.len() < settings.concurrency {
+        while self.queue.nodes.may_begin(self.term) && self.running.len() < settings.concurrency {
             if let Some(message) = self.cursor.due(millis(clock::wall()), &self.running) {
                 self.retry(message).await?;
                 continue;
@@ -257,8 +340,10 @@ impl Process {
                     None => {
                         tracing::warn!(queue = queue.name(), message, "given up: {why}");
                         if queue.settings.dead_letter {
-                            changes
-                                .extend(queue.bury(&Dead { message, attempts, last: why }, record));
+                            changes.extend(queue.bury(
+                                &Dead { message, attempts, last: why, returning: 0 },
+                                record,
+                            ));
                         }
                         QueueRun::Dead
                     }
@@ -279,14 +364,15 @@ impl Process {
             let value = serde_json::to_vec(&self.cursor).ok().map(Bytes::from);
             let table = self.queue.tables.cursor.clone();
             changes.push(Change { table, key: CURSOR.to_vec(), value, expect: Expect::Anything });
-            match self.queue.entrance.store.change(changes, None).await {
+            match self.queue.entrance.store.change(changes, self.guard.as_ref()).await {
                 Ok(_) => return,
+                Err(Error::Fenced) => self.queue.nodes.tell_fenced(self.term),
                 Err(error) => {
                     let queue = self.queue.name();
                     tracing::warn!(queue, "the queue waits for the store: {error}");
                 }
             }
-            if pause(&self.place, AWAY).await {
+            if pause(&self.place, AWAY).await || self.is_lost() {
                 // What is not written is done again.
                 return;
             }

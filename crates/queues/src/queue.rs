@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hub::Retries;
 use policy::Answerer;
 use serde::{Deserialize, Serialize};
+use store::nodes::Nodes;
 use store::{Change, Expect};
 
 use crate::entrance::Entrance;
@@ -20,6 +21,8 @@ pub struct Queue {
     pub(crate) tables: Tables,
     /// True while a worker processes it, whichever plan's it is.
     pub(crate) is_taken: Arc<AtomicBool>,
+    /// This process among those that share the store. One of them processes the queue.
+    pub(crate) nodes: Arc<Nodes>,
 }
 
 /// What a queue does, as it was configured.
@@ -77,6 +80,9 @@ pub(crate) struct Dead {
     pub(crate) attempts: u32,
     /// Why the last try failed.
     pub(crate) last: String,
+    /// Since when it is on its way back into the queue, in milliseconds since the Unix epoch; 0 if it is not.
+    #[serde(default)]
+    pub(crate) returning: u64,
 }
 
 /// The key of the row that says where the processing stands.
@@ -88,11 +94,12 @@ impl Queue {
         entrance: Arc<Entrance>,
         flow: impl Answerer + 'static,
         is_taken: Arc<AtomicBool>,
+        nodes: Arc<Nodes>,
     ) -> Queue {
         let table = |kind| Arc::from(format!("queue/{}/{kind}", entrance.name));
         let tables =
             Tables { cursor: table("cursor"), dead: table("dead"), messages: table("messages") };
-        Queue { settings, entrance, flow: Box::new(flow), tables, is_taken }
+        Queue { settings, entrance, flow: Box::new(flow), tables, is_taken, nodes }
     }
 
     pub fn name(&self) -> &str {

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::nodes::Nodes;
 use crate::watch::{Subject, Watches};
 use crate::{
     Acquired, Answer, Change, Counted, Counters, Embedded, Error, Guard, Keep, Lease, Leases, Logs,
@@ -26,6 +27,7 @@ pub struct Late {
     opening: Mutex<()>,
     /// Who watches what is not open is never woken.
     unopened: Watches,
+    nodes: Arc<Nodes>,
 }
 
 enum Opened {
@@ -59,11 +61,17 @@ impl Late {
             opened: OnceLock::new(),
             opening: Mutex::new(()),
             unopened: Watches::default(),
+            nodes: Arc::new(Nodes::alone()),
         }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// This process among those that share the store.
+    pub fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
     }
 
     /// Opens it, which may take as long as reading what is in it. None if it is open already.

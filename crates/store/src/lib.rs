@@ -38,6 +38,7 @@ mod late;
 pub mod limits;
 mod measures;
 mod memory;
+pub mod nodes;
 mod overlay;
 mod queue;
 mod reader;

@@ -91,6 +91,7 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
     let opened = opened.ok_or_else(|| format!("store: {path}: opening it ended half-way"))?;
     let Some(found) = opened.map_err(|why| format!("store: {why}"))? else { return Ok(()) };
     tracing::info!(path, logs = found.logs, records = found.records, bytes = found.bytes, "store");
+    take_part(plan);
     if found.torn_bytes > 0 {
         let bytes = found.torn_bytes;
         tracing::warn!(bytes, "store: what was on its way at the last stop was cut off");
@@ -100,6 +101,12 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
         tracing::error!(file, from, to, "store: damaged; `tidegate store check` says more");
     }
     Ok(())
+}
+
+/// Takes part among the gateways that share the store of a plan, until it stops.
+fn take_part(plan: &Plan) {
+    let Some(store) = plan.store.clone() else { return };
+    kit::spawn(async move { store.nodes().run(&*store).await });
 }
 
 fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> {
@@ -142,6 +149,7 @@ impl Running {
         self.control.set_draining();
         let limit = self.control.plan().drain;
         tracing::info!(limit = ?limit, "draining");
+        let store = self.control.plan().store.clone();
         let cutting = async {
             hurried.await;
             self.gateway.cut();
@@ -151,6 +159,9 @@ impl Running {
             all = self.gateway.drain(limit) => all,
             never = cutting => never,
         };
+        if let Some(store) = store {
+            store.nodes().leave().await;
+        }
         match all {
             true => tracing::info!("every exchange has ended"),
             false => tracing::warn!("exchanges that did not end in time were cut"),

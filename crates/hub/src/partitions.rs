@@ -1,0 +1,317 @@
+//! Which partitions of the subscriptions a worker delivers for: it takes them over, and gives them back once nothing is under way.
+
+use std::sync::Arc;
+
+use kit::LocalBoxFuture;
+use store::nodes::{PARTITIONS, Tenure};
+use store::{Error, Expect};
+
+use crate::book::Book;
+use crate::deliver::{AWAY, Deliveries};
+use crate::hub::{Hub, Stored};
+use crate::jobs::Ended;
+use crate::lasting::Note;
+use crate::subscription::{Cursor, Id, Open, Subscription, read};
+
+/// A partition, as one worker has it.
+pub(crate) enum Part {
+    /// Another node's.
+    Elsewhere,
+    /// The node's, and its subscriptions are being read. Notes about them wait.
+    Loading(Tenure, Vec<Note>),
+    Ours(Tenure),
+    /// It goes to another node once nothing of it is under way.
+    Leaving(Tenure),
+}
+
+/// Notes about subscriptions that are being read. While there are more, none is taken from the mailbox.
+const NOTES_MAX: usize = 4096;
+
+/// News of subscriptions that are looked at in one go.
+const NEWS_MAX: usize = 1000;
+
+/// News that another node has left for the owner of a subscription.
+pub(crate) struct Notice {
+    id: Id,
+    /// The dead event that is to be sent again; without one its row has changed.
+    again: Option<u64>,
+    key: Vec<u8>,
+    version: u64,
+}
+
+impl Part {
+    fn of(&self, id: Id) -> bool {
+        let hold = match self {
+            Part::Elsewhere => return false,
+            Part::Loading(hold, _) | Part::Ours(hold) | Part::Leaving(hold) => hold,
+        };
+        hold.partition() == id.partition()
+    }
+}
+
+/// Reads the subscriptions of a partition, at once or after a pause.
+fn load(
+    hub: Arc<Hub>,
+    partition: usize,
+    (worker, workers): (usize, usize),
+    is_late: bool,
+) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        if is_late {
+            tokio::time::sleep(AWAY).await;
+        }
+        let found = hub.subscriptions_of(partition, worker, workers).await;
+        Ended::Loaded { partition, found }
+    })
+}
+
+/// Reads what other nodes have left to see.
+fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        if is_late {
+            tokio::time::sleep(AWAY).await;
+        }
+        let rows = hub.rows_of(&hub.tables.news, "").await;
+        let notice = |row: store::Row| {
+            let (id, event) = row.key.split_at_checked(32)?;
+            let again = event.strip_prefix(b"-").map(std::str::from_utf8);
+            let again = again.and_then(Result::ok).and_then(|event| event.parse().ok());
+            let id = Id::parse(id)?;
+            Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
+        };
+        Ended::Noticed(rows.map(|rows| rows.into_iter().filter_map(notice).collect()))
+    })
+}
+
+/// Reads the row of a subscription, which was known in a version, and forgets the news of it.
+fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        let id = notice.id;
+        let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
+        if row.is_ok() {
+            let change = hub.news_change(notice.key, None, Expect::Version(notice.version));
+            // Newer news of it stay, and are seen again.
+            let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
+        }
+        let row =
+            row.map(|row| row.and_then(|row| Some((row.version, Box::new(read(&row.value)?)))));
+        Ended::Looked { id, known, row }
+    })
+}
+
+impl Deliveries {
+    /// Takes over what the node has now, and begins to give back what it has not.
+    pub(crate) fn adopt(&mut self) {
+        let standing = self.standing.borrow_and_update().clone();
+        if standing.term != self.term {
+            self.lose();
+            self.term = standing.term;
+        }
+        self.guard.clone_from(&standing.guard);
+        for partition in 0..PARTITIONS {
+            let Some(part) = self.parts.get_mut(partition) else { continue };
+            match (standing.has(partition), &part) {
+                (true, Part::Elsewhere) if !self.is_ending => {
+                    let Some(hold) = self.hub.nodes.hold(partition, self.term) else { continue };
+                    *part = Part::Loading(hold, Vec::new());
+                    self.load(partition, false);
+                }
+                (false, Part::Loading(..) | Part::Ours(_)) => {
+                    let was = std::mem::replace(part, Part::Elsewhere);
+                    if let Part::Loading(hold, _) | Part::Ours(hold) = was {
+                        *part = Part::Leaving(hold);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.give_back();
+    }
+
+    fn load(&mut self, partition: usize, is_late: bool) {
+        let of = (self.worker(), self.hub.lasting.workers());
+        self.under_way.push(load(self.hub.clone(), partition, of, is_late));
+    }
+
+    /// What it had is another node's. Whatever is under way ends here and now.
+    fn lose(&mut self) {
+        self.under_way.clear();
+        self.book = Book::default();
+        self.members.clear();
+        self.ready.clear();
+        self.timers.clear();
+        self.waiting.clear();
+        self.gone.clear();
+        self.again.clear();
+        self.is_noticing = false;
+        self.topics.iter_mut().for_each(|topic| topic.ids.clear());
+        for part in &mut self.parts {
+            if let Part::Loading(_, notes) = std::mem::replace(part, Part::Elsewhere) {
+                notes.iter().for_each(|note| self.hub.arrived(note));
+            }
+        }
+        self.hub.lasting.set_held(self.worker(), 0);
+    }
+
+    /// Gives partitions back of which nothing is under way or unwritten.
+    pub(crate) fn give_back(&mut self) {
+        for partition in 0..PARTITIONS {
+            let Some(Part::Leaving(_)) = self.parts.get(partition) else { continue };
+            let mut ids = self.members.iter().filter(|(id, _)| id.partition() == partition);
+            let is_busy = ids.any(|(id, member)| member.is_busy() || self.book.has(*id));
+            if is_busy {
+                continue;
+            }
+            let all = self.members.keys().filter(|id| id.partition() == partition);
+            let ids: Vec<Id> = all.copied().collect();
+            ids.into_iter().for_each(|id| self.drop_member(id));
+            if let Some(part) = self.parts.get_mut(partition) {
+                *part = Part::Elsewhere;
+            }
+        }
+    }
+
+    /// True if what is known of a subscription may be acted upon.
+    pub(crate) fn is_ours(&self, id: Id) -> bool {
+        matches!(self.parts.get(id.partition()), Some(part @ Part::Ours(_)) if part.of(id))
+    }
+
+    /// True if so many notes wait that no more are taken.
+    pub(crate) fn has_notes_enough(&self) -> bool {
+        let waiting = self.parts.iter().map(|part| match part {
+            Part::Loading(_, notes) => notes.len(),
+            Part::Elsewhere | Part::Ours(_) | Part::Leaving(_) => 0,
+        });
+        waiting.sum::<usize>() >= NOTES_MAX
+    }
+
+    /// Takes a note, or keeps it until the subscriptions of its partition are read.
+    pub(crate) fn take(&mut self, note: Note) {
+        match self.parts.get_mut(note.id().partition()) {
+            Some(Part::Loading(_, notes)) => notes.push(note),
+            Some(Part::Ours(_)) => self.noted(note),
+            // The node that has it reads of it in the store.
+            Some(Part::Elsewhere | Part::Leaving(_)) | None => self.hub.arrived(&note),
+        }
+    }
+
+    /// The subscriptions of a partition were read.
+    pub(crate) fn loaded(&mut self, partition: usize, found: Result<Vec<Stored>, Error>) {
+        let all = match found {
+            Ok(all) => all,
+            Err(error) => {
+                tracing::warn!(hub = self.hub.name(), "subscriptions cannot be read: {error}");
+                if !self.is_ending && matches!(self.parts.get(partition), Some(Part::Loading(..))) {
+                    self.load(partition, true);
+                }
+                return;
+            }
+        };
+        let Some(part) = self.parts.get_mut(partition) else { return };
+        match std::mem::replace(part, Part::Elsewhere) {
+            Part::Loading(hold, notes) => {
+                *part = Part::Ours(hold);
+                for (id, version, subscription, cursor) in all {
+                    self.insert(id, version, subscription, cursor);
+                }
+                notes.into_iter().for_each(|note| self.noted(note));
+                self.notice(false);
+            }
+            other @ (Part::Elsewhere | Part::Ours(_) | Part::Leaving(_)) => *part = other,
+        }
+    }
+
+    /// Looks for what other nodes and operators have left to see.
+    pub(crate) fn notice(&mut self, is_late: bool) {
+        match self.is_noticing {
+            true => self.is_noticing_again = true,
+            false if self.is_ending => {}
+            false => {
+                self.is_noticing = true;
+                self.under_way.push(notices(self.hub.clone(), is_late));
+            }
+        }
+    }
+
+    pub(crate) fn noticed(&mut self, found: Result<Vec<Notice>, Error>) {
+        self.is_noticing = false;
+        let again = std::mem::take(&mut self.is_noticing_again);
+        let Ok(notices) = found else { return self.notice(true) };
+        let (worker, workers) = (self.worker(), self.hub.lasting.workers());
+        let seen = |key: &String| notices.iter().any(|notice| notice.key == key.as_bytes());
+        self.again.retain(seen);
+        for notice in notices.into_iter().take(NEWS_MAX) {
+            let Notice { id, again, .. } = notice;
+            if id.worker(workers) != worker || !self.is_ours(id) {
+                continue;
+            }
+            match again {
+                Some(event) => self.open_again(id, event, &notice.key),
+                None => {
+                    let known = self.known(id);
+                    self.under_way.push(look(self.hub.clone(), notice, known));
+                }
+            }
+        }
+        if again {
+            self.notice(false);
+        }
+    }
+
+    /// Sends a dead event again. The news of it goes together with the place of its subscription, so that it happens once.
+    fn open_again(&mut self, id: Id, event: u64, key: &[u8]) {
+        let text = String::from_utf8_lossy(key).into_owned();
+        let forget = self.hub.news_change(key.to_vec(), None, Expect::Anything);
+        let Some(member) = self.members.get_mut(&id) else {
+            return self.book.note_with(id, forget);
+        };
+        if self.again.insert(text) {
+            if member.open(event).is_none() {
+                member.cursor.open.push(Open { event, attempts: 0, due: 0 });
+            }
+            self.book.note_with(id, forget);
+            self.queue(id);
+        }
+    }
+
+    /// The version in which a subscription is known, or was when it went.
+    fn known(&self, id: Id) -> u64 {
+        let member = self.members.get(&id).map(|member| member.version);
+        member.max(self.gone.get(&id).copied()).unwrap_or_default()
+    }
+
+    /// The row of a subscription was read, which was known in a version.
+    pub(crate) fn looked(
+        &mut self,
+        id: Id,
+        known: u64,
+        row: Result<Option<(u64, Box<Subscription>)>, Error>,
+    ) {
+        if !self.is_ours(id) {
+            return;
+        }
+        match row {
+            // The news are there still.
+            Err(_) => self.notice(true),
+            Ok(Some((version, subscription))) if version > self.known(id) => {
+                let is_other =
+                    self.members.get(&id).is_some_and(|m| m.subscription.from != subscription.from);
+                if is_other {
+                    self.forget(id, 0);
+                    self.book.note(id);
+                }
+                self.replace(id, version, *subscription);
+            }
+            // It went; unless it has come again since it was read, of which there are news as well.
+            Ok(None) if self.known(id) == known => self.forget(id, known),
+            Ok(Some(_) | None) => {}
+        }
+    }
+}
+
+impl Cursor {
+    /// A place behind an event, where nothing is open.
+    pub(crate) fn behind(head: u64) -> Cursor {
+        Cursor { head, ..Cursor::default() }
+    }
+}

@@ -1,0 +1,335 @@
+//! A hub on two nodes that share a store.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::SharedAlarm;
+use message::{Body, Protocol, Request, RequestHead};
+use policy::{Caller, Ending, Exchange, Residence, Resident as _, Scheme};
+use serde_json::Value;
+use store::nodes::Nodes;
+use store::{Faults, Memory, Store};
+use telemetry::Telemetry;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, LocalSet};
+use upstream::AddressRule;
+
+use crate::admin::Page;
+use crate::hub::{Hub, Parts};
+use crate::lasting::Lasting;
+use crate::retry::Retries;
+use crate::settings::{Delivery, Retention, Settings};
+use crate::signature::Algorithm;
+
+/// Short, since sockets need a clock that runs.
+const LEASE: Duration = Duration::from_millis(600);
+const WORKERS: usize = 2;
+
+fn settings() -> Settings {
+    Settings {
+        name: "news".into(),
+        topics: ["sports".into()].into(),
+        secret: None,
+        signature: "x-hub-signature".into(),
+        algorithm: Algorithm::Sha256,
+        publish: "/publish".into(),
+        lease_default: Duration::from_secs(3600),
+        lease_max: Duration::from_secs(3600),
+        subscriptions_max: 24,
+        verify: false,
+        delivery: Delivery {
+            timeout: Duration::from_secs(10),
+            retries: Retries {
+                attempts: 1,
+                initial: Duration::from_millis(10),
+                factor_permille: 1000,
+                max: Duration::from_secs(1),
+            },
+            dead_letter: true,
+            concurrency: 1,
+        },
+        callbacks: AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()] },
+        retention: Retention { age: Duration::from_secs(3600), bytes: 1 << 30 },
+        limits: None,
+        log: None,
+        event_bytes_max: 1 << 20,
+    }
+}
+
+/// A process with the hub.
+struct Node {
+    hub: Arc<Hub>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    fn start(store: &Memory, name: &str) -> Node {
+        let telemetry = Telemetry::new(WORKERS);
+        let nodes = Arc::new(Nodes::shared(name, LEASE));
+        let parts = Parts {
+            store: Arc::new(store.clone()) as Arc<dyn Store>,
+            nodes: nodes.clone(),
+            lasting: Arc::new(Lasting::new(WORKERS)),
+            tls: tls::Client::new(&tls::ClientSpec::default()).unwrap(),
+            connections: telemetry.upstream("(callbacks)"),
+            metrics: &|topic| telemetry.topic("news", topic),
+        };
+        let hub = Arc::new(Hub::new(settings(), parts));
+        let shared = store.clone();
+        let mut tasks = vec![kit::spawn(async move { nodes.run(&shared).await })];
+        for worker in 0..WORKERS {
+            let place = Residence {
+                caller: caller(worker),
+                workers: WORKERS,
+                access_log: Rc::new(|| None),
+                ending: Rc::<Ending>::default(),
+            };
+            tasks.push(kit::spawn(hub.clone().live(place)));
+        }
+        Node { hub, tasks }
+    }
+
+    /// Ends it as a kill does: nothing of it runs any more.
+    fn kill(self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+
+    async fn ask(&self, mode: &str, callback: &str) -> u16 {
+        let target = format!("/news?hub.mode={mode}&hub.topic=sports&hub.callback={callback}");
+        let head = RequestHead::new(Protocol::Http11, b"POST", target.as_bytes());
+        let mut request = Request { head, body: Body::Empty };
+        let ex = Exchange::new(caller(0), SharedAlarm::default());
+        let answered = self.hub.serve_subscriber(&ex, &mut request, "http://hub/news".to_owned());
+        answered.await.map_or_else(|fault| fault.kind.status(), |reply| reply.head.status)
+    }
+
+    async fn publish(&self, text: &str) -> Result<u64, u16> {
+        let topic = self.hub.topic(b"sports").unwrap();
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let published = self.hub.publish(topic, b"text/plain", &body).await;
+        published.map_err(|fault| fault.kind.status())
+    }
+
+    fn partitions(&self) -> usize {
+        (0..store::nodes::PARTITIONS).filter(|partition| self.hub.nodes.has(*partition)).count()
+    }
+}
+
+fn caller(worker: usize) -> Rc<Caller> {
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker))
+}
+
+/// What came: the callback's path, the event's id, the body.
+type Got = Rc<RefCell<Vec<(String, u64, String)>>>;
+
+/// A server of callbacks. Those whose paths end with `slow` are answered after a while, those with `no` with 500.
+async fn callbacks() -> (SocketAddr, Got) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, got) = (listener.local_addr().unwrap(), Got::default());
+    let seen = got.clone();
+    kit::spawn(async move {
+        while let Ok((mut peer, _)) = listener.accept().await {
+            let seen = seen.clone();
+            kit::spawn(async move {
+                let mut bytes = Vec::new();
+                loop {
+                    let Some((path, id, text, used)) = parse(&bytes) else {
+                        match peer.read_buf(&mut bytes).await {
+                            Ok(read) if read > 0 => continue,
+                            _ => return,
+                        }
+                    };
+                    bytes.drain(..used);
+                    let status = if path.ends_with("no") { "500 No" } else { "200 OK" };
+                    let is_slow = path.ends_with("slow");
+                    seen.borrow_mut().push((path, id, text));
+                    if is_slow {
+                        tokio::time::sleep(Duration::from_millis(30)).await;
+                    }
+                    let reply = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                    if peer.write_all(reply.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, got)
+}
+
+fn parse(bytes: &[u8]) -> Option<(String, u64, String, usize)> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let header = |name: &str| {
+        let line = head.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    let used = end + usize::try_from(header("content-length:")?).unwrap();
+    let body = bytes.get(end..used)?;
+    let path = head.split(' ').nth(1)?.to_owned();
+    Some((path, header("x-hub-event-id:")?, String::from_utf8_lossy(body).into_owned(), used))
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = kit::clock::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn two(store: &Memory) -> (Node, Node) {
+    let (a, b) = (Node::start(store, "a"), Node::start(store, "b"));
+    until("both have a half", || a.partitions() == 8 && b.partitions() == 8).await;
+    (a, b)
+}
+
+#[tokio::test]
+async fn what_is_asked_of_one_node_holds_for_both() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let (a, b) = two(&store).await;
+            for n in 0..24 {
+                let node = if n % 2 == 0 { &a } else { &b };
+                assert_eq!(node.ask("subscribe", &format!("http://{address}/{n}")).await, 200);
+            }
+            for node in [&a, &b] {
+                let reply = node.ask("subscribe", &format!("http://{address}/more")).await;
+                assert_eq!(reply, 429, "the most is that of both");
+                assert_eq!(node.hub.view().await.unwrap()["subscriptions"], 24);
+            }
+            let first = a.publish("one").await.unwrap();
+            let second = b.publish("two").await.unwrap();
+            assert!(second > first);
+            until("all is delivered", || got.borrow().len() >= 48).await;
+            for n in 0..24 {
+                let path = format!("/{n}");
+                let of: Vec<(u64, String)> = got
+                    .borrow()
+                    .iter()
+                    .filter(|(to, ..)| *to == path)
+                    .map(|(_, id, text)| (*id, text.clone()))
+                    .collect();
+                assert_eq!(of, [(first, "one".to_owned()), (second, "two".to_owned())], "{n}");
+            }
+            // Each is removed at the other node, and the next event is told to nobody.
+            for n in 0..24 {
+                let node = if n % 2 == 0 { &b } else { &a };
+                assert_eq!(node.ask("unsubscribe", &format!("http://{address}/{n}")).await, 200);
+            }
+            until("both know it", || a.hub.lasting.count() == 0 && b.hub.lasting.count() == 0)
+                .await;
+            assert_eq!(a.ask("subscribe", &format!("http://{address}/last")).await, 200);
+            b.publish("three").await.unwrap();
+            until("the last one has it", || got.borrow().len() >= 49).await;
+            assert_eq!(got.borrow().len(), 49);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let (a, mut b) = two(&store).await;
+            for n in 0..12 {
+                let url = format!("http://{address}/{n}slow");
+                assert_eq!(a.ask("subscribe", &url).await, 200);
+            }
+            let (mut ids, kills) = (Vec::new(), 3);
+            for round in 0..kills {
+                for n in 0..10 {
+                    ids.push(a.publish(&format!("{round}-{n}")).await.unwrap());
+                }
+                let goal = got.borrow().len() + 40;
+                until("some are delivered", || got.borrow().len() >= goal).await;
+                b.kill();
+                until("the other has all", || a.partitions() == 16).await;
+                b = Node::start(&store, "b");
+                until("both have a half", || a.partitions() == 8 && b.partitions() == 8).await;
+            }
+            let path = |n: usize| format!("/{n}slow");
+            let has_all = || {
+                (0..12).all(|n| {
+                    let got = got.borrow();
+                    let of = got.iter().filter(|(to, ..)| *to == path(n));
+                    let of: std::collections::BTreeSet<u64> = of.map(|(_, id, _)| *id).collect();
+                    of.len() == ids.len()
+                })
+            };
+            until("everything is delivered", has_all).await;
+            for n in 0..12 {
+                let of: Vec<u64> = got
+                    .borrow()
+                    .iter()
+                    .filter(|(to, ..)| *to == path(n))
+                    .map(|(_, id, _)| *id)
+                    .collect();
+                let mut once = of.clone();
+                once.dedup();
+                assert_eq!(once, ids, "in order, and what comes again comes next: {of:?}");
+                assert!(of.len() - once.len() <= kills, "one is under way at a time: {of:?}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_makes_publishers_and_deliveries_wait() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let (a, b) = two(&store).await;
+            for n in 0..8 {
+                assert_eq!(a.ask("subscribe", &format!("http://{address}/{n}")).await, 200);
+            }
+            a.publish("before").await.unwrap();
+            until("it is delivered", || got.borrow().len() == 8).await;
+            store.set_faults(Faults { away: true, ..Faults::default() });
+            assert_eq!(b.publish("during").await, Err(503));
+            until("nobody has anything", || a.partitions() + b.partitions() == 0).await;
+            store.set_faults(Faults::default());
+            b.publish("after").await.unwrap();
+            until("it goes on", || got.borrow().len() >= 16).await;
+            let texts: Vec<String> = got.borrow().iter().skip(8).map(|(.., t)| t.clone()).collect();
+            assert_eq!(texts, vec!["after"; 8]);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn of_two_that_send_a_dead_event_again_at_once_one_does() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let (a, b) = two(&store).await;
+            assert_eq!(a.ask("subscribe", &format!("http://{address}/no")).await, 200);
+            a.publish("dead").await.unwrap();
+            let dead = || async {
+                let view = b.hub.dead(Page { after: None }).await.unwrap();
+                view["dead"].as_array().unwrap().clone()
+            };
+            let mut all: Vec<Value> = dead().await;
+            for round in 1..4 {
+                while all.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    all = dead().await;
+                }
+                assert_eq!(got.borrow().len(), round);
+                let id = all[0]["id"].as_str().unwrap().to_owned();
+                let (one, other) = tokio::join!(a.hub.retry_dead(&id), b.hub.retry_dead(&id));
+                assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+                all = Vec::new();
+            }
+            until("it is sent once each time", || got.borrow().len() == 4).await;
+        })
+        .await;
+}

@@ -1,0 +1,227 @@
+//! A queue on two nodes that share a store, with a paused clock.
+
+use std::cell::Cell;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hub::Retries;
+use message::{Body, Protocol, Reply, Request, RequestHead};
+use policy::{
+    Answer, Answerer, Caller, Ending, Exchange, Explained, Residence, Resident as _, Scheme,
+};
+use serde_json::Value;
+use store::nodes::{LEASE, Nodes, partition};
+use store::{Faults, Memory, Store};
+use telemetry::Telemetry;
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::sleep;
+
+use crate::{Entrance, Order, Queue, Settings};
+
+/// What ran, on which node: its beginning, and whether it came to its end.
+type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
+
+/// A flow that takes a second for each message, and fails for those that say `bad`.
+struct Slow {
+    node: &'static str,
+    runs: Runs,
+}
+
+impl Answerer for Slow {
+    fn answer<'a>(&'a self, _ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
+        let text = String::from_utf8_lossy(request.head.target()).into_owned();
+        Answer::Wait(Box::pin(async move {
+            let at = {
+                let mut runs = self.runs.lock().unwrap();
+                runs.push((self.node, text.clone(), false));
+                runs.len() - 1
+            };
+            sleep(Duration::from_secs(1)).await;
+            self.runs.lock().unwrap()[at].2 = true;
+            Ok(Reply::new(if text.contains("bad") { 500 } else { 200 }, Body::Empty))
+        }))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explained {
+        Explained::default()
+    }
+
+    fn view(&self) -> Value {
+        Value::Null
+    }
+}
+
+struct Node {
+    queue: Arc<Queue>,
+    tasks: Vec<JoinHandle<()>>,
+    ending: Rc<Ending>,
+}
+
+impl Node {
+    fn start(store: &Memory, name: &'static str, runs: &Runs) -> Node {
+        let shared: Arc<dyn Store> = Arc::new(store.clone());
+        let nodes = Arc::new(Nodes::shared(name, LEASE));
+        let entrance = Entrance::new("work", shared, Telemetry::new(1).queue("work"));
+        let retries = Retries {
+            attempts: 2,
+            // Pauses are by the time of day, which a paused clock does not move.
+            initial: Duration::ZERO,
+            factor_permille: 1000,
+            max: Duration::ZERO,
+        };
+        let settings =
+            Settings { retries, dead_letter: true, concurrency: 1, order: Order::Strict };
+        let flow = Slow { node: name, runs: runs.clone() };
+        let taken = Arc::new(AtomicBool::new(false));
+        let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
+        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let ending = Rc::<Ending>::default();
+        let place = Residence {
+            caller: Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0)),
+            workers: 1,
+            access_log: Rc::new(|| None),
+            ending: ending.clone(),
+        };
+        let store = store.clone();
+        let tasks = vec![
+            kit::spawn(async move { nodes.run(&store).await }),
+            kit::spawn(queue.clone().live(place)),
+        ];
+        Node { queue, tasks, ending }
+    }
+
+    fn has_queue(&self) -> bool {
+        self.queue.nodes.has(partition("work"))
+    }
+
+    async fn put(&self, text: &str) -> u16 {
+        let head = RequestHead::new(Protocol::Http11, b"POST", text.as_bytes());
+        self.queue.entrance.put(&head, b"").await.map_or_else(|f| f.kind.status(), |()| 202)
+    }
+}
+
+fn texts(runs: &Runs) -> Vec<String> {
+    runs.lock().unwrap().iter().map(|(_, text, _)| text.clone()).collect()
+}
+
+/// Two nodes: the one with the queue, and the other.
+async fn two(store: &Memory, runs: &Runs) -> (Node, Node) {
+    let (a, b) = (Node::start(store, "a", runs), Node::start(store, "b", runs));
+    sleep(Duration::from_millis(100)).await;
+    assert!(a.has_queue() != b.has_queue());
+    if a.has_queue() { (a, b) } else { (b, a) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_goes_on_at_another_node_in_its_order() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let (owner, other) = two(&store, &runs).await;
+            for n in 0..6 {
+                let node = if n % 2 == 0 { &owner } else { &other };
+                assert_eq!(node.put(&n.to_string()).await, 202);
+            }
+            sleep(Duration::from_millis(2500)).await;
+            assert_eq!(texts(&runs), ["0", "1", "2"], "one node has it, one at a time");
+            owner.tasks.iter().for_each(JoinHandle::abort);
+            sleep(LEASE / 2).await;
+            assert_eq!(texts(&runs).len(), 3, "the lease has not run out");
+            sleep(LEASE / 2 + Duration::from_secs(6)).await;
+            assert_eq!(texts(&runs), ["0", "1", "2", "2", "3", "4", "5"]);
+            let whole = runs.lock().unwrap().iter().filter(|(.., is_over)| *is_over).count();
+            assert_eq!(whole, 6, "what was cut was not over");
+            // Who stops gives the queue over at once, with what was under way at its end.
+            let more = Node::start(&store, "c", &runs);
+            sleep(Duration::from_millis(100)).await;
+            let (owner, other) = if other.has_queue() { (other, more) } else { (more, other) };
+            other.put("6").await;
+            other.put("7").await;
+            sleep(Duration::from_millis(100)).await;
+            owner.ending.ask();
+            sleep(Duration::from_secs(1)).await;
+            owner.queue.nodes.leave().await;
+            sleep(Duration::from_millis(1500)).await;
+            assert_eq!(texts(&runs)[7..], ["6", "7"]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_slept_writes_nothing_and_goes_on_with_nothing() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let (owner, other) = two(&store, &runs).await;
+            for n in 0..3 {
+                owner.put(&n.to_string()).await;
+            }
+            sleep(Duration::from_millis(500)).await;
+            // Only what keeps its lease sleeps: the worst case, since its worker goes on.
+            owner.tasks[0].abort();
+            sleep(LEASE + Duration::from_secs(20)).await;
+            assert_eq!(
+                texts(&runs),
+                ["0", "1", "2"],
+                "all was over and written before the lease was"
+            );
+            assert!(other.has_queue() && !owner.has_queue());
+            for text in ["3", "4"] {
+                owner.put(text).await;
+            }
+            sleep(Duration::from_secs(5)).await;
+            let of: Vec<_> = runs.lock().unwrap().iter().map(|run| run.0).collect();
+            assert_eq!(of, [of[0], of[0], of[0], of[3], of[3]]);
+            assert!(of[0] != of[3], "the one that slept begins nothing: {of:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_waits_for_a_store_that_is_away() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let (owner, other) = two(&store, &runs).await;
+            for text in ["0", "1", "2"] {
+                owner.put(text).await;
+            }
+            sleep(Duration::from_millis(1500)).await;
+            store.set_faults(Faults { away: true, ..Faults::default() });
+            assert_eq!(other.put("lost").await, 503);
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(texts(&runs), ["0", "1"], "what it has done is not written yet");
+            store.set_faults(Faults::default());
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(texts(&runs), ["0", "1", "2"], "and nothing comes again");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_put_a_dead_message_back_at_once_one_does() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let (owner, other) = two(&store, &runs).await;
+            owner.put("bad").await;
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(texts(&runs).len(), 2);
+            let dead = owner.queue.dead(None).await.unwrap();
+            let id = dead["dead"][0]["id"].as_str().unwrap().to_owned();
+            let done = Cell::new(0);
+            let retry = async |node: &Node| {
+                if node.queue.retry_dead(&id).await.is_ok() {
+                    done.set(done.get() + 1);
+                }
+            };
+            tokio::join!(retry(&owner), retry(&other));
+            assert_eq!(done.get(), 1);
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(texts(&runs).len(), 4, "two tries more");
+        })
+        .await;
+}

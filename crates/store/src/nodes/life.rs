@@ -1,0 +1,330 @@
+//! The life of a node: it takes a place, keeps its lease, shares the partitions with the others, and replaces those that died.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+
+use crate::nodes::roll::{self, Holder, Roll};
+use crate::nodes::{Nodes, PARTITIONS, Seen, Shared, bit};
+use crate::{Acquired, Answer, Error, Lease, Store, Watch};
+
+/// The pause before something is tried again that the store did not do.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// The shortest pause before it is looked at another node's lease again.
+const LOOK_MIN: Duration = Duration::from_millis(20);
+
+/// A node from when it has a lease until it loses it.
+struct Life<'a> {
+    nodes: &'a Nodes,
+    shared: &'a Shared,
+    store: &'a dyn Store,
+    lease: Lease,
+    me: Holder,
+    renew_at: Instant,
+    /// When each other node is looked at, by its slot: its lease lasts until then at least.
+    looks: BTreeMap<u8, (u64, Instant)>,
+    /// Nobody is replaced before: who could not reach the store either has the time to come back.
+    patient_until: Instant,
+    /// Partitions that are given back once nobody works for them.
+    leaving: BTreeSet<usize>,
+}
+
+/// Why a life has ended.
+enum End {
+    Fenced,
+    Left,
+}
+
+impl Nodes {
+    /// Takes part for as long as it is polled, and returns once it has left.
+    pub async fn run(&self, store: &dyn Store) {
+        let Some(shared) = &self.shared else { return };
+        while !self.is_leaving.load(Ordering::Acquire) {
+            let mut life = Life::begin(self, shared, store).await;
+            let end = life.last().await;
+            self.lose();
+            match end {
+                End::Fenced => tracing::warn!(
+                    "store: another node has taken over the work of this one; it begins anew"
+                ),
+                End::Left => break,
+            }
+        }
+        self.has_left.send_replace(true);
+    }
+
+    /// Sets until when it has what it has.
+    fn set_until(&self, until: Instant) {
+        let had_ended = self.until.load(Ordering::Acquire) <= self.millis(clock::now());
+        self.until.store(self.millis(until), Ordering::Release);
+        if had_ended {
+            // Whoever waits may go on.
+            self.standing.send_modify(|standing| standing.revivals += 1);
+        }
+    }
+
+    /// Sets which partitions it has.
+    fn set_partitions(&self, partitions: u16, lease: &Lease) {
+        let _no_holds_meanwhile = self.holds();
+        self.standing.send_if_modified(|standing| {
+            let guard = Some(lease.guard());
+            let is_other = standing.partitions != partitions || standing.guard != guard;
+            (standing.partitions, standing.guard) = (partitions, guard);
+            is_other
+        });
+    }
+
+    /// It has nothing any more.
+    fn lose(&self) {
+        let _no_holds_meanwhile = self.holds();
+        self.until.store(0, Ordering::Release);
+        let term = self.term.fetch_add(1, Ordering::AcqRel) + 1;
+        self.standing.send_modify(|standing| {
+            standing.term = term;
+            standing.partitions = 0;
+            standing.guard = None;
+        });
+    }
+
+    fn is_held(&self, partition: usize) -> bool {
+        self.holds().counts.get(partition).is_some_and(|count| *count > 0)
+    }
+
+    fn set_seen(&self, roll: &Roll, me: Holder) {
+        let seen = roll.nodes.iter().map(|(slot, entry)| {
+            let holder = Holder { slot: *slot, token: entry.token };
+            let partitions = roll.of_holder(holder).collect();
+            Seen { name: entry.name.clone(), partitions, is_this: holder == me }
+        });
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen.collect();
+    }
+}
+
+/// The answer of a store that may be silent.
+async fn within<T>(limit: Duration, answer: Answer<T>) -> Result<T, Error> {
+    let silent = || Error::Away(format!("no answer in {limit:?}"));
+    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(silent()))
+}
+
+impl<'a> Life<'a> {
+    /// Takes a place among the nodes, however long that takes.
+    async fn begin(nodes: &'a Nodes, shared: &'a Shared, store: &'a dyn Store) -> Life<'a> {
+        let mut patient_until = clock::now();
+        loop {
+            match Life::try_begin(nodes, shared, store, patient_until).await {
+                Ok(Some(life)) => return life,
+                Ok(None) => tracing::warn!("store: {} nodes share it already", roll::SLOTS),
+                Err(error) => {
+                    tracing::warn!("store: this node cannot take part yet: {error}");
+                    patient_until = clock::now() + shared.lease;
+                }
+            }
+            tokio::time::sleep(AWAY).await;
+        }
+    }
+
+    async fn try_begin(
+        nodes: &'a Nodes,
+        shared: &'a Shared,
+        store: &'a dyn Store,
+        patient_until: Instant,
+    ) -> Result<Option<Life<'a>>, Error> {
+        let limit = shared.lease / 3;
+        for slot in 0..roll::SLOTS {
+            let acquired = store.acquire(&roll::lease(slot), &shared.name, shared.lease);
+            let Acquired::Yours(lease) = within(limit, acquired).await? else { continue };
+            let me = Holder { slot, token: lease.token };
+            let roll = Roll::of(&within(limit, roll::scan(store)).await?.rows);
+            // Who had the slot before may have left its work.
+            let mut changes = roll.freed(slot, None);
+            changes.push(roll::enter(me, &shared.name));
+            within(limit, store.change(changes, Some(&lease.guard()))).await?;
+            nodes.set_until(lease.until);
+            let renew_at = clock::now() + limit;
+            return Ok(Some(Life {
+                nodes,
+                shared,
+                store,
+                lease,
+                me,
+                renew_at,
+                looks: BTreeMap::new(),
+                patient_until,
+                leaving: BTreeSet::new(),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Goes on until it has lost the lease or has left.
+    async fn last(&mut self) -> End {
+        let mut watch = self.store.watch(roll::TABLE);
+        loop {
+            let next = match self.turn().await {
+                Ok(Some(next)) => next,
+                Ok(None) => return End::Left,
+                Err(Error::Fenced) => return End::Fenced,
+                Err(error) => {
+                    tracing::warn!("store: this node waits: {error}");
+                    self.patient_until = clock::now() + self.shared.lease;
+                    self.renew_at = clock::now();
+                    tokio::time::sleep(AWAY.min(self.limit())).await;
+                    continue;
+                }
+            };
+            self.wait(&mut watch, next.min(self.renew_at)).await;
+        }
+    }
+
+    /// The time that one answer may take.
+    fn limit(&self) -> Duration {
+        self.shared.lease / 3
+    }
+
+    async fn ask<T>(&self, answer: Answer<T>) -> Result<T, Error> {
+        within(self.limit(), answer).await
+    }
+
+    /// Waits for a change of the rows, for work that was given back, or for a time.
+    async fn wait(&self, watch: &mut Watch, until: Instant) {
+        let (mut changed, mut nudged) = (pin!(watch.changed()), pin!(self.nodes.nudge.notified()));
+        let any = poll_fn(|cx| match changed.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => nudged.as_mut().poll(cx),
+        });
+        let _which = tokio::time::timeout_at(until, any).await;
+    }
+
+    /// Does what is to do, and says when it has to be done again. None once it has left.
+    async fn turn(&mut self) -> Result<Option<Instant>, Error> {
+        let was_lost = self.nodes.until.load(Ordering::Acquire) == 0;
+        if clock::now() >= self.renew_at || was_lost {
+            self.lease = self.ask(self.store.renew(&self.lease, self.shared.lease)).await?;
+            self.renew_at = clock::now() + self.limit();
+            self.nodes.set_until(self.lease.until);
+        }
+        let roll = Roll::of(&self.ask(roll::scan(self.store)).await?.rows);
+        if !roll.has(self.me) {
+            return Err(Error::Fenced);
+        }
+        self.nodes.set_seen(&roll, self.me);
+        if self.nodes.is_leaving.load(Ordering::Acquire) {
+            return self.leave(&roll).await;
+        }
+        self.balance(&roll).await?;
+        self.look(&roll).await.map(Some)
+    }
+
+    /// Gives back what is too much, and takes what is missing.
+    async fn balance(&mut self, roll: &Roll) -> Result<(), Error> {
+        let mine: Vec<usize> = roll.of_holder(self.me).collect();
+        self.leaving.retain(|partition| mine.contains(partition));
+        let mut kept: Vec<usize> =
+            mine.iter().copied().filter(|p| !self.leaving.contains(p)).collect();
+        let quota = roll.quota(self.me.slot);
+        let too_much = kept.split_off(kept.len().min(quota));
+        self.leaving.extend(too_much);
+        self.publish(&kept);
+        self.give_back(roll).await?;
+        // From a place of its own, so that two that look at once do not want the same.
+        let begin = roll.rank(self.me.slot) * PARTITIONS / roll.nodes.len().max(1);
+        let all = (0..PARTITIONS).map(|offset| (begin + offset) % PARTITIONS);
+        for partition in all {
+            let known = roll.partitions.get(&partition);
+            let is_free = known.is_none_or(|(of, _)| !roll.has(*of));
+            if !is_free || kept.len() >= quota || clock::now() >= self.renew_at {
+                continue;
+            }
+            let claim = roll::claim(partition, self.me, known.map(|(_, version)| *version));
+            match self.ask(self.store.change(vec![claim], Some(&self.lease.guard()))).await {
+                Ok(_) => kept.push(partition),
+                // Somebody else was quicker.
+                Err(Error::Conflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.publish(&kept);
+        Ok(())
+    }
+
+    fn publish(&self, kept: &[usize]) {
+        let bits = kept.iter().fold(0, |bits, partition| bits | bit(*partition));
+        self.nodes.set_partitions(bits, &self.lease);
+    }
+
+    /// Gives partitions back for which nobody works any more.
+    async fn give_back(&mut self, roll: &Roll) -> Result<(), Error> {
+        let over = self.leaving.iter().filter(|partition| !self.nodes.is_held(**partition));
+        let rows = over.filter_map(|partition| {
+            let (_, version) = roll.partitions.get(partition)?;
+            Some(roll::free(*partition, *version))
+        });
+        let changes: Vec<_> = rows.collect();
+        if !changes.is_empty() {
+            self.ask(self.store.change(changes, Some(&self.lease.guard()))).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether other nodes are still there, and replaces those that are not. Says when to look again.
+    async fn look(&mut self, roll: &Roll) -> Result<Instant, Error> {
+        self.looks.retain(|slot, (token, _)| roll.has(Holder { slot: *slot, token: *token }));
+        let mut next = self.renew_at;
+        for (slot, entry) in roll.nodes.iter().filter(|(slot, _)| **slot != self.me.slot) {
+            let known = self.looks.get(slot).map(|(_, at)| *at);
+            let mut at = known.unwrap_or_else(clock::now).max(self.patient_until);
+            if at <= clock::now() && clock::now() < self.renew_at {
+                let name = roll::lease(*slot);
+                let asked = self.store.acquire(&name, &self.shared.name, self.shared.lease);
+                at = match self.ask(asked).await? {
+                    Acquired::Held { left, .. } => clock::now() + left.max(LOOK_MIN),
+                    Acquired::Yours(lease) => {
+                        self.replace(roll, *slot, &entry.name, &lease).await?;
+                        clock::now() + self.shared.lease
+                    }
+                };
+                self.looks.insert(*slot, (entry.token, at));
+            }
+            next = next.min(at);
+        }
+        Ok(next)
+    }
+
+    /// Removes a node whose lease has run out. Its partitions are nobody's then.
+    async fn replace(&self, roll: &Roll, slot: u8, name: &str, lease: &Lease) -> Result<(), Error> {
+        let mut changes = roll.freed(slot, None);
+        changes.extend(roll.nodes.get(&slot).map(|entry| roll::remove(slot, entry.version)));
+        let done = self.ask(self.store.change(changes, Some(&lease.guard()))).await;
+        self.ask(self.store.release(lease)).await?;
+        match done {
+            Ok(_) => tracing::warn!(node = name, "store: a node is gone; others do its work"),
+            // The rows have changed since. It is looked at again.
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Gives everything back. None once that is done.
+    async fn leave(&mut self, roll: &Roll) -> Result<Option<Instant>, Error> {
+        self.publish(&[]);
+        self.leaving = roll.of_holder(self.me).collect();
+        if self.leaving.iter().any(|partition| self.nodes.is_held(*partition)) {
+            self.give_back(roll).await?;
+            return Ok(Some(self.renew_at));
+        }
+        let mut changes = roll.freed(self.me.slot, None);
+        changes
+            .extend(roll.nodes.get(&self.me.slot).map(|e| roll::remove(self.me.slot, e.version)));
+        self.ask(self.store.change(changes, Some(&self.lease.guard()))).await?;
+        self.ask(self.store.release(&self.lease)).await?;
+        Ok(None)
+    }
+}

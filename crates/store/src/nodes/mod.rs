@@ -1,0 +1,232 @@
+//! The nodes of a store: which of the processes that share it does which part of the work.
+//!
+//! All work is in a fixed number of partitions. Each node has a lease and the rows that say which partitions it has. What it writes for
+//! one of them is guarded by its lease: whoever takes over its work takes the lease first, so that it can write nothing more. A store of
+//! one node has no rows and no lease: that node has everything for ever.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+use tokio::sync::{Notify, watch};
+
+use crate::Guard;
+
+mod life;
+mod roll;
+
+/// The partitions of all work, and so the most nodes that have some.
+pub const PARTITIONS: usize = 16;
+
+/// For how long a node has its work without news of it. A node that died is replaced after that time.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// How long a node that stops waits until its work is given back.
+const LEAVE_MAX: Duration = Duration::from_secs(3);
+
+/// This process among the nodes of its store.
+#[derive(Debug)]
+pub struct Nodes {
+    /// None where it is alone.
+    shared: Option<Shared>,
+    standing: watch::Sender<Standing>,
+    /// Who works for each partition.
+    holds: Mutex<Holds>,
+    /// The term, and until when it lasts for sure, in milliseconds since `began`.
+    term: AtomicU64,
+    until: AtomicU64,
+    began: Instant,
+    /// Wakes what keeps the lease: work was given back, or somebody has lost the lease, or it is to leave.
+    nudge: Notify,
+    is_leaving: AtomicBool,
+    has_left: watch::Sender<bool>,
+    seen: Mutex<Vec<Seen>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    lease: Duration,
+}
+
+/// What a node may do now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Changes when the node has lost what it had: what was begun in an earlier term is somebody else's.
+    pub term: u64,
+    /// What every write for a partition depends on; none where the node is alone.
+    pub guard: Option<Guard>,
+    /// A bit for each partition.
+    partitions: u16,
+    /// How often the lease had run out and was prolonged.
+    revivals: u64,
+}
+
+/// A node, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub name: String,
+    pub partitions: Vec<usize>,
+    pub is_this: bool,
+}
+
+/// Work for a partition. The node keeps the partition until all of it is over.
+#[derive(Debug)]
+pub struct Tenure {
+    nodes: Arc<Nodes>,
+    partition: usize,
+}
+
+#[derive(Debug, Default)]
+struct Holds {
+    counts: [u32; PARTITIONS],
+}
+
+impl Standing {
+    /// True if the node has a partition.
+    pub fn has(&self, partition: usize) -> bool {
+        partition < PARTITIONS && self.partitions & bit(partition) != 0
+    }
+}
+
+fn bit(partition: usize) -> u16 {
+    1_u16.checked_shl(u32::try_from(partition).unwrap_or(u32::MAX)).unwrap_or_default()
+}
+
+/// The partition of work with a name.
+pub fn partition(name: &str) -> usize {
+    // FNV-1a: the same on every node, whatever its version.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    usize::try_from((hash ^ (hash >> 32)) % PARTITIONS as u64).unwrap_or_default()
+}
+
+impl Nodes {
+    /// The only node of its store.
+    pub fn alone() -> Nodes {
+        Nodes::new(None, Standing { partitions: u16::MAX, ..Standing::default() }, u64::MAX)
+    }
+
+    /// One of several. It has nothing before [`Nodes::run`].
+    pub fn shared(name: &str, lease: Duration) -> Nodes {
+        let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
+        Nodes::new(Some(Shared { name, lease }), Standing::default(), 0)
+    }
+
+    fn new(shared: Option<Shared>, standing: Standing, until: u64) -> Nodes {
+        Nodes {
+            shared,
+            standing: watch::Sender::new(standing),
+            holds: Mutex::default(),
+            term: AtomicU64::new(0),
+            until: AtomicU64::new(until),
+            began: clock::now(),
+            nudge: Notify::new(),
+            is_leaving: AtomicBool::new(false),
+            has_left: watch::Sender::new(false),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// True if no other node can share the store.
+    pub fn is_alone(&self) -> bool {
+        self.shared.is_none()
+    }
+
+    /// What it may do now.
+    pub fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Follows what it may do.
+    pub fn follow(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// True if nobody else can have what it had in a term: only then is something begun.
+    pub fn may_begin(&self, term: u64) -> bool {
+        let until = self.until.load(Ordering::Acquire);
+        let lasts = until == u64::MAX || self.millis(clock::now()) < until;
+        lasts && self.term.load(Ordering::Acquire) == term
+    }
+
+    /// True if it has a partition now, and nobody else can.
+    pub fn has(&self, partition: usize) -> bool {
+        let (term, has) = {
+            let standing = self.standing.borrow();
+            (standing.term, standing.has(partition))
+        };
+        has && self.may_begin(term)
+    }
+
+    /// Begins to work for a partition. None if it is not the node's, in this term.
+    pub fn hold(self: &Arc<Self>, partition: usize, term: u64) -> Option<Tenure> {
+        let mut holds = self.holds();
+        let is_held = {
+            let standing = self.standing.borrow();
+            standing.term == term && standing.has(partition)
+        };
+        let count = holds.counts.get_mut(partition).filter(|_| is_held)?;
+        *count += 1;
+        Some(Tenure { nodes: self.clone(), partition })
+    }
+
+    /// Tells that a write was refused, since the lease of a term was lost. Nothing more begins then.
+    pub fn tell_fenced(&self, term: u64) {
+        if !self.is_alone() && self.term.load(Ordering::Acquire) == term {
+            self.until.store(0, Ordering::Release);
+            self.nudge.notify_one();
+        }
+    }
+
+    /// All nodes, as this one saw them last.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives all work back, so that others need not wait until the lease has run out. Whoever works has to have ended.
+    pub async fn leave(&self) {
+        if self.is_alone() {
+            return;
+        }
+        self.is_leaving.store(true, Ordering::Release);
+        self.nudge.notify_one();
+        let mut left = self.has_left.subscribe();
+        // Whether it took too long or is over, the process stops.
+        let _in_time = tokio::time::timeout(LEAVE_MAX, left.wait_for(|left| *left)).await;
+    }
+
+    fn holds(&self) -> MutexGuard<'_, Holds> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1)
+    }
+}
+
+/// Characters of a node's name that are kept.
+const NAME_CHARS_MAX: usize = 128;
+
+impl Tenure {
+    pub fn partition(&self) -> usize {
+        self.partition
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        let mut holds = self.nodes.holds();
+        if let Some(count) = holds.counts.get_mut(self.partition) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.nodes.nudge.notify_one();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

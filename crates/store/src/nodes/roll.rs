@@ -1,0 +1,142 @@
+//! The rows of nodes: who is there, and who has which partition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::nodes::PARTITIONS;
+use crate::{Answer, Change, Expect, Row, Rows, Scan, Store};
+
+/// The table with the rows. The key of a node is its slot, that of a partition its number.
+pub(crate) const TABLE: &str = "nodes";
+
+/// The most nodes of a store. Their leases have the names of their slots, so that there are never more.
+pub(crate) const SLOTS: u8 = 64;
+
+/// A node: its slot, and the token of its lease. Whoever has the slot later has another token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) slot: u8,
+    pub(crate) token: u64,
+}
+
+/// A row as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) token: u64,
+    pub(crate) name: String,
+    pub(crate) version: u64,
+}
+
+/// All rows at one time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roll {
+    pub(crate) nodes: BTreeMap<u8, Entry>,
+    /// Whose each partition is, with the version of its row.
+    pub(crate) partitions: BTreeMap<usize, (Holder, u64)>,
+}
+
+/// The lease of a slot.
+pub(crate) fn lease(slot: u8) -> String {
+    format!("node/{slot:02}")
+}
+
+pub(crate) fn scan(store: &dyn Store) -> Answer<Rows> {
+    let rows_max = usize::from(SLOTS) + PARTITIONS;
+    store.scan(TABLE, Scan { rows_max, ..Scan::default() })
+}
+
+impl Roll {
+    pub(crate) fn of(rows: &[Row]) -> Roll {
+        let mut roll = Roll::default();
+        for row in rows {
+            let (Ok(key), Ok(value)) =
+                (std::str::from_utf8(&row.key), std::str::from_utf8(&row.value))
+            else {
+                continue;
+            };
+            let mut words = value.splitn(3, ' ');
+            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+            // What another version has written is nobody's.
+            let (Some(slot), Some(token)) = (number(), number()) else { continue };
+            let Ok(slot) = u8::try_from(slot) else { continue };
+            let version = row.version;
+            match key.split_once('/') {
+                Some(("node", _)) => {
+                    let name = words.next().unwrap_or_default().to_owned();
+                    roll.nodes.insert(slot, Entry { token, name, version });
+                }
+                Some(("partition", number)) => {
+                    let partition = number.parse().ok().filter(|number| *number < PARTITIONS);
+                    if let Some(partition) = partition {
+                        roll.partitions.insert(partition, (Holder { slot, token }, version));
+                    }
+                }
+                Some(_) | None => {}
+            }
+        }
+        roll
+    }
+
+    /// True if a node is there.
+    pub(crate) fn has(&self, holder: Holder) -> bool {
+        self.nodes.get(&holder.slot).is_some_and(|entry| entry.token == holder.token)
+    }
+
+    /// The partitions of a node.
+    pub(crate) fn of_holder(&self, holder: Holder) -> impl Iterator<Item = usize> {
+        let all = self.partitions.iter();
+        all.filter(move |(_, (of, _))| *of == holder).map(|(partition, _)| *partition)
+    }
+
+    /// How many partitions a node should have: all nodes as many, and the first ones the rest.
+    pub(crate) fn quota(&self, slot: u8) -> usize {
+        let count = self.nodes.len().max(1);
+        PARTITIONS / count + usize::from(self.rank(slot) < PARTITIONS % count)
+    }
+
+    /// The place of a node among all, from 0 on.
+    pub(crate) fn rank(&self, slot: u8) -> usize {
+        self.nodes.keys().position(|known| *known == slot).unwrap_or(self.nodes.len())
+    }
+
+    /// The changes that forget the partitions of a slot whose token is not this one.
+    pub(crate) fn freed(&self, slot: u8, but: Option<u64>) -> Vec<Change> {
+        let all = self.partitions.iter();
+        let stale = all.filter(|(_, (of, _))| of.slot == slot && Some(of.token) != but);
+        stale.map(|(partition, (_, version))| free(*partition, *version)).collect()
+    }
+}
+
+/// The change that gives a partition back.
+pub(crate) fn free(partition: usize, version: u64) -> Change {
+    change(format!("partition/{partition:02}"), None, Expect::Version(version))
+}
+
+/// The change that takes one, which was nobody's or of this version.
+pub(crate) fn claim(partition: usize, holder: Holder, known: Option<u64>) -> Change {
+    let value = format!("{} {}", holder.slot, holder.token);
+    let expect = known.map_or(Expect::Nothing, Expect::Version);
+    change(format!("partition/{partition:02}"), Some(value), expect)
+}
+
+/// The change that writes a node.
+pub(crate) fn enter(holder: Holder, name: &str) -> Change {
+    let value = format!("{} {} {name}", holder.slot, holder.token);
+    change(format!("node/{:02}", holder.slot), Some(value), Expect::Anything)
+}
+
+/// The change that removes one, if it is still in this version.
+pub(crate) fn remove(slot: u8, version: u64) -> Change {
+    change(format!("node/{slot:02}"), None, Expect::Version(version))
+}
+
+fn change(key: String, value: Option<String>, expect: Expect) -> Change {
+    Change {
+        table: Arc::from(TABLE),
+        key: key.into_bytes(),
+        value: value.map(|value| Bytes::from(value.into_bytes())),
+        expect,
+    }
+}
