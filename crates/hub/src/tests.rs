@@ -26,8 +26,8 @@ use crate::retry::Retries;
 use crate::settings::{Delivery, Retention, Settings};
 use crate::signature::Algorithm;
 
-/// Short, since sockets need a clock that runs.
-const LEASE: Duration = Duration::from_millis(600);
+/// Short, since sockets need a clock that runs; and long enough for a machine that is busy.
+const LEASE: Duration = Duration::from_secs(3);
 const WORKERS: usize = 2;
 
 fn settings() -> Settings {
