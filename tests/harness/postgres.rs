@@ -1,10 +1,11 @@
 //! A PostgreSQL server of a test's own, in a folder of its own.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -98,6 +99,23 @@ impl Postgres {
         said(psql(self.folder.path(), self.port, statements))
     }
 
+    /// Runs statements in a session that then stays as it is, in the middle of a transaction perhaps, until it is dropped.
+    #[track_caller]
+    pub(crate) fn hold(&self, statements: &str) -> Held {
+        let mut command = psql_of(self.folder.path(), self.port);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("psql; scripts/setup.sh installs it");
+        let mut into = process.stdin.take().unwrap();
+        writeln!(into, "{statements};\n\\echo held").unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        while line.trim() != "held" {
+            line.clear();
+            assert!(out.read_line(&mut line).unwrap() > 0, "psql has ended");
+        }
+        Held { process, _into: into }
+    }
+
     /// Ends it in the middle of whatever it does, as a loss of power would.
     pub(crate) fn kill(&mut self) {
         // It takes its children with it; a plain kill would leave them for a moment.
@@ -112,6 +130,19 @@ impl Postgres {
         self.process = serve(self.folder.path(), self.port, &self.settings);
         let (folder, port) = (self.folder.path(), self.port);
         assert!(is_up(&mut self.process, folder, port), "no server: {}", log(folder));
+    }
+}
+
+/// A session that stands still.
+pub(crate) struct Held {
+    process: Child,
+    _into: ChildStdin,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _killed = self.process.kill();
+        let _reaped = self.process.wait();
     }
 }
 
@@ -159,10 +190,16 @@ fn log(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("log")).unwrap_or_default()
 }
 
-fn psql(folder: &Path, port: u16, statements: &str) -> Output {
+fn psql_of(folder: &Path, port: u16) -> Command {
     let mut command = Command::new(tool("psql"));
     command.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-U", "tester", "-d", "postgres"]);
-    command.arg("-h").arg(folder).args(["-p", &port.to_string(), "-c", statements]);
+    command.arg("-h").arg(folder).args(["-p", &port.to_string()]);
+    command
+}
+
+fn psql(folder: &Path, port: u16, statements: &str) -> Output {
+    let mut command = psql_of(folder, port);
+    command.args(["-c", statements]);
     command.stdin(Stdio::null()).output().expect("psql; scripts/setup.sh installs it")
 }
 

@@ -16,6 +16,7 @@ mod placeholders;
 mod pool;
 pub mod postgres;
 mod rehearsed;
+mod secure;
 mod sqlite;
 mod times;
 mod values;

@@ -3,27 +3,28 @@
 //! A connection takes jobs from workers. It belongs to the worker that opened it, and is lent to whoever has a place in the pool. So
 //! a caller that goes does not take a statement with it that still runs: the task cancels it at the server first.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use futures_util::{StreamExt as _, stream};
 use kit::dial::{self, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::{DbError, ErrorPosition};
-use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
-use tokio_postgres::{Client, Config, Error};
+use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
 use crate::pool::Place;
+use crate::secure::Secure;
 use crate::sqlite::{place, quoted};
 use crate::values::{Cell, Unfit};
 use crate::{Answer, Argument, Bounds, Failure, Statement};
@@ -44,6 +45,9 @@ pub struct Session {
     /// The same in the order in which they were prepared.
     order: VecDeque<Arc<str>>,
 }
+
+/// What hears of notifications.
+pub type Told = Box<dyn FnMut(i32, &str)>;
 
 /// The connections that nobody uses.
 pub(crate) struct Pool(Arc<Inner>);
@@ -229,12 +233,20 @@ impl Server {
         Server { config, tls: tls.map(|tls| tls.with_alpn("postgresql")) }
     }
 
-    /// Connects to the first host that answers.
+    /// Connects to the first host that answers, and whose transactions may write if the URL asks for that.
     pub async fn connect(&self) -> Result<Session, Failure> {
+        self.connect_listening(Box::new(|_, _| {})).await
+    }
+
+    /// The same, and tells of each notification: the server's process that sent it, and its text.
+    pub async fn connect_listening(&self, told: Told) -> Result<Session, Failure> {
+        let told = Rc::new(RefCell::new(told));
         let away = |why: String| Failure::Away(why);
         let mut why = away("no host is named".to_owned());
         for number in 0..self.config.get_hosts().len() {
-            let connected = tokio::time::timeout(self.connect_max(), self.connect_to(number)).await;
+            let connected =
+                tokio::time::timeout(self.connect_max(), self.connect_to(number, told.clone()))
+                    .await;
             match connected {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(error)) => why = error,
@@ -280,7 +292,7 @@ impl Server {
         Ok((stream, config, name))
     }
 
-    async fn connect_to(&self, number: usize) -> Result<Session, Failure> {
+    async fn connect_to(&self, number: usize, told: Rc<RefCell<Told>>) -> Result<Session, Failure> {
         let away = |why: &dyn std::fmt::Display| {
             Failure::Away(format!("connecting to {}: {why}", self.host(number)))
         };
@@ -288,19 +300,43 @@ impl Server {
         let bytes_left = Arc::new(AtomicU64::new(BYTES_BESIDE));
         let stream = Metered { stream, left: bytes_left.clone() };
         let connected = config.connect_raw(stream, Secure { tls: self.tls.clone(), host }).await;
-        let (client, connection) = connected.map_err(|error| away(&said(&error)))?;
+        let (client, mut connection) = connected.map_err(|error| away(&said(&error)))?;
         let driver = kit::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error = said(&error), "a connection to a database has ended");
+            let messages = stream::poll_fn(|cx| connection.poll_message(cx));
+            let mut messages = pin!(messages);
+            while let Some(message) = messages.next().await {
+                match message {
+                    Ok(AsyncMessage::Notification(news)) => {
+                        (told.borrow_mut())(news.process_id(), news.payload());
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(
+                            error = said(&error),
+                            "a connection to a database has ended"
+                        );
+                        return;
+                    }
+                }
             }
         });
-        Ok(Session { client, driver, bytes_left, prepared: HashMap::new(), order: VecDeque::new() })
+        let (prepared, order) = (HashMap::new(), VecDeque::new());
+        let session = Session { client, driver, bytes_left, prepared, order };
+        if self.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite {
+            let asked = session.client.simple_query("show transaction_read_only").await;
+            let answer = asked.map_err(|error| away(&said(&error)))?;
+            let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
+            if answer.iter().any(is_on) {
+                return Err(away(&"it is read-only"));
+            }
+        }
+        Ok(session)
     }
 }
 
 impl Session {
     /// Lets an answer of so many bytes as JSON come.
-    fn allow(&self, bytes_max: usize) {
+    pub fn allow(&self, bytes_max: usize) {
         let bytes = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_mul(BYTES_FACTOR);
         self.bytes_left.store(bytes.saturating_add(BYTES_BESIDE), Ordering::Relaxed);
     }
@@ -435,7 +471,7 @@ fn has_io(error: &Error) -> bool {
 }
 
 /// An error with its cause. Details and hints of the server stay out: they quote the rows.
-fn said(error: &Error) -> String {
+pub fn said(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {} ({})", error.severity(), error.message(), error.code().code());
     }
@@ -507,62 +543,5 @@ impl AsyncWrite for Metered {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.stream).poll_shutdown(cx)
-    }
-}
-
-/// Our TLS, as the client library asks for it.
-struct Secure {
-    tls: Option<tls::Client>,
-    host: String,
-}
-
-/// A stream over TLS.
-struct Secured(Box<dyn Stream>);
-
-impl<S: Stream + 'static> TlsConnect<S> for Secure {
-    type Stream = Secured;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secured>> + Send>>;
-
-    fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move {
-            let Some(tls) = self.tls else { return Err(io::ErrorKind::Unsupported.into()) };
-            let stream = tls.connect(&self.host, stream).await?;
-            Ok(Secured(Box::new(stream)))
-        })
-    }
-}
-
-impl TlsStream for Secured {
-    fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
-    }
-}
-
-impl AsyncRead for Secured {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Secured {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_shutdown(cx)
     }
 }

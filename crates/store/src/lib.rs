@@ -40,6 +40,7 @@ mod measures;
 mod memory;
 pub mod nodes;
 mod overlay;
+mod postgres;
 mod queue;
 mod reader;
 mod recovery;
@@ -56,6 +57,7 @@ pub use error::Error;
 pub use late::Late;
 pub use measures::{Measured, SYNC_BOUNDS};
 pub use memory::{Faults, Memory};
+pub use postgres::{Database, Postgres};
 pub use recovery::Recovered;
 pub use watch::{Subject, Watch, Watches};
 

@@ -28,7 +28,7 @@ impl Watch {
 const MANY: usize = 1024;
 
 /// What one may watch.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Log(String),
     Table(String),
@@ -63,5 +63,11 @@ impl Watches {
         if channels.get(subject).is_some_and(|sender| sender.send(()).is_err()) {
             channels.remove(subject);
         }
+    }
+
+    /// Wakes everybody, as after a time in which nobody could tell what changed.
+    pub(crate) fn wake_all(&self) {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.retain(|_, sender| sender.send(()).is_ok());
     }
 }

@@ -79,7 +79,7 @@ const RESERVED: &[Reserved] = &[
         instead: "leave arguments to the program",
     },
     Reserved {
-        names: &["rusqlite", "tokio-postgres"],
+        names: &["rusqlite"],
         users: &["sql"],
         instead: "ask databases through `sql`, which bounds statements",
     },
@@ -87,6 +87,11 @@ const RESERVED: &[Reserved] = &[
         names: &["kafka-protocol"],
         users: &["kafka"],
         instead: "keep logs in a `store`; `kafka` is one for them",
+    },
+    Reserved {
+        names: &["tokio-postgres"],
+        users: &["sql", "store"],
+        instead: "ask databases through `sql`, which bounds statements",
     },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
@@ -117,12 +122,13 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
 /// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, expressions, which
-/// are made of that engine's paths, databases, whose servers may ask for TLS, and Kafka, which does what a part of the store does.
+/// are made of that engine's paths, databases, whose servers may ask for TLS, the store, which may be in one, and Kafka, which does
+/// what a part of the store does.
 const FAMILIES: &[&[&str]] = &[
     &["http2", "http1"],
     &["wsdl", "xsd", "xslt", "xpath", "xml"],
     &["expression", "xpath", "xml"],
-    &["sql", "tls"],
+    &["store", "sql", "tls"],
     &["kafka", "store"],
     &["kafka", "tls"],
 ];

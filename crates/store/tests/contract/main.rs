@@ -12,4 +12,28 @@
 mod embedded;
 mod kill;
 mod memory;
+mod postgres;
+#[path = "../../../../tests/harness/postgres.rs"]
+#[allow(dead_code, reason = "the black-box suite uses more of it")]
+mod server;
 mod suite;
+
+use std::time::{Duration, Instant};
+
+/// What a server with TLS has; none has it here.
+#[allow(dead_code, reason = "the black-box suite uses it")]
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+/// Waits until `holds`.
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "a test waits in real time")]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

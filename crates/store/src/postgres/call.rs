@@ -1,0 +1,208 @@
+//! What the thread is told to do: writes, which go in batches, and looks.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::clock::Instant;
+
+use crate::command::Done;
+use crate::{
+    Acquired, Change, Counted, Error, Guard, Keep, Lease, Read, Records, Row, Rows, Scan, Span,
+};
+
+/// One write. What can be checked without the database was checked before.
+#[derive(Debug)]
+pub(super) enum Write {
+    Append {
+        log: String,
+        records: Vec<Bytes>,
+        guard: Option<Guard>,
+        done: Done<RangeInclusive<u64>>,
+    },
+    /// Forgets what is below `oldest`, before which there are so many bytes of records.
+    Trim {
+        log: String,
+        oldest: u64,
+        before: u64,
+        done: Done<()>,
+    },
+    Change {
+        changes: Vec<Change>,
+        guard: Option<Guard>,
+        done: Done<Vec<u64>>,
+    },
+    Acquire {
+        lease: Arc<str>,
+        owner: Arc<str>,
+        ttl: Duration,
+        until: Instant,
+        done: Done<Acquired>,
+    },
+    Renew {
+        lease: Lease,
+        ttl: Duration,
+        done: Done<Lease>,
+    },
+    Release {
+        lease: Lease,
+        done: Done<()>,
+    },
+    Add {
+        counter: String,
+        by: u64,
+        limit: u64,
+        window: Duration,
+        done: Done<Counted>,
+    },
+}
+
+/// What came of a write.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Nothing,
+    Positions(RangeInclusive<u64>),
+    Versions(Vec<u64>),
+    Acquired(Acquired),
+    Renewed(Lease),
+    Counted(Counted),
+}
+
+impl Write {
+    /// The bytes that it holds while it waits.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Write::Append { records, .. } => records.iter().map(Bytes::len).sum(),
+            Write::Change { changes, .. } => {
+                changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, Bytes::len)).sum()
+            }
+            Write::Trim { .. }
+            | Write::Acquire { .. }
+            | Write::Renew { .. }
+            | Write::Release { .. }
+            | Write::Add { .. } => 0,
+        }
+    }
+
+    /// Tells its caller, who may be gone.
+    pub(super) fn answer(self, outcome: Result<Outcome, Error>) {
+        let told = match (self, outcome) {
+            (Write::Append { done, .. }, Ok(Outcome::Positions(told))) => {
+                done.send(Ok(told)).is_ok()
+            }
+            (Write::Change { done, .. }, Ok(Outcome::Versions(told))) => {
+                done.send(Ok(told)).is_ok()
+            }
+            (Write::Acquire { done, .. }, Ok(Outcome::Acquired(told))) => {
+                done.send(Ok(told)).is_ok()
+            }
+            (Write::Renew { done, .. }, Ok(Outcome::Renewed(told))) => done.send(Ok(told)).is_ok(),
+            (Write::Add { done, .. }, Ok(Outcome::Counted(told))) => done.send(Ok(told)).is_ok(),
+            (Write::Trim { done, .. } | Write::Release { done, .. }, Ok(_)) => {
+                done.send(Ok(())).is_ok()
+            }
+            (write, Err(error)) => write.refuse(error),
+            (write, Ok(_)) => {
+                debug_assert!(false, "the outcome of another write");
+                write.refuse(Error::Corrupt("the outcome of another write".to_owned()))
+            }
+        };
+        let _gone = !told;
+    }
+
+    fn refuse(self, error: Error) -> bool {
+        match self {
+            Write::Append { done, .. } => done.send(Err(error)).is_ok(),
+            Write::Trim { done, .. } | Write::Release { done, .. } => done.send(Err(error)).is_ok(),
+            Write::Change { done, .. } => done.send(Err(error)).is_ok(),
+            Write::Acquire { done, .. } => done.send(Err(error)).is_ok(),
+            Write::Renew { done, .. } => done.send(Err(error)).is_ok(),
+            Write::Add { done, .. } => done.send(Err(error)).is_ok(),
+        }
+    }
+}
+
+/// The names of what a batch needs to know.
+#[derive(Debug, Default)]
+pub(super) struct Wanted<'a> {
+    pub(super) logs: BTreeSet<&'a str>,
+    pub(super) rows: BTreeSet<(&'a str, &'a [u8])>,
+    pub(super) leases: BTreeSet<&'a str>,
+    pub(super) counters: BTreeSet<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn of(batch: &'a [Write]) -> Wanted<'a> {
+        let mut wanted = Wanted::default();
+        for write in batch {
+            wanted.add(write);
+        }
+        wanted
+    }
+
+    fn add(&mut self, write: &'a Write) {
+        match write {
+            Write::Append { log, guard, .. } => {
+                self.logs.insert(log);
+                self.leases.extend(guard.as_ref().map(|guard| guard.lease.as_ref()));
+            }
+            Write::Trim { log, .. } => {
+                self.logs.insert(log);
+            }
+            Write::Change { changes, guard, .. } => {
+                self.rows.extend(changes.iter().map(|c| (c.table.as_ref(), c.key.as_slice())));
+                self.leases.extend(guard.as_ref().map(|guard| guard.lease.as_ref()));
+            }
+            Write::Acquire { lease, .. } => {
+                self.leases.insert(lease);
+            }
+            Write::Renew { lease, .. } | Write::Release { lease, .. } => {
+                self.leases.insert(&lease.name);
+            }
+            Write::Add { counter, .. } => {
+                self.counters.insert(counter);
+            }
+        }
+    }
+
+    /// True if nothing is written that has to be durable when it is answered.
+    pub(super) fn only_counts(&self) -> bool {
+        self.logs.is_empty() && self.rows.is_empty() && self.leases.is_empty()
+    }
+}
+
+/// One look, which changes nothing that a caller could see.
+#[derive(Debug)]
+pub(super) enum Look {
+    Read {
+        log: String,
+        read: Read,
+        done: Done<Records>,
+    },
+    Span {
+        log: String,
+        done: Done<Span>,
+    },
+    /// What of a log is beyond what is to be kept: the oldest that stays, and the bytes before it.
+    Beyond {
+        log: String,
+        keep: Keep,
+        done: Done<Option<(u64, u64)>>,
+    },
+    Get {
+        table: String,
+        key: Vec<u8>,
+        done: Done<Option<Row>>,
+    },
+    Scan {
+        table: String,
+        scan: Scan,
+        done: Done<Rows>,
+    },
+    /// Removes records that were forgotten.
+    Sweep {
+        log: String,
+    },
+}

@@ -1,0 +1,145 @@
+//! A connection with its prepared statements, and what its failures mean.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sql::Failure;
+use sql::postgres::{Server, Session, Told, said};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+use super::schema;
+use crate::{Error, limits};
+
+/// Arguments of a statement.
+pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// No answer takes longer: a server that says nothing for so long is away. A commit of the largest write over a slow line does.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// What holds for each connection. A node that stops in the middle of a transaction must not hold up the others for long. Plans are
+/// made when tables are small, and have to be right when they are large: each statement has its index. A commit is durable.
+const SETTINGS: &str = "
+    set statement_timeout = '30s';
+    set idle_in_transaction_session_timeout = '10s';
+    set enable_seqscan = off;
+    set enable_hashjoin = off;
+    set enable_mergejoin = off;
+    set client_min_messages = warning;
+    select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
+";
+
+/// Bytes that an answer may have: the rows of one read, with their names.
+pub(super) const ANSWER_BYTES_MAX: usize =
+    limits::READ_BYTES_MAX + limits::RECORD_BYTES_MAX + (16 << 20);
+
+/// Why a statement gave nothing.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The connection is gone, and nobody knows what of it was done.
+    Lost(String),
+    /// The server has no room.
+    Full(String),
+    /// The server refuses, and did nothing.
+    Refused(String),
+    /// The tables are those of a newer program.
+    Newer(String),
+}
+
+impl Failed {
+    pub(super) fn error(self) -> Error {
+        match self {
+            Failed::Full(why) => Error::Full(why),
+            Failed::Lost(why) | Failed::Refused(why) | Failed::Newer(why) => Error::Away(why),
+        }
+    }
+}
+
+/// What an error of the client library means.
+pub(super) fn failed(error: &tokio_postgres::Error) -> Failed {
+    let Some(db) = error.as_db_error() else { return Failed::Lost(said(error)) };
+    match db.code().code() {
+        "53100" => Failed::Full(said(error)),
+        // Timeouts of the session, and a server that has become a standby: another connection may do.
+        code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
+            Failed::Lost(said(error))
+        }
+        _ => Failed::Refused(said(error)),
+    }
+}
+
+/// A connection. Dropping it closes it.
+pub(super) struct Link {
+    pub(super) session: Session,
+    statements: HashMap<&'static str, Statement>,
+}
+
+impl Link {
+    /// Connects, and makes the tables if they are not there.
+    pub(super) async fn open(server: &Server, told: Told) -> Result<Link, Failed> {
+        let opened = tokio::time::timeout(ANSWER_MAX, async {
+            let session = server.connect_listening(told).await.map_err(|why| match why {
+                Failure::Away(why) | Failure::Busy(why) => Failed::Lost(why),
+                Failure::Refused(why) | Failure::TooMuch(why) => Failed::Lost(why),
+                Failure::Late => unanswered(),
+            })?;
+            let set = session.client.batch_execute(SETTINGS).await;
+            set.map_err(|error| failed(&error))?;
+            schema::migrate(&session).await?;
+            Ok(Link { session, statements: HashMap::new() })
+        });
+        opened.await.unwrap_or_else(|_| Err(unanswered()))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.session.client.is_closed()
+    }
+
+    /// The statement of a text, prepared once.
+    pub(super) async fn statement(&mut self, text: &'static str) -> Result<Statement, Failed> {
+        if let Some(known) = self.statements.get(text) {
+            return Ok(known.clone());
+        }
+        let made = self.session.client.prepare(text).await.map_err(|error| failed(&error))?;
+        self.statements.insert(text, made.clone());
+        Ok(made)
+    }
+
+    /// The rows that a statement gives.
+    pub(super) async fn rows(
+        &mut self,
+        text: &'static str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Failed> {
+        let statement = self.statement(text).await?;
+        self.session.allow(ANSWER_BYTES_MAX);
+        self.session.client.query(&statement, arguments).await.map_err(|error| failed(&error))
+    }
+
+    /// Runs a statement, and gives the number of rows that it changed.
+    pub(super) async fn execute(
+        &mut self,
+        text: &'static str,
+        arguments: Arguments<'_>,
+    ) -> Result<u64, Failed> {
+        let statement = self.statement(text).await?;
+        self.session.client.execute(&statement, arguments).await.map_err(|error| failed(&error))
+    }
+}
+
+pub(super) fn unanswered() -> Failed {
+    Failed::Lost("the server does not answer".to_owned())
+}
+
+/// A column of a row. A column of another type would be a table that is not ours.
+pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    index: usize,
+) -> Result<T, Failed> {
+    row.try_get(index).map_err(|error| Failed::Refused(said(&error)))
+}
+
+/// A number that the database keeps with the same bits.
+pub(super) fn count(row: &Row, index: usize) -> Result<u64, Failed> {
+    column::<i64>(row, index).map(i64::cast_unsigned)
+}

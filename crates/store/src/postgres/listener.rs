@@ -1,0 +1,59 @@
+//! The listener: hears of what other nodes write, and wakes who watches it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sql::postgres::Server;
+
+use super::Shared;
+use super::link::{ANSWER_MAX, Failed, Link, count};
+
+/// How often it is looked whether the connection is still there.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many looks are between two questions whether something was written that nobody told of.
+const ASK_EVERY: u32 = 5;
+/// The pause before it connects again.
+const PAUSE: Duration = Duration::from_millis(500);
+const VERSION: &str = "select version from tidegate.head";
+
+/// Listens for ever.
+pub(super) async fn run(shared: Arc<Shared>, server: Arc<Server>) {
+    loop {
+        if let Err(why) = listen(&shared, &server).await {
+            tracing::debug!(why = ?why, "store: nobody listens to other nodes for a moment");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn listen(shared: &Arc<Shared>, server: &Server) -> Result<(), Failed> {
+    // The newest change that somebody told of.
+    let newest = Arc::new(AtomicU64::new(0));
+    let (told, heard) = (shared.clone(), newest.clone());
+    let told = Box::new(move |process: i32, text: &str| {
+        let Some((version, subject)) = super::heard(text) else { return };
+        heard.fetch_max(version, Ordering::Relaxed);
+        // The writer has woken those who wait here.
+        if !told.is_own(process) {
+            told.watches.wake(&subject);
+        }
+    });
+    let mut link = Link::open(server, told).await?;
+    link.execute("listen tidegate", &[]).await?;
+    loop {
+        let asked = tokio::time::timeout(ANSWER_MAX, link.rows(VERSION, &[])).await;
+        let rows = asked.unwrap_or_else(|_| Err(super::link::unanswered()))?;
+        let found = rows.first().map_or(Ok(0), |row| count(row, 0))?;
+        // Something was written of which nobody told: before it listened, or behind a pooler, which swallows what is told.
+        if found > newest.fetch_max(found, Ordering::Relaxed) {
+            shared.watches.wake_all();
+        }
+        for _ in 0..ASK_EVERY {
+            tokio::time::sleep(LOOK).await;
+            if link.is_closed() {
+                return Err(Failed::Lost("the connection was closed".to_owned()));
+            }
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! The store in a PostgreSQL database, which several nodes share.
+//!
+//! One thread of its own speaks to the database. A writer takes all that waits as one batch and one transaction, a few readers look,
+//! and a listener hears what other nodes wrote. All writers of all nodes take turns by a lock in the database; so positions have no
+//! gaps and what was fetched for a batch stays as it is. Times are the database's: clocks of nodes decide nothing.
+//!
+//! A commit whose answer was lost is asked after on a new connection. Only where nobody answers is it left open, as
+//! [`Error::Away`]; it is never made a second time without knowing.
+
+mod call;
+mod link;
+mod listener;
+mod looks;
+mod queue;
+mod schema;
+mod state;
+mod statements;
+mod writer;
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kit::clock;
+use sql::Address;
+use sql::postgres::Server;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::oneshot;
+use tokio_postgres::config::TargetSessionAttrs;
+
+use crate::command::Done;
+use crate::measures::{Measured, Measures};
+use crate::queue::closed;
+use crate::watch::{Subject, Watches};
+use crate::{
+    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Lease, Leases, Logs, Read,
+    Records, Row, Rows, Scan, Span, Tables, Watch, limits,
+};
+use call::{Look, Write};
+use queue::Queue;
+use writer::Writer;
+
+/// Connections that look: a slow answer does not hold up all others.
+const READERS: usize = 3;
+/// A server that takes longer to accept a connection is away, unless the URL says something else.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The first attempt to connect decides whether the program starts; longer it does not wait for it.
+const START_MAX: Duration = Duration::from_secs(15);
+
+/// A database: where it is, and how to speak TLS to it if its address asks for that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Database {
+    pub address: Address,
+    pub tls: Option<tls::Client>,
+}
+
+/// A store in a database. Copies are the same store, and so are others that were opened with the same database, on any node. It is
+/// closed when the last copy is dropped.
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What callers and the thread share.
+#[derive(Debug)]
+struct Shared {
+    shown: String,
+    writes: Queue<Write>,
+    looks: Queue<Look>,
+    watches: Watches,
+    measures: Measures,
+    /// Why the database is away, while it is.
+    away: Mutex<Option<String>>,
+    /// The server's process of the writer.
+    process: AtomicI32,
+}
+
+/// How the first attempt to connect ended.
+enum Start {
+    Ready,
+    Away,
+    Refused(String),
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.writes.close();
+        self.shared.looks.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A thread that panicked has nothing more to write.
+        drop(thread.map(JoinHandle::join));
+    }
+}
+
+impl Postgres {
+    /// Opens the store in a database, and makes its tables if they are not there. A database that is away is no error: the store
+    /// is away until it is back.
+    pub fn open(database: &Database) -> Result<Postgres, Error> {
+        let Address::Postgres { config, .. } = &database.address else {
+            return Err(Error::Away(format!("{} is no PostgreSQL", database.address)));
+        };
+        let mut config = config.as_ref().clone();
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_MAX);
+        }
+        let shared = Arc::new(Shared::new(database.address.to_string()));
+        let (start, started) = sync_channel(1);
+        let (of_thread, tls) = (shared.clone(), database.tls.clone());
+        let thread = std::thread::Builder::new().name("store".to_owned());
+        let thread = thread.spawn(move || {
+            let mut runtime = Builder::new_current_thread();
+            match runtime.enable_all().build_local(LocalOptions::default()) {
+                Ok(runtime) => {
+                    let server = Arc::new(Server::new(config, tls));
+                    runtime.block_on(work(&of_thread, &server, start));
+                    runtime.shutdown_background();
+                }
+                Err(error) => tracing::error!("store: its thread cannot start: {error}"),
+            }
+        });
+        let thread = thread.map_err(|error| Error::Away(error.to_string()))?;
+        let inner = Inner { shared, thread: Mutex::new(Some(thread)) };
+        let store = Postgres { inner: Arc::new(inner) };
+        match started.recv_timeout(START_MAX) {
+            Ok(Start::Refused(why)) => Err(Error::Away(why)),
+            Ok(Start::Ready | Start::Away) | Err(_) => Ok(store),
+        }
+    }
+
+    /// What it has counted.
+    pub fn measured(&self) -> Measured {
+        self.inner.shared.measures.measured()
+    }
+
+    /// Why the database is away, while it is.
+    pub fn away(&self) -> Option<Error> {
+        self.inner.shared.away()
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        checked: Result<(), Error>,
+        write: impl FnOnce(Done<T>) -> Write,
+    ) -> Answer<T> {
+        let (done, answer) = oneshot::channel();
+        let shared = &self.inner.shared;
+        let pushed = checked.and_then(|()| shared.present()).and_then(|()| {
+            let write = write(done);
+            let bytes = write.bytes();
+            shared.writes.push(write, bytes)
+        });
+        Box::pin(async move {
+            pushed?;
+            answer.await.unwrap_or_else(|_| Err(closed()))
+        })
+    }
+
+    fn look<T: Send + 'static>(&self, name: &str, look: impl FnOnce(Done<T>) -> Look) -> Answer<T> {
+        let (done, answer) = oneshot::channel();
+        let shared = &self.inner.shared;
+        let checked = limits::name(name).and_then(|()| shared.present());
+        let pushed = checked.and_then(|()| shared.looks.push(look(done), 0));
+        Box::pin(async move {
+            pushed?;
+            answer.await.unwrap_or_else(|_| Err(closed()))
+        })
+    }
+}
+
+/// The thread: works until the queues are closed and what waits in them is done.
+async fn work(
+    shared: &Arc<Shared>,
+    server: &Arc<Server>,
+    start: std::sync::mpsc::SyncSender<Start>,
+) {
+    for _ in 0..READERS {
+        kit::spawn(looks::run(shared.clone(), server.clone()));
+    }
+    let writer = kit::spawn(Writer::new(shared.clone(), server.clone(), start).run());
+    let listener = kit::spawn(listener::run(shared.clone(), server.clone()));
+    if writer.await.is_err() {
+        tracing::error!("store: its writer ended half-way; start the gateway again");
+        shared.set_away(Some("its writer ended half-way".to_owned()));
+        shared.writes.close();
+    }
+    listener.abort();
+}
+
+impl Shared {
+    fn new(shown: String) -> Shared {
+        Shared {
+            shown,
+            writes: Queue::new(),
+            looks: Queue::new(),
+            watches: Watches::default(),
+            measures: Measures::default(),
+            away: Mutex::new(None),
+            process: AtomicI32::new(0),
+        }
+    }
+
+    fn away(&self) -> Option<Error> {
+        let away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        away.clone().map(Error::Away)
+    }
+
+    /// Fails at once while the database is away, so that nobody waits for an attempt to connect.
+    fn present(&self) -> Result<(), Error> {
+        self.away().map_or(Ok(()), Err)
+    }
+
+    /// Says in the log when it goes and when it is back.
+    fn set_away(&self, why: Option<String>) {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*away, &why) {
+            (None, Some(why)) => tracing::error!(database = self.shown, why, "store: away"),
+            (Some(_), None) => tracing::info!(database = self.shown, "store: back"),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        *away = why;
+    }
+
+    fn set_process(&self, process: i32) {
+        self.process.store(process, Ordering::Relaxed);
+    }
+
+    /// True if a process of the server is that of the writer.
+    fn is_own(&self, process: i32) -> bool {
+        self.process.load(Ordering::Relaxed) == process
+    }
+
+    /// Counts a batch that was committed.
+    fn measure(&self, batch: &[Write], took: Duration) {
+        let mut appended = (0, 0);
+        for write in batch {
+            if let Write::Append { records, .. } = write {
+                appended.0 += records.len() as u64;
+                appended.1 += write.bytes() as u64;
+            }
+        }
+        self.measures.appended(appended.0, appended.1);
+        self.measures.committed(took);
+    }
+}
+
+/// What the database tells nodes of something that changed: the number of the change, the kind of the thing, and its name in
+/// hexadecimal digits, since texts of a database hold no NUL and depend on its encoding.
+fn told(version: u64, subject: &Subject) -> String {
+    let (kind, name) = match subject {
+        Subject::Log(name) => ('l', name),
+        Subject::Table(name) => ('t', name),
+    };
+    let mut text = format!("{version}{kind}");
+    for byte in name.bytes() {
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+        text.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
+    text
+}
+
+/// The reverse; none if it is nothing of ours.
+fn heard(text: &str) -> Option<(u64, Subject)> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let (version, rest) = text.split_at_checked(at)?;
+    let (kind, digits) = rest.split_at_checked(1)?;
+    let digit =
+        |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = digits.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    });
+    let name = String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()?;
+    let subject = match kind {
+        "l" => Subject::Log(name),
+        "t" => Subject::Table(name),
+        _ => return None,
+    };
+    Some((version.parse().ok()?, subject))
+}
+
+impl Logs for Postgres {
+    fn append(
+        &self,
+        log: &str,
+        records: Vec<Bytes>,
+        guard: Option<&Guard>,
+    ) -> Answer<RangeInclusive<u64>> {
+        let (log, guard) = (log.to_owned(), guard.cloned());
+        let checked = limits::append(&log, &records);
+        self.write(checked, |done| Write::Append { log, records, guard, done })
+    }
+
+    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+        self.look(log, |done| Look::Read { log: log.to_owned(), read, done })
+    }
+
+    fn span(&self, log: &str) -> Answer<Span> {
+        self.look(log, |done| Look::Span { log: log.to_owned(), done })
+    }
+
+    fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
+        let planned = self.look(log, |done| Look::Beyond { log: log.to_owned(), keep, done });
+        let (store, log) = (self.clone(), log.to_owned());
+        Box::pin(async move {
+            if let Some((oldest, before)) = planned.await? {
+                let name = log.clone();
+                let trim = |done| Write::Trim { log: name, oldest, before, done };
+                store.write(Ok(()), trim).await?;
+                // If there is no room, the next one sweeps this, too.
+                let sweep = Look::Sweep { log: log.clone() };
+                let _full = store.inner.shared.looks.push(sweep, 0);
+            }
+            store.span(&log).await
+        })
+    }
+
+    fn follow(&self, log: &str) -> Watch {
+        self.inner.shared.watches.watch(Subject::Log(log.to_owned()))
+    }
+}
+
+impl Tables for Postgres {
+    fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
+        self.look(table, |done| Look::Get { table: table.to_owned(), key: key.to_vec(), done })
+    }
+
+    fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
+        self.look(table, |done| Look::Scan { table: table.to_owned(), scan, done })
+    }
+
+    fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
+        let guard = guard.cloned();
+        self.write(limits::changes(&changes), |done| Write::Change { changes, guard, done })
+    }
+
+    fn watch(&self, table: &str) -> Watch {
+        self.inner.shared.watches.watch(Subject::Table(table.to_owned()))
+    }
+}
+
+impl Leases for Postgres {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+        let until = clock::now() + ttl;
+        let checked = limits::name(lease).and_then(|()| limits::name(owner));
+        let (lease, owner) = (lease.into(), owner.into());
+        self.write(checked, |done| Write::Acquire { lease, owner, ttl, until, done })
+    }
+
+    fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease> {
+        let lease = Lease { until: clock::now() + ttl, ..lease.clone() };
+        self.write(Ok(()), |done| Write::Renew { lease, ttl, done })
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        let lease = lease.clone();
+        self.write(Ok(()), |done| Write::Release { lease, done })
+    }
+}
+
+impl Counters for Postgres {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+        let counter = counter.to_owned();
+        let checked = limits::name(&counter);
+        self.write(checked, |done| Write::Add { counter, by, limit, window, done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_name_any_log_and_table() {
+        for name in ["orders/new", "", "with \0 and ü"] {
+            for subject in [Subject::Log(name.to_owned()), Subject::Table(name.to_owned())] {
+                assert_eq!(heard(&told(17, &subject)), Some((17, subject)));
+            }
+        }
+        for text in ["", "7", "7l6", "7lzz", "7x61", "7lff", "7ü", "l61", "99999999999999999999l61"]
+        {
+            assert_eq!(heard(text), None, "{text}");
+        }
+    }
+}

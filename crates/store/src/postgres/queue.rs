@@ -1,0 +1,102 @@
+//! The queues before the thread: bounded in calls and bytes, and waited for without blocking.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::Error;
+
+/// Calls that may wait: each is somebody who waits for a commit, of which a far server makes a hundred a second.
+const WAITING_MAX: usize = 16_384;
+/// Bytes that may wait: two writes of the largest size.
+const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
+
+/// Calls that wait, with their sizes.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    state: Mutex<State<T>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<(T, usize)>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Queue<T> {
+        let state = State { waiting: VecDeque::new(), bytes: 0, closed: false };
+        Queue { state: Mutex::new(state), news: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, call: T, bytes: usize) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(crate::queue::closed());
+        }
+        if state.waiting.len() >= WAITING_MAX || state.bytes + bytes > WAITING_BYTES_MAX {
+            return Err(Error::Busy);
+        }
+        state.bytes += bytes;
+        state.waiting.push_back((call, bytes));
+        drop(state);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Takes what waits, up to these bounds, or waits for something. Nothing is there only once the queue is closed.
+    pub(super) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
+        loop {
+            let batch = self.take_now(calls_max, bytes_max);
+            if !batch.is_empty() || self.state().closed {
+                return batch;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// Takes what waits, up to these bounds. The first call is given whatever its size.
+    pub(super) fn take_now(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
+        let mut state = self.state();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while batch.len() < calls_max && bytes < bytes_max {
+            let Some((call, size)) = state.waiting.pop_front() else { break };
+            bytes += size;
+            batch.push(call);
+        }
+        state.bytes = state.bytes.saturating_sub(bytes);
+        let more = !state.waiting.is_empty() || state.closed;
+        drop(state);
+        // One wake-up may stand for several calls, and several may wait for them.
+        if more {
+            self.news.notify_one();
+        }
+        batch
+    }
+
+    /// Takes no more. What waits is still done.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.news.notify_waiters();
+        self.news.notify_one();
+    }
+
+    /// Waits until it is closed.
+    pub(super) async fn closed(&self) {
+        while !self.is_closed() {
+            self.news.notified().await;
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+}

@@ -1,0 +1,99 @@
+//! The tables in the database, by versions.
+//!
+//! Everything is in a schema `tidegate`. Two nodes may start at once: whoever has the lock makes the tables, the other finds them.
+
+use sql::postgres::Session;
+
+use super::link::{Failed, failed};
+
+/// What leads from each version to the next. A step that was released is never changed.
+///
+/// Names and keys are bytes, since texts of a database hold no NUL and depend on its encoding. Unsigned numbers that may be
+/// large are kept with the same bits.
+///
+/// Each log counts the bytes of all its records there ever were: `before` of a record are those in front of it, `before` of a log
+/// those in front of its oldest. So what a log holds is a subtraction, and a bound in bytes is found by an index.
+const STEPS: &[&str] = &["
+    create table tidegate.head (one boolean primary key default true check (one), version bigint not null);
+    insert into tidegate.head (version) values (0);
+    create table tidegate.logs (
+        name bytea primary key, id bigint not null, oldest bigint not null, newest bigint not null,
+        before bigint not null, total bigint not null, time bigint not null
+    ) with (fillfactor = 50);
+    create table tidegate.records (
+        log bigint not null, position bigint not null, time bigint not null, before bigint not null,
+        bytes bytea not null, primary key (log, position)
+    );
+    create table tidegate.rows (
+        name bytea not null, key bytea not null, version bigint not null, value bytea not null,
+        primary key (name, key)
+    );
+    create table tidegate.leases (
+        name bytea primary key, owner bytea, token bigint not null, until bigint not null
+    ) with (fillfactor = 50);
+    create table tidegate.counters (
+        name bytea primary key, total bigint not null, until bigint not null
+    ) with (fillfactor = 50);
+    create table tidegate.nodes (
+        node text primary key, batch bigint not null, seen timestamptz not null
+    ) with (fillfactor = 50);
+"];
+
+/// The version that this program writes.
+pub(super) fn newest() -> i32 {
+    i32::try_from(STEPS.len()).unwrap_or(i32::MAX)
+}
+
+/// `tidegate` as a number: the lock of whoever changes tables.
+const LOCK: i64 = 0x7469_6465_6761_7465;
+
+/// Brings the tables to the version of this program.
+pub(super) async fn migrate(session: &Session) -> Result<(), Failed> {
+    let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
+    if version(session).await? == Some(newest()) {
+        return Ok(());
+    }
+    // The transaction begins behind the lock, since it would not see tables that were made while it waited. A connection that
+    // ends gives the lock back.
+    run(&format!("select pg_advisory_lock({LOCK})")).await?;
+    run("begin").await?;
+    // Where it fails, the connection is closed, which undoes all.
+    migrate_locked(session).await?;
+    run(&format!("commit; select pg_advisory_unlock({LOCK})")).await
+}
+
+async fn migrate_locked(session: &Session) -> Result<(), Failed> {
+    let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
+    let found = version(session).await?;
+    if found.is_none() {
+        // A schema that an operator made for the user is taken as it is, also without the right to make one.
+        let made = "do $$ begin if to_regnamespace('tidegate') is null then create schema tidegate; end if; end $$;
+            create table tidegate.schema (version int not null);
+            insert into tidegate.schema values (0)";
+        run(made).await?;
+    }
+    let found = found.unwrap_or(0);
+    let done = usize::try_from(found).unwrap_or(usize::MAX);
+    if done > STEPS.len() {
+        let known = STEPS.len();
+        return Err(Failed::Newer(format!(
+            "the tables in the database have version {found}, and this program knows up to {known}: run the version of Tidegate that made them"
+        )));
+    }
+    for step in STEPS.iter().skip(done) {
+        run(step).await?;
+    }
+    run(&format!("update tidegate.schema set version = {}", newest())).await
+}
+
+/// The version of the tables, if there are any.
+async fn version(session: &Session) -> Result<Option<i32>, Failed> {
+    let there = session.client.query_one("select to_regclass('tidegate.schema') is not null", &[]);
+    let there = there.await.map_err(|error| failed(&error))?;
+    if !there.try_get::<_, bool>(0).map_err(|error| failed(&error))? {
+        return Ok(None);
+    }
+    let found = session.client.query_one("select version from tidegate.schema", &[]).await;
+    let found = found.and_then(|row| row.try_get(0)).map_err(|error| failed(&error))?;
+    Ok(Some(found))
+}

@@ -1,0 +1,344 @@
+//! The statements of a batch: what it needs to know, and what it writes. As many as there are kinds of things, whatever the size.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+use super::call::Wanted;
+use super::link::{Failed, Link, column, count, failed};
+use super::state::{Held, Log, RowState, State, Window};
+use super::told;
+
+const BEGIN: &str = "begin";
+const COMMIT: &str = "commit";
+const ROLLBACK: &str = "rollback";
+/// Counts may be lost by a crash of the server, so nobody waits for its disk.
+const RELAX: &str = "set local synchronous_commit = off";
+/// One writer of all nodes at a time: so positions have no gaps, versions grow, and what was fetched stays as it is.
+const LOCK: &str = "select from tidegate.head for update";
+const HEAD: &str =
+    "select version, (extract(epoch from clock_timestamp()) * 1000000)::bigint from tidegate.head";
+const LOGS: &str = "select name, id, oldest, newest, before, total, time from tidegate.logs \
+     where name = any($1)";
+const ROWS: &str = "select r.name, r.key, r.version \
+     from unnest($1::bytea[], $2::bytea[]) as w (name, key) \
+     join tidegate.rows r on r.name = w.name and r.key = w.key";
+const LEASES: &str = "select name, owner, token, until from tidegate.leases where name = any($1)";
+const COUNTERS: &str = "select name, total, until from tidegate.counters where name = any($1)";
+
+const NEW_RECORDS: &str = "insert into tidegate.records (log, position, time, before, bytes) \
+     select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])";
+const NEW_LOGS: &str = "insert into tidegate.logs (name, id, oldest, newest, before, total, time) \
+     select * from unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) \
+     on conflict (name) do update set oldest = excluded.oldest, newest = excluded.newest, \
+     before = excluded.before, total = excluded.total, time = excluded.time";
+const NEW_ROWS: &str = "insert into tidegate.rows (name, key, version, value) \
+     select * from unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[]) \
+     on conflict (name, key) do update set version = excluded.version, value = excluded.value";
+const NO_ROWS: &str = "delete from tidegate.rows r using unnest($1::bytea[], $2::bytea[]) as w (name, key) \
+     where r.name = w.name and r.key = w.key";
+const NEW_LEASES: &str = "insert into tidegate.leases (name, owner, token, until) \
+     select * from unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[]) \
+     on conflict (name) do update set owner = excluded.owner, token = excluded.token, until = excluded.until";
+const NEW_COUNTERS: &str = "insert into tidegate.counters (name, total, until) \
+     select * from unnest($1::bytea[], $2::bigint[], $3::bigint[]) \
+     on conflict (name) do update set total = excluded.total, until = excluded.until";
+const NEW_HEAD: &str = "update tidegate.head set version = $1";
+/// What the node did last, which tells it later whether a commit happened whose answer was lost.
+const NEW_BATCH: &str = "insert into tidegate.nodes (node, batch, seen) values ($1, $2, now()) \
+     on conflict (node) do update set batch = excluded.batch, seen = excluded.seen";
+const NOTIFY: &str = "select pg_notify('tidegate', news) from unnest($1::text[]) as w (news)";
+const BATCH: &str = "select batch from tidegate.nodes where node = $1";
+
+const ALL: &[&str] = &[
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    RELAX,
+    LOCK,
+    HEAD,
+    LOGS,
+    ROWS,
+    LEASES,
+    COUNTERS,
+    NEW_RECORDS,
+    NEW_LOGS,
+    NEW_ROWS,
+    NO_ROWS,
+    NEW_LEASES,
+    NEW_COUNTERS,
+    NEW_HEAD,
+    NEW_BATCH,
+    NOTIFY,
+    BATCH,
+];
+
+/// How a batch of statements ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Committed,
+    /// Nothing of it happened.
+    Refused(Failed),
+    /// Nobody knows.
+    Unknown(String),
+}
+
+type Owned = Box<dyn ToSql + Sync + Send>;
+/// A statement with its arguments.
+type Part = (&'static str, Vec<Owned>);
+
+/// Prepares everything, so that batches are two ways to the server and back.
+pub(super) async fn prepare(link: &mut Link) -> Result<(), Failed> {
+    for text in ALL {
+        link.statement(text).await?;
+    }
+    Ok(())
+}
+
+/// Sends statements one behind the other without waiting, and gives what each answers.
+async fn pipeline(
+    link: &mut Link,
+    parts: &[Part],
+) -> Result<Vec<Result<Vec<Row>, Failed>>, Failed> {
+    let mut statements: Vec<Statement> = Vec::with_capacity(parts.len());
+    for (text, _) in parts {
+        statements.push(link.statement(text).await?);
+    }
+    link.session.allow(super::link::ANSWER_BYTES_MAX);
+    let client = &link.session.client;
+    let asked = statements.iter().zip(parts).map(|(statement, (_, arguments))| async move {
+        let arguments: Vec<&(dyn ToSql + Sync)> =
+            arguments.iter().map(|argument| &**argument as &(dyn ToSql + Sync)).collect();
+        client.query(statement, &arguments).await.map_err(|error| failed(&error))
+    });
+    // Each is sent when it is first polled, which is in this order.
+    Ok(join_all(asked).await)
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> Owned {
+    Box::new(names.map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>())
+}
+
+fn numbers(numbers: impl Iterator<Item = u64>) -> Owned {
+    Box::new(numbers.map(u64::cast_signed).collect::<Vec<_>>())
+}
+
+/// Begins a transaction, waits until no other node writes, and fetches what is wanted.
+pub(super) async fn fetch(link: &mut Link, wanted: &Wanted<'_>) -> Result<State, Failed> {
+    let mut parts: Vec<Part> = vec![(BEGIN, vec![])];
+    if wanted.only_counts() {
+        parts.push((RELAX, vec![]));
+    }
+    parts.extend([(LOCK, vec![]), (HEAD, vec![])]);
+    if !wanted.logs.is_empty() {
+        parts.push((LOGS, vec![names(wanted.logs.iter().copied())]));
+    }
+    if !wanted.rows.is_empty() {
+        let keys: Vec<Vec<u8>> = wanted.rows.iter().map(|(_, key)| key.to_vec()).collect();
+        let tables = names(wanted.rows.iter().map(|(table, _)| *table));
+        parts.push((ROWS, vec![tables, Box::new(keys)]));
+    }
+    if !wanted.leases.is_empty() {
+        parts.push((LEASES, vec![names(wanted.leases.iter().copied())]));
+    }
+    if !wanted.counters.is_empty() {
+        parts.push((COUNTERS, vec![names(wanted.counters.iter().copied())]));
+    }
+    let mut state = State::default();
+    let answers = pipeline(link, &parts).await?;
+    for ((text, _), rows) in parts.iter().zip(answers) {
+        for row in &rows? {
+            read(&mut state, text, row)?;
+        }
+    }
+    Ok(state)
+}
+
+/// Reads a row of what was fetched.
+fn read(state: &mut State, text: &str, row: &Row) -> Result<(), Failed> {
+    match text {
+        HEAD => (state.version, state.clock) = (count(row, 0)?, count(row, 1)?),
+        LOGS => {
+            let log = Log {
+                id: count(row, 1)?,
+                oldest: count(row, 2)?,
+                newest: count(row, 3)?,
+                before: count(row, 4)?,
+                total: count(row, 5)?,
+                time: count(row, 6)?,
+                changed: false,
+            };
+            state.logs.insert(text_of(row, 0)?, log);
+        }
+        ROWS => {
+            let name = (Arc::from(text_of(row, 0)?), column(row, 1)?);
+            let known = RowState { version: Some(count(row, 2)?), written: None };
+            state.rows.insert(name, known);
+        }
+        LEASES => {
+            let owner: Option<&[u8]> = column(row, 1)?;
+            let owner = owner.map(|owner| String::from_utf8_lossy(owner).into_owned().into());
+            let (token, until) = (count(row, 2)?, count(row, 3)?);
+            state.leases.insert(text_of(row, 0)?, Held { owner, token, until, changed: false });
+        }
+        COUNTERS => {
+            let (total, until) = (count(row, 1)?, count(row, 2)?);
+            state.counters.insert(text_of(row, 0)?, Window { total, until, changed: false });
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn text_of(row: &Row, index: usize) -> Result<String, Failed> {
+    let bytes: &[u8] = column(row, index)?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Ends a transaction that has nothing to write.
+pub(super) async fn leave(link: &mut Link) -> Result<(), Failed> {
+    link.execute(ROLLBACK, &[]).await.map(drop)
+}
+
+/// Writes what a batch gives, and commits it.
+pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64) -> Ended {
+    let mut parts = writes(state);
+    parts.push((NEW_BATCH, vec![Box::new(node.to_owned()), Box::new(batch)]));
+    parts.push((COMMIT, vec![]));
+    let answers = match pipeline(link, &parts).await {
+        Ok(answers) => answers,
+        Err(Failed::Lost(why)) => return Ended::Unknown(why),
+        Err(refused) => return Ended::Refused(refused),
+    };
+    let mut lost = None;
+    for answer in answers {
+        match answer {
+            Ok(_) => {}
+            Err(Failed::Lost(why)) => lost = Some(why),
+            // After an error the server ends the transaction, whatever it is told.
+            Err(refused) => return Ended::Refused(refused),
+        }
+    }
+    lost.map_or(Ended::Committed, Ended::Unknown)
+}
+
+fn writes(state: State) -> Vec<Part> {
+    let State { version, logs, rows, leases, counters, records, news, .. } = state;
+    let mut parts: Vec<Part> = vec![(NEW_HEAD, vec![Box::new(version.cast_signed())])];
+    if !records.is_empty() {
+        let columns = vec![
+            numbers(records.iter().map(|record| record.log)),
+            numbers(records.iter().map(|record| record.position)),
+            numbers(records.iter().map(|record| record.time)),
+            numbers(records.iter().map(|record| record.before)),
+            Box::new(records.into_iter().map(|record| Raw(record.bytes)).collect::<Vec<_>>())
+                as Owned,
+        ];
+        parts.push((NEW_RECORDS, columns));
+    }
+    let logs: Vec<_> = logs.into_iter().filter(|(_, log)| log.changed).collect();
+    if !logs.is_empty() {
+        let column = |of: fn(&Log) -> u64| numbers(logs.iter().map(|(_, log)| of(log)));
+        let columns = vec![
+            names(logs.iter().map(|(name, _)| name.as_str())),
+            column(|log| log.id),
+            column(|log| log.oldest),
+            column(|log| log.newest),
+            column(|log| log.before),
+            column(|log| log.total),
+            column(|log| log.time),
+        ];
+        parts.push((NEW_LOGS, columns));
+    }
+    parts.extend(row_writes(rows));
+    let leases: Vec<_> = leases.into_iter().filter(|(_, held)| held.changed).collect();
+    if !leases.is_empty() {
+        let owners =
+            leases.iter().map(|(_, held)| held.owner.as_ref().map(|o| o.as_bytes().to_vec()));
+        let columns = vec![
+            names(leases.iter().map(|(name, _)| name.as_str())),
+            Box::new(owners.collect::<Vec<_>>()) as Owned,
+            numbers(leases.iter().map(|(_, held)| held.token)),
+            numbers(leases.iter().map(|(_, held)| held.until)),
+        ];
+        parts.push((NEW_LEASES, columns));
+    }
+    let counters: Vec<_> = counters.into_iter().filter(|(_, window)| window.changed).collect();
+    if !counters.is_empty() {
+        let columns = vec![
+            names(counters.iter().map(|(name, _)| name.as_str())),
+            numbers(counters.iter().map(|(_, window)| window.total)),
+            numbers(counters.iter().map(|(_, window)| window.until)),
+        ];
+        parts.push((NEW_COUNTERS, columns));
+    }
+    if !news.is_empty() {
+        let texts: Vec<String> = news.iter().map(|subject| told(version, subject)).collect();
+        parts.push((NOTIFY, vec![Box::new(texts)]));
+    }
+    parts
+}
+
+type RowStates = std::collections::HashMap<(Arc<str>, Vec<u8>), RowState>;
+
+fn row_writes(rows: RowStates) -> Vec<Part> {
+    let (mut tables, mut keys, mut versions, mut values) = (vec![], vec![], vec![], vec![]);
+    let (mut gone_tables, mut gone_keys) = (vec![], vec![]);
+    for ((table, key), row) in rows {
+        match (row.written, row.version) {
+            (Some(Some(value)), Some(version)) => {
+                tables.push(table.as_bytes().to_vec());
+                keys.push(key);
+                versions.push(version.cast_signed());
+                values.push(Raw(value));
+            }
+            (Some(_), _) => {
+                gone_tables.push(table.as_bytes().to_vec());
+                gone_keys.push(key);
+            }
+            (None, _) => {}
+        }
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    if !tables.is_empty() {
+        let columns: Vec<Owned> =
+            vec![Box::new(tables), Box::new(keys), Box::new(versions), Box::new(values)];
+        parts.push((NEW_ROWS, columns));
+    }
+    if !gone_tables.is_empty() {
+        parts.push((NO_ROWS, vec![Box::new(gone_tables), Box::new(gone_keys)]));
+    }
+    parts
+}
+
+/// True if the last batch of this node, as it counts them, was committed. It waits until no connection of it can still commit one.
+pub(super) async fn is_committed(link: &mut Link, node: &str, batch: i64) -> Result<bool, Failed> {
+    link.execute(BEGIN, &[]).await?;
+    link.execute(LOCK, &[]).await?;
+    let rows = link.rows(BATCH, &[&node]).await?;
+    let last = rows.first().map(|row| column::<i64>(row, 0)).transpose()?;
+    link.execute(ROLLBACK, &[]).await?;
+    Ok(last == Some(batch))
+}
+
+/// Bytes as an argument, without a copy of their own.
+#[derive(Debug)]
+struct Raw(bytes::Bytes);
+
+impl ToSql for Raw {
+    fn to_sql(
+        &self,
+        kind: &tokio_postgres::types::Type,
+        out: &mut bytes::BytesMut,
+    ) -> Result<tokio_postgres::types::IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        self.0.as_ref().to_sql(kind, out)
+    }
+
+    fn accepts(kind: &tokio_postgres::types::Type) -> bool {
+        <&[u8] as ToSql>::accepts(kind)
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}

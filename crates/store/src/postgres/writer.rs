@@ -1,0 +1,276 @@
+//! The writer: takes what waits as one batch and commits it, connects again when it has to, and says when the database is away.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use kit::clock;
+use sql::postgres::Server;
+
+use super::call::{Outcome, Wanted, Write};
+use super::link::{ANSWER_MAX, Failed, Link, column, unanswered};
+use super::statements::{self, Ended};
+use super::{Shared, Start};
+use crate::Error;
+
+/// Writes and bytes of a batch, beyond which it is worth while to answer some callers first.
+const BATCH_MAX: usize = 4096;
+const BATCH_BYTES: usize = 8 << 20;
+/// The pauses between attempts to connect.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// How often somebody looks whether a connection without work is still there.
+const LOOK: Duration = Duration::from_secs(1);
+/// For so long a commit whose answer was lost is asked after; then its callers are told that it is open.
+const ASK_MAX: Duration = Duration::from_secs(10);
+/// How often a batch that did not happen is begun again, and so often a counter that has ended is removed.
+const ATTEMPTS: usize = 3;
+const TIDY: Duration = Duration::from_secs(60);
+const ENDED: &str = "delete from tidegate.counters where name in \
+     (select name from tidegate.counters where until < (extract(epoch from clock_timestamp()) * 1000000)::bigint limit 10000)";
+/// A node that has not written for so long asks after no commit.
+const GONE: &str =
+    "delete from tidegate.nodes where seen < now() - interval '1 day' and node <> $1";
+const LEAVES: &str = "delete from tidegate.nodes where node = $1";
+const WHO: &str = "select gen_random_uuid()::text, pg_backend_pid()";
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    server: Arc<Server>,
+    link: Option<Link>,
+    /// What the database knows this store by, until it is closed.
+    node: Option<String>,
+    /// The number of the last batch.
+    batch: i64,
+    start: Option<SyncSender<Start>>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        server: Arc<Server>,
+        start: SyncSender<Start>,
+    ) -> Writer {
+        Writer { shared, server, link: None, node: None, batch: 0, start: Some(start) }
+    }
+
+    /// Works until the queue is closed and empty.
+    pub(super) async fn run(mut self) {
+        let mut tidied = clock::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            if !self.is_linked().await {
+                if self.shared.writes.is_closed() {
+                    return self.refuse_waiting();
+                }
+                let _closed = tokio::time::timeout(pause, self.shared.writes.closed()).await;
+                self.refuse_waiting();
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            pause = PAUSE_MIN;
+            let taken = self.shared.writes.take(BATCH_MAX, BATCH_BYTES);
+            let Ok(batch) = tokio::time::timeout(LOOK, taken).await else {
+                if tidied.elapsed() > TIDY {
+                    self.tidy().await;
+                    tidied = clock::now();
+                }
+                continue;
+            };
+            if batch.is_empty() {
+                return self.leave().await;
+            }
+            self.write(batch).await;
+        }
+    }
+
+    /// True if there is a connection, if need be a new one.
+    async fn is_linked(&mut self) -> bool {
+        if self.link.as_ref().is_some_and(|link| !link.is_closed()) {
+            return true;
+        }
+        self.link = None;
+        let connected = self.connect().await;
+        let start = match &connected {
+            Ok(()) => Start::Ready,
+            Err(Failed::Newer(why)) => Start::Refused(why.clone()),
+            Err(_) => Start::Away,
+        };
+        if let Some(told) = self.start.take() {
+            // Nobody may wait for it any more.
+            let _heard = told.try_send(start);
+        }
+        match connected {
+            Ok(()) => self.shared.set_away(None),
+            Err(why) => {
+                let Error::Away(why) = why.error() else { return false };
+                self.shared.set_away(Some(why));
+            }
+        }
+        self.link.is_some()
+    }
+
+    async fn connect(&mut self) -> Result<(), Failed> {
+        let opened = async {
+            let mut link = Link::open(&self.server, Box::new(|_, _| {})).await?;
+            statements::prepare(&mut link).await?;
+            let rows = link.rows(WHO, &[]).await?;
+            let who = rows.first().ok_or_else(unanswered)?;
+            Ok((column::<String>(who, 0)?, column::<i32>(who, 1)?, link))
+        };
+        let opened = tokio::time::timeout(ANSWER_MAX, opened).await;
+        let (node, process, link) = opened.unwrap_or_else(|_| Err(unanswered()))?;
+        self.node.get_or_insert(node);
+        self.shared.set_process(process);
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// Tells who waits that the database is away.
+    fn refuse_waiting(&self) {
+        let error = self.shared.away().unwrap_or_else(crate::queue::closed);
+        loop {
+            let waiting = self.shared.writes.take_now(BATCH_MAX, usize::MAX);
+            if waiting.is_empty() {
+                return;
+            }
+            waiting.into_iter().for_each(|write| write.answer(Err(error.clone())));
+        }
+    }
+
+    /// Commits a batch and answers its callers.
+    async fn write(&mut self, batch: Vec<Write>) {
+        let begun = clock::now();
+        match self.committed(&batch).await {
+            Ok(outcomes) => {
+                self.shared.measure(&batch, begun.elapsed());
+                for (write, outcome) in batch.into_iter().zip(outcomes) {
+                    write.answer(outcome);
+                }
+            }
+            Err(error) => batch.into_iter().for_each(|write| write.answer(Err(error.clone()))),
+        }
+    }
+
+    /// Does a batch, again where it is known not to have happened.
+    async fn committed(&mut self, batch: &[Write]) -> Result<Vec<Result<Outcome, Error>>, Error> {
+        let mut why = String::new();
+        for _ in 0..ATTEMPTS {
+            if !self.is_linked().await {
+                return Err(self.shared.away().unwrap_or(Error::Away(why)));
+            }
+            match self.attempt(batch).await {
+                Attempt::Done(outcomes) => return Ok(outcomes),
+                Attempt::Refused(failed) => {
+                    self.link = None;
+                    return Err(failed.error());
+                }
+                Attempt::Nothing(said) => {
+                    self.link = None;
+                    why = said;
+                }
+                Attempt::Open(outcomes, said) => {
+                    self.link = None;
+                    tracing::debug!(why = said, "store: the answer to a commit was lost");
+                    match self.asked_after().await {
+                        Some(true) => return Ok(outcomes),
+                        Some(false) => why = said,
+                        None => {
+                            let open = "whether it was kept is open, since the answer was lost";
+                            return Err(Error::Away(format!("{said}; {open}")));
+                        }
+                    }
+                }
+            }
+        }
+        Err(Error::Away(why))
+    }
+
+    async fn attempt(&mut self, batch: &[Write]) -> Attempt {
+        let (Some(link), Some(node)) = (&mut self.link, &self.node) else {
+            return Attempt::Nothing("there is no connection".to_owned());
+        };
+        let wanted = Wanted::of(batch);
+        let fetched = tokio::time::timeout(ANSWER_MAX, statements::fetch(link, &wanted)).await;
+        let mut state = match fetched.unwrap_or_else(|_| Err(unanswered())) {
+            Ok(state) => state,
+            Err(Failed::Lost(why)) => return Attempt::Nothing(why),
+            Err(failed) => return Attempt::Refused(failed),
+        };
+        let outcomes: Vec<_> = batch.iter().map(|write| state.run(write)).collect();
+        if !state.changed {
+            return match statements::leave(link).await {
+                Ok(()) => Attempt::Done(outcomes),
+                Err(_) => Attempt::Nothing("the connection was lost".to_owned()),
+            };
+        }
+        self.batch += 1;
+        let news = std::mem::take(&mut state.news);
+        state.news.clone_from(&news);
+        let ended = statements::commit(link, state, node, self.batch);
+        let unknown = || Ended::Unknown("the server does not answer".to_owned());
+        match tokio::time::timeout(ANSWER_MAX, ended).await.unwrap_or_else(|_| unknown()) {
+            Ended::Committed => {
+                news.iter().for_each(|subject| self.shared.watches.wake(subject));
+                Attempt::Done(outcomes)
+            }
+            Ended::Refused(failed) => Attempt::Refused(failed),
+            Ended::Unknown(why) => Attempt::Open(outcomes, why),
+        }
+    }
+
+    /// Whether the last batch was committed; none if nobody answers in time.
+    async fn asked_after(&mut self) -> Option<bool> {
+        let deadline = clock::now() + ASK_MAX;
+        let node = self.node.clone()?;
+        let mut pause = PAUSE_MIN;
+        while clock::now() < deadline {
+            if self.is_linked().await
+                && let Some(link) = &mut self.link
+            {
+                let asked = statements::is_committed(link, &node, self.batch);
+                match tokio::time::timeout(ANSWER_MAX, asked).await {
+                    Ok(Ok(committed)) => {
+                        // News of it may have been for others only.
+                        self.shared.watches.wake_all();
+                        return Some(committed);
+                    }
+                    Ok(Err(_)) | Err(_) => self.link = None,
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        None
+    }
+
+    /// Removes what nobody needs any more. What fails is tried again.
+    async fn tidy(&mut self) {
+        let (Some(link), Some(node)) = (&mut self.link, &self.node) else { return };
+        let tidied = async {
+            link.execute(ENDED, &[]).await?;
+            link.execute(GONE, &[node]).await
+        };
+        if !matches!(tokio::time::timeout(ANSWER_MAX, tidied).await, Ok(Ok(_))) {
+            self.link = None;
+        }
+    }
+
+    async fn leave(mut self) {
+        if let (Some(link), Some(node)) = (&mut self.link, &self.node) {
+            // If it fails, other nodes do it later.
+            let _left = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
+        }
+    }
+}
+
+/// How one attempt to commit a batch ended.
+enum Attempt {
+    Done(Vec<Result<Outcome, Error>>),
+    /// It did not happen, and would not the next time.
+    Refused(Failed),
+    /// It did not happen: the connection was lost before.
+    Nothing(String),
+    /// The connection was lost, and whether it happened is open. If it did, these are the outcomes.
+    Open(Vec<Result<Outcome, Error>>, String),
+}
