@@ -69,7 +69,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
         let sent = cluster.send_batch(&topic, &batch).await;
         bytes_max = BATCH_BYTES;
         match sent {
-            Ok(first) => answer(batch, first),
+            Ok(first) => answer(&topic, batch, first),
             Err(Error::Size { .. }) if batch.len() > 1 => {
                 // Each may be small enough by itself.
                 topic.appends.put_back(batch);
@@ -86,11 +86,13 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
 }
 
 /// Tells each append of a batch its positions.
-fn answer(batch: Vec<Append>, first: u64) {
+fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
     let mut next = first;
     for append in batch {
         let behind = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
-        let _unheard = append.done.send(Ok(next..=behind.saturating_sub(1)));
+        let last = behind.saturating_sub(1);
+        topic.appended.set(last);
+        let _unheard = append.done.send(Ok(next..=last));
         next = behind;
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Topic {
     /// The broker that has it, if that is known.
     pub(crate) leader: Cell<Option<i32>>,
     pub(crate) appends: Appends,
+    /// The newest position that was appended here, or 0.
+    pub(crate) appended: Cell<u64>,
     pub(crate) tail: RefCell<Tail>,
     /// Why its leader could not be found, and when.
     lost: RefCell<Option<(Instant, Failure)>>,
@@ -107,6 +109,7 @@ impl Cluster {
                 logs: RefCell::default(),
                 leader: Cell::new(None),
                 appends: Appends::default(),
+                appended: Cell::new(0),
                 tail: RefCell::default(),
                 lost: RefCell::default(),
             })

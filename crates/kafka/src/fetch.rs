@@ -68,6 +68,8 @@ impl Cluster {
     pub(crate) async fn read(&self, topic: &Topic, read: Read) -> Result<Records, Error> {
         let near = topic.tail.borrow().read(read);
         let near = near.or_else(|| self.windows.borrow().read(&topic.name, read));
+        // What was appended here can be read at once; the follower may not have come to it yet.
+        let near = near.filter(|(_, newest)| *newest >= topic.appended.get());
         if let Some((records, newest)) = near {
             return Ok(Records { records, newest });
         }
