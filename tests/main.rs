@@ -98,6 +98,7 @@ mod sql;
 mod sse;
 mod sse_share;
 mod store;
+mod store_postgres;
 mod streaming;
 mod streams;
 mod telemetry;

@@ -13,7 +13,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const FAILED: &str = "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n";
 
 /// A gateway that stores what comes, and sends it on from the queue.
-fn yaml(origin: &Origin, keys: &str) -> String {
+pub(crate) fn yaml(origin: &Origin, keys: &str) -> String {
     format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
          drain: {{ delay: 0s }}\n\
@@ -27,7 +27,7 @@ fn yaml(origin: &Origin, keys: &str) -> String {
 
 const QUICK: &str = ", retry: { attempts: 3, initial: 100ms }";
 
-fn put(gateway: &Gateway, path: &str, body: &str) {
+pub(crate) fn put(gateway: &Gateway, path: &str, body: &str) {
     let reply = gateway.wire().ask(format!(
         "PUT /in{path} HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/x\r\nX-Own: 1\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
@@ -36,7 +36,9 @@ fn put(gateway: &Gateway, path: &str, body: &str) {
 }
 
 /// An origin that answers each request as `reply` says.
-fn origin(reply: impl Fn(usize, &Message) -> &'static str + Send + Sync + 'static) -> Origin {
+pub(crate) fn origin(
+    reply: impl Fn(usize, &Message) -> &'static str + Send + Sync + 'static,
+) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -45,7 +47,7 @@ fn origin(reply: impl Fn(usize, &Message) -> &'static str + Send + Sync + 'stati
     })
 }
 
-fn texts(origin: &Origin) -> Vec<String> {
+pub(crate) fn texts(origin: &Origin) -> Vec<String> {
     origin.requests().iter().map(Message::text).collect()
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use config::{Config, Loaded, Report};
 use plan::telemetry::{DurableReading, Telemetry};
 use plan::{Late, Plan, SYNC_BOUNDS};
+use sql::{Address, TlsMode};
 
 /// The folder of a configuration that names none, beside its file.
 const FOLDER: &str = "var/tidegate";
@@ -32,17 +33,17 @@ impl Place {
         let default = file.and_then(Path::parent).unwrap_or(Path::new("")).join(FOLDER);
         let running = previous.and_then(|plan| plan.store.clone());
         let Some(written) = &config.store else { return Place { late: running, default } };
-        let Some(path) = configured(written, report) else {
+        let Some(place) = configured(written, report) else {
             return Place { late: running, default };
         };
         if let Some(running) = &running
-            && running.path() != path
+            && *running.place() != place
         {
-            let stays = running.path().display();
+            let stays = running.place();
             let what = format!("the store stays at {stays} until the gateway is started again");
             report.warn(written.at, what, "restart it, or write what is running");
         }
-        Place { late: running.or_else(|| Some(Arc::new(Late::new(&path)))), default }
+        Place { late: running.or_else(|| Some(Arc::new(Late::at(place)))), default }
     }
 
     /// The store, for what must not be lost. Without `store` in the configuration it is in the default's place.
@@ -59,16 +60,51 @@ impl Place {
     }
 }
 
-fn configured(store: &config::Spanned<config::Store>, report: &mut Report) -> Option<PathBuf> {
-    if let Some(postgres) = &store.value.postgres {
-        let what = "this version keeps nothing in PostgreSQL yet";
-        report.error(postgres.at, what, "write `path: var/tidegate`, a folder of this machine");
-        return None;
+const HELP: &str =
+    "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host";
+
+fn configured(store: &config::Spanned<config::Store>, report: &mut Report) -> Option<plan::Place> {
+    match (&store.value.path, &store.value.postgres) {
+        (Some(_), Some(postgres)) => {
+            let what = "a store is in a folder or in a database, not in both";
+            report.error(postgres.at, what, "leave one of `path` and `postgres` out");
+            None
+        }
+        (Some(path), None) => Some(plan::Place::Folder(path.value.as_path().to_owned())),
+        (None, Some(postgres)) => database(&postgres.value.0)
+            .map_err(|why| {
+                let what = format!("the URL of the store's database is malformed: {why}");
+                report.error(postgres.at, what, HELP);
+            })
+            .ok(),
+        (None, None) => {
+            if store.intact {
+                let help = "write `path: var/tidegate`, or `postgres` with the URL of a database";
+                report.error(store.at, "a store without a place", help);
+            }
+            None
+        }
     }
-    if store.value.path.is_none() && store.intact {
-        report.error(store.at, "a store without a place", "write `path: var/tidegate`");
+}
+
+/// The database of a URL, or what is wrong with it, without its text.
+fn database(url: &str) -> Result<plan::Place, String> {
+    let begins = || "it does not begin with `postgres://`".to_owned();
+    if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(begins());
     }
-    store.value.path.as_ref().map(|path| path.value.as_path().to_owned())
+    let address = Address::parse(url).map_err(|why| why.to_string())?;
+    let Address::Postgres { tls: mode, .. } = &address else { return Err(begins()) };
+    let verify = match mode {
+        TlsMode::Disable => None,
+        // A server that says it has no TLS would be believed, too.
+        TlsMode::Prefer => Some(false),
+        TlsMode::Require => Some(true),
+    };
+    let client =
+        |verify| tls::Client::new(&tls::ClientSpec { verify, ..tls::ClientSpec::default() });
+    let tls = verify.map(client).transpose().map_err(|why| why.to_string())?;
+    Ok(plan::Place::Database(Box::new(store::Database { address, tls })))
 }
 
 fn reading(store: &Late) -> Option<DurableReading> {

@@ -62,7 +62,7 @@ pub use policy::{
     Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, Revoked, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
 };
-pub use store::{Late, SYNC_BOUNDS, nodes};
+pub use store::{Late, Place, SYNC_BOUNDS, nodes};
 pub use telemetry;
 use telemetry::CertificateExpiry;
 

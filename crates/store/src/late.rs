@@ -11,17 +11,34 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::nodes::Nodes;
+use crate::nodes::{LEASE, Nodes};
 use crate::watch::{Subject, Watches};
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Embedded, Error, Guard, Keep, Lease, Leases, Logs,
-    Measured, Memory, Read, Records, Recovered, Row, Rows, Scan, Span, Store, Tables, Watch,
+    Acquired, Answer, Change, Counted, Counters, Database, Embedded, Error, Guard, Keep, Lease,
+    Leases, Logs, Measured, Memory, Postgres, Read, Records, Recovered, Row, Rows, Scan, Span,
+    Store, Tables, Watch,
 };
 
-/// A store in a folder, that is opened later.
+/// Where a store is. It is shown without secrets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    Folder(PathBuf),
+    Database(Box<Database>),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Folder(path) => path.display().fmt(f),
+            Place::Database(database) => database.address.fmt(f),
+        }
+    }
+}
+
+/// A store that is opened later.
 #[derive(Debug)]
 pub struct Late {
-    path: PathBuf,
+    place: Place,
     opened: OnceLock<Opened>,
     /// One caller at a time opens it.
     opening: Mutex<()>,
@@ -32,6 +49,7 @@ pub struct Late {
 
 enum Opened {
     Embedded(Embedded),
+    Postgres(Postgres),
     Memory(Memory),
 }
 
@@ -39,6 +57,7 @@ impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Opened::Embedded(store) => store.fmt(f),
+            Opened::Postgres(store) => store.fmt(f),
             Opened::Memory(store) => store.fmt(f),
         }
     }
@@ -48,6 +67,7 @@ impl Opened {
     fn store(&self) -> &dyn Store {
         match self {
             Opened::Embedded(store) => store,
+            Opened::Postgres(store) => store,
             Opened::Memory(store) => store,
         }
     }
@@ -56,17 +76,26 @@ impl Opened {
 impl Late {
     /// A store in a folder. Nothing is opened or made yet.
     pub fn new(path: &Path) -> Late {
+        Late::at(Place::Folder(path.to_owned()))
+    }
+
+    /// A store in a place, which several processes share if it is a database. Nothing is opened or made yet.
+    pub fn at(place: Place) -> Late {
+        let nodes = match &place {
+            Place::Folder(_) => Nodes::alone(),
+            Place::Database(_) => Nodes::shared(&own_name(), LEASE),
+        };
         Late {
-            path: path.to_owned(),
+            place,
             opened: OnceLock::new(),
             opening: Mutex::new(()),
             unopened: Watches::default(),
-            nodes: Arc::new(Nodes::alone()),
+            nodes: Arc::new(nodes),
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// This process among those that share the store.
@@ -80,8 +109,16 @@ impl Late {
         if self.opened.get().is_some() {
             return Ok(None);
         }
-        let (store, recovered) = Embedded::open(&self.path)?;
-        self.opened.get_or_init(|| Opened::Embedded(store));
+        let (store, recovered) = match &self.place {
+            Place::Folder(path) => {
+                let (store, recovered) = Embedded::open(path)?;
+                (Opened::Embedded(store), recovered)
+            }
+            Place::Database(database) => {
+                (Opened::Postgres(Postgres::open(database)?), Recovered::default())
+            }
+        };
+        self.opened.get_or_init(|| store);
         Ok(Some(recovered))
     }
 
@@ -99,6 +136,7 @@ impl Late {
     pub fn measured(&self) -> Option<Measured> {
         match self.opened.get()? {
             Opened::Embedded(store) => Some(store.measured()),
+            Opened::Postgres(store) => Some(store.measured()),
             Opened::Memory(_) => None,
         }
     }
@@ -112,6 +150,12 @@ impl Late {
             }
         }
     }
+}
+
+/// What operators know this process by: its machine and its number.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
 }
 
 impl Logs for Late {

@@ -54,7 +54,7 @@ pub use apart::Apart;
 pub use embedded::Embedded;
 pub use engine::Tuning;
 pub use error::Error;
-pub use late::Late;
+pub use late::{Late, Place};
 pub use measures::{Measured, SYNC_BOUNDS};
 pub use memory::{Faults, Memory};
 pub use postgres::{Database, Postgres};

@@ -86,7 +86,7 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
 async fn open_store(plan: &Plan) -> Result<(), String> {
     let Some(store) = plan.store.clone() else { return Ok(()) };
-    let path = store.path().display().to_string();
+    let path = store.place().to_string();
     let opened = kit::task::beside(move || store.open()).await;
     let opened = opened.ok_or_else(|| format!("store: {path}: opening it ended half-way"))?;
     let Some(found) = opened.map_err(|why| format!("store: {why}"))? else { return Ok(()) };

@@ -14,6 +14,16 @@ use crate::arguments::StoreCommand;
 use crate::log;
 
 pub(crate) fn store(what: &StoreCommand) -> anyhow::Result<ExitCode> {
+    let (StoreCommand::Check { folder }
+    | StoreCommand::Compact { folder }
+    | StoreCommand::Export { folder }) = what;
+    // The URL may have a password, so it is not repeated.
+    if folder.to_str().is_some_and(|text| text.starts_with("postgres")) && !folder.exists() {
+        anyhow::bail!(
+            "this looks into folders; a store in PostgreSQL is looked at with its own programs: \
+             `pg_dump --schema=tidegate` exports it, `pg_amcheck` checks it, and `vacuum` compacts it"
+        );
+    }
     match what {
         StoreCommand::Check { folder } => check(folder),
         StoreCommand::Compact { folder } => compact(folder),

@@ -1,0 +1,115 @@
+//! `store: { postgres }`: what hubs keep is in a database, which may go and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::harness::{ClosedPort, Gateway, Postgres, tidegate, until};
+use crate::hubs::{bodies, hub, poll, publish};
+use crate::queues;
+use crate::telemetry::metric;
+
+fn yaml(url: &str) -> String {
+    format!("{}store: {{ postgres: \"{url}\" }}\n", hub(""))
+}
+
+fn status(gateway: &Gateway, body: &str) -> u16 {
+    let head =
+        "POST /news/publish?topic=sports HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\n";
+    gateway.wire().ask(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).status()
+}
+
+#[test]
+fn events_outlive_gateways_and_the_database_going_away() {
+    let mut server = Postgres::start();
+    let gateway = Gateway::start(yaml(&server.url()));
+    publish(&gateway, "sports", "one");
+    assert_eq!(bodies(&poll(&gateway, "?after=0")), ["one"]);
+    assert!(metric(&gateway, "tidegate_store_records_total").is_some_and(|records| records >= 1.0));
+    drop(gateway);
+
+    let gateway = Gateway::start(yaml(&server.url()));
+    publish(&gateway, "sports", "two");
+    assert_eq!(bodies(&poll(&gateway, "?after=0")), ["one", "two"]);
+
+    server.kill();
+    until("publishes are refused", || status(&gateway, "nowhere") == 503);
+    gateway.wait_for_log("store: away");
+    server.start_again();
+    until("publishes are taken again", || status(&gateway, "three") == 200);
+    gateway.wait_for_log("store: back");
+    let events = poll(&gateway, "?after=0");
+    let bodies = bodies(&events);
+    assert_eq!(bodies.first(), Some(&"one"));
+    assert_eq!(bodies.iter().filter(|body| **body == "three").count(), 1, "{bodies:?}");
+}
+
+#[test]
+fn a_gateway_starts_while_the_database_is_away() {
+    let nobody = ClosedPort::any();
+    let url = format!("postgres://tester:geheim@{}/postgres?connect_timeout=2", nobody.address);
+    let gateway = Gateway::start(yaml(&url));
+    gateway.wait_for_log("store: away");
+    assert_eq!(status(&gateway, "nowhere"), 503);
+    assert!(!gateway.log().contains("geheim"), "the password is in the log");
+}
+
+#[test]
+fn two_gateways_share_a_database() {
+    let server = Postgres::start();
+    let (first, second) =
+        (Gateway::start(yaml(&server.url())), Gateway::start(yaml(&server.url())));
+    publish(&first, "sports", "one");
+    publish(&second, "sports", "two");
+    for gateway in [&first, &second] {
+        until("both have both", || bodies(&poll(gateway, "?after=0")) == ["one", "two"]);
+    }
+}
+
+#[test]
+fn messages_of_queues_outlive_gateways_and_the_database_going_away() {
+    let mut server = Postgres::start();
+    let works = Arc::new(AtomicBool::new(false));
+    let answers = works.clone();
+    let origin = queues::origin(move |_, _| match answers.load(Ordering::SeqCst) {
+        true => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        false => "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
+    });
+    let keys = ", retry: { attempts: 100, initial: 100ms, max: 200ms }";
+    let url = server.url();
+    let yaml = format!("{}store: {{ postgres: \"{url}\" }}\n", queues::yaml(&origin, keys));
+    let gateway = Gateway::start(&yaml);
+    queues::put(&gateway, "/one", "first");
+    until("it is tried", || !queues::texts(&origin).is_empty());
+    drop(gateway);
+    server.kill();
+    server.start_again();
+    let before = queues::texts(&origin).len();
+    works.store(true, Ordering::SeqCst);
+    let gateway = Gateway::start(&yaml);
+    until("it is processed", || queues::texts(&origin).len() > before);
+    queues::put(&gateway, "/two", "second");
+    until("so is the next", || queues::texts(&origin).last().is_some_and(|text| text == "second"));
+    assert_eq!(queues::texts(&origin)[before..], ["first", "second"]);
+}
+
+#[test]
+fn wrong_urls_and_folders_that_are_urls_are_told_without_the_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    for (keys, expected) in [
+        ("postgres: \"mysql://u:geheim@a/b\"", "it does not begin with `postgres://`"),
+        ("postgres: \"sqlite:geheim.db\"", "it does not begin with `postgres://`"),
+        ("postgres: \"postgres://u:geheim@a:x/b\"", "the URL of the store's database is malformed"),
+        ("path: a, postgres: \"postgres://u:geheim@a/b\"", "not in both"),
+    ] {
+        std::fs::write(&file, format!("{}store: {{ {keys} }}\n", hub(""))).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert_eq!(run.code, Some(1), "{said}");
+        assert!(said.contains("gateway.yaml:7:") && said.contains(expected), "{keys}: {said}");
+        assert!(!said.contains("geheim"), "{said}");
+    }
+    let run = tidegate(&["store", "check", "postgres://u:geheim@a/b"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("pg_dump") && !run.stderr.contains("geheim"), "{}", run.stderr);
+}
