@@ -99,6 +99,7 @@ mod sse;
 mod sse_share;
 mod store;
 mod store_postgres;
+mod stream_plans;
 mod streaming;
 mod streams;
 mod telemetry;

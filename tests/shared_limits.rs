@@ -7,13 +7,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{Authority, Gateway, Origin, Plain, until};
 
 /// A server on a socket in a folder of its own. It is killed with the test.
-struct Redis {
+pub(crate) struct Redis {
     process: Child,
     folder: tempfile::TempDir,
 }
 
 impl Redis {
-    fn start() -> Redis {
+    pub(crate) fn start() -> Redis {
         let folder = tempfile::tempdir().unwrap();
         let process = Redis::run(&folder);
         Redis { process, folder }
@@ -43,11 +43,15 @@ impl Redis {
     /// A gateway whose limit is told to this server, which may take its time on a busy machine.
     fn gateway(&self, origin: &Origin, limit: &str) -> Gateway {
         let route = format!("policies: [{{ rate_limit: {{ {limit}, by: route, shared: ours }} }}]");
-        let store = format!(
+        Plain { route: &route, more: &self.stores(), ..Plain::default() }.start(origin)
+    }
+
+    /// The section with this server as `ours`.
+    pub(crate) fn stores(&self) -> String {
+        format!(
             "stores: {{ ours: {{ redis: \"unix://{}/redis\", password: geheim, interval: 20ms, timeout: 30s }} }}",
             self.folder.path().display()
-        );
-        Plain { route: &route, more: &store, ..Plain::default() }.start(origin)
+        )
     }
 }
 

@@ -209,6 +209,25 @@ fn frames_pass_both_ways_as_they_are() {
 }
 
 #[test]
+fn messages_and_bytes_have_several_windows_and_plans() {
+    let origin = service(vec![]);
+    let windows = "messages: 100, per: 1h, windows: [{ messages: 50, bytes: 100B, per: 1h }]";
+    let named = "plans: true, default: Mine";
+    let plans = "plans: { Mine: { events: 100, per: 1h, windows: [{ events: 50, bytes: 100B, per: 1h }] } }";
+    for (keys, more) in [(windows, ""), (named, plans)] {
+        let route = format!("policies: [{{ websocket: {{ {keys}, on_limit: close }} }}]");
+        let gateway = Plain { route: &route, more, ..Plain::default() }.start(&origin);
+        let mut client = Client::open(&gateway, "/ws", "");
+        client.text(&"a".repeat(40));
+        client.expect(FIN | TEXT, "a".repeat(40).as_bytes());
+        client.text("b");
+        client.expect(FIN | TEXT, b"b");
+        client.text(&"c".repeat(30));
+        client.expect_close(1008);
+    }
+}
+
+#[test]
 fn messages_over_the_quota_are_dropped_until_the_next_window() {
     let origin = service(vec![]);
     let gateway = start(&origin, "messages: 4, per: 1s");

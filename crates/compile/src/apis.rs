@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use config::{Api, At, Config, Decode as _, Policy, Report, Route, Spanned, Upstream};
+use config::{Api, At, Config, Decode as _, LimitPlan, Policy, Report, Route, Spanned, Upstream};
 use import::{Documents, Made, MadeRoute, Model, Options};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
+use crate::plans;
 use crate::policies::{self, Access, Diverts};
 
 /// The result of expanding a configuration's APIs.
@@ -55,7 +56,8 @@ fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) ->
         .map_err(|faults| faults.into_iter().for_each(|fault| report.error(document.at, fault, "")))
         .ok()?;
     let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.value.clone());
-    let plans = config.plans.iter().map(|(name, plan)| (name.value.clone(), plan.value.encode()));
+    let plans =
+        config.plans.iter().map(|(name, plan)| (name.value.clone(), of_requests(&plan.value)));
     let options = Options {
         name: name.to_owned(),
         document: std::path::absolute(document.value.as_path()).ok()?,
@@ -80,6 +82,23 @@ fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) ->
         report.warn(document.at, warning.as_str(), "");
     }
     Some(made)
+}
+
+/// What a plan says of requests, as a `rate_limit` has it.
+fn of_requests(plan: &LimitPlan) -> Json {
+    if !plans::bounds_requests(plan) {
+        return json!({ "unlimited": true });
+    }
+    let mut of_requests = plan.clone();
+    (of_requests.events, of_requests.bytes, of_requests.subscriptions) = (None, None, None);
+    of_requests.windows.retain(|window| window.value.requests.is_some());
+    for window in &mut of_requests.windows {
+        (window.value.events, window.value.bytes) = (None, None);
+    }
+    if of_requests.requests.is_none() {
+        of_requests.per = None;
+    }
+    of_requests.encode()
 }
 
 fn add(all: &mut Config, made: Made, api: &Spanned<Api>, report: &mut Report) {

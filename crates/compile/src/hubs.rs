@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use ::hub::{
     AddressRule, Algorithm, Delivery, Hub, HubEnd, Lasting, LimitedBy, Limits, Parts, Retention,
-    Retries, Settings,
+    Retries, Settings, Tier, Window,
 };
 use ::store::Store;
-use config::{Config, Decode as _, HubAlgorithm, HubLimitBy, Report, Route, Spanned, UpstreamTls};
+use config::{
+    Config, Decode as _, HubAlgorithm, HubLimitBy, HubLimits, Report, Route, Spanned, UpstreamTls,
+};
 
 use crate::kafka;
 use crate::listeners::{bytes, count};
 use crate::names;
+use crate::plans::{self, Plans, Streams};
+use crate::policies::quotas::window;
 use crate::policy_builder::PolicyBuilder;
 use crate::upstreams;
 
@@ -83,7 +87,7 @@ pub(crate) fn compile(
 ) -> Hubs {
     let mut hubs = HashMap::new();
     for (name, hub) in config.hubs.iter() {
-        let settings = settings(name, hub, report);
+        let settings = settings(name, hub, config, report);
         let is_used = |route: &Route| route.hub.as_ref().is_some_and(|hub| hub.value == name.value);
         if !config.routes.iter().any(|(_, route)| is_used(&route.value)) {
             let what = format!("no route leads to the hub `{}`", name.value);
@@ -125,6 +129,7 @@ pub(crate) fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
 fn settings(
     name: &Spanned<String>,
     hub: &Spanned<config::Hub>,
+    config: &Config,
     report: &mut Report,
 ) -> Option<Settings> {
     let keys = &hub.value;
@@ -178,16 +183,46 @@ fn settings(
         },
         retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.0 },
         log: None,
-        limits: keys.limits.as_ref().map(|limits| Limits {
-            events: u64::from(limits.events.get()),
-            per: limits.per.0,
-            by: match limits.by {
-                HubLimitBy::Subject => LimitedBy::Subject,
-                HubLimitBy::Subscription => LimitedBy::Subscription,
-            },
-        }),
+        limits: keys.limits.as_ref().map(|written| limits(written, config, report)),
         event_bytes_max: bytes(keys.event_bytes_max.value),
     })
+}
+
+fn limits(written: &Spanned<HubLimits>, config: &Config, report: &mut Report) -> Limits {
+    let keys = &written.value;
+    let limits = plans::Written {
+        at: written.at,
+        intact: written.intact,
+        noun: "events",
+        events: keys.events.as_ref(),
+        bytes: keys.bytes.as_ref(),
+        per: keys.per.as_ref(),
+        windows: keys.windows.iter().map(window).collect(),
+        subscriptions: keys.subscriptions.as_ref().map(|max| max.value),
+        plans: keys.plans,
+        default: keys.default.as_ref(),
+    };
+    let Plans { otherwise, named } = limits.compile(config, report);
+    Limits {
+        by: match keys.by {
+            HubLimitBy::Subject => LimitedBy::Subject,
+            HubLimitBy::Subscription => LimitedBy::Subscription,
+        },
+        otherwise: tier(otherwise),
+        plans: named.into_iter().map(|(name, streams)| (name, tier(streams))).collect(),
+    }
+}
+
+fn tier(streams: Streams) -> Tier {
+    let window = |window: plans::Window| Window {
+        events: window.events,
+        bytes: window.bytes,
+        per: window.per.0,
+    };
+    Tier {
+        windows: streams.windows.into_iter().map(window).collect(),
+        subscriptions: streams.subscriptions.map(|max| count(max.get())),
+    }
 }
 
 fn delivery(keys: &config::HubDelivery) -> Delivery {

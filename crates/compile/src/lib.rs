@@ -22,6 +22,7 @@ mod kafka;
 mod listeners;
 mod names;
 mod paths;
+mod plans;
 mod policies;
 mod policy;
 mod policy_builder;

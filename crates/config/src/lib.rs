@@ -56,11 +56,11 @@ pub use sections::{
     Dns, EmptySegments, Errors, EscapedSlash, Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery,
     HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism,
     Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits, ListenerPaths,
-    ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, PathParameters, Pool, Queue,
-    QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
-    RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
-    Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
-    UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
+    ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, PathParameters, PlanWindow,
+    Pool, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits,
+    RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
+    Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
+    Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,

@@ -294,6 +294,9 @@ impl Deliveries {
         // Of a topic that the hub has no longer; its lease ends some day.
         let (Some(topic), Some(callback)) = (topic, callback) else { return };
         let before = self.members.remove(&id);
+        if before.is_none() {
+            self.hub.lasting.hold(self.worker(), &subscription.subject);
+        }
         let head = subscription.from;
         let (cursor, is_asking) = match before {
             Some(before) => (before.cursor, before.is_asking),
@@ -316,7 +319,6 @@ impl Deliveries {
         if let Some(members) = self.topics.get_mut(topic) {
             members.ids.insert(id);
         }
-        self.hub.lasting.set_held(self.worker(), self.members.len());
         self.follow(topic);
         self.queue(id);
     }
@@ -331,17 +333,18 @@ impl Deliveries {
 
     /// Has a subscription no more, without a word about its row.
     pub(crate) fn drop_member(&mut self, id: Id) {
-        if let Some(member) = self.members.remove(&id)
-            && let Some(members) = self.topics.get_mut(member.topic)
-        {
-            members.ids.remove(&id);
+        if let Some(member) = self.members.remove(&id) {
+            self.hub.lasting.let_go(self.worker(), &member.subscription.subject);
+            if let Some(members) = self.topics.get_mut(member.topic) {
+                members.ids.remove(&id);
+            }
         }
-        self.hub.lasting.set_held(self.worker(), self.members.len());
     }
 
     pub(crate) fn noted(&mut self, note: Note) {
         match note {
             Note::Written { id, version, subscription, is_new } => {
+                let subject = is_new.then(|| subscription.subject.clone());
                 let known = self.members.get(&id).map(|member| member.version);
                 let latest = known.max(self.gone.get(&id).copied());
                 if latest.is_none_or(|latest| version > latest) {
@@ -352,8 +355,8 @@ impl Deliveries {
                     }
                     self.replace(id, version, *subscription);
                 }
-                if is_new && self.hub.nodes.is_alone() {
-                    self.hub.lasting.release();
+                if let Some(subject) = subject.filter(|_| self.hub.nodes.is_alone()) {
+                    self.hub.lasting.release(&subject);
                 }
             }
             Note::Removed(id, version) => self.forget(id, version),

@@ -223,6 +223,23 @@ impl Hub {
         Ok(count)
     }
 
+    /// The number of subscriptions of a subject on all nodes.
+    pub(crate) async fn count_of(&self, subject: &str) -> Result<usize, Error> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
+            let found = self.store.scan(&self.tables.subscriptions, scan).await?;
+            let theirs = found.rows.iter().filter(|row| {
+                read::<Subscription>(&row.value).is_some_and(|known| known.subject == subject)
+            });
+            count += theirs.count();
+            after = found.rows.last().map(|row| row.key.to_vec());
+            if !found.more || after.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
     /// All subscriptions of a worker in a partition.
     pub(crate) async fn subscriptions_of(
         &self,

@@ -167,7 +167,7 @@ impl Job {
         };
         let Some(event) = event else { return Outcome::Expired };
         if is_first {
-            match self.is_within_limits().await {
+            match self.is_within_limits(&event).await {
                 Ok(true) => {}
                 Ok(false) => return Outcome::Limited,
                 Err(_) => return Outcome::Away,
@@ -191,15 +191,41 @@ impl Job {
         }
     }
 
-    async fn is_within_limits(&self) -> Result<bool, Error> {
-        let Some(limits) = self.hub.settings.limits else { return Ok(true) };
+    /// Counts a delivery, if it is within all windows of the subscriber's plan.
+    async fn is_within_limits(&self, event: &Event) -> Result<bool, Error> {
+        let Some(limits) = &self.hub.settings.limits else { return Ok(true) };
         let whose = match limits.by {
             LimitedBy::Subject => self.subscription.subject.clone(),
             LimitedBy::Subscription => self.id.to_string(),
         };
-        let counter = format!("hub/{}/deliveries/{whose}", self.hub.name());
-        let counted = self.hub.store.add(&counter, 1, limits.events, limits.per).await?;
-        Ok(counted.granted)
+        let mut counters = Vec::new();
+        let tier = limits.of(self.subscription.plan.as_deref());
+        let bytes = u64::try_from(event.body.len()).unwrap_or(u64::MAX);
+        for (number, window) in tier.windows.iter().enumerate() {
+            for (what, by, limit) in [("events", 1, window.events), ("bytes", bytes, window.bytes)]
+            {
+                let Some(limit) = limit else { continue };
+                let counter = format!("hub/{}/deliveries/{number}/{what}/{whose}", self.hub.name());
+                counters.push((counter, by, limit, window.per));
+            }
+        }
+        let store = &self.hub.store;
+        // What one of several refuses must not count in the others. Between the look and the count another delivery may come; then
+        // one counts that was dropped.
+        if counters.len() > 1 {
+            for (counter, by, limit, per) in &counters {
+                let used = store.add(counter, 0, *limit, *per).await?.total;
+                if used.saturating_add(*by) > *limit {
+                    return Ok(false);
+                }
+            }
+        }
+        for (counter, by, limit, per) in &counters {
+            if !store.add(counter, *by, *limit, *per).await?.granted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes a delivery to the access log. The query of a callback may hold what only the subscriber should know.

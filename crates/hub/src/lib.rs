@@ -44,7 +44,7 @@ pub use event::{parts as event_of, record as record_of};
 pub use hub::{Hub, Parts};
 pub use lasting::Lasting;
 pub use retry::Retries;
-pub use settings::{Delivery, LimitedBy, Limits, Retention, Settings};
+pub use settings::{Delivery, LimitedBy, Limits, Retention, Settings, Tier, Window};
 pub use signature::{Algorithm, SigningKey};
 pub use upstream::AddressRule;
 

@@ -150,7 +150,7 @@ impl Deliveries {
                 notes.iter().for_each(|note| self.hub.arrived(note));
             }
         }
-        self.hub.lasting.set_held(self.worker(), 0);
+        self.hub.lasting.let_all_go(self.worker());
     }
 
     /// Gives partitions back of which nothing is under way or unwritten.

@@ -56,12 +56,38 @@ pub struct Retention {
     pub bytes: u64,
 }
 
-/// At most so many deliveries in so long.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What subscribers on a plan may have, and those on none.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    pub events: u64,
-    pub per: Duration,
     pub by: LimitedBy,
+    /// For subscribers on no plan.
+    pub otherwise: Tier,
+    /// By the names of plans.
+    pub plans: Vec<(Box<str>, Tier)>,
+}
+
+/// The limits of one plan.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tier {
+    /// All of them hold.
+    pub windows: Vec<Window>,
+    /// Subscriptions of one subject.
+    pub subscriptions: Option<usize>,
+}
+
+/// At most so many deliveries, and bytes of them, in so long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    pub events: Option<u64>,
+    pub bytes: Option<u64>,
+    pub per: Duration,
+}
+
+impl Limits {
+    pub(crate) fn of(&self, plan: Option<&str>) -> &Tier {
+        let named = plan.and_then(|plan| self.plans.iter().find(|(name, _)| **name == *plan));
+        named.map_or(&self.otherwise, |(_, tier)| tier)
+    }
 }
 
 /// Whose deliveries are counted together.

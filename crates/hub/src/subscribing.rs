@@ -11,13 +11,16 @@ use store::{Change, Error, Expect, Row};
 
 use crate::callback;
 use crate::hub::{Hub, Topic};
-use crate::lasting::Note;
+use crate::lasting::{Full, Note};
 use crate::reader::store_fault;
 use crate::subscribe::{self, Asked, Mode};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
 
 /// How often a request is tried again after somebody else changed the same subscription.
 const TRIES: usize = 4;
+
+/// The reference system's code for too many subscriptions.
+const SUBSCRIPTIONS_CODE: u32 = 900_808;
 
 /// The longest time that the name of a callback is looked up for.
 const LOOK_UP: Duration = Duration::from_secs(5);
@@ -27,6 +30,7 @@ struct Wish<'a> {
     asked: Asked,
     topic: &'a Topic,
     subject: String,
+    plan: Option<String>,
     id: Id,
     terms: Terms,
 }
@@ -49,6 +53,8 @@ impl Hub {
         let topic_of = |text: &str| self.topic_of(text);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), topic_of)?;
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
+        let plan = ex.identity.as_ref().and_then(|identity| identity.tier.as_deref());
+        let plan = plan.map(str::to_owned);
         let id = Id::of(&subject, &topic.name, &asked.callback);
         let settings = &self.settings;
         let lease = subscribe::given(asked.lease, settings.lease_default, settings.lease_max);
@@ -59,7 +65,7 @@ impl Hub {
             base,
         };
         let status = asked.form.status();
-        let wish = Wish { asked, topic, subject, id, terms };
+        let wish = Wish { asked, topic, subject, plan, id, terms };
         match wish.asked.mode {
             Mode::Subscribe => self.subscribe(wish).await?,
             Mode::Unsubscribe => self.unsubscribe(wish).await?,
@@ -101,9 +107,9 @@ impl Hub {
                 true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone())),
                 false => confirm(&mut subscription, wish.terms.clone()),
             }
-            if is_new && !self.has_room().await? {
-                let max = self.settings.subscriptions_max;
-                return Err(Fault::new(Kind::RateLimited, format!("{max} subscriptions")));
+            subscription.plan.clone_from(&wish.plan);
+            if is_new {
+                self.reserve(&wish).await?;
             }
             match self.write(wish.id, expect, subscription, is_new).await {
                 Ok(true) => return Ok(()),
@@ -115,22 +121,49 @@ impl Hub {
     }
 
     /// Takes a place for a new subscription, if there are fewer than may be, on all nodes.
-    async fn has_room(&self) -> Result<bool, Fault> {
-        let max = self.settings.subscriptions_max;
-        if !self.nodes.is_alone() {
-            if self.lasting.reserve_far_below(max) {
-                return Ok(true);
+    async fn reserve(&self, wish: &Wish<'_>) -> Result<(), Fault> {
+        let limits = self.settings.limits.as_ref();
+        let of_subject = limits.and_then(|limits| limits.of(wish.plan.as_deref()).subscriptions);
+        let (subject, max) = (&*wish.subject, self.settings.subscriptions_max);
+        let reserved = match self.nodes.is_alone() {
+            true => self.lasting.reserve(subject, max, of_subject.unwrap_or(usize::MAX)),
+            false => self.reserve_beside_others(subject, max, of_subject).await?,
+        };
+        reserved.map_err(|full| {
+            let cause = match full {
+                Full::Hub => format!("{max} subscriptions"),
+                Full::Subject => "as many subscriptions of one subject as its plan has".to_owned(),
+            };
+            Fault::new(Kind::RateLimited, cause).with_code(SUBSCRIPTIONS_CODE)
+        })
+    }
+
+    /// The same where other nodes have subscriptions too.
+    async fn reserve_beside_others(
+        &self,
+        subject: &str,
+        max: usize,
+        of_subject: Option<usize>,
+    ) -> Result<Result<(), Full>, Fault> {
+        if let Some(most) = of_subject {
+            let count = self.count_of(subject).await.map_err(|error| store_fault(&error))?;
+            if count + self.lasting.reserved_of(subject) >= most {
+                return Ok(Err(Full::Subject));
             }
-            let count = self.count(max).await.map_err(|error| store_fault(&error))?;
-            return Ok(self.lasting.reserve_beside(count, max));
         }
-        Ok(self.lasting.reserve(max))
+        if self.lasting.reserve_far_below(subject, max) {
+            return Ok(Ok(()));
+        }
+        let count = self.count(max).await.map_err(|error| store_fault(&error))?;
+        let fits = self.lasting.reserve_beside(subject, count, max);
+        Ok(if fits { Ok(()) } else { Err(Full::Hub) })
     }
 
     async fn new_subscription(&self, wish: &Wish<'_>) -> Result<Subscription, Fault> {
         let span = self.store.span(&wish.topic.log).await.map_err(|error| store_fault(&error))?;
         Ok(Subscription {
             subject: wish.subject.clone(),
+            plan: wish.plan.clone(),
             topic: wish.topic.name.clone().into(),
             callback: wish.asked.callback.written.clone(),
             until: None,
@@ -184,13 +217,14 @@ impl Hub {
             value: stored(&subscription),
             expect,
         };
+        let subject = subscription.subject.clone();
         let changes = std::iter::once(change).chain(self.news_of(id)).collect();
         let written = self.store.change(changes, None).await;
         let version = match written {
             Ok(versions) => versions.first().copied().unwrap_or_default(),
             Err(error) => {
                 if is_new {
-                    self.lasting.release();
+                    self.lasting.release(&subject);
                 }
                 return match matches!(error, Error::Conflict { .. }) {
                     true => Ok(false),
@@ -200,7 +234,7 @@ impl Hub {
         };
         if is_new && !self.nodes.is_alone() {
             // It is counted in the store from now on.
-            self.lasting.release();
+            self.lasting.release(&subject);
         }
         let subscription = Box::new(subscription);
         if self.lasting.tell(id, Note::Written { id, version, subscription, is_new }) {
@@ -211,7 +245,7 @@ impl Hub {
             return Ok(true);
         }
         if is_new {
-            self.lasting.release();
+            self.lasting.release(&subject);
         }
         Err(busy())
     }

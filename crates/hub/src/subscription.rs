@@ -20,6 +20,9 @@ pub(crate) struct Id([u8; 16]);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subscription {
     pub(crate) subject: String,
+    /// The plan that the subject had when it subscribed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<String>,
     /// The topic's name.
     pub(crate) topic: String,
     pub(crate) callback: String,
@@ -225,6 +228,7 @@ mod tests {
     fn what_is_stored_is_read_again() {
         let subscription = Subscription {
             subject: "ann".to_owned(),
+            plan: Some("Gold".to_owned()),
             topic: "sports".to_owned(),
             callback: "http://a/".to_owned(),
             until: Some(10),

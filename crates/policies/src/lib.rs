@@ -32,6 +32,8 @@ pub mod remote_definition;
 pub mod soap;
 pub mod soap_rest;
 pub mod sse;
+pub mod stores;
+pub mod tiers;
 pub mod transform;
 mod verdict_cache;
 pub mod websocket;

@@ -1,7 +1,12 @@
-//! Quotas of open streams: so many messages and bytes in a window of time, by whoever has the stream. Over all workers.
+//! Quotas of open streams: so many messages and bytes in windows of time, by whoever has the stream. Over all workers.
 //!
 //! A window begins with the first message in it and ends when its time is over; then all of the quota is there again. This is unlike
 //! `rate_limit`, where used requests come back evenly: who waits for the next window has to know when that is.
+//!
+//! A message passes if it fits in all windows of its client's tier. Only where several gateways count together they tell each other
+//! what has passed, see [`shared`].
+
+pub mod shared;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +16,7 @@ use kit::clock::{self, Instant};
 
 use crate::hash::{Hash, Key};
 
-/// A quota of one stream or client.
+/// What passes in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub messages: Option<u64>,
@@ -19,19 +24,46 @@ pub struct Quota {
     pub per: Duration,
 }
 
+/// The quotas of a client, all of which hold. None: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tier {
+    windows: Box<[Quota]>,
+}
+
+/// Windows that one message may be counted in.
+pub const WINDOWS_MAX: usize = 4;
+
 /// The windows of all clients of a policy.
 #[derive(Debug)]
 pub struct Quotas {
     hash: Key,
+    /// Other gateways are told of what passes.
+    is_shared: bool,
     shards: Box<[Mutex<Shard>]>,
 }
 
-type Shard = HashMap<u64, Used>;
+#[derive(Debug, Default)]
+struct Shard {
+    /// By the client, and the number of the quota among those of its tier.
+    windows: HashMap<(u64, usize), Used>,
+    /// Those of which others are to be told.
+    untold: Vec<(u64, usize)>,
+}
 
-/// The window of a client.
+/// A window of a client.
 #[derive(Debug, Clone, Copy)]
 struct Used {
-    began: Instant,
+    ends: Instant,
+    per: Duration,
+    messages: u64,
+    bytes: u64,
+    /// The part of these that no other gateway was told of.
+    untold: Untold,
+}
+
+/// Messages and bytes that others are told of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Untold {
     messages: u64,
     bytes: u64,
 }
@@ -39,59 +71,112 @@ struct Used {
 /// Workers rarely meet in one of so many.
 const SHARDS: usize = 64;
 
-/// Clients in one shard. Above that windows that are over go, or else the oldest. A hundred thousand clients in all.
-const SHARD_CLIENTS_MAX: usize = 1600;
+/// Windows in one shard. Above that those that are over go, or else those that end first. A hundred thousand windows in all.
+const SHARD_WINDOWS_MAX: usize = 1600;
+
+/// Windows of one shard that others are to be told of. More of them are not told.
+const SHARD_UNTOLD_MAX: usize = 2 * SHARD_WINDOWS_MAX;
 
 impl Default for Quotas {
     fn default() -> Quotas {
-        Quotas { hash: Key::random(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        Quotas::hashed(Key::random(), false)
+    }
+}
+
+impl Tier {
+    /// At most [`WINDOWS_MAX`]; the rest would not be counted.
+    pub fn new(mut windows: Vec<Quota>) -> Tier {
+        windows.truncate(WINDOWS_MAX);
+        Tier { windows: windows.into() }
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (usize, &Quota)> {
+        self.windows.iter().enumerate()
     }
 }
 
 impl Quotas {
-    /// For the number of a client.
-    pub(crate) fn hash(&self) -> Hash {
-        self.hash.start()
+    /// Those that other gateways are told of. They number clients in the same way, if they know the same text.
+    pub fn known_by(text: &str) -> Quotas {
+        Quotas::hashed(Key::of(text), true)
+    }
+
+    fn hashed(hash: Key, is_shared: bool) -> Quotas {
+        Quotas { hash, is_shared, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// For the number of a client on a tier. Whoever changes its plan begins anew.
+    pub(crate) fn hash(&self, tier: usize) -> Hash {
+        let mut hash = self.hash.start();
+        hash.write(&tier.to_le_bytes());
+        hash
     }
 
     /// Charges a message of so many bytes, and gives the number of messages that are left; or charges nothing, and gives the time until
-    /// the next window.
-    pub(crate) fn take(&self, client: u64, quota: &Quota, bytes: u64) -> Result<u64, Duration> {
+    /// it would fit.
+    pub(crate) fn take(&self, client: u64, tier: &Tier, bytes: u64) -> Result<u64, Duration> {
+        if tier.windows.is_empty() {
+            return Ok(u64::MAX);
+        }
         let now = clock::now();
         let Some(mut shard) = self.shard(client) else { return Ok(u64::MAX) };
-        if shard.len() >= SHARD_CLIENTS_MAX && !shard.contains_key(&client) {
-            make_room(&mut shard, quota.per, now);
+        let mut wait = None;
+        for (number, quota) in tier.numbered() {
+            let open = shard.windows.get(&(client, number)).filter(|used| used.ends > now);
+            // One that is not open yet begins with the message, if that passes.
+            let used = open.copied().unwrap_or_else(|| Used::new(quota.per, now));
+            if !used.with(1, bytes).is_within(quota) {
+                wait = wait.max(Some(used.ends.saturating_duration_since(now)));
+            }
         }
-        let used = shard.entry(client).or_insert(Used { began: now, messages: 0, bytes: 0 });
-        let age = now.duration_since(used.began);
-        if age >= quota.per {
-            *used = Used { began: now, messages: 0, bytes: 0 };
+        if let Some(wait) = wait {
+            return Err(wait);
         }
-        let (messages, bytes) = (used.messages + 1, used.bytes.saturating_add(bytes));
-        let is_over = quota.messages.is_some_and(|max| messages > max)
-            || quota.bytes.is_some_and(|max| bytes > max);
-        if is_over {
-            return Err(quota.per.saturating_sub(now.duration_since(used.began)));
+        let mut left = u64::MAX;
+        for (number, quota) in tier.numbered() {
+            let used = shard.window(client, number, quota.per, now);
+            *used = used.with(1, bytes);
+            left = left.min(used.left(quota));
+            self.note(&mut shard, client, number, Untold { messages: 1, bytes });
         }
-        (used.messages, used.bytes) = (messages, bytes);
-        Ok(quota.messages.map_or(u64::MAX, |max| max - messages))
+        Ok(left)
     }
 
     /// Charges bytes of a message that passes already.
-    pub(crate) fn charge(&self, client: u64, bytes: u64) {
-        if let Some(used) = self.shard(client).as_mut().and_then(|shard| shard.get_mut(&client)) {
-            used.bytes = used.bytes.saturating_add(bytes);
+    pub(crate) fn charge(&self, client: u64, tier: &Tier, bytes: u64) {
+        let Some(mut shard) = self.shard(client) else { return };
+        for (number, _) in tier.numbered() {
+            if let Some(used) = shard.windows.get_mut(&(client, number)) {
+                *used = used.with(0, bytes);
+                self.note(&mut shard, client, number, Untold { messages: 0, bytes });
+            }
         }
     }
 
-    /// The time until the next window, if no message is left in this one.
-    pub(crate) fn wait(&self, client: u64, quota: &Quota) -> Option<Duration> {
+    /// The time until the next message may pass, if none is left.
+    pub(crate) fn wait(&self, client: u64, tier: &Tier) -> Option<Duration> {
+        let now = clock::now();
         let shard = self.shard(client)?;
-        let used = shard.get(&client)?;
-        let left = quota.per.checked_sub(clock::now().duration_since(used.began))?;
-        let is_spent = quota.messages.is_some_and(|max| used.messages >= max)
-            || quota.bytes.is_some_and(|max| used.bytes >= max);
-        (is_spent && !left.is_zero()).then_some(left)
+        let waits = tier.numbered().filter_map(|(number, quota)| {
+            let used = shard.windows.get(&(client, number))?;
+            let left = used.ends.checked_duration_since(now).filter(|left| !left.is_zero())?;
+            (used.left(quota) == 0).then_some(left)
+        });
+        waits.max()
+    }
+
+    /// Others are to be told of this.
+    fn note(&self, shard: &mut Shard, client: u64, number: usize, more: Untold) {
+        if !self.is_shared {
+            return;
+        }
+        let Shard { windows, untold } = shard;
+        let Some(used) = windows.get_mut(&(client, number)) else { return };
+        if used.untold == Untold::default() && untold.len() < SHARD_UNTOLD_MAX {
+            untold.push((client, number));
+        }
+        used.untold.messages = used.untold.messages.saturating_add(more.messages);
+        used.untold.bytes = used.untold.bytes.saturating_add(more.bytes);
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, Shard>> {
@@ -100,65 +185,135 @@ impl Quotas {
     }
 }
 
-fn make_room(shard: &mut Shard, per: Duration, now: Instant) {
-    shard.retain(|_, used| now.duration_since(used.began) < per);
-    if shard.len() < SHARD_CLIENTS_MAX {
-        return;
+impl Shard {
+    /// The window that is open now.
+    fn window(&mut self, client: u64, number: usize, per: Duration, now: Instant) -> &mut Used {
+        let key = (client, number);
+        if self.windows.len() >= SHARD_WINDOWS_MAX && !self.windows.contains_key(&key) {
+            self.make_room(now);
+        }
+        let used = self.windows.entry(key).or_insert_with(|| Used::new(per, now));
+        if used.ends <= now {
+            *used = Used::new(per, now);
+        }
+        used
     }
-    // An eighth at once, so that a crowd of new clients does not look at all of them each time.
-    let mut began: Vec<Instant> = shard.values().map(|used| used.began).collect();
-    let (_, oldest, _) = began.select_nth_unstable(SHARD_CLIENTS_MAX / 8);
-    let oldest = *oldest;
-    shard.retain(|_, used| used.began > oldest);
+
+    fn make_room(&mut self, now: Instant) {
+        self.windows.retain(|_, used| used.ends > now);
+        if self.windows.len() < SHARD_WINDOWS_MAX {
+            return;
+        }
+        // An eighth at once, so that a crowd of new clients does not look at all of them each time.
+        let mut ends: Vec<Instant> = self.windows.values().map(|used| used.ends).collect();
+        let (_, first, _) = ends.select_nth_unstable(SHARD_WINDOWS_MAX / 8);
+        let first = *first;
+        self.windows.retain(|_, used| used.ends > first);
+    }
+}
+
+impl Used {
+    fn new(per: Duration, now: Instant) -> Used {
+        let ends = now.checked_add(per).unwrap_or(now);
+        Used { ends, per, messages: 0, bytes: 0, untold: Untold::default() }
+    }
+
+    fn with(self, messages: u64, bytes: u64) -> Used {
+        Used {
+            messages: self.messages.saturating_add(messages),
+            bytes: self.bytes.saturating_add(bytes),
+            ..self
+        }
+    }
+
+    fn is_within(&self, quota: &Quota) -> bool {
+        quota.messages.is_none_or(|max| self.messages <= max)
+            && quota.bytes.is_none_or(|max| self.bytes <= max)
+    }
+
+    /// Messages that are left, of which there are none without a byte.
+    fn left(&self, quota: &Quota) -> u64 {
+        match quota.bytes.is_some_and(|max| self.bytes >= max) {
+            true => 0,
+            false => quota.messages.map_or(u64::MAX, |max| max.saturating_sub(self.messages)),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const QUOTA: Quota =
-        Quota { messages: Some(3), bytes: Some(100), per: Duration::from_secs(10) };
+    const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+
+    fn tier() -> Tier {
+        Tier::new(vec![Quota { messages: Some(3), bytes: Some(100), per: SECONDS(10) }])
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_window_has_its_quota_and_the_next_has_it_again() {
-        let quotas = Quotas::default();
+        let (quotas, tier) = (Quotas::default(), tier());
         for left in [2, 1, 0] {
-            assert_eq!(quotas.wait(1, &QUOTA), None);
-            assert_eq!(quotas.take(1, &QUOTA, 1), Ok(left));
+            assert_eq!(quotas.wait(1, &tier), None);
+            assert_eq!(quotas.take(1, &tier, 1), Ok(left));
         }
-        tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(quotas.take(1, &QUOTA, 1), Err(Duration::from_secs(1)));
-        assert_eq!(quotas.wait(1, &QUOTA), Some(Duration::from_secs(1)));
-        assert_eq!(quotas.take(2, &QUOTA, 1), Ok(2), "another client");
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(quotas.wait(1, &QUOTA), None);
-        assert_eq!(quotas.take(1, &QUOTA, 1), Ok(2));
+        tokio::time::advance(SECONDS(9)).await;
+        assert_eq!(quotas.take(1, &tier, 1), Err(SECONDS(1)));
+        assert_eq!(quotas.wait(1, &tier), Some(SECONDS(1)));
+        assert_eq!(quotas.take(2, &tier, 1), Ok(2), "another client");
+        tokio::time::advance(SECONDS(1)).await;
+        assert_eq!(quotas.wait(1, &tier), None);
+        assert_eq!(quotas.take(1, &tier, 1), Ok(2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_message_passes_only_if_its_bytes_fit() {
-        let quotas = Quotas::default();
-        assert_eq!(quotas.take(1, &QUOTA, 90), Ok(2));
-        assert!(quotas.take(1, &QUOTA, 11).is_err(), "it is charged nothing");
-        assert_eq!(quotas.take(1, &QUOTA, 10), Ok(1));
-        assert_eq!(quotas.wait(1, &QUOTA), Some(QUOTA.per), "no byte is left");
+        let (quotas, tier) = (Quotas::default(), tier());
+        assert_eq!(quotas.take(1, &tier, 90), Ok(2));
+        assert!(quotas.take(1, &tier, 11).is_err(), "it is charged nothing");
+        assert_eq!(quotas.take(1, &tier, 10), Ok(0), "no byte is left");
+        assert_eq!(quotas.wait(1, &tier), Some(SECONDS(10)));
         let again = Quotas::default();
-        assert_eq!(again.take(1, &QUOTA, 1), Ok(2));
-        again.charge(1, 1000);
-        assert!(again.take(1, &QUOTA, 1).is_err());
+        assert_eq!(again.take(1, &tier, 1), Ok(2));
+        again.charge(1, &tier, 1000);
+        assert!(again.take(1, &tier, 1).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_fits_in_all_windows_or_uses_up_none() {
+        let quotas = Quotas::default();
+        let tier = Tier::new(vec![
+            Quota { messages: Some(4), bytes: None, per: SECONDS(100) },
+            Quota { messages: Some(2), bytes: None, per: SECONDS(1) },
+            Quota { messages: None, bytes: Some(50), per: SECONDS(10) },
+        ]);
+        assert_eq!(quotas.take(1, &tier, 10), Ok(1));
+        assert_eq!(quotas.take(1, &tier, 10), Ok(0));
+        assert_eq!(quotas.take(1, &tier, 10), Err(SECONDS(1)), "two a second");
+        tokio::time::advance(SECONDS(1)).await;
+        assert_eq!(quotas.take(1, &tier, 31), Err(SECONDS(9)), "50 bytes in ten seconds");
+        assert_eq!(quotas.take(1, &tier, 30), Ok(0), "no byte is left");
+        tokio::time::advance(SECONDS(9)).await;
+        assert_eq!(quotas.take(1, &tier, 0), Ok(0));
+        tokio::time::advance(SECONDS(5)).await;
+        assert_eq!(quotas.take(1, &tier, 0), Err(SECONDS(85)), "four in all");
+        assert_eq!(quotas.wait(1, &tier), Some(SECONDS(85)));
+        assert_eq!(quotas.take(1, &Tier::default(), 1 << 40), Ok(u64::MAX), "no limit");
     }
 
     #[tokio::test(start_paused = true)]
     async fn clients_are_bounded_and_the_oldest_windows_go() {
-        let quotas = Quotas::default();
+        let (quotas, tier) = (Quotas::known_by("us"), tier());
         for client in 0..200_000 {
             if client % 1000 == 0 {
                 tokio::time::advance(Duration::from_millis(1)).await;
             }
-            assert_eq!(quotas.take(client, &QUOTA, 1), Ok(2));
+            assert_eq!(quotas.take(client, &tier, 1), Ok(2));
         }
-        let held: usize = quotas.shards.iter().map(|shard| shard.lock().unwrap().len()).sum();
-        assert!(held <= SHARDS * SHARD_CLIENTS_MAX && held > 50_000, "{held}");
-        assert_eq!(quotas.take(199_999, &QUOTA, 1), Ok(1), "the newest is there");
+        let shards = || quotas.shards.iter().map(|shard| shard.lock().unwrap());
+        let held: usize = shards().map(|shard| shard.windows.len()).sum();
+        assert!(held <= SHARDS * SHARD_WINDOWS_MAX && held > 50_000, "{held}");
+        assert!(shards().all(|shard| shard.untold.len() <= SHARD_UNTOLD_MAX));
+        assert_eq!(quotas.take(199_999, &tier, 1), Ok(1), "the newest is there");
     }
 }

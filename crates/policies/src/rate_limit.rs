@@ -4,11 +4,9 @@
 //! request passes or is 429 at once. Only where several nodes count together it asks for most of them, see [`shared`].
 
 mod counts;
-mod resp;
 pub mod shared;
 mod window;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -20,8 +18,8 @@ use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 pub use counts::{Counts, WINDOWS_MAX};
 pub use window::Window;
 
-use crate::hash::Hash;
 use crate::key::KeySource;
+use crate::tiers::Tiers;
 use counts::Taken;
 use shared::Shared;
 use window::seconds;
@@ -57,20 +55,7 @@ const SLACK: u32 = 100;
 /// The policy. The counts are the plan's before where nothing changed; `shared` are who else counts in them.
 pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared>>) -> Policy {
     let Settings { by, otherwise, plans, headers, code } = settings;
-    let mut tiers = vec![otherwise];
-    let mut by_plan = HashMap::new();
-    for (name, tier) in plans {
-        by_plan.insert(name, tiers.len());
-        tiers.push(tier);
-    }
-    // Whoever changes its plan begins anew.
-    let begun = |(index, tier): (usize, Tier)| {
-        let mut hash = counts.hash();
-        hash.write(&index.to_le_bytes());
-        (tier, hash)
-    };
-    let tiers = tiers.into_iter().enumerate().map(begun).collect();
-    let limit = Limit { by, tiers, by_plan, headers, code, counts };
+    let limit = Limit { by, tiers: Tiers::new(otherwise, plans), headers, code, counts };
     Policy {
         name: "rate_limit",
         request: Some(match shared {
@@ -102,9 +87,7 @@ pub fn throttle(
 
 struct Limit {
     by: KeySource,
-    /// With the beginning of their keys' hashes. The first is for whoever is on no plan.
-    tiers: Vec<(Tier, Hash)>,
-    by_plan: HashMap<Box<str>, usize>,
+    tiers: Tiers<Tier>,
     headers: bool,
     code: u32,
     counts: Arc<Counts>,
@@ -151,14 +134,6 @@ impl Tier {
 }
 
 impl Limit {
-    fn tier(&self, ex: &Exchange) -> usize {
-        if self.by_plan.is_empty() {
-            return 0;
-        }
-        let plan = ex.identity.as_ref().and_then(|identity| identity.tier.as_deref());
-        plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or_default()
-    }
-
     fn refusal(&self, tier: &Tier, taken: &Taken, wait: u64) -> Fault {
         let cause = format!("over the limit {}", tier.told);
         let wait = seconds(wait).max(1).to_string();
@@ -187,9 +162,10 @@ struct Counted<'l> {
 impl Limit {
     /// Nothing where there is no limit.
     fn counted(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Counted<'_>> {
-        let index = self.tier(ex);
-        let (tier, hash) = self.tiers.get(index).filter(|(tier, _)| !tier.windows.is_empty())?;
-        let mut hash = *hash;
+        let (index, tier) = self.tiers.of(ex).filter(|(_, tier)| !tier.windows.is_empty())?;
+        // Whoever changes its plan begins anew.
+        let mut hash = self.counts.hash();
+        hash.write(&index.to_le_bytes());
         self.by.write(ex, head, &mut hash);
         let number = u32::try_from(index).unwrap_or_default();
         Some(Counted { tier, number, key: hash.finish() })

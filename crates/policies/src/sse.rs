@@ -14,14 +14,16 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use message::{ReplyHead, RequestHead};
 use policy::{
-    Answerer, BodyTransform, Exchange, Fetch, Flow, OnHead, OnStreamed, Onward, Policy, Slot,
-    Slots, Step, StreamNotes,
+    Answerer, BodyTransform, Decision, Exchange, Fetch, Flow, OnCall, OnHead, OnStreamed, Onward,
+    Policy, Slot, Slots, Step, StreamNotes,
 };
 use telemetry::{RouteMetrics, StreamEnd};
 
 use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
-use crate::quota::{Quota, Quotas};
+use crate::quota::shared::Shared;
+use crate::quota::{Quotas, Tier};
+use crate::tiers::Tiers;
 
 pub use share::{Shares, Sharing};
 
@@ -34,8 +36,8 @@ use share::Share;
 pub struct Settings {
     /// The key that shares the quota of events and the number of streams.
     pub by: KeySource,
-    /// The quota of events, as messages.
-    pub events: Option<Quota>,
+    /// The quotas of events, as messages.
+    pub tiers: Tiers<Tier>,
     /// Bytes of one event, its empty line included.
     pub event_bytes_max: usize,
     /// The longest time without a byte of the upstream.
@@ -44,23 +46,35 @@ pub struct Settings {
     pub connections: Option<u32>,
 }
 
-/// The policy. Quotas and places are the plan's before where nothing changed.
+/// What clients have used and what they hold; the plan's before where nothing changed.
+pub struct Kept {
+    pub quotas: Arc<Quotas>,
+    pub permits: Arc<Permits>,
+    /// The gateways that count together, if several do.
+    pub shared: Option<Arc<Shared>>,
+}
+
+/// The policy.
 pub fn policy(
     settings: Settings,
-    quotas: Arc<Quotas>,
-    permits: Arc<Permits>,
+    kept: Kept,
     metrics: Arc<RouteMetrics>,
-    shared: Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)>,
+    share: Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)>,
     slots: &mut Slots,
 ) -> Policy {
-    let share = shared.map(|(sharing, shares, upstream)| {
+    let share = share.map(|(sharing, shares, upstream)| {
         let metrics = metrics.clone();
         Arc::new(Share { sharing, shares, upstream, metrics }) as Arc<dyn Answerer>
     });
+    let Kept { quotas, permits, shared } = kept;
     let sse = Arc::new(Sse { settings, quotas, permits, metrics, share, slot: slots.assign() });
+    let admit = Admit(sse.clone());
     Policy {
         name: "sse",
-        request: Some(Step::Head(Box::new(Admit(sse.clone())))),
+        request: Some(match shared {
+            None => Step::Head(Box::new(admit)),
+            Some(shared) => Step::Call(Box::new(SharedAdmit { admit, shared })),
+        }),
         response: Some(Step::Streamed(Box::new(Meter(sse)))),
     }
 }
@@ -75,18 +89,24 @@ struct Sse {
     slot: Slot<Admitted>,
 }
 
+/// By which the events of a client are counted.
+#[derive(Clone, Copy)]
+struct Counted {
+    key: u64,
+    /// The number of its tier.
+    tier: usize,
+}
+
 /// A client that may have a stream.
 struct Admitted {
-    /// By which its events are counted.
-    key: u64,
+    counted: Counted,
     permit: Option<Permit>,
 }
 
 /// An open stream, for as long as it is open.
 struct Stream {
     sse: Arc<Sse>,
-    /// By which its events are counted.
-    key: u64,
+    counted: Counted,
     notes: Rc<StreamNotes>,
     worker: usize,
     #[expect(dead_code, reason = "the place is given back with the stream")]
@@ -96,25 +116,31 @@ struct Stream {
 /// Lets a client have a stream, or not.
 struct Admit(Arc<Sse>);
 
+/// The same, where other gateways count too.
+struct SharedAdmit {
+    admit: Admit,
+    shared: Arc<Shared>,
+}
+
 /// Counts the events of the stream.
 struct Meter(Arc<Sse>);
 
 impl Sse {
     /// The client's number among the quotas.
-    fn key(&self, ex: &Exchange, head: &RequestHead) -> u64 {
-        let mut hash = self.quotas.hash();
+    fn counted(&self, ex: &Exchange, head: &RequestHead) -> Counted {
+        let tier = self.settings.tiers.of(ex).map_or(0, |(index, _)| index);
+        let mut hash = self.quotas.hash(tier);
         self.settings.by.write(ex, head, &mut hash);
-        hash.finish()
+        Counted { key: hash.finish(), tier }
     }
 }
 
 impl Stream {
     /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
-    fn take(&self) -> Option<u64> {
-        match &self.sse.settings.events {
-            Some(events) => self.sse.quotas.take(self.key, events, 0).ok(),
-            None => Some(u64::MAX),
-        }
+    fn take(&self, bytes: usize) -> Option<u64> {
+        let Counted { key, tier } = self.counted;
+        let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
+        self.sse.quotas.take(key, tier, u64::try_from(bytes).unwrap_or(u64::MAX)).ok()
     }
 
     /// Notes that an event has passed.
@@ -132,28 +158,53 @@ impl Stream {
 
 impl OnHead<RequestHead> for Admit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        self.admit(self.0.counted(ex, head), ex, head)
+    }
+}
+
+impl OnCall<RequestHead> for SharedAdmit {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        let Admit(sse) = &self.admit;
+        let counted = sse.counted(ex, head);
+        let Some(tier) = sse.settings.tiers.get(counted.tier) else {
+            return Decision::Ready(self.admit.admit(counted, ex, head));
+        };
+        Decision::Waits(Box::pin(async move {
+            self.shared.look(counted.key, tier).await;
+            self.admit.admit(counted, ex, head)
+        }))
+    }
+}
+
+impl Admit {
+    fn admit(&self, counted: Counted, ex: &mut Exchange, head: &RequestHead) -> Flow {
         let Admit(sse) = self;
-        let key = sse.key(ex, head);
-        if let Some(events) = &sse.settings.events
-            && let Some(wait) = sse.quotas.wait(key, events)
-        {
-            let cause = format!("sse: no event is left in the window of {:?}", events.per);
+        let tier = sse.settings.tiers.get(counted.tier);
+        if let Some(wait) = tier.and_then(|tier| sse.quotas.wait(counted.key, tier)) {
+            let cause = "sse: no event is left in the window".to_owned();
             let seconds = wait.as_secs_f64().ceil();
-            return Err(refusal(cause, &seconds.to_string()));
+            return Err(refusal(cause, &seconds.to_string()).with_code(EVENTS_CODE));
         }
         let mut permit = None;
         if let Some(max) = sse.settings.connections {
-            let taken = sse.permits.take(key, max);
-            let refused = || refusal(format!("sse: {max} streams are open"), RETRY_AFTER);
+            let taken = sse.permits.take(counted.key, max);
+            let refused = || {
+                let cause = format!("sse: {max} streams are open");
+                refusal(cause, RETRY_AFTER).with_code(CONNECTIONS_CODE)
+            };
             permit = Some(taken.ok_or_else(refused)?);
         }
         if let Some(share) = sse.share.as_ref().filter(|_| head.method() == b"GET") {
             ex.notes().instead = Some(share.clone());
         }
-        sse.slot.put(ex, Admitted { key, permit });
+        sse.slot.put(ex, Admitted { counted, permit });
         Ok(Onward::Next)
     }
 }
+
+/// The reference system's codes for too many events, and for too many connections.
+pub(crate) const EVENTS_CODE: u32 = 900_807;
+pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
 
 /// When to come again, in seconds, where only the end of a stream makes room.
 const RETRY_AFTER: &str = "1";
@@ -170,14 +221,14 @@ impl OnStreamed<ReplyHead> for Meter {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Meter(sse) = self;
         // A place is for a stream: it goes with any other reply.
-        let Some(Admitted { key, permit }) = sse.slot.take(ex) else { return Ok(None) };
+        let Some(Admitted { counted, permit }) = sse.slot.take(ex) else { return Ok(None) };
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         if !head.is_event_stream() || asked_head {
             return Ok(None);
         }
         let decoder = Decoder::of(&mut head.headers)?;
         let notes = ex.notes().stream.get_or_insert_default().clone();
-        let stream = Stream { sse: sse.clone(), key, notes, worker: ex.caller.worker, permit };
+        let stream = Stream { sse: sse.clone(), counted, notes, worker: ex.caller.worker, permit };
         let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
         Ok(Some(Box::new(Metered::new(stream, decoder, expires))))
     }

@@ -14,12 +14,17 @@ use ::websocket::CloseCode;
 use fault::{Fault, Kind};
 use mediation::json_schema::Schema;
 use message::{ReplyHead, RequestHead};
-use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step, StreamNotes};
+use policy::{
+    Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Slot, Slots, Step, StreamNotes,
+};
 use telemetry::RouteMetrics;
 
 use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
-use crate::quota::{Quota, Quotas};
+use crate::quota::shared::Shared;
+use crate::quota::{Quotas, Tier};
+use crate::sse::{CONNECTIONS_CODE, Kept};
+use crate::tiers::Tiers;
 
 pub use topic::{MalformedTopic, Topic};
 
@@ -31,8 +36,8 @@ use topic::Rights;
 pub struct Settings {
     /// The key that shares the quota and the number of connections.
     pub by: KeySource,
-    /// The quota of messages and bytes, both ways together.
-    pub quota: Option<Quota>,
+    /// The quotas of messages and bytes, both ways together.
+    pub tiers: Tiers<Tier>,
     /// Close the connection where the quota is used up, rather than drop messages.
     pub closes: bool,
     /// Bytes of one message, either way.
@@ -77,19 +82,24 @@ impl Codes {
     };
 }
 
-/// The policy. Quotas and places are the plan's before where nothing changed.
+/// The policy.
 pub fn policy(
     settings: Settings,
-    quotas: Arc<Quotas>,
-    permits: Arc<Permits>,
+    kept: Kept,
     metrics: Arc<RouteMetrics>,
     slots: &mut Slots,
 ) -> Policy {
+    let Kept { quotas, permits, shared } = kept;
     let websocket =
         Arc::new(WebSocket { settings, quotas, permits, metrics, slot: slots.assign() });
     Policy {
         name: "websocket",
-        request: Some(Step::Head(Box::new(Admit(websocket.clone())))),
+        request: Some(match shared {
+            None => Step::Head(Box::new(Admit(websocket.clone()))),
+            Some(shared) => {
+                Step::Call(Box::new(SharedAdmit { admit: Admit(websocket.clone()), shared }))
+            }
+        }),
         response: Some(Step::Head(Box::new(Look(websocket)))),
     }
 }
@@ -106,6 +116,8 @@ struct WebSocket {
 struct Admitted {
     /// By which its messages are counted.
     key: u64,
+    /// The number of its tier.
+    tier: usize,
     rights: Rights,
     #[expect(dead_code, reason = "the place is given back with the connection")]
     permit: Option<Permit>,
@@ -119,8 +131,20 @@ struct Stream {
     worker: usize,
 }
 
+impl Stream {
+    fn tier(&self) -> Option<&Tier> {
+        self.of.settings.tiers.get(self.admitted.tier)
+    }
+}
+
 /// Lets a client open one, or not.
 struct Admit(Arc<WebSocket>);
+
+/// The same, where other gateways count too.
+struct SharedAdmit {
+    admit: Admit,
+    shared: Arc<Shared>,
+}
 
 /// Looks into the one that is open.
 struct Look(Arc<WebSocket>);
@@ -135,20 +159,36 @@ impl OnHead<RequestHead> for Admit {
             return Ok(Onward::Next);
         }
         let rights = websocket.rights(ex, head)?;
-        let mut hash = websocket.quotas.hash();
-        websocket.settings.by.write(ex, head, &mut hash);
-        let key = hash.finish();
+        let (key, tier) = websocket.counted(ex, head);
         let mut permit = None;
         if let Some(max) = websocket.settings.connections {
             let refused = || {
                 let cause = format!("websocket: {max} connections are open");
-                Fault::new(Kind::RateLimited, cause).with_header("Retry-After", RETRY_AFTER)
+                Fault::new(Kind::RateLimited, cause)
+                    .with_code(CONNECTIONS_CODE)
+                    .with_header("Retry-After", RETRY_AFTER)
             };
             permit = Some(websocket.permits.take(key, max).ok_or_else(refused)?);
         }
         head.headers.remove("sec-websocket-extensions");
-        websocket.slot.put(ex, Admitted { key, rights, permit });
+        websocket.slot.put(ex, Admitted { key, tier, rights, permit });
         Ok(Onward::Next)
+    }
+}
+
+impl OnCall<RequestHead> for SharedAdmit {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        let Admit(websocket) = &self.admit;
+        if !asks_for_websocket(head) {
+            return Decision::Ready(Ok(Onward::Next));
+        }
+        Decision::Waits(Box::pin(async move {
+            let (key, tier) = websocket.counted(ex, head);
+            if let Some(tier) = websocket.settings.tiers.get(tier) {
+                self.shared.look(key, tier).await;
+            }
+            self.admit.on_head(ex, head)
+        }))
     }
 }
 
@@ -157,6 +197,14 @@ fn asks_for_websocket(head: &RequestHead) -> bool {
 }
 
 impl WebSocket {
+    /// The client's number among the quotas, and that of its tier.
+    fn counted(&self, ex: &Exchange, head: &RequestHead) -> (u64, usize) {
+        let tier = self.settings.tiers.of(ex).map_or(0, |(index, _)| index);
+        let mut hash = self.quotas.hash(tier);
+        self.settings.by.write(ex, head, &mut hash);
+        (hash.finish(), tier)
+    }
+
     /// The rights of the client at the topic of its path, to which the path for the upstream is set.
     fn rights(&self, ex: &mut Exchange, head: &RequestHead) -> Result<Rights, Fault> {
         let Some(topics) = &self.settings.topics else { return Ok(Rights::ALL) };

@@ -17,12 +17,14 @@ pub(crate) mod jwt;
 pub(crate) mod key_type;
 pub(crate) mod mutual_tls;
 pub(crate) mod openapi;
+pub(crate) mod quotas;
 pub(crate) mod rate_limit;
 pub(crate) mod redirect;
 pub(crate) mod remote_definition;
 pub(crate) mod soap;
 pub(crate) mod soap_rest;
 pub(crate) mod sse;
+mod stores;
 pub(crate) mod transform;
 pub(crate) mod websocket;
 pub(crate) mod xpath_route;
@@ -436,7 +438,7 @@ fn sse_row(keys: &config::Sse) -> Facts<'_> {
     Facts {
         access: Access::Open,
         answers: false,
-        asks_identity: keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+        asks_identity: keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
         counts: counts(keys.by.as_ref().map(|by| &by.value)),
         tells_operations: false,
         replies_differ: false,
@@ -476,7 +478,9 @@ fn websocket_row(keys: &config::WebSocket) -> Facts<'_> {
     Facts {
         access: if asks_scopes { Access::Guards } else { Access::Open },
         answers: false,
-        asks_identity: asks_scopes || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+        asks_identity: asks_scopes
+            || keys.plans
+            || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
         counts: counts(keys.by.as_ref().map(|by| &by.value)),
         tells_operations: false,
         replies_differ: false,

@@ -7,13 +7,13 @@ use config::{
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
-use policies::rate_limit::shared::{Shared, Store, store};
+use policies::rate_limit::shared::Shared;
 use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
 
+use super::stores::store;
 use crate::listeners::count;
 use crate::names;
 use crate::policy::RouteScope;
-use crate::upstreams;
 
 pub(crate) fn build(
     keys: &RateLimit,
@@ -152,7 +152,13 @@ fn otherwise(
         }
         let plans = &place.config.plans;
         return match plans.get(&default.value) {
-            Some(plan) => tier(&default.value, plan, report),
+            Some(plan) => {
+                if !bounds_requests(&plan.value) {
+                    let what = format!("the plan `{}` has no limit of requests", default.value);
+                    report.error(default.at, what, "add `requests: 100` to it, or name another");
+                }
+                tier(&default.value, plan, report)
+            }
             None => {
                 let meant = report.suggest(&default.value, plans.names());
                 let what = names::unknown("plan", &default.value, meant);
@@ -185,6 +191,7 @@ fn plans(
     }
     let plans = place.config.plans.iter();
     let plans: Vec<_> = plans
+        .filter(|(_, plan)| bounds_requests(&plan.value))
         .map(|(name, plan)| (name.value.as_str().into(), tier(&name.value, plan, report)))
         .collect();
     if let (true, Some(by)) = (plans.is_empty(), keys.by.as_ref().map(|by| by.at)) {
@@ -197,18 +204,28 @@ fn plans(
     plans
 }
 
+/// False for a plan that bounds only streams. Its clients are as those without a plan.
+fn bounds_requests(plan: &LimitPlan) -> bool {
+    !crate::plans::bounds_streams(plan) || crate::plans::bounds_requests(plan)
+}
+
 fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
-    let LimitPlan { requests, per, burst, windows, unlimited } = &plan.value;
-    let written = Written { requests, per, burst, windows, intact: plan.intact };
-    if *unlimited != written.is_empty() && plan.intact {
-        let (what, help) = match unlimited {
-            true => ("an unlimited plan with limits", "keep one of the two"),
-            false => {
-                ("a plan without limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
-            }
-        };
-        report.error(plan.at, what, help);
-    }
+    let LimitPlan { requests, per, burst, .. } = &plan.value;
+    // Without it, the time is that of events.
+    let per =
+        if crate::plans::bounds_streams(&plan.value) && requests.is_none() { &None } else { per };
+    let windows: Vec<_> = plan
+        .value
+        .windows
+        .iter()
+        .filter_map(|window| {
+            let requests = window.value.requests?;
+            let value = LimitWindow { requests, per: window.value.per, burst: window.value.burst };
+            Some(Spanned { value, at: window.at, intact: window.intact })
+        })
+        .collect();
+    crate::plans::check(plan, report);
+    let written = Written { requests, per, burst, windows: &windows, intact: plan.intact };
     let named = Spanned { value: name.to_owned(), at: plan.at, intact: true };
     let name = sent_name(&named, report).map(str::to_owned);
     written.tier(name.as_deref(), plan.at, report)
@@ -260,54 +277,4 @@ fn counts(
     });
     place.builder.work(shared.clone());
     (shared.counts(), Some(shared))
-}
-
-fn store(name: &Spanned<String>, place: &RouteScope<'_, '_>, report: &mut Report) -> Option<Store> {
-    let stores = &place.config.stores;
-    let Some(written) = stores.get(&name.value) else {
-        let meant = report.suggest(&name.value, stores.names());
-        report.error(
-            name.at,
-            names::unknown("store", &name.value, meant),
-            "name one of the `stores`",
-        );
-        return None;
-    };
-    let Some((place, tls, database)) = address(&written.redis.value) else {
-        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://HOST:PORT` or `unix:///PATH`; a password has a key of its own";
-        report.error(written.redis.at, "this is not the URL of a Redis server", help);
-        return None;
-    };
-    Some(Store {
-        place,
-        tls: match tls {
-            true => Some(upstreams::client(&written.tls, report)?),
-            false => None,
-        },
-        database,
-        password: written.password.as_ref().map(|password| password.0.clone()),
-        interval: written.interval.value.0,
-        timeout: written.timeout.0,
-    })
-}
-
-/// The address of the server, whether it speaks TLS, and the number of the database.
-fn address(url: &str) -> Option<(store::Place, bool, u32)> {
-    if let Some(path) = url.strip_prefix("unix://") {
-        return path.starts_with('/').then(|| (store::Place::Unix(path.into()), false, 0));
-    }
-    let (tls, rest) = match url.strip_prefix("rediss://") {
-        Some(rest) => (true, rest),
-        None => (false, url.strip_prefix("redis://")?),
-    };
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let database = if database.is_empty() { 0 } else { database.parse().ok()? };
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().ok()?),
-        None => (authority, 6379),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
-    let sound = !host.is_empty() && host.chars().all(good);
-    sound.then(|| (store::Place::Tcp { host: host.to_owned(), port }, tls, database))
 }

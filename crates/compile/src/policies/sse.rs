@@ -7,13 +7,13 @@ use config::{
     SseShare,
 };
 use plan::Fetch;
-use policies::concurrency::Permits;
-use policies::quota::{Quota, Quotas};
 use policies::sse::{self, Settings, Shares, Sharing};
 
+use super::quotas::{self, kept};
 use super::rate_limit::by;
 use super::{Diverts, Written};
 use crate::listeners::count;
+use crate::plans;
 use crate::policy::RouteScope;
 use crate::templates;
 
@@ -25,9 +25,10 @@ pub(crate) fn build(
     report: &mut Report,
 ) -> plan::Policy {
     let by = keys.by.clone().unwrap_or_else(|| Spanned::unwritten(LimitBy::Subject));
+    let limits = limits(keys, at, intact).compile(place.config, report);
     let settings = Settings {
         by: self::by(&by, report),
-        events: events(keys, intact, report),
+        tiers: quotas::tiers(&limits),
         event_bytes_max: usize::try_from(keys.event_bytes_max.0).unwrap_or(usize::MAX),
         idle: keys.idle.map(|idle| idle.0),
         connections: keys.connections.map(|connections| connections.get()),
@@ -36,10 +37,10 @@ pub(crate) fn build(
         let what = "no event stream can come here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
     }
-    let (quotas, permits) = kept("sse", &keys.encode(), place);
+    let kept = kept("sse", &keys.encode(), &limits, keys.shared.as_ref(), place, report);
     let metrics = place.builder.telemetry.route(place.route);
-    let shared = keys.share.as_ref().and_then(|share| shared(keys, share, place, report));
-    sse::policy(settings, quotas, permits, metrics, shared, place.slots)
+    let share = keys.share.as_ref().and_then(|share| shared(keys, share, place, report));
+    sse::policy(settings, kept, metrics, share, place.slots)
 }
 
 /// Headers that frame a message, name its connection, or say what is shared.
@@ -122,32 +123,17 @@ fn shared(
     Some((sharing, shares, fetch))
 }
 
-/// The quotas and places of the plan before if the policy's keys are the same.
-pub(super) fn kept(
-    policy: &str,
-    keys: &serde_json::Value,
-    place: &mut RouteScope<'_, '_>,
-) -> (Arc<Quotas>, Arc<Permits>) {
-    let of = format!("{policy} {} {keys}", place.route);
-    let quotas = place.builder.kept_or(&format!("quotas {of}"), Arc::default);
-    let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
-    (quotas, permits)
-}
-
-fn events(keys: &Sse, intact: bool, report: &mut Report) -> Option<Quota> {
-    match (&keys.events, &keys.per) {
-        (Some(events), Some(per)) => {
-            let messages = Some(u64::from(events.value.get()));
-            Some(Quota { messages, bytes: None, per: per.value.0 })
-        }
-        (Some(alone), None) if intact => {
-            report.error(alone.at, "so many events, but in how long?", "add `per: 1m`");
-            None
-        }
-        (None, Some(alone)) if intact => {
-            report.error(alone.at, "a time, but how many events?", "add `events: 600`");
-            None
-        }
-        (Some(_) | None, None) | (None, Some(_)) => None,
+fn limits(keys: &Sse, at: At, intact: bool) -> plans::Written<'_> {
+    plans::Written {
+        at,
+        intact,
+        noun: "events",
+        events: keys.events.as_ref(),
+        bytes: keys.bytes.as_ref(),
+        per: keys.per.as_ref(),
+        windows: keys.windows.iter().map(quotas::window).collect(),
+        subscriptions: None,
+        plans: keys.plans,
+        default: keys.default.as_ref(),
     }
 }

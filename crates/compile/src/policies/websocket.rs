@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use config::{At, Decode as _, Errors, FilePath, LimitBy, OnLimit, Report, Spanned, WebSocket};
+use config::{
+    At, Decode as _, Errors, FilePath, LimitBy, MessageWindow, OnLimit, Report, Spanned, WebSocket,
+};
 use mediation::json_schema::{Schema, Schemas};
-use policies::quota::Quota;
 use policies::websocket::{self, Codes, MalformedTopic, Settings, Topic};
 
+use super::quotas::{self, kept};
 use super::rate_limit::by;
-use super::sse::kept;
 use crate::files;
+use crate::plans::{self, Window};
 use crate::policy::RouteScope;
 
 pub(crate) fn build(
@@ -24,9 +26,10 @@ pub(crate) fn build(
         let what = "no WebSocket can be opened here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
     }
+    let limits = limits(keys, at, intact).compile(place.config, report);
     let settings = Settings {
         by: self::by(&by, report),
-        quota: quota(keys, intact, report),
+        tiers: quotas::tiers(&limits),
         closes: keys.on_limit == OnLimit::Close,
         message_bytes_max: keys.message_bytes_max.map(|max| max.0),
         idle: keys.idle.map(|idle| idle.0),
@@ -39,28 +42,31 @@ pub(crate) fn build(
             Errors::Problem | Errors::Kong => Codes::REGISTERED,
         },
     };
-    let (quotas, permits) = kept("websocket", &keys.encode(), place);
+    let kept = kept("websocket", &keys.encode(), &limits, keys.shared.as_ref(), place, report);
     let metrics = place.builder.telemetry.route(place.route);
-    websocket::policy(settings, quotas, permits, metrics, place.slots)
+    websocket::policy(settings, kept, metrics, place.slots)
 }
 
-fn quota(keys: &WebSocket, intact: bool, report: &mut Report) -> Option<Quota> {
-    let messages = keys.messages.as_ref().map(|messages| u64::from(messages.value.get()));
-    let bytes = keys.bytes.as_ref().map(|bytes| bytes.value.0);
-    let written = keys.messages.as_ref().map(|messages| messages.at);
-    let written = written.or(keys.bytes.as_ref().map(|bytes| bytes.at));
-    match (written, &keys.per) {
-        (Some(_), Some(per)) => Some(Quota { messages, bytes, per: per.value.0 }),
-        (Some(at), None) if intact => {
-            report.error(at, "so much, but in how long?", "add `per: 1s`");
-            None
-        }
-        (None, Some(alone)) if intact => {
-            report.error(alone.at, "a time, but how much?", "add `messages: 10`");
-            None
-        }
-        (Some(_) | None, None) | (None, Some(_)) => None,
+fn limits(keys: &WebSocket, at: At, intact: bool) -> plans::Written<'_> {
+    plans::Written {
+        at,
+        intact,
+        noun: "messages",
+        events: keys.messages.as_ref(),
+        bytes: keys.bytes.as_ref(),
+        per: keys.per.as_ref(),
+        windows: keys.windows.iter().map(window).collect(),
+        subscriptions: None,
+        plans: keys.plans,
+        default: keys.default.as_ref(),
     }
+}
+
+fn window(written: &Spanned<MessageWindow>) -> Spanned<Window> {
+    let MessageWindow { messages, bytes, per } = &written.value;
+    let events = messages.map(|messages| u64::from(messages.get()));
+    let value = Window { events, bytes: bytes.map(|bytes| bytes.0), per: *per };
+    Spanned { value, at: written.at, intact: written.intact }
 }
 
 fn schema(file: &Spanned<FilePath>, report: &mut Report) -> Option<Schema> {

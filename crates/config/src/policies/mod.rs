@@ -51,9 +51,9 @@ pub use soap::{
     SoapAction, SoapVersion, UpstreamErrors,
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
-pub use sse::{ShareBy, SlowClient, Sse, SseShare};
+pub use sse::{EventWindow, ShareBy, SlowClient, Sse, SseShare};
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
-pub use websocket::{OnLimit, WebSocket, WebSocketTopic};
+pub use websocket::{MessageWindow, OnLimit, WebSocket, WebSocketTopic};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 

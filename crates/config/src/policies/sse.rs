@@ -12,8 +12,18 @@ keys! {
     pub struct Sse {
         /// How many events pass in the time of `per`. At connect, 429 if none is left; a stream under way ends behind the last one.
         events: Option<Spanned<Requests>>,
-        /// The time, such as `1s` or `1m`.
+        /// How many bytes of events pass in the time of `per`, likewise.
+        bytes: Option<Spanned<Size>>,
+        /// The time, such as `1s` or `1m`. It begins with its first event.
         per: Option<Spanned<Timeout>>,
+        /// More windows, all of which have to hold, such as `[{ events: 10, per: 1s }, { bytes: 1GiB, per: 1d }]`.
+        windows: Vec<Spanned<EventWindow>> = Vec::new(),
+        /// Whether the limits of the client's plan apply, as in the section `plans`; those written here are for clients without one.
+        plans: bool = false,
+        /// The plan of clients without one, such as `AsyncBronze`, instead of limits written here.
+        default: Option<Spanned<String>>,
+        /// Shares quotas with other gateways, through one of the `stores`.
+        shared: Option<Spanned<String>>,
         /// The key that shares the quota and the number of streams: `subject`, `client`, `header:NAME`, `route`, `operation` or
         /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one.
         by: Option<Spanned<LimitBy>>,
@@ -26,6 +36,18 @@ keys! {
         connections: Option<Requests>,
         /// Opens one stream of the upstream for all clients that ask for the same.
         share: Option<Spanned<SseShare>>,
+    }
+}
+
+keys! {
+    /// At most so many events, and bytes of events, in so long.
+    pub struct EventWindow {
+        /// How many events pass in the time of `per`.
+        events: Option<Requests>,
+        /// How many bytes of events pass in the time of `per`.
+        bytes: Option<Size>,
+        /// The time, such as `1s` or `1m`.
+        per: Timeout,
     }
 }
 

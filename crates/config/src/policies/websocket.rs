@@ -13,6 +13,15 @@ keys! {
         bytes: Option<Spanned<Size>>,
         /// The window, such as `1s` or `1m`. It begins with its first message.
         per: Option<Spanned<Timeout>>,
+        /// More windows, all of which have to hold, such as `[{ messages: 10, per: 1s }, { bytes: 1GiB, per: 1d }]`.
+        windows: Vec<Spanned<MessageWindow>> = Vec::new(),
+        /// Whether the limits of the client's plan apply, as in the section `plans`, whose events are messages here; those written here are
+        /// for clients without one.
+        plans: bool = false,
+        /// The plan of clients without one, such as `AsyncBronze`, instead of limits written here.
+        default: Option<Spanned<String>>,
+        /// Shares quotas with other gateways, through one of the `stores`.
+        shared: Option<Spanned<String>>,
         /// What happens to messages over the quota: `refuse` drops them until the next window, and tells the client once a window;
         /// `close` closes the connection.
         // A client that sends too much at times is better off with its connection.
@@ -33,6 +42,18 @@ keys! {
         schema: Option<Spanned<FilePath>>,
         /// The paths below the route's prefix at which WebSockets are opened, such as `"/room/{id}": { path: "/r/{id}" }`; any path if absent.
         topics: Option<Spanned<Map<WebSocketTopic>>>,
+    }
+}
+
+keys! {
+    /// At most so many messages, and bytes of messages, in so long.
+    pub struct MessageWindow {
+        /// How many messages pass in the time of `per`.
+        messages: Option<Requests>,
+        /// How many bytes of messages pass in the time of `per`.
+        bytes: Option<Size>,
+        /// The time, such as `1s` or `1m`.
+        per: Timeout,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::{keys, words};
-use crate::policies::Requests;
+use crate::policies::{EventWindow, Requests};
 use crate::sections::UpstreamTls;
 use crate::values::{Between, Network, Secret, Size, Spanned, Timeout};
 
@@ -36,8 +36,8 @@ keys! {
         retention: HubRetention,
         /// Where events are kept, if it is not the gateway's `store`.
         log: Option<HubLog>,
-        /// At most so many deliveries in so long; no limit if absent.
-        limits: Option<HubLimits>,
+        /// At most so many deliveries in so long, and subscriptions of a subject; no limit if absent.
+        limits: Option<Spanned<HubLimits>>,
         /// The largest event; 413 above.
         // Each is held in memory while it is published, and once for each delivery under way.
         event_bytes_max: Spanned<Size> = Spanned::unwritten(Size(1 << 20)),
@@ -158,12 +158,22 @@ words! {
 }
 
 keys! {
-    /// At most so many deliveries in so long. Those above are dropped.
+    /// At most so many deliveries in so long, which are dropped above, and so many subscriptions.
     pub struct HubLimits {
         /// How many events are delivered in the time of `per`. Retries do not count.
-        events: Requests,
+        events: Option<Spanned<Requests>>,
+        /// How many bytes of events are delivered in the time of `per`.
+        bytes: Option<Spanned<Size>>,
         /// The time, such as `30d`. It begins with the first delivery in it.
-        per: Timeout,
+        per: Option<Spanned<Timeout>>,
+        /// More windows, all of which have to hold, such as `[{ events: 10, per: 1s }]`.
+        windows: Vec<Spanned<EventWindow>> = Vec::new(),
+        /// How many subscriptions a subject may have; 429 above.
+        subscriptions: Option<Spanned<Requests>>,
+        /// Whether the limits of the subscriber's plan apply, as in the section `plans`; those written here are for subscribers without one.
+        plans: bool = false,
+        /// The plan of subscribers without one, such as `AsyncWHBronze`, instead of limits written here.
+        default: Option<Spanned<String>>,
         /// Whose deliveries count together.
         // What a plan is sold to.
         by: HubLimitBy = HubLimitBy::Subject,

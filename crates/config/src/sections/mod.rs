@@ -30,7 +30,7 @@ pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
-pub use plans::{LimitPlan, LimitStore};
+pub use plans::{LimitPlan, LimitStore, PlanWindow, ready_plans};
 pub use queues::{Queue, QueueOrder, QueueRetry};
 pub use routes::{
     Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
@@ -82,7 +82,7 @@ keys! {
         schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
         cases: Map<Spanned<Case>> = Map::default(),
-        /// Limits by name, such as Gold and Silver, for `rate_limit: { plans: true }`.
+        /// Limits by name, such as Gold and Silver, for policies and hubs with `plans: true`.
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),

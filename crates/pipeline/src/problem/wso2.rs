@@ -105,7 +105,7 @@ fn status_of(code: u32) -> Option<u16> {
     match code {
         700_700 => Some(503),
         900_805 | 900_905 | 900_908 | 900_910 => Some(403),
-        900_800..=900_806 => Some(429),
+        900_800..=900_808 => Some(429),
         900_900..=900_909 => Some(401),
         _ => None,
     }
@@ -152,7 +152,7 @@ const TEXTS: &[Text] = &[
         "This API has been blocked temporarily. Please try again later or contact the system administrators.",
     ),
     text(900_805, 900_805, "Message blocked", "You have been blocked from accessing the resource"),
-    text(900_800, 900_806, "Message throttled out", "You have exceeded your quota"),
+    text(900_800, 900_808, "Message throttled out", "You have exceeded your quota"),
     text(
         900_900,
         900_900,

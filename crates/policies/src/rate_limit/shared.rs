@@ -10,57 +10,30 @@
 //! once the server is back.
 
 use std::fmt::Write as _;
-use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kit::LocalBoxFuture;
-use kit::clock::{self, Instant};
-use kit::dial::{self, Link, Place};
+use kit::clock;
 use policy::{Background, Caller};
 use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
 use super::counts::{Counts, WINDOWS_MAX};
-use super::{Tier, Window, resp};
-
-/// The address of a store.
-pub mod store {
-    pub use kit::dial::Place;
-}
-
-/// The store in which the counts meet.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Store {
-    pub place: Place,
-    /// The TLS client, if TLS is spoken.
-    pub tls: Option<tls::Client>,
-    pub password: Option<String>,
-    pub database: u32,
-    /// The time between two tellings of counts.
-    pub interval: Duration,
-    /// The time that the server may take.
-    pub timeout: Duration,
-}
+use super::{Tier, Window};
+use crate::stores::{Line, Store};
 
 /// One limit's counts, told to a store for as long as somebody holds this.
 pub struct Shared {
-    store: Store,
+    line: Line,
     counts: Arc<Counts>,
     /// As the policy numbers them.
     tiers: Vec<Tier>,
-    link: Mutex<Option<Link>>,
     /// Requests that wait for the server's word.
     asks: Mutex<Vec<Ask>>,
     /// Rung when there is one.
     bell: Notify,
-    /// When the server was heard of last, if it was.
-    heard: Mutex<Option<Instant>>,
-    /// The server answered the last time; a change is worth a line in the log.
-    answers: AtomicBool,
-    metrics: Arc<StoreMetrics>,
 }
 
 /// The server's answer to a request.
@@ -80,10 +53,6 @@ struct Ask {
 
 /// Requests that wait at once; more are decided alone.
 const ASKS_MAX: usize = 10_000;
-
-/// A server that nothing was heard of for so long is asked whether it is there. With the time it may take to answer, unless that is
-/// written to be longer, what hangs is seen within a second.
-const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// The counts that one key has to tell.
 struct Told {
@@ -148,15 +117,11 @@ impl Shared {
     ) -> Shared {
         let plans = plans.iter().map(|(_, tier)| tier.clone());
         Shared {
-            store,
+            line: Line::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
-            link: Mutex::default(),
             asks: Mutex::default(),
             bell: Notify::new(),
-            heard: Mutex::default(),
-            answers: AtomicBool::new(true),
-            metrics,
         }
     }
 
@@ -166,7 +131,7 @@ impl Shared {
 
     /// The server did not answer the last time; no request waits for it.
     pub(crate) fn is_away(&self) -> bool {
-        !self.answers.load(Ordering::Relaxed)
+        self.line.is_away()
     }
 
     /// True if one more request of a key passes, by the server's word. None where it does not answer.
@@ -181,7 +146,7 @@ impl Shared {
         }
         self.bell.notify_one();
         // Who asks the server has a deadline, behind one call that is under way.
-        tokio::time::timeout(2 * self.store.timeout, said).await.ok()?.ok()
+        tokio::time::timeout(2 * self.line.store.timeout, said).await.ok()?.ok()
     }
 
     /// Asks for everybody who waits.
@@ -196,8 +161,7 @@ impl Shared {
                 return;
             }
             let told: Vec<Told> = asks.iter().map(|ask| self.untold(ask)).collect();
-            let answered = tokio::time::timeout(self.store.timeout, self.call(&told, true)).await;
-            match self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))) {
+            match self.call(&told, true).await {
                 Some(said) => self.pass_on(asks, &told, &said),
                 // Without an answer they decide alone.
                 None => self.take_back(&told),
@@ -236,38 +200,6 @@ impl Shared {
         }
     }
 
-    /// Notes whether the server answers.
-    fn heard<T>(&self, answered: io::Result<T>) -> Option<T> {
-        match answered {
-            Ok(answer) => {
-                self.metrics.answered();
-                *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::now());
-                if !self.answers.swap(true, Ordering::Relaxed) {
-                    tracing::info!("the store of shared limits answers again");
-                }
-                Some(answer)
-            }
-            Err(error) => {
-                self.metrics.failed();
-                if self.answers.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the store of shared limits is away; each gateway limits alone");
-                }
-                None
-            }
-        }
-    }
-
-    /// Asks whether the server is there, where nothing else would tell soon enough.
-    async fn ping(&self) {
-        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
-            return;
-        }
-        let asked = self.command(["PING"].into_iter());
-        let answered = tokio::time::timeout(self.store.timeout, asked).await;
-        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
-    }
-
     /// True if there is more to tell.
     async fn tell_some(&self) -> bool {
         let mut told = Vec::new();
@@ -278,11 +210,10 @@ impl Shared {
             }
         });
         if told.is_empty() {
-            self.ping().await;
+            self.line.ping().await;
             return false;
         }
-        let answered = tokio::time::timeout(self.store.timeout, self.call(&told, false)).await;
-        match self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))) {
+        match self.call(&told, false).await {
             Some(ahead) => {
                 self.learn(&told, &ahead);
                 told.len() == KEYS_MAX
@@ -307,7 +238,7 @@ impl Shared {
 
     /// Tells of what passed; where it `asks`, one more request of each key comes with that. How far ahead of now each key is in
     /// each window, in microseconds, and before that whether the request passes.
-    async fn call(&self, told: &[Told], asks: bool) -> io::Result<Vec<u64>> {
+    async fn call(&self, told: &[Told], asks: bool) -> Option<Vec<u64>> {
         let (mut keys, mut costs) = (Vec::new(), Vec::new());
         for Told { key, tier, untold } in told {
             if asks {
@@ -327,45 +258,7 @@ impl Shared {
         let count = keys.len().to_string();
         let command = ["EVAL", script, &count].into_iter();
         let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
-        let answer = self.command(command).await?.numbers()?;
-        match answer.len() == keys.len() + verdicts {
-            true => Ok(answer),
-            false => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
-
-    /// On the connection there is, or a new one. One that failed, or whose answer nobody waited for, is not used again.
-    async fn command<'a>(
-        &self,
-        command: impl Iterator<Item = &'a str>,
-    ) -> io::Result<resp::Answer> {
-        let known = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut link = match known {
-            Some(link) => link,
-            None => self.connect().await?,
-        };
-        let answer = resp::ask(&mut link, command).await?;
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
-        Ok(answer)
-    }
-
-    async fn connect(&self) -> io::Result<Link> {
-        let mut link = match (&self.store.place, &self.store.tls) {
-            (Place::Unix(path), _) => Link::over(dial::unix(path).await?),
-            (Place::Tcp { host, port }, None) => Link::over(dial::tcp(host, *port).await?),
-            (Place::Tcp { host, port }, Some(tls)) => {
-                let socket = dial::tcp(host, *port).await?;
-                Link::over(tls.connect(host, socket).await?)
-            }
-        };
-        if let Some(password) = &self.store.password {
-            resp::ask(&mut link, ["AUTH", password].into_iter()).await?;
-        }
-        if self.store.database != 0 {
-            let database = self.store.database.to_string();
-            resp::ask(&mut link, ["SELECT", &database].into_iter()).await?;
-        }
-        Ok(link)
+        self.line.numbers(command, keys.len() + verdicts).await
     }
 
     fn learn(&self, told: &[Told], ahead: &[u64]) {
@@ -406,7 +299,7 @@ impl Background for Shared {
         Box::pin(async move {
             let began = clock::now();
             loop {
-                let left = self.store.interval.saturating_sub(began.elapsed());
+                let left = self.line.store.interval.saturating_sub(began.elapsed());
                 // Those that ask must not keep the others from being told.
                 if left.is_zero() || tokio::time::timeout(left, self.bell.notified()).await.is_err()
                 {

@@ -52,7 +52,7 @@ impl Metered {
             let (ended, behind) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
             self.check_size(ended.len())?;
             let left = match block.is_event {
-                true => self.stream.take().ok_or(StreamEnd::Quota)?,
+                true => self.take(ended.len())?,
                 false => u64::MAX,
             };
             out.extend_from_slice(&self.held);
@@ -70,6 +70,11 @@ impl Metered {
         self.check_size(rest.len())?;
         self.held.extend_from_slice(rest);
         Ok(())
+    }
+
+    /// Charges the event whose last bytes these are. Gives how many are left.
+    fn take(&self, more: usize) -> Result<u64, StreamEnd> {
+        self.stream.take(self.held.len() + more).ok_or(StreamEnd::Quota)
     }
 
     /// Checks the block that is held with so many bytes more.

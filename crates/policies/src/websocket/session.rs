@@ -184,7 +184,7 @@ impl Session {
             let fate = self.fate(from, data)?;
             self.way(from, out).0.fate = fate;
         } else if self.way(from, out).0.fate != Fate::Dropped {
-            self.stream.of.quotas.charge(self.stream.admitted.key, data.header.len);
+            self.charge(data.header.len);
         }
         let (way, to) = self.way(from, out);
         if matches!(way.fate, Fate::Whole | Fate::Streamed) {
@@ -234,23 +234,30 @@ impl Session {
             }
             Side::Client | Side::Upstream => {}
         }
-        if let Some(quota) = &settings.quota {
-            let key = self.stream.admitted.key;
-            if let Err(wait) = self.stream.of.quotas.take(key, quota, data.header.len) {
-                if settings.closes {
-                    return Err(by_client(
-                        StreamEnd::Quota,
-                        settings.codes.throttled,
-                        "too many messages",
-                    ));
-                }
-                self.drop_until(wait);
-                return Ok(Fate::Dropped);
+        if let Some(wait) = self.over_quota(data.header.len) {
+            if settings.closes {
+                let code = settings.codes.throttled;
+                return Err(by_client(StreamEnd::Quota, code, "too many messages"));
             }
+            self.drop_until(wait);
+            return Ok(Fate::Dropped);
         }
         self.stream.notes.events.set(self.stream.notes.events.get() + 1);
         self.stream.of.metrics.message(self.stream.worker, from == Side::Client);
         Ok(if gathers { Fate::Gathered } else { Fate::Whole })
+    }
+
+    /// Charges a message to the client's quota, or gives the time until there is room for it.
+    fn over_quota(&self, bytes: u64) -> Option<Duration> {
+        let (of, key) = (&self.stream.of, self.stream.admitted.key);
+        of.quotas.take(key, self.stream.tier()?, bytes).err()
+    }
+
+    /// Charges more bytes of a message that passes.
+    fn charge(&self, bytes: u64) {
+        if let Some(tier) = self.stream.tier() {
+            self.stream.of.quotas.charge(self.stream.admitted.key, tier, bytes);
+        }
     }
 
     /// A message is dropped, as others are until the next window, of which the client is told once.

@@ -1,0 +1,60 @@
+//! Quotas of streams, for `sse` and `websocket`.
+
+use std::sync::Arc;
+
+use config::{EventWindow, Report, Spanned};
+use policies::quota::shared::Shared;
+use policies::quota::{Quota, Quotas, Tier};
+use policies::sse::Kept;
+use policies::tiers::Tiers;
+
+use super::stores::store;
+use crate::plans::{Plans, Streams, Window};
+use crate::policy::RouteScope;
+
+pub(crate) fn window(written: &Spanned<EventWindow>) -> Spanned<Window> {
+    let EventWindow { events, bytes, per } = &written.value;
+    let events = events.map(|events| u64::from(events.get()));
+    let value = Window { events, bytes: bytes.map(|bytes| bytes.0), per: *per };
+    Spanned { value, at: written.at, intact: written.intact }
+}
+
+/// The quotas of each plan, as the policies know them.
+pub(super) fn tiers(plans: &Plans) -> Tiers<Tier> {
+    let named = plans.named.iter().map(|(name, streams)| (name.clone(), tier(streams)));
+    Tiers::new(tier(&plans.otherwise), named.collect())
+}
+
+fn tier(streams: &Streams) -> Tier {
+    let quota =
+        |window: &Window| Quota { messages: window.events, bytes: window.bytes, per: window.per.0 };
+    Tier::new(streams.windows.iter().map(quota).collect())
+}
+
+/// What clients have used and hold by the plan before, if the policy's keys and plans are the same, and who else counts.
+pub(super) fn kept(
+    policy: &str,
+    keys: &serde_json::Value,
+    plans: &Plans,
+    shared: Option<&Spanned<String>>,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Kept {
+    let of = format!("{policy} {} {keys}", place.route);
+    let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
+    let of = format!("quotas {of} {plans:?}");
+    let Some(name) = shared else {
+        return Kept { quotas: place.builder.kept_or(&of, Arc::default), permits, shared: None };
+    };
+    let Some(store) = store(name, place, report) else {
+        return Kept { quotas: Arc::default(), permits, shared: None };
+    };
+    let metrics = place.builder.telemetry.store(&name.value);
+    let shared = place.builder.kept_or(&format!("{of} {store:?}"), || {
+        // Gateways with the same configuration number clients in the same way, and nobody without it does.
+        let quotas = Arc::new(Quotas::known_by(&format!("{of} {:?}", store.password)));
+        Arc::new(Shared::new(store, quotas, metrics))
+    });
+    place.builder.work(shared.clone());
+    Kept { quotas: shared.quotas(), permits, shared: Some(shared) }
+}

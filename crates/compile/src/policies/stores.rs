@@ -1,0 +1,63 @@
+//! `stores`: where gateways count together.
+
+use config::{Report, Spanned};
+use policies::stores::{Place, Store};
+
+use crate::names;
+use crate::policy::RouteScope;
+use crate::upstreams;
+
+/// The store of a name, or a complaint.
+pub(super) fn store(
+    name: &Spanned<String>,
+    place: &RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<Store> {
+    let stores = &place.config.stores;
+    let Some(written) = stores.get(&name.value) else {
+        let meant = report.suggest(&name.value, stores.names());
+        report.error(
+            name.at,
+            names::unknown("store", &name.value, meant),
+            "name one of the `stores`",
+        );
+        return None;
+    };
+    let Some((place, tls, database)) = address(&written.redis.value) else {
+        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://HOST:PORT` or `unix:///PATH`; a password has a key of its own";
+        report.error(written.redis.at, "this is not the URL of a Redis server", help);
+        return None;
+    };
+    Some(Store {
+        place,
+        tls: match tls {
+            true => Some(upstreams::client(&written.tls, report)?),
+            false => None,
+        },
+        database,
+        password: written.password.as_ref().map(|password| password.0.clone()),
+        interval: written.interval.value.0,
+        timeout: written.timeout.0,
+    })
+}
+
+/// The address of the server, whether it speaks TLS, and the number of the database.
+fn address(url: &str) -> Option<(Place, bool, u32)> {
+    if let Some(path) = url.strip_prefix("unix://") {
+        return path.starts_with('/').then(|| (Place::Unix(path.into()), false, 0));
+    }
+    let (tls, rest) = match url.strip_prefix("rediss://") {
+        Some(rest) => (true, rest),
+        None => (false, url.strip_prefix("redis://")?),
+    };
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let database = if database.is_empty() { 0 } else { database.parse().ok()? };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (authority, 6379),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
+    let sound = !host.is_empty() && host.chars().all(good);
+    sound.then(|| (Place::Tcp { host: host.to_owned(), port }, tls, database))
+}

@@ -1,0 +1,146 @@
+//! The way to a Redis or Valkey server in which several gateways count together.
+//!
+//! Owns one connection, the bound of each call, and what is known about whether the server answers. What is counted there is the
+//! callers'.
+
+mod resp;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+use kit::dial::{self, Link};
+use telemetry::StoreMetrics;
+
+pub use kit::dial::Place;
+
+/// The store in which the counts meet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Store {
+    pub place: Place,
+    /// The TLS client, if TLS is spoken.
+    pub tls: Option<tls::Client>,
+    pub password: Option<String>,
+    pub database: u32,
+    /// The time between two tellings of counts.
+    pub interval: Duration,
+    /// The time that the server may take.
+    pub timeout: Duration,
+}
+
+/// A server that nothing was heard of for so long is asked whether it is there. With the time it may take to answer, unless that is
+/// written to be longer, what hangs is seen within a second.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
+
+/// The connection to a store. One task uses it.
+pub(crate) struct Line {
+    pub(crate) store: Store,
+    link: Mutex<Option<Link>>,
+    /// When the server was heard of last, if it was.
+    heard: Mutex<Option<Instant>>,
+    /// The server answered the last time; a change is worth a line in the log.
+    answers: AtomicBool,
+    metrics: Arc<StoreMetrics>,
+}
+
+impl Line {
+    pub(crate) fn new(store: Store, metrics: Arc<StoreMetrics>) -> Line {
+        Line {
+            store,
+            link: Mutex::default(),
+            heard: Mutex::default(),
+            answers: AtomicBool::new(true),
+            metrics,
+        }
+    }
+
+    /// The server did not answer the last time; no request waits for it.
+    pub(crate) fn is_away(&self) -> bool {
+        !self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Sends a command whose answer is so many numbers. None where there is no such answer in time.
+    pub(crate) async fn numbers<'a>(
+        &self,
+        command: impl Iterator<Item = &'a str>,
+        count: usize,
+    ) -> Option<Vec<u64>> {
+        let asked = async {
+            let numbers = self.command(command).await?.numbers()?;
+            match numbers.len() == count {
+                true => Ok(numbers),
+                false => Err(io::ErrorKind::InvalidData.into()),
+            }
+        };
+        let answered = tokio::time::timeout(self.store.timeout, asked).await;
+        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+    }
+
+    /// Asks whether the server is there, where nothing else would tell soon enough.
+    pub(crate) async fn ping(&self) {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
+            return;
+        }
+        let asked = self.command(["PING"].into_iter());
+        let answered = tokio::time::timeout(self.store.timeout, asked).await;
+        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
+    }
+
+    /// Notes whether the server answers.
+    fn heard<T>(&self, answered: io::Result<T>) -> Option<T> {
+        match answered {
+            Ok(answer) => {
+                self.metrics.answered();
+                *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::now());
+                if !self.answers.swap(true, Ordering::Relaxed) {
+                    tracing::info!("the store of shared limits answers again");
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                self.metrics.failed();
+                if self.answers.swap(false, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the store of shared limits is away; each gateway limits alone");
+                }
+                None
+            }
+        }
+    }
+
+    /// On the connection there is, or a new one. One that failed, or whose answer nobody waited for, is not used again.
+    async fn command<'a>(
+        &self,
+        command: impl Iterator<Item = &'a str>,
+    ) -> io::Result<resp::Answer> {
+        let known = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut link = match known {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        let answer = resp::ask(&mut link, command).await?;
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+        Ok(answer)
+    }
+
+    async fn connect(&self) -> io::Result<Link> {
+        let mut link = match (&self.store.place, &self.store.tls) {
+            (Place::Unix(path), _) => Link::over(dial::unix(path).await?),
+            (Place::Tcp { host, port }, None) => Link::over(dial::tcp(host, *port).await?),
+            (Place::Tcp { host, port }, Some(tls)) => {
+                let socket = dial::tcp(host, *port).await?;
+                Link::over(tls.connect(host, socket).await?)
+            }
+        };
+        if let Some(password) = &self.store.password {
+            resp::ask(&mut link, ["AUTH", password].into_iter()).await?;
+        }
+        if self.store.database != 0 {
+            let database = self.store.database.to_string();
+            resp::ask(&mut link, ["SELECT", &database].into_iter()).await?;
+        }
+        Ok(link)
+    }
+}
