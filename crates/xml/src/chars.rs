@@ -138,25 +138,27 @@ pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-/// Runs up to this length are scanned in blocks. Longer ones go to the vectorised search, whose call costs more than a short run.
+/// Runs up to this length are scanned by words. Longer ones go to the vectorised search, whose call costs more than a short run.
 const SHORT: usize = 48;
 
 /// Returns the offset of the first `<`, `&`, `]` or carriage return of character data.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     let mut passed = at;
-    let ends = |byte| (byte == b'<') | (byte == b'&') | (byte == b']') | (byte == b'\r');
-    while let Some(block) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
-        if let Some(passes) = first_of(block, ends) {
+    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        let ends = has(word, b'<') | has(word, b'&') | has(word, b']') | has(word, b'\r');
+        if let Some(passes) = first_of(ends) {
             return passed + passes;
         }
-        passed += 16;
+        passed += 8;
         if passed >= at + SHORT {
             return far_text_end(bytes, passed);
         }
     }
+    let ends = |byte: &u8| matches!(*byte, b'<' | b'&' | b']' | b'\r');
     let rest = bytes.get(passed..).unwrap_or_default();
-    passed + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
+    passed + rest.iter().position(ends).unwrap_or(rest.len())
 }
 
 fn far_text_end(bytes: &[u8], at: usize) -> usize {
@@ -169,28 +171,42 @@ fn far_text_end(bytes: &[u8], at: usize) -> usize {
 #[inline]
 pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
     let mut passed = at;
-    let ends = |byte| (byte < b' ') | (byte == quote) | (byte == b'<') | (byte == b'&');
-    while let Some(block) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
-        if let Some(passes) = first_of(block, ends) {
-            return passed + passes;
+    let ends = |byte: u8| (byte < b' ') | (byte == quote) | (byte == b'<') | (byte == b'&');
+    // Only whether a block has an end is asked of all of it at once: the compiler emits vector instructions for that.
+    while let Some(block) = bytes.get(passed..).and_then(|rest| rest.first_chunk::<16>()) {
+        if block.iter().fold(false, |found, byte| found | ends(*byte)) {
+            break;
         }
         passed += 16;
+    }
+    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        let control = word.wrapping_sub(EACH * u64::from(b' ')) & !word;
+        let ends = has(word, quote) | has(word, b'<') | has(word, b'&') | control;
+        if let Some(passes) = first_of(ends) {
+            return passed + passes;
+        }
+        passed += 8;
     }
     let rest = bytes.get(passed..).unwrap_or_default();
     passed + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
 }
 
-/// Returns how many bytes stand before the first that `ends` a run. Written so that the compiler emits vector instructions:
-/// the bytes that end a run become the bits of one number.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// Marks the bytes of a word that are this one, by their top bits: the first mark is right, those behind it need not be.
 #[inline]
-fn first_of(block: &[u8; 16], ends: impl Fn(u8) -> bool) -> Option<usize> {
-    let marks = block.map(|byte| if ends(byte) { u8::MAX } else { 0 });
-    let (halves, _) = marks.as_chunks::<8>();
-    let [low, high] = halves else { return None };
-    match (u64::from_le_bytes(*low), u64::from_le_bytes(*high)) {
-        (0, 0) => None,
-        (0, high) => Some(8 + (high.trailing_zeros() / 8) as usize),
-        (low, _) => Some((low.trailing_zeros() / 8) as usize),
+fn has(word: u64, byte: u8) -> u64 {
+    let differs = word ^ (EACH * u64::from(byte));
+    differs.wrapping_sub(EACH) & !differs
+}
+
+/// Returns how many bytes stand before the first one that is marked by its top bit.
+#[inline]
+fn first_of(marks: u64) -> Option<usize> {
+    match marks & (EACH << 7) {
+        0 => None,
+        marks => Some((marks.trailing_zeros() / 8) as usize),
     }
 }
 
@@ -281,4 +297,40 @@ fn forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
         _ => false,
     });
     found.map(|(at, _)| from + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each byte at each place, before and behind others that look alike to sums of words.
+    #[test]
+    fn runs_end_where_a_look_at_each_byte_ends_them() {
+        let texts = (0..=u8::MAX).flat_map(|byte| {
+            [0, 1, 7, 8, 9, 15, 16, 17, 40, 55].into_iter().flat_map(move |at| {
+                [b'a', byte ^ 1, byte.wrapping_add(1), 0x80].into_iter().flat_map(move |other| {
+                    let mut text = [b'a'; 60];
+                    text[at] = byte;
+                    text[at + 1] = other;
+                    [text.to_vec(), text[..at + 1].to_vec(), text[..(at + 9).min(60)].to_vec()]
+                })
+            })
+        });
+        for text in texts {
+            for from in [0, 1, 5] {
+                let rest = text.get(from..).unwrap_or_default();
+                let place = |ends: &dyn Fn(u8) -> bool| {
+                    from + rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len())
+                };
+                let of_text = place(&|byte| b"<&]\r".contains(&byte));
+                assert_eq!(text_end(&text, from.min(text.len())), of_text.min(text.len()));
+                for quote in [b'"', b'\''] {
+                    let of_value =
+                        place(&|byte| byte < b' ' || [quote, b'<', b'&'].contains(&byte));
+                    let end = value_end(&text, from.min(text.len()), quote);
+                    assert_eq!(end, of_value.min(text.len()), "{text:?}");
+                }
+            }
+        }
+    }
 }
