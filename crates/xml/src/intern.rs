@@ -77,6 +77,7 @@ impl Interner {
     }
 
     /// Returns the number of a string, a new one if it was not met before. None if there are too many strings or too long ones.
+    #[inline]
     pub(crate) fn number(&mut self, wanted: &str) -> Option<u32> {
         let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);
         if next.is_some_and(|next| same(next.as_bytes(), wanted.as_bytes())) {
@@ -88,7 +89,6 @@ impl Interner {
         }
     }
 
-    #[cold]
     fn add(&mut self, text: &str) -> Option<u32> {
         match self.texts.get_mut(self.len) {
             Some(kept) => {

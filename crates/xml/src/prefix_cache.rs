@@ -13,13 +13,18 @@ use crate::template_cache::Recall;
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 2048;
 
+/// After so many documents in a row of which none began as the one before, only one in this many is looked at.
+const STRANGERS_MAX: u32 = 16;
+
 #[derive(Debug)]
 pub(crate) struct PrefixCache<M> {
     known: Vec<Prefix<M>>,
     /// Index of the prefix that is replaced next.
     oldest: usize,
-    /// Prefix of the last document that began with no known one.
+    /// Prefix of the last document that was looked at, which began with no known one.
     met: Vec<u8>,
+    /// Documents met since one began as the one before.
+    strangers: u32,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,7 @@ pub(crate) struct State {
 
 impl<M> Default for PrefixCache<M> {
     fn default() -> PrefixCache<M> {
-        PrefixCache { known: Vec::new(), oldest: 0, met: Vec::new() }
+        PrefixCache { known: Vec::new(), oldest: 0, met: Vec::new(), strangers: 0 }
     }
 }
 
@@ -67,14 +72,20 @@ impl<M> PrefixCache<M> {
         }
     }
 
-    /// Returns the length of a document's prefix if it is the same as that of the last unknown document.
+    /// Returns the length of a document's prefix if it is the same as that of the last document that was looked at.
     fn meet(&mut self, bytes: &[u8]) -> Option<usize> {
-        let beginning = bytes.get(..end(bytes)?)?;
-        if beginning == self.met {
-            return Some(beginning.len());
+        if !self.met.is_empty() && bytes.starts_with(&self.met) {
+            self.strangers = 0;
+            // The tag behind it is the third one here too, if it is a start tag.
+            let begins =
+                matches!(bytes.get(self.met.len()..), Some([b'<', next, ..]) if is_third(*next));
+            return begins.then_some(self.met.len());
         }
         self.met.clear();
-        self.met.extend_from_slice(beginning);
+        self.strangers = self.strangers.wrapping_add(1);
+        if self.strangers < STRANGERS_MAX || self.strangers.is_multiple_of(STRANGERS_MAX) {
+            self.met.extend_from_slice(bytes.get(..end(bytes)?)?);
+        }
         None
     }
 
@@ -106,5 +117,10 @@ fn end(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..BYTES_MAX).unwrap_or(bytes);
     let mut tags = memchr::memchr_iter(b'<', head).filter(|at| head.get(at + 1) != Some(&b'?'));
     let third = tags.nth(2)?;
-    head.get(third + 1).is_some_and(|next| !matches!(next, b'/' | b'!')).then_some(third)
+    head.get(third + 1).is_some_and(|next| is_third(*next)).then_some(third)
+}
+
+/// Returns whether the byte behind `<` makes it look like a start tag.
+fn is_third(next: u8) -> bool {
+    !matches!(next, b'/' | b'!' | b'?')
 }

@@ -86,16 +86,15 @@ impl<W, G> Templates<W, G> {
 
     /// Returns whether to learn a document that is not known.
     pub(crate) fn wants(&mut self, bytes: &[u8]) -> bool {
-        let fits = bytes.len() <= BYTES_MAX
-            && matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0));
-        if !fits {
+        if bytes.len() > BYTES_MAX {
             return false;
         }
-        if self.credit == 0 {
+        if self.credit == 0 && self.passed + 1 < PAUSE {
             self.passed += 1;
-            if self.passed < PAUSE {
-                return false;
-            }
+            return false;
+        }
+        if !matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0)) {
+            return false;
         }
         self.passed = 0;
         self.credit = self.credit.saturating_sub(1);
