@@ -22,6 +22,9 @@ pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
 /// Room for the lines that the gateway usually adds to a head, so that the head is not moved again.
 const ADDED_BYTES: usize = 256;
 
+/// Steps of one kind remove the same names, one step after the other. So many notes are looked at, and no more, for there may be many.
+const NOTES_COMPARED: usize = 4;
+
 /// The lines of a head, in order. Removing forgets an offset; adding appends to the bytes.
 #[derive(Debug, Default)]
 pub struct Headers {
@@ -30,8 +33,8 @@ pub struct Headers {
     /// A bit for each length that a name has, or had before it was removed. Most names that are looked up are absent, and most
     /// of those differ from all others in length.
     lengths: u32,
-    /// The end of the last note about a removed name (present or not); 0 if there is none. The notes stand among the bytes: a
-    /// name, its length, and the end of the note before. A list of their own would make heads too large to be moved cheaply.
+    /// The end of the last note about removed names (present or not); 0 if there is none. The notes stand among the bytes: a
+    /// name or several lines of them, their length, and the end of the note before. A list of their own would make heads too large to be moved cheaply.
     removed: u32,
 }
 
@@ -41,6 +44,28 @@ pub struct InvalidLine;
 
 /// See [`Headers::decided`]. Names, each followed by a line end.
 pub struct Decided(Vec<u8>);
+
+/// Names that are removed together. See [`Headers::remove_all`].
+pub struct Names<const N: usize> {
+    each: [&'static str; N],
+    /// The same with line ends between them.
+    all: &'static str,
+}
+
+impl<const N: usize> Names<N> {
+    /// In lower case; `all` are the same names with line ends between them.
+    pub const fn new(each: [&'static str; N], all: &'static str) -> Names<N> {
+        Names { each, all }
+    }
+
+    pub fn each(&self) -> [&'static str; N] {
+        self.each
+    }
+
+    pub fn all(&self) -> &'static str {
+        self.all
+    }
+}
 
 impl Decided {
     /// The trailer lines whose names are not among these, in any spelling.
@@ -125,6 +150,16 @@ impl Headers {
         self.drop_lines(name);
     }
 
+    /// The same of several names. Steps of a route do it again and again, mostly where none of them is present.
+    pub fn remove_all<const N: usize>(&mut self, names: &Names<N>) {
+        self.note_removed(names.all());
+        for name in names.each {
+            if self.lengths & length_bit(name.len()) != 0 {
+                self.drop_lines(name);
+            }
+        }
+    }
+
     fn drop_lines(&mut self, name: &str) {
         let is_alias = |lines: &Headers, line: &Line| {
             // Mostly it is the same but for case, which is seen eight bytes at a time.
@@ -143,11 +178,14 @@ impl Headers {
     }
 
     fn note_removed(&mut self, name: &str) {
+        if self.removed().take(NOTES_COMPARED).any(|noted| noted == name.as_bytes()) {
+            return;
+        }
         let (len, before) = (at(name.len()).to_le_bytes(), self.removed.to_le_bytes());
         self.removed = self.append(&[name.as_bytes(), &len, &before]).end;
     }
 
-    /// The name whose note ends at `end`, and the end of the note before.
+    /// The names whose note ends at `end`, and the end of the note before.
     fn removed_before(&self, end: u32) -> Option<(&[u8], u32)> {
         let (rest, before) = self.bytes.get(..end as usize)?.split_last_chunk()?;
         let (rest, len) = rest.split_last_chunk()?;
@@ -155,14 +193,18 @@ impl Headers {
         Some((rest.get(start..)?, u32::from_le_bytes(*before)))
     }
 
+    /// The notes, the last one first.
+    fn removed(&self) -> impl Iterator<Item = &[u8]> {
+        let last = self.removed_before(self.removed);
+        successors(last, |(_, before)| self.removed_before(*before)).map(|(name, _)| name)
+    }
+
     /// The names that this head has decided about: those of its lines, and those that were removed from it. A reader that
     /// merges trailers into headers would take a trailer of such a name for another value of it.
     pub fn decided(&self) -> Decided {
-        let last = self.removed_before(self.removed);
-        let removed = successors(last, |(_, before)| self.removed_before(*before));
         let lines = self.lines.iter().map(|line| line.name.of(&self.bytes));
         let mut names = Vec::new();
-        for name in lines.chain(removed.map(|(name, _)| name)) {
+        for name in lines.chain(self.removed()) {
             names.extend_from_slice(name);
             names.push(b'\n');
         }
@@ -442,6 +484,26 @@ mod tests {
         assert_eq!(decided.others(trailers.into()), b"X-Sum: 2\r\n");
         assert_eq!(decided.others(b"X-Sum: 2\r\n".to_vec()), b"X-Sum: 2\r\n");
         assert_eq!(decided.others(Vec::new()), b"");
+    }
+
+    #[test]
+    fn names_removed_together_are_decided_as_each_of_them() {
+        const NAMES: Names<3> = Names::new(["x-a", "etag", "x-long"], "x-a\netag\nx-long");
+        let mut headers = parsed("X_A: 1\r\nHost: a\r\nX-B: 2\r\nETag: 3\r\nx-a: 4\r\n");
+        let others = parsed("Host: a\r\nX-B: 2\r\n");
+        // Again, where they are removed already, and with other notes between.
+        for more in ["a", "b", "c", "d", "e", "f"] {
+            headers.remove_all(&NAMES);
+            headers.remove_all(&NAMES);
+            assert_eq!(written(&headers), written(&others));
+            headers.remove(more);
+            headers.remove(more);
+        }
+        let trailers = "a: 1\r\nF: 2\r\nX_Long: 3\r\netag: 4\r\nX-A: 5\r\nx-c: 6\r\nd: 7\r\n";
+        assert_eq!(headers.decided().others(trailers.into()), b"x-c: 6\r\n");
+        headers.add("x-a", b"8").unwrap();
+        headers.remove_all(&NAMES);
+        assert_eq!(written(&headers), written(&others));
     }
 
     #[test]

@@ -1,15 +1,22 @@
 //! Header lines that speak of a body's bytes, and are not true of others.
 
-use message::Headers;
+use message::{Headers, Names};
 
 /// Digests (RFC 9530, RFC 3230, RFC 1864), and the offer of parts.
-const OF_BYTES: [&str; 5] =
-    ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges"];
+const OF_BYTES: Names<5> = Names::new(
+    ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges"],
+    "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges",
+);
+
+/// And the tag.
+const OF_DOCUMENT: Names<6> = Names::new(
+    ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges", "etag"],
+    "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges\netag",
+);
 
 /// Another document took the body's place: no tag of the old one tells versions of the new one apart.
 pub(crate) fn replaced(headers: &mut Headers) {
-    forget_digests(headers);
-    headers.remove("etag");
+    headers.remove_all(&OF_DOCUMENT);
 }
 
 /// Parts of the document were changed: a strong tag goes, a weak one speaks of no bytes.
@@ -36,7 +43,7 @@ pub(crate) fn weaken(headers: &mut Headers) {
 }
 
 fn forget_digests(headers: &mut Headers) {
-    OF_BYTES.iter().for_each(|name| headers.remove(name));
+    headers.remove_all(&OF_BYTES);
 }
 
 fn has_strong_tag(headers: &Headers) -> bool {
@@ -46,6 +53,13 @@ fn has_strong_tag(headers: &Headers) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_written_alike() {
+        assert_eq!(OF_BYTES.each().join("\n"), OF_BYTES.all());
+        assert_eq!(OF_DOCUMENT.each().join("\n"), OF_DOCUMENT.all());
+        assert_eq!([OF_BYTES.all(), "etag"].join("\n"), OF_DOCUMENT.all());
+    }
 
     #[test]
     fn what_is_said_of_the_bytes_goes_and_the_rest_stays() {
@@ -59,7 +73,7 @@ mod tests {
         ] {
             for (tag, expected) in [(STRONG, of_strong), (WEAK, of_weak)] {
                 let mut headers = Headers::new();
-                for name in OF_BYTES.into_iter().chain(["x-a"]) {
+                for name in OF_BYTES.each().into_iter().chain(["x-a"]) {
                     headers.add(&name.to_ascii_uppercase(), b"a").unwrap();
                 }
                 headers.add("ETag", tag).unwrap();
