@@ -76,8 +76,13 @@ impl Transformation {
         body: &Gathered,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<Made, Refused>> {
-        let json = label::is_json(content_type, &body.bytes);
         let settled = charset::settled(content_type, &body.bytes);
+        if let Sheets::Fixed(Ok(sheet)) = &self.sheet
+            && let Sheet::Native(stylesheet) = &**sheet
+        {
+            return Work::Done(self.by_own(stylesheet, settled, body, &self.parameters));
+        }
+        let json = label::is_json(content_type, &body.bytes);
         let message = match settled {
             Some(settled) => Message { bytes: settled.into(), json, tree: None },
             None => Message { bytes: body.bytes.clone(), json, tree: body.tree().cloned() },
@@ -116,10 +121,22 @@ impl Transformation {
     ) -> Option<Result<Made, Refused>> {
         let Sheets::Fixed(Ok(sheet)) = &self.sheet else { return None };
         let Sheet::Native(stylesheet) = &**sheet else { return None };
-        Some(match charset::settled(content_type, &body.bytes) {
+        let settled = charset::settled(content_type, &body.bytes);
+        Some(self.by_own(stylesheet, settled, body, parameters))
+    }
+
+    /// By our own engine: the message as it was settled, or as it came.
+    fn by_own(
+        &self,
+        stylesheet: &Stylesheet,
+        settled: Option<Vec<u8>>,
+        body: &Gathered,
+        parameters: &[Parameter],
+    ) -> Result<Made, Refused> {
+        match settled {
             Some(settled) => self.natively(stylesheet, &settled, None, parameters),
             None => self.natively(stylesheet, &body.bytes, body.tree(), parameters),
-        })
+        }
     }
 
     async fn by_supplied(

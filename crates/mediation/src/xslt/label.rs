@@ -12,7 +12,12 @@ pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
 }
 
 fn says_json(content_type: Option<&[u8]>) -> bool {
-    let media = message::media_type(content_type.unwrap_or_default());
+    let content_type = content_type.unwrap_or_default();
+    // Nearly all content types.
+    if content_type.starts_with(b"text/xml") {
+        return false;
+    }
+    let media = message::media_type(content_type);
     media.eq_ignore_ascii_case(b"application/json")
         || media.eq_ignore_ascii_case(b"application/vnd.api+json")
 }

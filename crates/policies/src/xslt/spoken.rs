@@ -2,18 +2,12 @@
 //!
 //! Behind the stylesheet an envelope no longer says it: it may be of another version, or of what came as JSON.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
 use policy::{Exchange, MessageFormat};
 
 use wsdl::{SOAP_11, SOAP_12};
 
 /// The root's start tag is among these, or not looked for.
 const LOOKED_BYTES_MAX: usize = 1 << 10;
-
-static OF_11: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_11));
-static OF_12: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SOAP_12));
 
 /// The format that the message itself tells; nothing where nobody would ask, because nothing is noted of how clients speak.
 pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
@@ -41,32 +35,39 @@ fn of_envelope(message: &[u8]) -> Option<MessageFormat> {
         return None;
     }
     // Not of a declaration or a comment: those go on with `?` and `!`.
-    let begins = |two: &[u8]| matches!(two, [b'<', next] if !matches!(next, b'?' | b'!'));
-    let tag = looked.get(looked.windows(2).position(begins)? + 1..)?;
-    let tag = tag.split(|byte| *byte == b'>').next()?;
+    let begins = |at: &usize| looked.get(at + 1).is_some_and(|n| !matches!(n, b'?' | b'!'));
+    let tag = looked.get(memchr::memchr_iter(b'<', looked).find(begins)? + 1..)?;
+    let tag = tag.get(..memchr::memchr(b'>', tag).unwrap_or(tag.len()))?;
     let name = tag.split(u8::is_ascii_whitespace).next()?;
     let prefix = name.strip_suffix(b"Envelope")?.strip_suffix(b":");
-    let declares = |uri: &Finder<'_>| {
-        uri.find_iter(tag).any(|at| {
-            let behind = tag.get(at + uri.needle().len());
-            let ends = behind.is_some_and(|byte| matches!(byte, b'"' | b'\''));
-            let before = tag.get(..at).filter(|_| ends).unwrap_or_default();
-            let name = before.strip_suffix(b"\"").or(before.strip_suffix(b"'"));
-            let name = name.and_then(|name| name.trim_ascii_end().strip_suffix(b"="));
-            let name = name.map(<[u8]>::trim_ascii_end).unwrap_or_default();
-            match prefix {
-                Some(prefix) => {
-                    name.strip_suffix(prefix).is_some_and(|rest| rest.ends_with(b"xmlns:"))
-                }
-                None => name.ends_with(b"xmlns"),
-            }
-        })
-    };
-    match (declares(&OF_11), declares(&OF_12)) {
+    let (mut is_11, mut is_12) = (false, false);
+    for equals in memchr::memchr_iter(b'=', tag) {
+        let Some((before, [_, value @ ..])) = tag.split_at_checked(equals) else { continue };
+        if declares(before.trim_ascii_end(), prefix) {
+            let value = value.trim_ascii_start();
+            is_11 |= is_quoted(value, SOAP_11);
+            is_12 |= is_quoted(value, SOAP_12);
+        }
+    }
+    match (is_11, is_12) {
         (true, false) => Some(MessageFormat::Soap11),
         (false, true) => Some(MessageFormat::Soap12),
         _ => None,
     }
+}
+
+/// True if a tag declares this prefix, or the default namespace, where it is cut before the value.
+fn declares(before: &[u8], prefix: Option<&[u8]>) -> bool {
+    match prefix {
+        Some(prefix) => before.strip_suffix(prefix).is_some_and(|rest| rest.ends_with(b"xmlns:")),
+        None => before.ends_with(b"xmlns"),
+    }
+}
+
+/// True if this text begins with that one in quotes.
+fn is_quoted(value: &[u8], uri: &str) -> bool {
+    let Some((quote @ (b'"' | b'\''), value)) = value.split_first() else { return false };
+    value.strip_prefix(uri.as_bytes()).is_some_and(|behind| behind.first() == Some(quote))
 }
 
 #[cfg(test)]
@@ -91,6 +92,14 @@ mod tests {
             (format!("<Envelope xmlns:b='{SOAP_12}'/>"), None),
             (format!("<Envelope xmlns='{SOAP_12}/role'/>"), None),
             (format!("<a:Add xmlns:a='{SOAP_12}'/>"), None),
+            (
+                format!(
+                    "<a:Envelope b='c=d' xmlns:b='u?xmlns:a={SOAP_12}' xmlns:a\n=\t'{SOAP_11}'>"
+                ),
+                Some(MessageFormat::Soap11),
+            ),
+            (format!("<a:Envelope xmlns:a='{SOAP_11}\"/>"), None),
+            (format!("<a:Envelope xmlns:b='{SOAP_11}' b:xmlns='{SOAP_11}'/>"), None),
             (format!("{{\"a\": \"<s:Envelope xmlns:s='{SOAP_12}'/>\"}}"), None),
             (String::new(), None),
         ] {
