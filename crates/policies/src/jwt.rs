@@ -160,17 +160,16 @@ impl Verifier {
 
     /// Decides without waiting; nothing where somebody has to be asked.
     fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
-        let place = match token::find(&self.settings, head) {
+        let (place, text) = match token::find(&self.settings, head) {
             Found::Nothing => return Some(self.without(head)),
             Found::Several => return Some(self.refuse(&Refusal::Several)),
-            Found::At(place) => place,
+            Found::At(place, text) => (place, text),
         };
         let now = clock::wall().as_secs();
-        let text = place.text(&self.settings, head);
         let known = self.remembered(&text, now);
         let verdict = known.map_or_else(|| self.look(&text, now), Verdict::Known);
         match verdict {
-            Verdict::Known(Ok(pass)) => Some(self.pass(ex, head, &place, pass)),
+            Verdict::Known(Ok(pass)) => Some(self.pass(ex, head, place, pass)),
             Verdict::Known(Err(refusal)) => Some(self.refuse(&refusal)),
             Verdict::Ask => None,
         }
@@ -178,14 +177,14 @@ impl Verifier {
 
     /// The same, with waiting.
     async fn asking(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Found::At(place) = token::find(&self.settings, head) else {
+        let Found::At(place, text) = token::find(&self.settings, head) else {
             return self.refuse(&Refusal::Several);
         };
-        let text = place.text(&self.settings, head).into_owned();
+        let text = text.into_owned();
         let judged = self.judge_asking(ex, &text).await;
         let now = clock::wall().as_secs();
         match self.remember(&text, judged, now) {
-            Ok(pass) => self.pass(ex, head, &place, pass),
+            Ok(pass) => self.pass(ex, head, place, pass),
             Err(refusal) => self.refuse(&refusal),
         }
     }
@@ -400,7 +399,7 @@ impl Verifier {
         &self,
         ex: &mut Exchange,
         head: &mut RequestHead,
-        place: &token::Place,
+        place: token::Place,
         pass: Pass,
     ) -> Flow {
         if !self.settings.forward {

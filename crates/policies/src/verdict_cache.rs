@@ -3,6 +3,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::LazyLock;
+
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
 
 /// Bytes at the end of a text that are hashed. A token ends in its signature, which nobody can choose; whoever sends
 /// another token with the same end meets a comparison of the whole and replaces nothing but rubbish.
@@ -23,7 +27,14 @@ pub(crate) struct VerdictCache<V> {
     bytes: usize,
     entries_max: usize,
     bytes_max: usize,
-    seed: RandomState,
+    seed: SeedableRandomState,
+}
+
+/// The hash is a quick one. Texts of one hash replace each other, which is all that somebody would gain who knew its seeds.
+static SEED: LazyLock<SharedSeed> = LazyLock::new(|| SharedSeed::from_u64(random()));
+
+fn random() -> u64 {
+    RandomState::new().hash_one(0u8)
 }
 
 struct Slot<V> {
@@ -41,7 +52,7 @@ impl<V> VerdictCache<V> {
     /// At most so many entries and bytes.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> VerdictCache<V> {
         let (places, slots) = (HashMap::default(), Vec::new());
-        let seed = RandomState::new();
+        let seed = SeedableRandomState::with_seed(random(), &SEED);
         VerdictCache { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
     }
 
