@@ -7,6 +7,7 @@
 
 mod build;
 mod bundles;
+mod compiler;
 mod file;
 mod hubs;
 mod status;
@@ -27,6 +28,7 @@ pub use status::{Failed, Status};
 pub use watch::POLL_EVERY;
 
 use build::{Built, Input};
+use compiler::Compiler;
 use config::{Difference, Sources};
 use file::Draft;
 use std::fmt;
@@ -64,6 +66,7 @@ pub struct Control {
     last_failed: Mutex<Option<Arc<Failed>>>,
     /// Held during a change; further changes wait for their turn.
     turn: tokio::sync::Mutex<()>,
+    compiler: Compiler,
     draining: AtomicBool,
 }
 
@@ -139,6 +142,7 @@ impl Control {
             watched: Mutex::new(Stamps::take(&files)),
             last_failed: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            compiler: Compiler::default(),
             draining: AtomicBool::new(false),
         }))
     }
@@ -345,7 +349,7 @@ impl Control {
         let stamps = lock(&self.watched).again();
         let known = current.contents.clone().unwrap_or_default();
         let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);
-        let tried = blocking(work).await?;
+        let tried = self.compiler.run(work).await?;
         // The files in service are watched beside the refused ones: undoing a mistake is a change too.
         let mut files = tried.files;
         let current = self.current();

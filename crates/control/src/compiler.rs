@@ -1,0 +1,73 @@
+//! The one thread that makes plans.
+//!
+//! Owns the thread. The allocator gives the memory of a thread's values to that thread again, whoever frees them. If any thread
+//! of a pool made plans, each of them would keep the memory of a plan that is gone.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::Failure;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Work that waits: changes are handled one at a time.
+const WAITING_MAX: usize = 1;
+
+/// Starts its thread when there is something to do, so that a program without a change has none.
+#[derive(Default)]
+pub(crate) struct Compiler(Mutex<Option<SyncSender<Work>>>);
+
+impl Compiler {
+    /// Does work on the thread, which may block.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let sender = self.sender().map_err(|error| Failure::Internal(error.to_string()))?;
+        let (done, outcome) = sync_channel(1);
+        let work: Work = Box::new(move || {
+            // The thread outlives a panic. Whoever waits hears of it by the closed channel.
+            if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
+                let _gone = done.send(made);
+            }
+        });
+        // The wait blocks, so that a paused clock stands still as for all that blocks.
+        let waited = kit::task::beside(move || {
+            sender.send(work).ok()?;
+            outcome.recv().ok()
+        });
+        let panicked = || Failure::Internal("compiling the configuration panicked".to_owned());
+        waited.await.flatten().ok_or_else(panicked)
+    }
+
+    fn sender(&self) -> io::Result<SyncSender<Work>> {
+        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*sender {
+            return Ok(sender.clone());
+        }
+        let (begun, waiting) = sync_channel::<Work>(WAITING_MAX);
+        thread::Builder::new().name("compile".to_owned()).spawn(move || {
+            waiting.into_iter().for_each(|work| work());
+        })?;
+        Ok(sender.insert(begun).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_work_is_done_on_one_thread_which_a_panic_does_not_end() {
+        let compiler = Compiler::default();
+        let here = thread::current().id();
+        let first = compiler.run(|| thread::current().id()).await.ok().unwrap();
+        assert_ne!(first, here);
+        let failed = compiler.run(|| panic!("of a test")).await;
+        assert!(matches!(failed, Err(Failure::Internal(why)) if why.contains("panicked")));
+        assert_eq!(compiler.run(|| thread::current().id()).await.ok(), Some(first));
+    }
+}
