@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A flat set of named files.
 pub trait Disk: fmt::Debug + Send + Sync {
@@ -56,17 +57,30 @@ pub struct Folder {
 /// The file whose lock keeps a second process away.
 const LOCK: &str = "lock";
 
+/// How often the lock is tried again. A process that has just ended may have it for a moment, and so may one that was forked from
+/// it and does not run its own program yet.
+const LOCK_TRIES: u32 = 50;
+/// The pause before each.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 impl Folder {
     /// Takes a folder, and makes it if it is not there. What it will hold is for nobody else: messages and addresses.
     ///
-    /// If another process has it, the error's kind is [`io::ErrorKind::WouldBlock`].
+    /// If another process has it for longer than a second, the error's kind is [`io::ErrorKind::WouldBlock`].
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let lock = private().open(path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => Err(error),
+        let mut left = LOCK_TRIES;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Folder { path: path.to_owned(), _lock: lock }),
+                Err(TryLockError::WouldBlock) if left > 0 => {
+                    left -= 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
     }
 }
