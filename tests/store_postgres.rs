@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{ClosedPort, Gateway, Postgres, tidegate, until};
+use crate::harness::{ClosedPort, Gateway, Origin, Postgres, tidegate, until};
 use crate::hubs::{bodies, hub, poll, publish};
 use crate::queues;
 use crate::telemetry::metric;
+use crate::websub::{LOOPBACK, confirming, delivered, subscribe, texts};
 
 fn yaml(url: &str) -> String {
     format!("{}store: {{ postgres: \"{url}\" }}\n", hub(""))
@@ -62,6 +63,53 @@ fn two_gateways_share_a_database() {
     publish(&second, "sports", "two");
     for gateway in [&first, &second] {
         until("both have both", || bodies(&poll(gateway, "?after=0")) == ["one", "two"]);
+    }
+}
+
+/// Callbacks of both gateways: each event comes once, in order, and once more at most if its gateway was killed under it.
+#[test]
+fn the_deliveries_of_a_killed_gateway_go_on_at_another() {
+    let server = Postgres::start();
+    let yaml = format!("{}store: {{ postgres: \"{}\" }}\n", hub(LOOPBACK), server.url());
+    let (first, second) = (Gateway::start(&yaml), Gateway::start(&yaml));
+    // More than one gateway has, whatever partitions they fall into.
+    let callbacks: Vec<Origin> = (0..8).map(|_| confirming()).collect();
+    for (number, callback) in callbacks.iter().enumerate() {
+        subscribe(if number % 2 == 0 { &first } else { &second }, &callback.url(), "");
+    }
+    let mut published = Vec::new();
+    for number in 0..20 {
+        let (text, at) = (number.to_string(), if number % 2 == 0 { &first } else { &second });
+        published.push((publish(at, "sports", &text), text));
+    }
+    let all = |published: &[(String, String)]| {
+        callbacks.iter().all(|callback| {
+            let texts = texts(callback);
+            published.iter().all(|(_, text)| texts.contains(text))
+        })
+    };
+    until("both deliver", || all(&published));
+    for callback in &callbacks {
+        assert_eq!(texts(callback), published.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>());
+    }
+
+    for number in 20..40 {
+        let text = number.to_string();
+        published.push((publish(&second, "sports", &text), text));
+    }
+    drop(first);
+    for number in 40..60 {
+        let text = number.to_string();
+        published.push((publish(&second, "sports", &text), text));
+    }
+    until("the other delivers all", || all(&published));
+    for callback in &callbacks {
+        let events = delivered(callback);
+        let ids: Vec<&str> = events.iter().filter_map(|e| e.get("x-hub-event-id")).collect();
+        let mut once = ids.clone();
+        once.dedup();
+        assert!(ids.len() - once.len() <= 1, "only what was in flight comes again: {ids:?}");
+        assert!(once.iter().eq(published.iter().map(|(id, _)| id)), "in their order: {ids:?}");
     }
 }
 
