@@ -13,6 +13,7 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use kit::dial::{self, Link};
 use telemetry::StoreMetrics;
+use tokio::sync::Notify;
 
 pub use kit::dial::Place;
 
@@ -53,6 +54,19 @@ impl Line {
             heard: Mutex::default(),
             answers: AtomicBool::new(true),
             metrics,
+        }
+    }
+
+    /// Answers those that ask, each time the bell is rung, until an interval is over.
+    pub(crate) async fn answer_for_an_interval(&self, bell: &Notify, answer_all: impl AsyncFn()) {
+        let began = clock::now();
+        loop {
+            let left = self.store.interval.saturating_sub(began.elapsed());
+            // Those that ask must not keep the others from being told.
+            if left.is_zero() || tokio::time::timeout(left, bell.notified()).await.is_err() {
+                return;
+            }
+            answer_all().await;
         }
     }
 

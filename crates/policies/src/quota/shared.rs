@@ -164,16 +164,8 @@ impl Shared {
 impl Background for Shared {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
-            let began = clock::now();
-            loop {
-                let left = self.line.store.interval.saturating_sub(began.elapsed());
-                // Those that ask must not keep the others from being told.
-                if left.is_zero() || tokio::time::timeout(left, self.bell.notified()).await.is_err()
-                {
-                    break;
-                }
-                self.answer_all().await;
-            }
+            let answer_all = async || self.answer_all().await;
+            self.line.answer_for_an_interval(&self.bell, answer_all).await;
             for _ in 0..CALLS_MAX {
                 if !self.tell_some().await {
                     break;
