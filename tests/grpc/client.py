@@ -7,6 +7,8 @@ import threading
 import grpc
 
 WAIT = 50
+# Long enough for a call to arrive on a busy machine before it is over.
+LATE = 4
 
 channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.enable_retries", 0)])
 grpc.channel_ready_future(channel).result(WAIT)
@@ -53,7 +55,7 @@ def ends():
     said("fail", channel.unary_unary(path("Fail")), "9 gr\u00fcn % \n \U0001f600".encode())
     said("cut", channel.unary_stream(path("Cut")), b"first")
     said("unknown", channel.unary_unary(path("Nothing")), b"")
-    said("late", channel.unary_unary(path("Late")), b"", timeout=0.4)
+    said("late", channel.unary_unary(path("Late")), b"", timeout=LATE)
     started = threading.Event()
     call = channel.unary_unary(path("Late")).future(b"", timeout=WAIT)
     call.add_done_callback(lambda _: started.set())

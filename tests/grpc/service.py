@@ -9,6 +9,12 @@ import grpc
 flaky = {"left": 0}
 
 
+def tell(line):
+    """One write: calls have threads of their own, and their lines must not mix."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def unary(request, call):
     metadata = dict(call.invocation_metadata())
     call.send_initial_metadata([("x-first", metadata.get("x-asked", "-"))])
@@ -37,11 +43,11 @@ def fail(request, call):
 
 def late(request, call):
     """Tells how long it may take, and then takes longer."""
-    print("left", round(call.time_remaining(), 3), flush=True)
+    tell(f"left {call.time_remaining():.3f}")
     over = threading.Event()
     call.add_callback(over.set)
     over.wait(30)
-    print("over", flush=True)
+    tell("over")
     return b""
 
 
@@ -80,6 +86,6 @@ server = grpc.server(futures.ThreadPoolExecutor(16))
 server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("tests.Echo", METHODS)])
 port = server.add_insecure_port("127.0.0.1:0")
 server.start()
-print(port, flush=True)
+tell(port)
 sys.stdin.read()
 server.stop(0)

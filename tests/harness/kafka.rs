@@ -112,7 +112,8 @@ impl Kafka {
     /// Has Kafka's own producer write messages, one a line: headers, a tab, the value.
     pub(crate) fn produce(&self, topic: &str, compression: &str, lines: &str) {
         let arguments = ["--topic", topic, "--reader-property", "parse.headers=true"];
-        let more = ["--compression-codec", compression];
+        // It drops what the broker has not taken in a second and a half, unless it is told to wait, and ends well then too.
+        let more = ["--compression-codec", compression, "--request-timeout-ms", "60000"];
         self.tool("ConsoleProducer", &[arguments.as_slice(), &more].concat(), lines.as_bytes());
     }
 }
