@@ -57,6 +57,30 @@ pub(crate) fn texts(origin: &Origin) -> Vec<String> {
     delivered(origin).iter().map(Message::text).collect()
 }
 
+/// Checks that what came is all of `order`, one after the other, but for what came again right behind itself. Gives how often that was.
+/// `may_go_back`: something of a gateway that stood still may also come late.
+#[track_caller]
+pub(crate) fn repeats(came: &[String], order: &[String], may_go_back: bool) -> usize {
+    let (mut next, mut again) = (0, 0);
+    for one in came {
+        let (before, ahead) = order.split_at(next);
+        if ahead.first() == Some(one) {
+            next += 1;
+        } else if before.last() == Some(one) || (may_go_back && before.contains(one)) {
+            again += 1;
+        } else {
+            panic!("{one} came instead of number {next}: {came:?}");
+        }
+    }
+    assert_eq!(next, order.len(), "not all came: {came:?}");
+    again
+}
+
+pub(crate) fn ids(origin: &Origin) -> Vec<String> {
+    let events = delivered(origin);
+    events.iter().filter_map(|event| event.get("x-hub-event-id")).map(str::to_owned).collect()
+}
+
 fn asked(origin: &Origin) -> Vec<Message> {
     origin.requests().into_iter().filter(|request| request.method() == "GET").collect()
 }
@@ -70,7 +94,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Sends a form of a subscriber.
-fn send_form(gateway: &Gateway, form: &str) -> Message {
+pub(crate) fn send_form(gateway: &Gateway, form: &str) -> Message {
     gateway.wire().ask(format!(
         "POST /news HTTP/1.1\r\nHost: hub.example\r\nContent-Type: application/x-www-form-urlencoded\r\n\
          Content-Length: {}\r\n\r\n{form}",
@@ -78,7 +102,7 @@ fn send_form(gateway: &Gateway, form: &str) -> Message {
     ))
 }
 
-fn form(mode: &str, topic: &str, callback: &str, more: &str) -> String {
+pub(crate) fn form(mode: &str, topic: &str, callback: &str, more: &str) -> String {
     format!("hub.mode={mode}&hub.topic={topic}&hub.callback={}{more}", escape(callback))
 }
 
@@ -629,6 +653,35 @@ fn a_killed_gateway_goes_on_where_it_was() {
     until("the next is delivered", || texts(&origin).last().is_some_and(|text| text == "three"));
     let twice = texts(&origin).iter().filter(|text| *text == "two").count();
     assert!(twice <= 2, "only what was in flight may come again: {twice}");
+}
+
+/// Killed with many events waiting, again and again: each time one event of a subscription comes again at most.
+#[test]
+fn a_kill_repeats_one_event_of_a_subscription_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    // Slower than they are published.
+    let slow = || {
+        callback(|_, _| {
+            sleep(Duration::from_millis(5));
+            OK.to_owned()
+        })
+    };
+    let origins = [slow(), slow(), slow()];
+    let mut gateway = start_in(folder.path(), LOOPBACK);
+    origins.iter().for_each(|origin| subscribe(&gateway, &origin.url(), ""));
+    let (mut published, kills) = (Vec::new(), 5);
+    for _ in 0..kills {
+        let had = ids(&origins[0]).len();
+        published.extend((0..100).map(|_| publish(&gateway, "sports", "event")));
+        until("some are delivered", || ids(&origins[0]).len() >= had + 10);
+        drop(gateway);
+        gateway = start_in(folder.path(), LOOPBACK);
+    }
+    for origin in &origins {
+        until("all are delivered", || ids(origin).last() == published.last());
+        let again = repeats(&ids(origin), &published, false);
+        assert!(again <= kills, "{again} of {kills} kills");
+    }
 }
 
 #[test]

@@ -1,4 +1,7 @@
 //! What a worker has still to write down about its subscriptions, in batches: while one is written, the next gathers.
+//!
+//! Of each subscription it counts the events that have ended and whose end is not written. They take the places of events under way
+//! (`delivery.concurrency`) until then, so that no more than those ever come again after a crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +16,24 @@ use crate::subscription::{Cursor, Id, stored};
 /// The unwritten changes of a worker.
 #[derive(Default)]
 pub(crate) struct Book {
-    /// Subscriptions whose place has changed, with what has to be written together with it.
-    open: BTreeMap<Id, Vec<Change>>,
+    /// Subscriptions whose place has changed.
+    open: BTreeMap<Id, Entry>,
     writing: Option<Writing>,
     /// Since the store does not take them: when it is tried again.
     again: Option<Instant>,
 }
 
+/// What is to be written of a subscription.
+#[derive(Default)]
+struct Entry {
+    /// What is written together with its place.
+    more: Vec<Change>,
+    /// Events that ended since its place was written.
+    ended: usize,
+}
+
 struct Writing {
-    open: BTreeMap<Id, Vec<Change>>,
+    open: BTreeMap<Id, Entry>,
     answer: Answer<Vec<u64>>,
 }
 
@@ -39,7 +51,18 @@ impl Book {
 
     /// The same, with something that is written together with it.
     pub(crate) fn note_with(&mut self, id: Id, change: Change) {
-        self.open.entry(id).or_default().push(change);
+        self.open.entry(id).or_default().more.push(change);
+    }
+
+    /// The same, since an event has ended.
+    pub(crate) fn note_end(&mut self, id: Id) {
+        self.open.entry(id).or_default().ended += 1;
+    }
+
+    /// Events of a subscription that have ended, and would come again after a crash now.
+    pub(crate) fn unwritten_ends(&self, id: Id) -> usize {
+        let writing = self.writing.as_ref().and_then(|writing| writing.open.get(&id));
+        writing.into_iter().chain(self.open.get(&id)).map(|entry| entry.ended).sum()
     }
 
     /// True if something of a subscription is unwritten.
@@ -78,35 +101,37 @@ impl Book {
         let mut changes = Vec::new();
         let mut open = BTreeMap::new();
         while changes.len() < CHANGES_MAX
-            && let Some((id, more)) = self.open.pop_first()
+            && let Some((id, entry)) = self.open.pop_first()
         {
-            changes.extend(more.iter().cloned());
+            changes.extend(entry.more.iter().cloned());
             if let Some(value) = cursor(id).and_then(stored) {
                 let (table, key) = (table.clone(), id.key());
                 changes.push(Change { table, key, value: Some(value), expect: Expect::Anything });
             }
-            open.insert(id, more);
+            open.insert(id, entry);
         }
         if !changes.is_empty() {
             self.writing = Some(Writing { open, answer: store.change(changes, guard) });
         }
     }
 
-    /// Ready once a batch has been written, or has failed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    /// Ready once a batch has been written, with the subscriptions of which events had ended; or once it has failed.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Id>, Error>> {
         let Some(writing) = &mut self.writing else { return Poll::Pending };
         let written = ready!(writing.answer.as_mut().poll(cx));
-        let writing = self.writing.take();
+        let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {
                 self.again = None;
-                Poll::Ready(Ok(()))
+                let ended = open.into_iter().filter(|(_, entry)| entry.ended > 0);
+                Poll::Ready(Ok(ended.map(|(id, _)| id).collect()))
             }
             Err(error) => {
-                for (id, mut more) in writing.into_iter().flat_map(|writing| writing.open) {
+                for (id, mut entry) in open {
                     let newer = self.open.entry(id).or_default();
-                    more.append(newer);
-                    *newer = more;
+                    entry.more.append(&mut newer.more);
+                    entry.ended += newer.ended;
+                    *newer = entry;
                 }
                 self.again = clock::now().checked_add(PAUSE);
                 Poll::Ready(Err(error))

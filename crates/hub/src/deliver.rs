@@ -1,7 +1,8 @@
 //! The deliveries of one worker: which subscription gets which event when.
 //!
 //! One task has all of the worker's subscriptions of a hub. What takes time (reading, sending, writing) are futures in it, of a
-//! bounded number. What was begun and not written yet is done again after a crash, and nothing else.
+//! bounded number. What was begun and not written yet is done again after a crash, and nothing else: the next event of a subscription
+//! begins once the end of the one before is written.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -96,7 +97,8 @@ enum Next {
     Note(Note),
     Ended(Ended),
     News(usize),
-    Written,
+    /// The ends of events of these subscriptions, or what else there was.
+    Written(Vec<Id>),
     Standing,
     Left,
     Timer,
@@ -179,7 +181,7 @@ impl Deliveries {
                 Next::Note(note) => self.take(note),
                 Next::Ended(ended) => self.ended(ended),
                 Next::News(topic) => self.news_of(topic),
-                Next::Written => {}
+                Next::Written(ids) => ids.into_iter().for_each(|id| self.queue(id)),
                 Next::Standing => self.adopt(),
                 Next::Left => self.notice(false),
                 Next::Timer => self.ring(),
@@ -220,13 +222,14 @@ impl Deliveries {
             return Poll::Ready(Next::Note(note));
         }
         if let Poll::Ready(written) = self.book.poll(cx) {
-            if let Err(error) = written {
+            let ids = written.unwrap_or_else(|error| {
                 if error == Error::Fenced {
                     self.hub.nodes.tell_fenced(self.term);
                 }
                 tracing::warn!(hub = self.hub.name(), "deliveries wait for the store: {error}");
-            }
-            return Poll::Ready(Next::Written);
+                Vec::new()
+            });
+            return Poll::Ready(Next::Written(ids));
         }
         if let Poll::Ready(Some(ended)) = self.under_way.poll_next_unpin(cx) {
             return Poll::Ready(Next::Ended(ended));
@@ -441,7 +444,7 @@ impl Deliveries {
         let now = clock::wall();
         loop {
             let Some(member) = self.members.get_mut(&id) else { return };
-            let need = member.need(&self.hub.settings, now);
+            let need = member.need(&self.hub.settings, now, self.book.unwritten_ends(id));
             let job = match need {
                 Need::Nothing => break,
                 Need::Removal => {
@@ -453,8 +456,8 @@ impl Deliveries {
                     let Some(feed) = feed else { break };
                     match feed.peek(after) {
                         Peeked::Event(event) => {
+                            // It is not written: after a crash it would be found again behind the one before.
                             member.begin(event.id);
-                            self.book.note(id);
                             continue;
                         }
                         Peeked::Nothing => break,

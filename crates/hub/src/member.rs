@@ -56,8 +56,8 @@ impl Need {
 }
 
 impl Member {
-    /// What it needs at a time since the Unix epoch.
-    pub(crate) fn need(&self, settings: &Settings, now: Duration) -> Need {
+    /// What it needs at a time since the Unix epoch, where of so many events the end is not written yet.
+    pub(crate) fn need(&self, settings: &Settings, now: Duration, unwritten_ends: usize) -> Need {
         if self.is_removing {
             return Need::Nothing;
         }
@@ -76,7 +76,8 @@ impl Member {
         if let Some(open) = self.cursor.open.iter().find(is_due) {
             return Need::Retry(open.event);
         }
-        match self.cursor.open.len() < settings.delivery.concurrency && !self.is_fetching {
+        let under_way = self.cursor.open.len() + unwritten_ends;
+        match under_way < settings.delivery.concurrency && !self.is_fetching {
             true => Need::Next(self.cursor.head),
             false => Need::Nothing,
         }

@@ -84,7 +84,6 @@ impl Deliveries {
         match event {
             Ok(Some(event)) if member.cursor.head == after => {
                 member.begin(event);
-                self.book.note(id);
                 self.queue(id);
             }
             Ok(Some(_)) => self.queue(id),
@@ -104,7 +103,10 @@ impl Deliveries {
                 count(Delivered::Success);
                 member.cursor.failing = false;
                 member.end(event);
+                // The next one begins once that is written.
+                return self.book.note_end(id);
             }
+            // Nobody got these, so the next one need not wait.
             Outcome::Limited => {
                 count(Delivered::Limited);
                 member.end(event);
@@ -158,6 +160,7 @@ impl Deliveries {
             let change = self.hub.dead_change(&dead_key(id, event), stored(&dead));
             self.book.note_with(id, change);
         }
+        self.book.note_end(id);
         Delivered::Dead
     }
 }

@@ -1,6 +1,6 @@
 //! A hub on two nodes that share a store.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -130,12 +130,17 @@ type Got = Rc<RefCell<Vec<(String, u64, String)>>>;
 
 /// A server of callbacks. Those whose paths end with `slow` are answered after a while, those with `no` with 500.
 async fn callbacks() -> (SocketAddr, Got) {
+    callbacks_behind(Rc::new(Cell::new(true))).await
+}
+
+/// The same. Those whose paths end with `gate` are answered once it is open.
+async fn callbacks_behind(gate: Rc<Cell<bool>>) -> (SocketAddr, Got) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, got) = (listener.local_addr().unwrap(), Got::default());
     let seen = got.clone();
     kit::spawn(async move {
         while let Ok((mut peer, _)) = listener.accept().await {
-            let seen = seen.clone();
+            let (seen, gate) = (seen.clone(), gate.clone());
             kit::spawn(async move {
                 let mut bytes = Vec::new();
                 loop {
@@ -147,10 +152,13 @@ async fn callbacks() -> (SocketAddr, Got) {
                     };
                     bytes.drain(..used);
                     let status = if path.ends_with("no") { "500 No" } else { "200 OK" };
-                    let is_slow = path.ends_with("slow");
+                    let (is_slow, is_gated) = (path.ends_with("slow"), path.ends_with("gate"));
                     seen.borrow_mut().push((path, id, text));
                     if is_slow {
                         tokio::time::sleep(Duration::from_millis(30)).await;
+                    }
+                    while is_gated && !gate.get() {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                     let reply = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
                     if peer.write_all(reply.as_bytes()).await.is_err() {
@@ -280,6 +288,43 @@ async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again()
             }
         })
         .await;
+}
+
+/// What has been delivered and cannot be written down is one event, whatever waits behind it: it alone comes again after a kill.
+#[tokio::test]
+async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
+    for is_killed in [false, true] {
+        let scene = async {
+            let gate = Rc::new(Cell::new(false));
+            let (store, (address, got)) = (Memory::new(), callbacks_behind(gate.clone()).await);
+            let a = Node::start(&store, "a");
+            until("it has all", || a.partitions() == 16).await;
+            assert_eq!(a.ask("subscribe", &format!("http://{address}/gate")).await, 200);
+            let mut ids = Vec::new();
+            for n in 0..5 {
+                ids.push(a.publish(&n.to_string()).await.unwrap());
+            }
+            let feed = a.hub.feed(a.hub.topic(b"sports").unwrap());
+            until("the first is sent", || got.borrow().len() == 1).await;
+            until("all can be begun", || feed.newest() == *ids.last().unwrap()).await;
+            store.set_faults(Faults { away: true, ..Faults::default() });
+            gate.set(true);
+            until("the node gives up", || a.partitions() == 0).await;
+            assert_eq!(got.borrow().len(), 1);
+            if is_killed {
+                a.kill();
+                let _b = Node::start(&store, "b");
+                store.set_faults(Faults::default());
+                ids.insert(0, ids[0]);
+                until("the other goes on", || got.borrow().len() >= ids.len()).await;
+            } else {
+                store.set_faults(Faults::default());
+                until("it goes on", || got.borrow().len() >= ids.len()).await;
+            }
+            assert_eq!(got.borrow().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), ids);
+        };
+        LocalSet::new().run_until(scene).await;
+    }
 }
 
 #[tokio::test]
