@@ -68,6 +68,7 @@ mod message_rules;
 mod messages;
 mod mirror;
 mod mutual_tls;
+mod nodes;
 mod oidc;
 mod openapi;
 mod openapi_costs;

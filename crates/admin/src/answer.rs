@@ -18,12 +18,17 @@ pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// True if new clients should come here.
+/// True if new clients should come here. A store that is away is told, and does not count: all gateways share it, so that no other
+/// would serve what needs it, and all the rest is served.
 pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Problem> {
-    match control.not_ready() {
-        None => Ok(Json(json!({ "status": "ready", "generation": control.status().generation }))),
-        Some(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)),
+    if let Some(why) = control.not_ready() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
+    let generation = control.status().generation;
+    Ok(Json(match control.is_store_away() {
+        false => json!({ "status": "ready", "generation": generation }),
+        true => json!({ "status": "ready", "generation": generation, "store": "away" }),
+    }))
 }
 
 /// The metrics. With thousands of routes they take a while, and `/healthz` must not wait for that.

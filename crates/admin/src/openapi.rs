@@ -33,7 +33,7 @@ pub(crate) fn document() -> Value {
             "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
-            "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events", "200", &[]) },
+            "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events, and the gateways that share their deliveries", "200", &[]) },
             "/hubs/{name}": { "get": hub("hub", "One hub", "200", &["name"]) },
             "/hubs/{name}/subscriptions": {
                 "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
@@ -50,7 +50,7 @@ pub(crate) fn document() -> Value {
             "/hubs/{name}/dead/{id}/retry": {
                 "post": hub("retryDead", "Deliver such an event again, with all its tries", "202", &["name", "id"]),
             },
-            "/queues": { "get": hub("queues", "The queues with their depth and numbers of dead messages", "200", &[]) },
+            "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
             "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
             "/queues/{name}/dead": {
                 "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),

@@ -14,8 +14,9 @@ use std::net::IpAddr;
 
 use config::{Loaded, is_secret};
 use message::{Protocol, RequestHead};
+use plan::nodes::{LEASE, PARTITIONS};
 use plan::path::Refused;
-use plan::{Found, Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, Want};
+use plan::{Found, Listener, Matcher, PathWant, Place, Plan, Policy, Refusal, Route, Want};
 use policy::Scheme;
 
 use verdicts::{Asking, Outcome};
@@ -44,7 +45,21 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
     for schedule in &plan.schedules {
         line(&mut text, format_args!("#   {}", schedule.explained()));
     }
+    if let Some(store) = &plan.store {
+        line(&mut text, format_args!("# Store: {}", kept(store.place())));
+    }
     text
+}
+
+/// Where what must not be lost is kept, and who works for it.
+fn kept(place: &Place) -> String {
+    match place {
+        Place::Folder(path) => format!("the folder {}, for this gateway alone", path.display()),
+        Place::Database(_) => format!(
+            "{place}, for all gateways that name it. Each of {PARTITIONS} partitions of deliveries, queues and schedules\n\
+             #   is one gateway's at a time, by a lease of {LEASE:?}"
+        ),
+    }
 }
 
 /// Explains one request of a client at this address: its route, why no other route, and each policy's verdict.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::{Config, Loaded, Report};
-use plan::telemetry::{DurableReading, Telemetry};
+use plan::nodes::PARTITIONS;
+use plan::telemetry::{DurableReading, SharedReading, Telemetry};
 use plan::{Late, Plan, SYNC_BOUNDS};
 use sql::{Address, TlsMode};
 
@@ -117,5 +118,17 @@ fn reading(store: &Late) -> Option<DurableReading> {
         damaged: measured.damaged,
         syncs: bounds.zip(measured.syncs).collect(),
         sync_seconds: measured.sync_time.as_secs_f64(),
+        shared: (!store.nodes().is_alone()).then(|| shared(store)),
     })
+}
+
+fn shared(store: &Late) -> SharedReading {
+    let nodes = store.nodes();
+    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    SharedReading {
+        is_away: store.away().is_some(),
+        nodes: count(nodes.seen().len()),
+        partitions: count((0..PARTITIONS).filter(|partition| nodes.has(*partition)).count()),
+        losses: nodes.losses(),
+    }
 }

@@ -42,7 +42,7 @@ impl Control {
         for queue in &plan.queues {
             queues.push(queue.view().await?);
         }
-        Ok(json!({ "queues": queues }))
+        Ok(self.shown("queues", queues))
     }
 
     /// One queue in numbers.
@@ -82,7 +82,26 @@ impl Control {
         for hub in &plan.hubs {
             hubs.push(hub.view().await?);
         }
-        Ok(json!({ "hubs": hubs }))
+        Ok(self.shown("hubs", hubs))
+    }
+
+    /// A list with its name, and beside it the gateways that share the store and which partitions of the work each has, where there
+    /// can be several.
+    fn shown(&self, name: &str, list: Vec<Value>) -> Value {
+        let mut shown = serde_json::Map::from_iter([(name.to_owned(), Value::Array(list))]);
+        let store = self.plan().store.clone();
+        if let Some(store) = store.filter(|store| !store.nodes().is_alone()) {
+            let nodes = store.nodes().seen().into_iter().map(|node| {
+                json!({ "name": node.name, "partitions": node.partitions, "this": node.is_this })
+            });
+            shown.insert("nodes".to_owned(), nodes.collect());
+        }
+        Value::Object(shown)
+    }
+
+    /// True while the database of the store does not answer.
+    pub fn is_store_away(&self) -> bool {
+        self.plan().store.as_ref().is_some_and(|store| store.away().is_some())
     }
 
     /// One hub in numbers.

@@ -74,14 +74,20 @@ impl Hub {
             let cursor = self.store.get(&self.tables.cursors, &row.key).await?;
             let cursor = cursor.and_then(|cursor| read(&cursor.value));
             let expires = subscription.until.map(|until| rfc3339(Duration::from_secs(until)));
-            subscriptions.push(json!({
+            let mut view = json!({
                 "id": String::from_utf8_lossy(&row.key),
                 "subject": subscription.subject,
                 "topic": subscription.topic,
                 "callback": subscription.callback,
                 "expires": expires,
                 "status": Member::status(&subscription, cursor.as_ref()),
-            }));
+            });
+            if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
+                let partition = Id::parse(&row.key).map(Id::partition);
+                let owner = partition.and_then(|partition| self.nodes.owner(partition));
+                view.insert("node".to_owned(), json!(owner));
+            }
+            subscriptions.push(view);
         }
         Ok(json!({ "subscriptions": subscriptions, "next": next }))
     }

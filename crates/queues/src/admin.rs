@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use kit::clock;
 use serde_json::{Value, json};
-use store::{Change, Error, Expect, Row, Scan};
+use store::{Change, Error, Expect, Row, Scan, nodes};
 
 use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
 
@@ -51,7 +51,12 @@ impl Queue {
                 break;
             }
         }
-        Ok(json!({ "name": self.name(), "depth": depth, "dead": dead }))
+        let mut view = json!({ "name": self.name(), "depth": depth, "dead": dead });
+        if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
+            let owner = self.nodes.owner(nodes::partition(self.name()));
+            view.insert("node".to_owned(), json!(owner));
+        }
+        Ok(view)
     }
 
     /// The dead messages behind one, in their order.

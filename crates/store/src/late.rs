@@ -141,6 +141,14 @@ impl Late {
         }
     }
 
+    /// Why its database is away, while it is.
+    pub fn away(&self) -> Option<Error> {
+        match self.opened.get()? {
+            Opened::Postgres(store) => store.away(),
+            Opened::Embedded(_) | Opened::Memory(_) => None,
+        }
+    }
+
     fn ask<T: Send + 'static>(&self, call: impl FnOnce(&dyn Store) -> Answer<T>) -> Answer<T> {
         match self.opened.get() {
             Some(opened) => call(opened.store()),

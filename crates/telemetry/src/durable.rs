@@ -13,6 +13,21 @@ pub struct DurableReading {
     /// Batches by the time until they were durable: bounds in seconds, the last infinite.
     pub syncs: Vec<(f64, u64)>,
     pub sync_seconds: f64,
+    /// Where several gateways share it.
+    pub shared: Option<SharedReading>,
+}
+
+/// What a gateway has of the work that gateways share by a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedReading {
+    /// The database does not answer.
+    pub is_away: bool,
+    /// Gateways that share it, as this one saw them last.
+    pub nodes: u64,
+    /// Partitions of the work that are this one's now.
+    pub partitions: u64,
+    /// How often another one took over what this one had.
+    pub losses: u64,
 }
 
 /// Returns a reading without waiting; none while the store is not open.

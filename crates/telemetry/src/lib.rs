@@ -33,7 +33,7 @@ pub mod trace;
 pub mod upstream;
 
 pub use definition::DefinitionMetrics;
-pub use durable::{AskDurable, DurableReading};
+pub use durable::{AskDurable, DurableReading, SharedReading};
 pub use engine::{Ask, EngineReading};
 pub use flow::FlowMetrics;
 pub use hub::{Delivered, TopicMetrics};

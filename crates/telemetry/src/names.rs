@@ -68,6 +68,10 @@ metrics! {
     StoreBytes = Counter "tidegate_store_written_bytes", "Bytes written to logs of the store.";
     StoreCommits = Counter "tidegate_store_commits", "Transactions of the store's tables.";
     StoreDamaged = Counter "tidegate_store_damaged", "Places at which a reader found something else than was written. `tidegate store check` says more.";
+    StoreAway = Gauge "tidegate_store_away", "Whether the store's database is away: 1, or 0 while it answers.";
+    StoreNodes = Gauge "tidegate_store_nodes", "Gateways that share the store, as this one saw them last.";
+    StorePartitions = Gauge "tidegate_store_partitions", "Partitions of the work (deliveries, queues, schedules) that this gateway has now, of 16.";
+    StoreLosses = Counter "tidegate_store_lease_losses", "How often another gateway took over the work of this one.";
     IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds", "When an issuer's keys were last read, since the Unix epoch.";
     DefinitionCompilations = Counter "tidegate_definition_compilations", "How often an XML schema, description or stylesheet was compiled, by result.";
     DefinitionFetches = Counter "tidegate_definition_fetches", "Documents that a definition names by URL and that were fetched, by result.";

@@ -224,7 +224,18 @@ impl Snapshot {
         counter(&mut family(encoder, Metric::StoreRecords)?, &store.records)?;
         counter(&mut family(encoder, Metric::StoreBytes)?, &store.written_bytes)?;
         counter(&mut family(encoder, Metric::StoreCommits)?, &store.commits)?;
-        counter(&mut family(encoder, Metric::StoreDamaged)?, &store.damaged)
+        counter(&mut family(encoder, Metric::StoreDamaged)?, &store.damaged)?;
+        let Some(shared) = &store.shared else { return Ok(()) };
+        let gauges = [
+            (Metric::StoreAway, u64::from(shared.is_away)),
+            (Metric::StoreNodes, shared.nodes),
+            (Metric::StorePartitions, shared.partitions),
+        ];
+        for (metric, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            family(encoder, metric)?.encode_gauge(&value)?;
+        }
+        counter(&mut family(encoder, Metric::StoreLosses)?, &shared.losses)
     }
 
     fn definitions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

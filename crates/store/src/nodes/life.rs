@@ -51,9 +51,12 @@ impl Nodes {
             let end = life.last().await;
             self.lose();
             match end {
-                End::Fenced => tracing::warn!(
-                    "store: another node has taken over the work of this one; it begins anew"
-                ),
+                End::Fenced => {
+                    self.losses.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(
+                        "store: another node has taken over the work of this one; it begins anew"
+                    );
+                }
                 End::Left => break,
             }
         }

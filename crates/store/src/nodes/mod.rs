@@ -42,6 +42,8 @@ pub struct Nodes {
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
     seen: Mutex<Vec<Seen>>,
+    /// How often another node took over what this one had.
+    losses: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -127,6 +129,7 @@ impl Nodes {
             is_leaving: AtomicBool::new(false),
             has_left: watch::Sender::new(false),
             seen: Mutex::default(),
+            losses: AtomicU64::new(0),
         }
     }
 
@@ -184,6 +187,18 @@ impl Nodes {
     /// All nodes, as this one saw them last.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The name of the node that had a partition when this one looked last.
+    pub fn owner(&self, partition: usize) -> Option<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = seen.iter().find(|node| node.partitions.contains(&partition));
+        owner.map(|node| node.name.clone())
+    }
+
+    /// How often another node took over what this one had.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     /// Gives all work back, so that others need not wait until the lease has run out. Whoever works has to have ended.
