@@ -91,4 +91,5 @@ fi
 if [ "${1:-}" = tests ]; then
   tests/soap_clients/install.sh
   tests/grpc/install.sh
+  tests/websub_peers/install.sh
 fi

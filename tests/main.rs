@@ -111,4 +111,5 @@ mod upstreams;
 mod usage;
 mod websocket;
 mod websub;
+mod websub_peers;
 mod wire;
