@@ -46,6 +46,7 @@ mod flow_soak;
 mod flow_steps;
 mod flows;
 mod forwarding;
+mod full_disk;
 mod grpc;
 mod guide;
 mod http2;
