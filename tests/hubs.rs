@@ -245,11 +245,34 @@ fn a_secret_asks_publishers_for_a_signature() {
             (format!("{header}: {good}\r\n"), 401),
             (format!("{header}: md5={good}\r\n"), 401),
             (format!("{header}: {name}=\r\n"), 401),
+            (format!("{header}: \r\n"), 401),
+            (format!("{header}: =\r\n"), 401),
+            (format!("{header}: ={good}\r\n"), 401),
+            (format!("{header}: {name}:{good}\r\n"), 401),
+            (format!("{header}: {name} = {good}\r\n"), 401),
+            (format!("{header}: {name}={}\r\n", &good[1..]), 401),
+            (format!("{header}: {name}={}\r\n", &good[2..]), 401),
+            (format!("{header}: {name}={good}00\r\n"), 401),
+            (format!("{header}: {name}={}\r\n", "0".repeat(good.len())), 401),
+            (format!("{header}: {name}={}\r\n", "zz".repeat(good.len() / 2)), 401),
+            (format!("{header}: {name}={}\r\n", "a".repeat(8000)), 401),
+            (format!("{header}: {name}={good}, {name}={good}\r\n"), 401),
+            (format!("{header}: {name}={good}\r\n{header}: {name}={other}\r\n"), 401),
             (format!("{header}: {name}={good}\r\n{header}: {name}={good}\r\n"), 401),
             (format!("X-Other: {name}={good}\r\n"), 401),
         ] {
             let reply = gateway.wire().ask(post("/news/publish?topic=sports", &line, b"goal"));
             assert_eq!(reply.status(), status, "{line}");
+        }
+        // The signature of other bytes, and one by the hub's secret in a method that the hub does not use.
+        let weak = hex(hmac::HMAC_SHA384, "s3cret", b"goal");
+        for (line, body) in [
+            (format!("{header}: {name}={good}\r\n"), &b"goal "[..]),
+            (format!("{header}: {name}={good}\r\n"), b""),
+            (format!("{header}: sha384={weak}\r\n"), b"goal"),
+        ] {
+            let reply = gateway.wire().ask(post("/news/publish?topic=sports", &line, body));
+            assert_eq!(reply.status(), 401, "{line}");
         }
         assert_eq!(bodies(&poll(&gateway, "?after=0")), ["goal"], "only what was signed");
         assert!(!gateway.admin_get("/plan").text().contains("s3cret"));

@@ -245,6 +245,14 @@ fn requests_that_cannot_be_served_have_their_status() {
         (form("subscribe", "sports", "http://[64:ff9b::7f00:1]/", ""), 400),
         (form("subscribe", "sports", "http://2130706433/", ""), 400),
         (form("subscribe", "sports", "http://0177.0.0.1/", ""), 400),
+        (form("subscribe", "sports", "http://017700000001/", ""), 400),
+        (form("subscribe", "sports", "http://127.0.0.01/", ""), 400),
+        (form("subscribe", "sports", "http://0x7f000001/", ""), 400),
+        (form("subscribe", "sports", "http://[::127.0.0.1]/", ""), 400),
+        (form("subscribe", "sports", "http://[::ffff:0:127.0.0.1]/", ""), 400),
+        (form("subscribe", "sports", "http://[2002:7f00:1::]/", ""), 400),
+        (form("subscribe", "sports", "http://[0:0:0:0:0:ffff:a9fe:a9fe]/", ""), 400),
+        (form("subscribe", "sports", "http://[::1%25lo]/", ""), 400),
         (form("subscribe", "sports", "http://0x7f.1/", ""), 400),
         (form("subscribe", "sports", "http://127.1/", ""), 400),
         (form("subscribe", "sports", "http://localhost/", ""), 400),
@@ -745,4 +753,124 @@ fn the_backend_webhook_confirms_checks_and_counts() {
         (&json!(1), &json!(0), &json!(4))
     );
     assert_eq!((&counts["invalid"], &counts["unsigned"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_later_is_not_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = confirming();
+    let allowed = "callbacks: { allow: [\"127.0.0.0/8\", \"::1/128\"] }";
+    let delivery = "delivery: { timeout: 2s, retries: 1, initial: 100ms }";
+    let gateway = start_in(folder.path(), &format!(", {allowed}, {delivery}"));
+    let url = format!("http://localhost:{}/cb", origin.address().port());
+    subscribe(&gateway, &url, "");
+    publish(&gateway, "sports", "one");
+    until("it is delivered while that is allowed", || texts(&origin) == ["one"]);
+    let accepted = origin.accepted();
+    // The same name is refused when a connection is made, although it was permitted when it subscribed.
+    drop(gateway);
+    let gateway = start_in(folder.path(), &format!(", {delivery}"));
+    publish(&gateway, "sports", "two");
+    until("it is given up", || dead(&gateway).len() == 1);
+    assert!(dead(&gateway)[0]["last"].to_string().contains("no address that may be called"));
+    assert_eq!((texts(&origin).len(), origin.accepted()), (1, accepted));
+}
+
+#[test]
+fn a_redirect_of_a_delivery_or_a_question_is_not_followed() {
+    let inside = confirming();
+    let redirect = |status: u16, to: String| {
+        format!("HTTP/1.1 {status} Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+    };
+    let (all, to) = ([301, 302, 303, 307, 308], inside.url());
+    let moved = callback(move |number, _| redirect(all[number % 5], format!("{to}/secret")));
+    let to = inside.url();
+    let asked_away = answering(move |_| redirect(307, format!("{to}/cb")).into_bytes());
+    let keys = ", delivery: { timeout: 2s, retries: 4, initial: 50ms, max: 50ms }";
+    let gateway = start(&format!("{LOOPBACK}{keys}"));
+    subscribe(&gateway, &moved.url(), "");
+    let form = form("subscribe", "sports", &asked_away.url(), "");
+    assert_eq!(send_form(&gateway, &form).status(), 202);
+    publish(&gateway, "sports", "goal");
+    until("it is given up", || dead(&gateway).len() == 1);
+    until("who was not there is not subscribed", || subscriptions(&gateway).len() == 1);
+    assert_eq!(delivered(&moved).len(), 5);
+    assert_eq!((inside.accepted(), asked(&asked_away).len()), (0, 1));
+}
+
+/// A callback that confirms, and answers events with a beginning and pieces of which none is the last.
+fn never_ending(
+    begin: &'static str,
+    piece: &'static [u8],
+    pause: Duration,
+) -> (Origin, Arc<AtomicUsize>) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            if let Some(challenge) = parameter(&request, "hub.challenge") {
+                peer.send(ok(challenge));
+                continue;
+            }
+            if !peer.try_send(begin) {
+                return;
+            }
+            while peer.try_send(piece) {
+                counted.fetch_add(piece.len(), Ordering::SeqCst);
+                sleep(pause);
+            }
+            return;
+        }
+    });
+    (origin, sent)
+}
+
+#[test]
+fn answers_without_an_end_are_cut_wherever_they_go_on() {
+    const LARGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n";
+    const CHUNKS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let pause = Duration::from_millis(50);
+    let (large, sent) = never_ending(LARGE, &[b'x'; 65_536], Duration::ZERO);
+    let (drops, _) = never_ending(CHUNKS, b"1\r\nx\r\n", pause);
+    // Neither of these ever gives the end of a head.
+    let (fields, _) = never_ending("HTTP/1.1 200 OK\r\n", b"X: y\r\n", Duration::ZERO);
+    let (field, _) = never_ending("HTTP/1.1 200 OK\r\nX: ", b"y", pause);
+    let gateway = start(&format!("{LOOPBACK}, delivery: {{ timeout: 2s, retries: 0 }}"));
+    for origin in [&large, &drops, &fields, &field] {
+        subscribe(&gateway, &origin.url(), "");
+    }
+    publish(&gateway, "sports", "goal");
+    until("who said 2xx has it", || outcomes(&gateway, "success") == 2.0);
+    until("who said nothing whole has not", || outcomes(&gateway, "dead") == 2.0);
+    for origin in [&large, &drops, &fields, &field] {
+        until("its connection is closed", || origin.open() == 0);
+        assert_eq!(delivered(origin).len(), 1);
+    }
+    // What is beyond the first kilobytes was only in the buffers of the system.
+    let sent = sent.load(Ordering::SeqCst);
+    assert!(sent < 64 << 20, "{sent}");
+}
+
+#[test]
+fn leases_of_a_second_leave_nothing_behind() {
+    let gateway = start(", verify: false, subscriptions_max: 600");
+    let mut resident = Vec::new();
+    for round in 0..6 {
+        let mut wire = gateway.wire();
+        for number in 0..400 {
+            let url = format!("http://8.8.8.8/{round}/{number}");
+            let form = form("subscribe", "sports", &url, "&hub.lease_seconds=1");
+            let reply = wire.ask(format!(
+                "POST /news HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+                 Content-Length: {}\r\n\r\n{form}",
+                form.len()
+            ));
+            assert_eq!(reply.status(), 202, "round {round}, {number}: {reply:?}");
+        }
+        until("all leases are over", || admin(&gateway, "/hubs/news")["subscriptions"] == 0);
+        resident.push(gateway.resident_bytes());
+    }
+    assert!(resident[5] < resident[1] + (16 << 20), "{resident:?}");
+    publish(&gateway, "sports", "to nobody");
+    assert_eq!((outcomes(&gateway, "success"), outcomes(&gateway, "failure")), (0.0, 0.0));
 }

@@ -120,6 +120,25 @@ impl BadDisk {
     }
 }
 
+impl BadDisk {
+    /// What is durable of a file.
+    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+        let state = self.state();
+        let file = state.names.get(name).and_then(|file| state.files.get(*file));
+        file.map(|file| file.durable.clone()).unwrap_or_default()
+    }
+
+    /// Puts something else into a file.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.state();
+        let Some(file) = state.names.get(name).copied() else { return };
+        if let Some(content) = state.files.get_mut(file) {
+            *content =
+                Content { seen: bytes.to_vec(), durable: bytes.to_vec(), pending: Vec::new() };
+        }
+    }
+}
+
 fn apply(names: &mut BTreeMap<String, usize>, naming: Naming) {
     match naming {
         Naming::Put(name, file) => {
