@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What takes hours: RELOADS (1,000) reloads of ROUTES (2,000) routes with streams opened at each, none of which may be dropped or keep
 # what it does not need; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay; SEEDS (10,000) of crashes of the
-# store on a bad disk, and KILLS (100) of a process that writes to real files; then each fuzz target for SECONDS_EACH seconds (600).
-# The names of fuzz targets run those alone, `reloads` only the reloads, `faults` only the faults, and `store` only the crashes.
+# store on a bad disk, and KILLS (100) of a process that writes to real files; as many (50) of one of two gateways over a database;
+# then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone, `reloads` only the reloads, `faults`
+# only the faults, `store` only the crashes, and `nodes` only the two gateways.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # One test of the suite, as long as the variables say.
@@ -25,8 +26,13 @@ crashes() {
     cargo test --profile "${PROFILE:-release}" --locked --package store
 }
 
+nodes() {
+  TIDEGATE_SOAK_KILLS=${KILLS:-50} suite node_soak
+}
+
 if [ $# = 0 ] || [ "$*" = reloads ]; then step "reloads under open streams" reloads; fi
 if [ $# = 0 ] || [ "$*" = faults ]; then step "faults of flows" faults; fi
 if [ $# = 0 ] || [ "$*" = store ]; then step "crashes of the store" crashes; fi
-case "$*" in reloads | faults | store) exit 0 ;; esac
+if [ $# = 0 ] || [ "$*" = nodes ]; then step "kills of two gateways over a database" nodes; fi
+case "$*" in reloads | faults | store | nodes) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"

@@ -69,6 +69,7 @@ mod message_rules;
 mod messages;
 mod mirror;
 mod mutual_tls;
+mod node_soak;
 mod nodes;
 mod oidc;
 mod openapi;
