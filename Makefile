@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -61,6 +61,9 @@ bench-memory: setup ## memory of 5,000 idle connections, event streams and tunne
 
 bench-soap: setup ## the SOAP load tests: cost of each scenario, checked runs; ARGS="--endurance MINUTES"
 	@bench/soap.sh $(ARGS)
+
+bench-streams: setup ## live streams: event streams, WebSockets, gRPC and HTTP/2 beside nginx, HAProxy and Envoy; ARGS="--only sse --rounds 3"
+	@bench/streams.sh $(ARGS)
 
 bench-flows: setup ## what flows cost beside Apache Synapse
 	@bench/flows.sh $(ARGS)

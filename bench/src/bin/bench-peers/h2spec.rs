@@ -6,8 +6,9 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use crate::cases::Door;
-use crate::peers::{Ground, Kind, Peer, find};
-use crate::process::{Process, pinned};
+use bench::process::{Process, find, pinned};
+
+use crate::peers::{Ground, Kind, Peer};
 use crate::say;
 
 /// 145 tests, each of which waits at most a second for an answer that may not come.

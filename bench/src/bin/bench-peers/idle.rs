@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cases::Case;
 use crate::peers::Peer;
-use crate::process::{check_stopped, pause};
+use bench::process::{check_stopped, pause};
 
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Buffers that are freed after a pause do not count for idle connections.

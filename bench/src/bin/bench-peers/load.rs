@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cases::{Case, Load};
 use crate::peers::{Ground, Peer};
-use crate::process::{Process, pinned};
+use bench::process::{Process, pinned};
 
 /// The time besides its own duration: connecting, draining, writing the log.
 const LOAD_EXTRA_MAX: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ mod h2spec;
 mod idle;
 mod load;
 mod peers;
-mod process;
+
 mod report;
 mod rounds;
 
@@ -95,7 +95,7 @@ fn compare(arguments: &Arguments) -> io::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    process::watch_signals()?;
+    bench::process::watch_signals()?;
     let folder = tempfile::tempdir()?;
     let mut ground =
         Ground::prepare(folder.path(), arguments.tidegate.clone(), arguments.before.clone())?;

@@ -1,16 +1,16 @@
 //! The compared gateways: their programs, how they start, and when they are ready.
 
-use std::env;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bench::process::{Cores, Process, beside_us, check_stopped, find, free_port, pause, pinned};
+
 use crate::cases::Door;
 use crate::configs::Setting;
-use crate::process::{Process, check_stopped, pause, pinned};
 
 const READY_MAX: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -56,14 +56,6 @@ pub(crate) struct Ground {
     echo: Process,
 }
 
-/// The assignment of cores.
-#[derive(Clone, Copy)]
-pub(crate) struct Cores {
-    pub(crate) gateway: usize,
-    pub(crate) load: usize,
-    pub(crate) backend: usize,
-}
-
 impl Kind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Direct, Self::Tidegate, Self::Before, Self::Nginx, Self::Haproxy, Self::Envoy];
@@ -82,14 +74,6 @@ impl Kind {
     /// The bare backend speaks only plain HTTP/1.1.
     pub(crate) fn has(self, door: Door) -> bool {
         self != Self::Direct || door == Door::Plain
-    }
-}
-
-impl Cores {
-    /// The gateway has a core of its own; load and backend share the other one if there are only two.
-    pub(crate) fn choose() -> Self {
-        let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
-        Self { gateway: 0, load: last.min(1), backend: last.min(2) }
     }
 }
 
@@ -244,23 +228,4 @@ fn start_echo(folder: &Path, name: &str, core: usize, port: u16) -> io::Result<P
     let mut command = pinned(core, beside_us("bench-echo"));
     command.arg("--port").arg(port.to_string());
     Process::start(command, &folder.join(format!("{name}.log")))
-}
-
-/// A program that was built with this one, into the same folder.
-fn beside_us(name: &str) -> PathBuf {
-    let ours = env::current_exe().unwrap_or_default();
-    ours.with_file_name(name)
-}
-
-/// A program among our own tools, or else of the system.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let tools = [beside_us("../tools/bin"), PathBuf::from("target/tools/bin")];
-    let path = env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    let folders = tools.into_iter().chain(env::split_paths(&path)).chain(system);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

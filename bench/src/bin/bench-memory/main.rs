@@ -1,4 +1,5 @@
-//! `bench-memory`: the memory that a gateway needs for connections that are open and silent: idle ones, event streams, tunnels.
+//! `bench-memory`: the memory that a gateway needs for connections that are open and silent, for clients that do not read, and after
+//! many have come and left.
 //!
 //! Owns the measurement from start to table. Each case has a gateway of its own with one worker and plain HTTP/1, and a backend
 //! in this process. The figure is the gateway's resident memory (`Rss` of /proc/PID/smaps_rollup) with the connections, less
@@ -7,6 +8,8 @@
 
 // The machine's clock is the measuring tool; nothing here runs inside the gateway.
 #![allow(clippy::disallowed_methods)]
+
+mod leavers;
 
 use std::env;
 use std::fs;
@@ -29,6 +32,9 @@ struct Arguments {
     /// Cases to run, by name; all when absent
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Clients that come and leave in the last case
+    #[arg(long, default_value_t = 100_000)]
+    leavers: u32,
     /// The Tidegate to measure; the one built beside this program when absent
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
@@ -45,32 +51,91 @@ struct Case {
     lines: &'static str,
     /// The backend's answer, whose end is the last that comes.
     reply: &'static [u8],
+    /// The policies of its route.
+    policies: &'static str,
+    /// What the backend sends behind its answer without an end, and which the client does not read.
+    flood: Option<&'static [u8]>,
     target_kib: f64,
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 7] = [
     Case {
         name: "idle",
         title: "idle keep-alive connection, one request made on it",
         lines: "",
         reply: b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nxxxxxxxx",
+        policies: "",
+        flood: None,
         target_kib: 2.5,
     },
     Case {
         name: "stream",
         title: "event stream, both sockets, one event sent on it",
-        lines: "Accept: text/event-stream\r\n",
-        reply: b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n",
+        lines: EVENTS_ASKED,
+        reply: EVENTS,
+        policies: "",
+        flood: None,
+        target_kib: 6.0,
+    },
+    Case {
+        name: "events",
+        title: "event stream with the policy `sse`",
+        lines: EVENTS_ASKED,
+        reply: EVENTS,
+        policies: "{ sse: { events: 1000000, per: 1h, connections: 100000 } }",
+        flood: None,
         target_kib: 6.0,
     },
     Case {
         name: "tunnel",
         title: "WebSocket, both sockets, one message sent on it",
-        lines: "Connection: Upgrade\r\nUpgrade: websocket\r\n",
-        reply: b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x08xxxxxxxx",
+        lines: UPGRADE_ASKED,
+        reply: UPGRADED,
+        policies: "",
+        flood: None,
         target_kib: 6.0,
     },
+    Case {
+        name: "messages",
+        title: "WebSocket with the policy `websocket`",
+        lines: UPGRADE_ASKED,
+        reply: UPGRADED,
+        policies: "{ websocket: { messages: 1000000, per: 1h, connections: 100000, message_bytes_max: 64KiB } }",
+        flood: None,
+        target_kib: 6.0,
+    },
+    Case {
+        name: "slow-events",
+        title: "client of an event stream that does not read, policy `sse`",
+        lines: EVENTS_ASKED,
+        reply: EVENTS,
+        policies: "{ sse: { events: 1000000000, per: 1h } }",
+        flood: Some(b"9\r\ndata: 1\n\n\r\n"),
+        target_kib: 64.0,
+    },
+    Case {
+        name: "slow-messages",
+        title: "client of a WebSocket that does not read, policy `websocket`",
+        lines: UPGRADE_ASKED,
+        reply: UPGRADED,
+        policies: "{ websocket: { messages: 1000000000, per: 1h } }",
+        flood: Some(b"\x81\x08xxxxxxxx"),
+        target_kib: 64.0,
+    },
 ];
+
+/// Clients that do not read: the system's buffers of each are some megabytes.
+const SLOW: u32 = 200;
+
+const EVENTS_ASKED: &str = "Accept: text/event-stream\r\n";
+const EVENTS: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+const UPGRADE_ASKED: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+const UPGRADED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x08xxxxxxxx";
+
+/// The name of the case of clients that leave.
+const LEAVERS: &str = "leavers";
 
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Buffers that are freed after a pause do not count.
@@ -84,6 +149,7 @@ const END: usize = 8;
 struct Gateway {
     process: Child,
     address: SocketAddr,
+    admin: SocketAddr,
 }
 
 fn main() -> ExitCode {
@@ -98,8 +164,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> io::Result<ExitCode> {
-    if let Some(name) = arguments.only.iter().find(|name| CASES.iter().all(|c| c.name != **name)) {
-        let names = CASES.map(|case| case.name).join(", ");
+    let names: Vec<&str> = CASES.iter().map(|case| case.name).chain([LEAVERS]).collect();
+    if let Some(name) = arguments.only.iter().find(|name| !names.contains(&name.as_str())) {
+        let names = names.join(", ");
         return Err(io::Error::other(format!("no case is called `{name}`; there are {names}")));
     }
     let backend = serve_backend()?;
@@ -118,8 +185,9 @@ fn measure(arguments: &Arguments) -> io::Result<ExitCode> {
         if !arguments.only.is_empty() && !arguments.only.iter().any(|name| name == case.name) {
             continue;
         }
-        let (before, with) = hold(&program, backend, &case, count)?;
-        let each = (with - before) / f64::from(count.max(1));
+        let held = if case.flood.is_some() { count.min(SLOW) } else { count };
+        let (before, with) = hold(&program, backend, &case, held)?;
+        let each = (with - before) / f64::from(held.max(1));
         let met = each <= case.target_kib;
         all_met &= met;
         let (title, target) = (case.title, case.target_kib);
@@ -127,13 +195,18 @@ fn measure(arguments: &Arguments) -> io::Result<ExitCode> {
         let (before, with) = (before / 1024.0, with / 1024.0);
         writeln!(output, "| {title} | {each:.2} | {target} {verdict} | {before:.1} | {with:.1} |")?;
     }
+    if arguments.only.is_empty() || arguments.only.iter().any(|name| name == LEAVERS) {
+        let left = leavers::measure(&program, backend, arguments.leavers)?;
+        writeln!(output, "\n{}", left.table())?;
+        all_met &= left.is_met();
+    }
     Ok(if arguments.strict && !all_met { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Opens the connections and gives the KiB without and with them.
 fn hold(program: &Path, backend: SocketAddr, case: &Case, count: u32) -> io::Result<(f64, f64)> {
     let folder = tempfile::tempdir()?;
-    let gateway = Gateway::start(program, folder.path(), backend)?;
+    let gateway = Gateway::start(program, folder.path(), backend, case.policies)?;
     let first = open(&gateway, case, FIRST)?;
     thread::sleep(SETTLE);
     let before = gateway.resident_kib()?;
@@ -141,26 +214,32 @@ fn hold(program: &Path, backend: SocketAddr, case: &Case, count: u32) -> io::Res
     thread::sleep(SETTLE);
     let with = gateway.resident_kib()?;
     // Only open connections count.
-    first.iter().chain(&held).try_for_each(check_open)?;
+    let are_slow = case.flood.is_some();
+    first.iter().chain(&held).try_for_each(|stream| check_open(stream, are_slow))?;
     Ok((before, with))
 }
 
 impl Gateway {
-    fn start(program: &Path, folder: &Path, backend: SocketAddr) -> io::Result<Gateway> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    fn start(
+        program: &Path,
+        folder: &Path,
+        backend: SocketAddr,
+        policies: &str,
+    ) -> io::Result<Gateway> {
+        let [address, admin] = [free_address()?, free_address()?];
         let file = folder.join("tidegate.yaml");
         fs::write(
             &file,
             format!(
-                "listen: {{ plain: {{ address: \"{address}\" }} }}\nworkers: 1\ndrain: {{ delay: 0s }}\n\
+                "listen: {{ plain: {{ address: \"{address}\" }} }}\nadmin: {{ address: \"{admin}\" }}\nworkers: 1\ndrain: {{ delay: 0s }}\n\
                  upstreams: {{ held: {{ targets: [\"http://{backend}\"], breaker: {{ connections: 100000, requests: 100000 }} }} }}\n\
-                 routes: {{ held: {{ match: {{ path: \"/**\" }}, upstream: held }} }}\n"
+                 routes: {{ held: {{ match: {{ path: \"/**\" }}, upstream: held, policies: [{policies}] }} }}\n"
             ),
         )?;
         let mut command = Command::new(program);
         command.arg("run").arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
         let process = command.stderr(fs::File::create(folder.join("log"))?).spawn()?;
-        let mut gateway = Gateway { process, address };
+        let mut gateway = Gateway { process, address, admin };
         let end = Instant::now() + ANSWER_MAX;
         while TcpStream::connect(address).is_err() {
             if gateway.process.try_wait()?.is_some() || Instant::now() > end {
@@ -180,6 +259,10 @@ impl Gateway {
     }
 }
 
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         // It may have ended already.
@@ -197,7 +280,10 @@ fn open(gateway: &Gateway, case: &Case, count: u32) -> io::Result<Vec<TcpStream>
         stream.write_all(request.as_bytes())?;
         let mut reply = Vec::new();
         let mut piece = [0; 4096];
-        while !reply.ends_with(end) {
+        while match case.flood {
+            Some(_) => reply.is_empty(),
+            None => !reply.ends_with(end),
+        } {
             let count = stream.read(&mut piece)?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -213,11 +299,12 @@ fn open(gateway: &Gateway, case: &Case, count: u32) -> io::Result<Vec<TcpStream>
     (0..count).map(open_one).collect()
 }
 
-fn check_open(stream: &TcpStream) -> io::Result<()> {
+fn check_open(stream: &TcpStream, is_slow: bool) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     match stream.peek(&mut [0]) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
         Ok(0) => Err(io::Error::other("a connection was closed while it was measured")),
+        Ok(_) if is_slow => Ok(()),
         Ok(_) => Err(io::Error::other("more than one reply came")),
         Err(error) => Err(error),
     }
@@ -248,8 +335,14 @@ async fn answer(mut socket: tokio::net::TcpStream) -> io::Result<()> {
             continue;
         }
         let is = |case: &&Case| head.starts_with(format!("GET /{} ", case.name).as_bytes());
-        let reply = CASES.iter().find(is).map_or(&b""[..], |case| case.reply);
-        socket.write_all(reply).await?;
+        let Some(case) = CASES.iter().find(is) else { return Ok(()) };
+        socket.write_all(case.reply).await?;
+        if let Some(flood) = case.flood {
+            let flood = flood.repeat(1000);
+            loop {
+                socket.write_all(&flood).await?;
+            }
+        }
         head.clear();
     }
     Ok(())

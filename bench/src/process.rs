@@ -1,9 +1,14 @@
-//! Child processes: started, pinned to cores, measured, and always stopped.
+//! Child processes: found, started, pinned to cores, measured, and always stopped.
 
+// The machine's clock is the measuring tool; nothing here runs inside the gateway.
+#![allow(clippy::disallowed_methods)]
+
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +22,7 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Makes Ctrl-C and SIGTERM stop the run cleanly.
-pub(crate) fn watch_signals() -> io::Result<()> {
+pub fn watch_signals() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -34,7 +39,7 @@ pub(crate) fn watch_signals() -> io::Result<()> {
 }
 
 /// Sleeps, but ends early at a Ctrl-C.
-pub(crate) fn pause(time: Duration) -> io::Result<()> {
+pub fn pause(time: Duration) -> io::Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
         check_stopped()?;
@@ -43,7 +48,7 @@ pub(crate) fn pause(time: Duration) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn check_stopped() -> io::Result<()> {
+pub fn check_stopped() -> io::Result<()> {
     if STOPPED.load(Ordering::Relaxed) {
         return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
     }
@@ -51,32 +56,49 @@ pub(crate) fn check_stopped() -> io::Result<()> {
 }
 
 /// A command that runs on one core only.
-pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
+pub fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
     command.stdin(Stdio::null());
     command
 }
 
+/// The assignment of cores.
+#[derive(Clone, Copy)]
+pub struct Cores {
+    pub gateway: usize,
+    pub load: usize,
+    pub backend: usize,
+}
+
+impl Cores {
+    /// The gateway has a core of its own; load and backend share the other one if there are only two.
+    #[must_use]
+    pub fn choose() -> Self {
+        let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
+        Self { gateway: 0, load: last.min(1), backend: last.min(2) }
+    }
+}
+
 /// A started process; dropping it ends it and all its descendants.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
 }
 
 impl Process {
     /// Starts it. Its output goes to the file, which is shown if it fails.
-    pub(crate) fn start(mut command: Command, log: &Path) -> io::Result<Self> {
+    pub fn start(mut command: Command, log: &Path) -> io::Result<Self> {
         let output = fs::File::create(log)?;
         command.stdout(output.try_clone()?).stderr(output);
         Ok(Self { child: command.spawn()? })
     }
 
-    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
+    pub fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
 
     /// Waits until it has ended with success.
-    pub(crate) fn wait(&mut self, time_max: Duration) -> io::Result<()> {
+    pub fn wait(&mut self, time_max: Duration) -> io::Result<()> {
         let end = Instant::now() + time_max;
         loop {
             check_stopped()?;
@@ -90,12 +112,12 @@ impl Process {
     }
 
     /// CPU time of the process and its descendants, since the start of each.
-    pub(crate) fn cpu(&self) -> Duration {
+    pub fn cpu(&self) -> Duration {
         self.tree().into_iter().map(cpu_of).sum()
     }
 
     /// Resident memory of the process and its descendants.
-    pub(crate) fn rss_bytes(&self) -> u64 {
+    pub fn rss_bytes(&self) -> u64 {
         self.tree().into_iter().map(rss_bytes_of).sum()
     }
 
@@ -139,13 +161,51 @@ impl Drop for Process {
     }
 }
 
+/// A program that was built with this one, into the same folder.
+#[must_use]
+pub fn beside_us(name: &str) -> PathBuf {
+    let ours = env::current_exe().unwrap_or_default();
+    ours.with_file_name(name)
+}
+
+/// A program among our own tools, or else of the system.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let tools = [beside_us("../tools/bin"), PathBuf::from("target/tools/bin")];
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let folders = tools.into_iter().chain(env::split_paths(&path)).chain(system);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A port of 127.0.0.1 that nobody has now.
+///
+/// # Errors
+///
+/// If the system gives none.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
 fn tasks(pid: u32) -> Vec<std::path::PathBuf> {
     let folder = fs::read_dir(format!("/proc/{pid}/task"));
     folder.map(|tasks| tasks.flatten().map(|task| task.path()).collect()).unwrap_or_default()
 }
 
-/// The scheduler's count, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
-fn cpu_of(pid: u32) -> Duration {
+/// The kernel's thread that does what a core's softirqs left over: the network's part of a process that sends much at once is
+/// charged to it, or to the process, as it happens.
+#[must_use]
+pub fn softirq_thread(core: usize) -> Option<u32> {
+    let name = format!("ksoftirqd/{core}\n");
+    let mut processes = fs::read_dir("/proc").ok()?.flatten();
+    let is_it = |path: &Path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm == name);
+    let path = processes.find_map(|process| Some(process.path()).filter(|path| is_it(path)))?;
+    path.file_name()?.to_str()?.parse().ok()
+}
+
+/// CPU time of a process. It is the scheduler's count, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
+#[must_use]
+pub fn cpu_of(pid: u32) -> Duration {
     let times = tasks(pid).into_iter().filter_map(|task| {
         let times = fs::read_to_string(task.join("schedstat")).ok()?;
         times.split(' ').next()?.parse::<u64>().ok()

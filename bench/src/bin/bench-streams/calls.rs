@@ -1,0 +1,404 @@
+//! Calls over HTTP/2, plain ones and unary ones of gRPC: a client with many at once, and a backend that sends each body back.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use http2::{Asking, Block, Config, Event, Piece, Session};
+
+use crate::rig::{Count, End, Found, Pace, Rig, SCRATCH_BYTES, Sockets, Wire, noise, rest};
+
+/// How calls are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) connections: usize,
+    /// Calls at once on each connection.
+    pub(crate) streams: usize,
+    pub(crate) body_bytes: usize,
+    pub(crate) is_grpc: bool,
+}
+
+pub(crate) struct Calls {
+    sockets: Sockets,
+    shape: Shape,
+    clients: Vec<Client>,
+    backends: Vec<Backend>,
+    scratch: Vec<u8>,
+    found: Vec<Found>,
+    /// The place that makes the next call.
+    turn: usize,
+    sent: u64,
+    came: u64,
+    wrong: u64,
+}
+
+struct Client {
+    peer: Peer,
+    places: Vec<Place>,
+    /// Places whose stream has news.
+    ready: Arc<Ready>,
+}
+
+struct Backend {
+    peer: Peer,
+    /// Requests whose body is not whole.
+    open: HashMap<u32, (Vec<u8>, Waker)>,
+    ready: Arc<Ready>,
+}
+
+/// A connection's end with its session.
+struct Peer {
+    wire: Wire,
+    session: Session,
+    unread: Vec<u8>,
+    is_gone: bool,
+}
+
+/// One call at a time.
+struct Place {
+    /// The stream of the call that waits for its reply.
+    stream: Option<u32>,
+    has_head: bool,
+    body: Vec<u8>,
+    /// The number of the call, by which its body is known.
+    call: u64,
+    waker: Waker,
+}
+
+/// Streams that were woken.
+#[derive(Default)]
+struct Ready(Mutex<Vec<usize>>);
+
+struct Woken {
+    ready: Arc<Ready>,
+    at: usize,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.at);
+    }
+}
+
+impl Ready {
+    fn waker(self: &Arc<Self>, at: usize) -> Waker {
+        Arc::new(Woken { ready: self.clone(), at }).into()
+    }
+
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
+const AUTHORITY: &[u8] = b"localhost";
+const TARGET: &[u8] = b"/bench.Echo/Unary";
+/// A flag and a length stand before a message of gRPC.
+const PREFIX_BYTES: usize = 5;
+
+impl Calls {
+    pub(crate) fn new(shape: Shape) -> io::Result<Calls> {
+        Ok(Calls {
+            sockets: Sockets::new()?,
+            shape,
+            clients: Vec::new(),
+            backends: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+            found: Vec::new(),
+            turn: 0,
+            sent: 0,
+            came: 0,
+            wrong: 0,
+        })
+    }
+
+    fn turn(&mut self, wait: Duration) -> io::Result<()> {
+        let mut found = std::mem::take(&mut self.found);
+        self.sockets.look(wait, &mut found)?;
+        for found in found.drain(..) {
+            match found {
+                Found::Accepted(stream) => {
+                    let wire = self.sockets.add(stream, End::Backend(self.backends.len()))?;
+                    let peer = Peer::new(wire, Session::new(CONFIG));
+                    let (open, ready) = (HashMap::new(), Arc::default());
+                    self.backends.push(Backend { peer, open, ready });
+                }
+                Found::Ready { end: End::Client(at), is_writable } => {
+                    let Some(client) = self.clients.get_mut(at) else { continue };
+                    let read = client.peer.read(&mut self.scratch, is_writable, |_| {});
+                    self.wrong += u64::from(read.is_err());
+                    client.read(self.shape, &mut self.came, &mut self.wrong);
+                }
+                Found::Ready { end: End::Backend(at), is_writable } => {
+                    let Some(backend) = self.backends.get_mut(at) else { continue };
+                    let mut begun = Vec::new();
+                    let read = backend
+                        .peer
+                        .read(&mut self.scratch, is_writable, |stream| begun.push(stream));
+                    self.wrong += u64::from(read.is_err());
+                    self.wrong += backend.answer(&begun, self.shape);
+                }
+            }
+        }
+        self.found = found;
+        self.clients.iter_mut().try_for_each(|client| client.peer.write())
+    }
+
+    fn places(&self) -> usize {
+        self.shape.connections * self.shape.streams
+    }
+
+    /// Makes a call at the next free place, if there is one.
+    fn send(&mut self) {
+        let Shape { connections, streams, body_bytes, is_grpc } = self.shape;
+        for _ in 0..self.places() {
+            let at = self.turn;
+            self.turn = (at + 1) % self.places();
+            let Some(client) = self.clients.get_mut(at % connections) else { return };
+            let Some(place) = client.places.get_mut(at / connections % streams) else { return };
+            if place.stream.is_some() {
+                continue;
+            }
+            let body = body_of(self.sent, body_bytes, is_grpc);
+            place.call = self.sent;
+            self.sent += 1;
+            let (lines, length) = ([GRPC, TRAILERS], body.len().to_string());
+            let plain = [(&b"content-length"[..], length.as_bytes())];
+            let lines = if is_grpc { &lines[..] } else { &plain[..] };
+            let asking =
+                Asking { method: b"POST", is_https: false, target: TARGET, authority: AUTHORITY };
+            let session = &mut client.peer.session;
+            let opened = session.open_stream(&asking, lines.iter().copied(), false);
+            let sent = opened.map(|stream| session.send_data(stream, &body, true));
+            self.wrong += u64::from(sent != Some(body.len()));
+            (place.stream, place.has_head) = (opened, false);
+            place.body.clear();
+            let mut cx = Context::from_waker(&place.waker);
+            let polled = opened.map(|stream| session.poll_reply(&mut cx, stream));
+            self.wrong += u64::from(polled.is_some_and(|polled| polled.is_ready()));
+            return;
+        }
+    }
+
+    fn in_flight(&self) -> u64 {
+        let places = self.clients.iter().flat_map(|client| &client.places);
+        places.filter(|place| place.stream.is_some()).count() as u64
+    }
+}
+
+const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
+const TRAILERS: (&[u8], &[u8]) = (b"te", b"trailers");
+
+impl Rig for Calls {
+    fn port(&self) -> u16 {
+        self.sockets.port()
+    }
+
+    fn open(&mut self, port: u16) -> io::Result<usize> {
+        for at in 0..self.shape.connections {
+            let wire = self.sockets.connect(port, End::Client(at))?;
+            let ready = Arc::<Ready>::default();
+            let places = (0..self.shape.streams).map(|at| Place {
+                stream: None,
+                has_head: false,
+                body: Vec::new(),
+                call: 0,
+                waker: ready.waker(at),
+            });
+            let places = places.collect();
+            let mut peer = Peer::new(wire, Session::client(CONFIG));
+            peer.write()?;
+            self.clients.push(Client { peer, places, ready });
+        }
+        rest(|wait| {
+            self.turn(wait)?;
+            let begun =
+                self.clients.iter().filter(|client| client.peer.session.has_begun()).count();
+            Ok((begun as u64, begun == self.clients.len()))
+        })?;
+        Ok(self.clients.iter().filter(|client| !client.peer.session.has_begun()).count())
+    }
+
+    fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count> {
+        let before = (self.sent, self.came, self.wrong);
+        let mut pace = Pace::begin(rate, time);
+        loop {
+            let free = self.places() as u64 - self.in_flight();
+            let Some((due, wait)) = pace.due(free)? else { break };
+            (0..due).for_each(|_| self.send());
+            self.clients.iter_mut().try_for_each(|client| client.peer.write())?;
+            self.turn(wait)?;
+        }
+        let wall = pace.elapsed();
+        rest(|wait| {
+            self.turn(wait)?;
+            Ok((self.came, self.came == self.sent))
+        })?;
+        let (sent, came, wrong) = before;
+        let (sent, came, wrong) = (self.sent - sent, self.came - came, self.wrong - wrong);
+        Ok(Count { sent, came, wrong, wall })
+    }
+}
+
+impl Client {
+    /// Reads replies as far as they came.
+    fn read(&mut self, shape: Shape, came: &mut u64, wrong: &mut u64) {
+        for at in self.ready.take() {
+            let Some(place) = self.places.get_mut(at) else { continue };
+            let Some(stream) = place.stream else { continue };
+            let Some(is_right) = place.advance(&mut self.peer.session, stream, shape) else {
+                continue;
+            };
+            *came += 1;
+            *wrong += u64::from(!is_right);
+            self.peer.session.close(stream);
+            place.stream = None;
+        }
+    }
+}
+
+impl Place {
+    /// Whether the reply is right, once it is whole.
+    fn advance(&mut self, session: &mut Session, stream: u32, shape: Shape) -> Option<bool> {
+        let mut cx = Context::from_waker(&self.waker);
+        while !self.has_head {
+            match session.poll_reply(&mut cx, stream) {
+                Poll::Pending => return None,
+                Poll::Ready(Ok((head, _))) if head.status == 200 => self.has_head = true,
+                Poll::Ready(_) => return Some(false),
+            }
+        }
+        loop {
+            match session.poll_body(&mut cx, stream, &mut self.body) {
+                Piece::More => {}
+                Piece::None => return None,
+                Piece::Gone => return Some(false),
+                Piece::End(trailers) => {
+                    let body = body_of(self.call, shape.body_bytes, shape.is_grpc);
+                    let is_ok = !shape.is_grpc || trailers.starts_with(b"grpc-status: 0\r\n");
+                    return Some(is_ok && self.body == body);
+                }
+            }
+        }
+    }
+}
+
+impl Backend {
+    /// Answers the requests that are whole, of those that have begun and those that were woken. Gives how many it could not.
+    fn answer(&mut self, begun: &[u32], shape: Shape) -> u64 {
+        let mut wrong = 0;
+        for stream in begun {
+            if let Some(body) = self.peer.session.whole_body(*stream) {
+                wrong += u64::from(!reply(&mut self.peer.session, *stream, &body, shape));
+                continue;
+            }
+            let waker = self.ready.waker(usize::try_from(*stream).unwrap_or_default());
+            self.open.insert(*stream, (Vec::new(), waker));
+            wrong += self.advance(*stream, shape);
+        }
+        for at in self.ready.take() {
+            wrong += self.advance(u32::try_from(at).unwrap_or_default(), shape);
+        }
+        // A gateway that is gone is missed by the client.
+        drop(self.peer.write());
+        wrong
+    }
+
+    fn advance(&mut self, stream: u32, shape: Shape) -> u64 {
+        let Some((body, waker)) = self.open.get_mut(&stream) else { return 0 };
+        let mut cx = Context::from_waker(waker);
+        loop {
+            match self.peer.session.poll_body(&mut cx, stream, body) {
+                Piece::More => {}
+                Piece::None => return 0,
+                Piece::Gone => {
+                    self.open.remove(&stream);
+                    return 1;
+                }
+                Piece::End(_) => break,
+            }
+        }
+        let (body, _) = self.open.remove(&stream).unwrap_or((Vec::new(), Waker::noop().clone()));
+        u64::from(!reply(&mut self.peer.session, stream, &body, shape))
+    }
+}
+
+/// Sends a body back; false if there is no room for it.
+fn reply(session: &mut Session, stream: u32, body: &[u8], shape: Shape) -> bool {
+    if shape.is_grpc {
+        session.send_head(stream, 200, [GRPC].into_iter(), false);
+        let sent = session.send_data(stream, body, false);
+        session.send_trailers(stream, [(&b"grpc-status"[..], &b"0"[..])].into_iter());
+        return sent == body.len();
+    }
+    let length = body.len().to_string();
+    let lines = [
+        (&b"content-type"[..], &b"application/octet-stream"[..]),
+        (&b"content-length"[..], length.as_bytes()),
+    ];
+    session.send_head(stream, 200, lines.into_iter(), false);
+    session.send_data(stream, body, true) == body.len()
+}
+
+impl Peer {
+    fn new(wire: Wire, session: Session) -> Peer {
+        Peer { wire, session, unread: Vec::new(), is_gone: false }
+    }
+
+    /// Takes the frames that came, and says which requests have begun.
+    fn read(
+        &mut self,
+        scratch: &mut [u8],
+        is_writable: bool,
+        mut begun: impl FnMut(u32),
+    ) -> io::Result<()> {
+        if self.is_gone {
+            return Ok(());
+        }
+        let mut block = Block::default();
+        loop {
+            if is_writable {
+                self.wire.flush()?;
+            }
+            let (bytes, more) = self.wire.read(scratch).inspect_err(|_| self.is_gone = true)?;
+            let held = std::mem::take(&mut self.unread);
+            let joined = if held.is_empty() { Vec::new() } else { [&held, bytes].concat() };
+            let mut rest = if joined.is_empty() { bytes } else { &joined };
+            while let Some(read) = self.session.read(rest, &mut block).map_err(io::Error::other)? {
+                rest = rest.get(read.len..).unwrap_or_default();
+                if let Event::Request { stream, .. } = read.event {
+                    begun(stream);
+                }
+            }
+            self.unread = rest.to_vec();
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let unsent = self.session.unsent();
+        if unsent.is_empty() || self.is_gone {
+            return Ok(());
+        }
+        let len = unsent.len();
+        let sent = self.wire.send(unsent);
+        self.session.sent(len);
+        sent
+    }
+}
+
+/// The body of a call; no two are the same.
+fn body_of(call: u64, bytes: usize, is_grpc: bool) -> Vec<u8> {
+    let prefix = if is_grpc { PREFIX_BYTES } else { 0 };
+    let mut body = vec![0; prefix + bytes];
+    if let Some((prefix, _)) = body.split_first_chunk_mut::<PREFIX_BYTES>().filter(|_| is_grpc) {
+        let [a, b, c, d] = u32::try_from(bytes).unwrap_or_default().to_be_bytes();
+        *prefix = [0, a, b, c, d];
+    }
+    noise(0, call, body.get_mut(prefix..).unwrap_or_default());
+    body
+}
