@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use kit::scratch::{self, SCRATCH_BYTES};
+use kit::scratch;
 use kit::{SharedAlarm, Wire, clock};
 use policy::{Outbox, Relay, Side};
 
@@ -13,6 +13,12 @@ use crate::tunnel::{End, Passed, Silence};
 
 /// Memory that a side keeps for what it sends next. A message of a chat fits.
 const KEPT_BYTES: usize = 1 << 10;
+
+/// What is read at once. All of it waits where the other side is slow, and many may be.
+const READ_BYTES: usize = 16 << 10;
+
+/// More room than this that is not used is given back while a side is slow.
+const UNUSED_BYTES_MAX: usize = 4 << 10;
 
 /// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
 /// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
@@ -115,13 +121,31 @@ impl Joined {
             return Poll::Ready(());
         }
         if !self.is_gone {
-            self.is_gone = ready!(self.wire.poll_send(cx, out, &mut self.sent)).is_err();
+            match self.wire.poll_send(cx, out, &mut self.sent) {
+                Poll::Ready(sent) => self.is_gone = sent.is_err(),
+                Poll::Pending => {
+                    self.wait_with(out);
+                    return Poll::Pending;
+                }
+            }
         }
         self.sent_before += u64::try_from(self.sent).unwrap_or_default();
         self.sent = 0;
         out.clear();
         out.shrink_to(KEPT_BYTES);
         Poll::Ready(())
+    }
+
+    /// It is slow: what waits for it takes no more room than it has to.
+    fn wait_with(&mut self, out: &mut Vec<u8>) {
+        let left = out.len().saturating_sub(self.sent);
+        // Where only a flush is missing, the bytes stay, since an empty outbox has nothing to flush.
+        if left > 0 && out.capacity() - left > UNUSED_BYTES_MAX {
+            out.drain(..self.sent);
+            out.shrink_to_fit();
+            self.sent_before += u64::try_from(self.sent).unwrap_or_default();
+            self.sent = 0;
+        }
     }
 
     /// Reads once. Ready if something came, the end included.
@@ -136,7 +160,7 @@ impl Joined {
             return Poll::Pending;
         }
         let mut bytes = scratch::lend();
-        match ready!(self.wire.poll_read_into(cx, &mut bytes, SCRATCH_BYTES)) {
+        match ready!(self.wire.poll_read_into(cx, &mut bytes, READ_BYTES)) {
             Ok(0) | Err(_) => {
                 self.has_ended = true;
                 relay.on_end(side, out);
@@ -144,5 +168,31 @@ impl Joined {
             Ok(_) => relay.on_bytes(side, &bytes, out),
         }
         Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_side_holds_what_it_has_not_taken_and_little_more() {
+        let (near, mut far) = tokio::io::duplex(1000);
+        let mut side = Joined::new(Wire::Wrapped(Box::new(near)));
+        let message: Vec<u8> = (0..READ_BYTES).map(|n| n.to_le_bytes()[0]).collect();
+        let mut out = Vec::with_capacity(4 * READ_BYTES);
+        out.extend_from_slice(&message);
+        let is_sent = poll_fn(|cx| Poll::Ready(side.poll_send(cx, &mut out).is_ready())).await;
+        assert!(!is_sent);
+        assert!(out.capacity() <= READ_BYTES - 1000 + UNUSED_BYTES_MAX, "{}", out.capacity());
+        let mut came = vec![0; READ_BYTES];
+        tokio::join!(poll_fn(|cx| side.poll_send(cx, &mut out)), async {
+            far.read_exact(&mut came).await.unwrap();
+        });
+        assert!(came == message);
+        assert_eq!(side.sent_before, READ_BYTES as u64);
+        assert!(out.is_empty() && out.capacity() <= KEPT_BYTES);
     }
 }
