@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until};
+use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until_at_last};
 use crate::hubs::{bodies, poll};
 use crate::websub::{repeats, subscribe};
 
@@ -109,14 +109,6 @@ fn post(address: SocketAddr, target: &str, text: &str) -> Option<(u16, String)> 
     socket.read_to_string(&mut reply).ok()?;
     let (head, body) = reply.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
-/// Waits for as long as something comes: a slow machine needs its time for all of it.
-fn until_at_last(what: &str, count: impl Fn() -> usize, holds: impl Fn() -> bool) {
-    while !holds() {
-        let had = count();
-        until(what, || count() > had || holds());
-    }
 }
 
 fn random(below: u64) -> u64 {

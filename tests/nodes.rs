@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Gate, Gateway, Origin, Postgres, until};
+use crate::harness::{Gate, Gateway, Origin, Postgres, tidegate, until, until_at_last};
 use crate::hubs::{hub, publish};
 use crate::telemetry::metric;
 use crate::websub::{LOOPBACK, form, repeats, send_form, subscribe};
@@ -111,7 +111,8 @@ fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     let has_all = |published: &[String]| {
         is_firsts.keys().all(|path| of(&came, path).last() == published.last())
     };
-    until("the other delivers all", || has_all(&published));
+    let count = || came.lock().unwrap().values().map(Vec::len).sum();
+    until_at_last("the other delivers all", count, || has_all(&published));
     let place = format!("\"head\":{},\"open\":[]", published.last().unwrap());
     let are_written = |text: &str| text.matches(&place).count() == is_firsts.len();
     until("all is written down", || are_written(&server.sql(CURSORS)));
@@ -124,7 +125,7 @@ fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     until("it has its half again", || metric(&first, PARTITIONS) == Some(8.0));
     assert_eq!(server.sql(CURSORS), before, "it has moved a place");
     published.extend((10..20).map(|n| publish(&first, "sports", &n.to_string())));
-    until("both deliver", || has_all(&published));
+    until_at_last("both deliver", count, || has_all(&published));
     let is_as_it_was = losses(&first) == 1.0 && losses(&second) == 0.0;
     for (path, was_firsts) in &is_firsts {
         let again = repeats(&of(&came, path), &published, !is_as_it_was);
@@ -243,7 +244,8 @@ fn while_the_database_is_away_all_waits_and_nothing_is_lost() {
     }
     published.extend((10..20).map(|n| publish(&first, "sports", &n.to_string())));
     let has_all = || paths.keys().all(|path| of(&came, path).last() == published.last());
-    until("all is delivered", has_all);
+    let count = || came.lock().unwrap().values().map(Vec::len).sum();
+    until_at_last("all is delivered", count, has_all);
     let is_as_it_was = losses(&first) + losses(&second) == 0.0;
     for path in paths.keys() {
         let again = repeats(&of(&came, path), &published, !is_as_it_was);
@@ -273,6 +275,10 @@ fn operators_see_which_gateway_has_what() {
         assert_eq!(metric(gateway, "tidegate_store_nodes"), Some(2.0));
     }
     assert_ne!(names[0], names[1]);
+    let explained = tidegate(&["explain", first.path("tidegate.yaml").to_str().unwrap()]);
+    assert!(explained.stdout.contains("# Store: postgres://127.0.0.1"), "{explained:?}");
+    assert!(explained.stdout.contains("by a lease of 10s"), "{explained:?}");
+    assert!(!explained.stdout.contains("geheim"), "{explained:?}");
     for path in ["/queues", "/hubs/news/subscriptions"] {
         let of = |gateway| {
             let shown = admin(gateway, path);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{ClosedPort, Gateway, Origin, Postgres, tidegate, until};
+use crate::harness::{ClosedPort, Gateway, Origin, Postgres, tidegate, until, until_at_last};
 use crate::hubs::{bodies, hub, poll, publish};
 use crate::queues;
 use crate::telemetry::metric;
@@ -88,7 +88,8 @@ fn the_deliveries_of_a_killed_gateway_go_on_at_another() {
             published.iter().all(|(_, text)| texts.contains(text))
         })
     };
-    until("both deliver", || all(&published));
+    let count = || callbacks.iter().map(|callback| callback.requests().len()).sum();
+    until_at_last("both deliver", count, || all(&published));
     for callback in &callbacks {
         assert_eq!(texts(callback), published.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>());
     }
@@ -102,7 +103,7 @@ fn the_deliveries_of_a_killed_gateway_go_on_at_another() {
         let text = number.to_string();
         published.push((publish(&second, "sports", &text), text));
     }
-    until("the other delivers all", || all(&published));
+    until_at_last("the other delivers all", count, || all(&published));
     let order: Vec<String> = published.iter().map(|(id, _)| id.clone()).collect();
     for callback in &callbacks {
         // The one whose end was not yet written down when its gateway was killed.

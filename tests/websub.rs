@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
-use crate::harness::{Backend, Gate, Gateway, Message, Origin, Wire, until};
+use crate::harness::{Backend, Gate, Gateway, Message, Origin, Wire, until, until_at_last};
 use crate::hubs::{hub, json_of, publish, start, start_in};
 use crate::telemetry::metric;
 
@@ -686,7 +686,8 @@ fn a_kill_repeats_one_event_of_a_subscription_at_most() {
         gateway = start_in(folder.path(), LOOPBACK);
     }
     for origin in &origins {
-        until("all are delivered", || ids(origin).last() == published.last());
+        let count = || ids(origin).len();
+        until_at_last("all are delivered", count, || ids(origin).last() == published.last());
         let again = repeats(&ids(origin), &published, false);
         assert!(again <= kills, "{again} of {kills} kills");
     }

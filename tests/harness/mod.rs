@@ -43,6 +43,15 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Waits for as long as what `count` counts grows: a slow machine needs its time for all of it.
+#[track_caller]
+pub(crate) fn until_at_last(what: &str, count: impl Fn() -> usize, holds: impl Fn() -> bool) {
+    while !holds() {
+        let had = count();
+        until(what, || count() > had || holds());
+    }
+}
+
 /// A body in which a lost, doubled or moved piece shows.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0]).collect()
