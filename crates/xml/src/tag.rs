@@ -242,7 +242,10 @@ impl Machine {
         spaces_len: usize,
     ) -> Scan<usize> {
         let bytes = window.text.as_bytes();
-        let name = self.scan_name(window, from, START)?;
+        let name = match self.declared_name(bytes, from) {
+            Some(name) => name,
+            None => self.scan_name(window, from, START)?,
+        };
         let mut at = name.to;
         if bytes.get(at) != Some(&b'=') {
             at = skip_space(bytes, at);
@@ -279,6 +282,18 @@ impl Machine {
         }
         self.add_attribute(window, name, value, spaces_len)?;
         Ok(to)
+    }
+
+    /// Reads the name of the declaration of a short ASCII prefix.
+    #[inline]
+    fn declared_name(&self, bytes: &[u8], from: usize) -> Option<Written> {
+        let rest = bytes.get(from..)?.strip_prefix(b"xmlns:")?;
+        let len = skip_ascii_name(rest, 0)?;
+        let to = from + 6 + len;
+        let usual = rest.get(len) == Some(&b'=')
+            && self.options.namespaces
+            && to - from <= self.options.limits.name_bytes_max as usize;
+        usual.then_some(Written { from, to, prefix_len: 5 })
     }
 
     #[inline]
