@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-memory bench-peers bench-policies bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -67,6 +67,9 @@ bench-streams: setup ## live streams: event streams, WebSockets, gRPC and HTTP/2
 
 bench-flows: setup ## what flows cost beside Apache Synapse
 	@bench/flows.sh $(ARGS)
+
+bench-hub: setup ## what a hub costs: deliveries, publishing, replay, a start with many subscriptions; ARGS="--only deliver --strict"
+	@bench/hub.sh $(ARGS)
 
 bench-policies: setup ## what policies cost beside plain proxying, and tokens beside Envoy
 	@bench/policies.sh $(ARGS)

@@ -25,8 +25,9 @@ const UNDER_WAY_MAX: u32 = 128;
 /// And to one that failed the last time: it must not take the places of those that work.
 const UNDER_WAY_FAILING_MAX: u32 = 8;
 
-/// Idle connections kept for each origin, and for how long. Servers close theirs after about a minute.
-const IDLE_MAX: usize = 32;
+/// Idle connections kept for each origin: as many as deliveries under way, or a burst would close some only to open them again.
+const IDLE_MAX: usize = UNDER_WAY_MAX as usize;
+/// For how long. Servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// What all connections to callbacks have in common.

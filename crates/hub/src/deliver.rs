@@ -292,10 +292,9 @@ impl Deliveries {
         subscription: Subscription,
         cursor: Option<Cursor>,
     ) {
-        let topic = self.hub.topics.iter().position(|topic| *topic.name == *subscription.topic);
-        let callback = Callback::parse(&subscription.callback).ok();
+        let topic = self.hub.place_of(subscription.topic.as_bytes());
         // Of a topic that the hub has no longer; its lease ends some day.
-        let (Some(topic), Some(callback)) = (topic, callback) else { return };
+        let Some(topic) = topic else { return };
         let before = self.members.remove(&id);
         if before.is_none() {
             self.hub.lasting.hold(self.worker(), &subscription.subject);
@@ -308,7 +307,6 @@ impl Deliveries {
         let member = Member {
             subscription: Rc::new(subscription),
             version,
-            callback: Rc::new(callback),
             topic,
             cursor,
             sending: Vec::new(),
@@ -469,15 +467,18 @@ impl Deliveries {
                 }
                 Need::Confirmation | Need::Retry(_) => {
                     let event = need.event();
-                    let origin = self.callbacks.origin(&member.callback);
+                    // Read anew each time: that costs less than to keep a hundred thousand of them.
+                    let callback = Callback::parse(&member.subscription.callback);
+                    let Ok(callback) = callback else { return };
+                    let origin = self.callbacks.origin(&callback);
                     let Some(way) = origin.begin() else {
                         self.waiting.entry(origin.name().to_owned()).or_default().push_back(id);
                         member.is_queued = true;
                         return;
                     };
                     match event {
-                        Some(event) => self.job_of_event(id, event, way),
-                        None => self.job_of_intent(id, way),
+                        Some(event) => self.job_of_event(id, event, way, callback),
+                        None => self.job_of_intent(id, way, callback),
                     }
                 }
             };
@@ -491,6 +492,7 @@ impl Deliveries {
         id: Id,
         event: u64,
         way: UnderWay,
+        callback: Callback,
     ) -> LocalBoxFuture<'static, Ended> {
         let feed =
             self.members.get(&id).and_then(|member| self.topics.get(member.topic)?.feed.clone());
@@ -499,42 +501,40 @@ impl Deliveries {
         };
         member.sending.push(event);
         let is_first = member.open(event).is_some_and(|open| open.attempts == 0);
-        Job::deliver(
-            Job {
-                hub: self.hub.clone(),
-                caller: self.place.caller.clone(),
-                term: self.term,
-                guard: self.guard.clone(),
-                log: (self.place.access_log)(),
-                id,
-                subscription: member.subscription.clone(),
-                callback: member.callback.clone(),
-                way,
-            },
-            feed,
-            event,
-            is_first,
-        )
+        let subscription = member.subscription.clone();
+        self.job(id, subscription, way, callback).deliver(feed, event, is_first)
     }
 
-    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, Ended> {
+    fn job_of_intent(
+        &mut self,
+        id: Id,
+        way: UnderWay,
+        callback: Callback,
+    ) -> LocalBoxFuture<'static, Ended> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         member.is_asking = true;
-        let version = member.version;
-        Job::confirm(
-            Job {
-                hub: self.hub.clone(),
-                caller: self.place.caller.clone(),
-                term: self.term,
-                guard: self.guard.clone(),
-                log: (self.place.access_log)(),
-                id,
-                subscription: member.subscription.clone(),
-                callback: member.callback.clone(),
-                way,
-            },
-            version,
-        )
+        let (subscription, version) = (member.subscription.clone(), member.version);
+        self.job(id, subscription, way, callback).confirm(version)
+    }
+
+    fn job(
+        &self,
+        id: Id,
+        subscription: Rc<Subscription>,
+        way: UnderWay,
+        callback: Callback,
+    ) -> Job {
+        Job {
+            hub: self.hub.clone(),
+            caller: self.place.caller.clone(),
+            term: self.term,
+            guard: self.guard.clone(),
+            log: (self.place.access_log)(),
+            id,
+            subscription,
+            callback,
+            way,
+        }
     }
 
     /// Sets the time at which a subscription is looked at again.

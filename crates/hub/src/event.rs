@@ -1,13 +1,11 @@
 //! Events: their form in the log, and their forms for readers.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use kit::calendar;
-use serde_json::{Map, Value};
 use store::Record;
 
 /// One event of a topic.
@@ -63,27 +61,35 @@ impl Event {
         std::str::from_utf8(&self.body).ok()
     }
 
-    /// As long polls and WebSockets give it.
-    pub(crate) fn json(&self) -> Value {
-        let mut json = Map::new();
-        json.insert("id".to_owned(), self.id.to_string().into());
-        let content_type = match self.content_type.is_empty() {
-            true => UNKNOWN_TYPE.into(),
-            false => String::from_utf8_lossy(&self.content_type),
-        };
-        json.insert("type".to_owned(), content_type.into());
-        json.insert("time".to_owned(), rfc3339(self.time).into());
+    /// Appends it as long polls and WebSockets give it: a JSON object.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":\"");
+        number(self.id, 1, out);
+        out.extend_from_slice(b"\",\"type\":");
+        match self.content_type.is_empty() {
+            true => string(UNKNOWN_TYPE, out),
+            false => string(&String::from_utf8_lossy(&self.content_type), out),
+        }
+        out.extend_from_slice(b",\"time\":\"");
+        write_rfc3339(self.time, out);
         match self.text() {
-            Some(text) => json.insert("body".to_owned(), text.into()),
-            None => json.insert("base64".to_owned(), STANDARD.encode(&self.body).into()),
-        };
-        Value::Object(json)
+            Some(text) => {
+                out.extend_from_slice(b"\",\"body\":");
+                string(text, out);
+            }
+            None => {
+                out.extend_from_slice(b"\",\"base64\":\"");
+                out.extend_from_slice(STANDARD.encode(&self.body).as_bytes());
+                out.push(b'"');
+            }
+        }
+        out.push(b'}');
     }
 
     /// Appends it as an event stream gives it (WHATWG HTML, 9.2.5).
     pub(crate) fn write_sse(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"id: ");
-        out.extend_from_slice(self.id.to_string().as_bytes());
+        number(self.id, 1, out);
         out.push(b'\n');
         match self.text() {
             Some(text) => lines(text).for_each(|line| data(line, out)),
@@ -112,7 +118,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
-        let Some(at) = text.find(['\r', '\n']) else {
+        let Some(at) = memchr::memchr2(b'\r', b'\n', text.as_bytes()) else {
             rest = None;
             return Some(text);
         };
@@ -124,20 +130,51 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 /// A time as RFC 3339 has it, with milliseconds, in UTC.
 pub(crate) fn rfc3339(time: Duration) -> String {
-    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX / 2);
-    let (year, month, day) = calendar::date_of(seconds.div_euclid(86_400));
-    let (minutes, second) = (seconds.rem_euclid(86_400) / 60, seconds % 60);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T");
-    let (hour, minute) = (minutes / 60, minutes % 60);
-    // Writing to a text never fails.
-    let _written = write!(text, "{hour:02}:{minute:02}:{second:02}.{:03}Z", time.subsec_millis());
-    text
+    let mut text = Vec::new();
+    write_rfc3339(time, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn write_rfc3339(time: Duration, out: &mut Vec<u8>) {
+    let days = i64::try_from(time.as_secs() / 86_400).unwrap_or_default();
+    let (year, month, day) = calendar::date_of(days);
+    let second = time.as_secs() % 86_400;
+    let date = [(year, 4, b'-'), (month, 2, b'-'), (day, 2, b'T')];
+    for (part, width, behind) in date {
+        number(u64::try_from(part).unwrap_or_default(), width, out);
+        out.push(behind);
+    }
+    for (part, behind) in [(second / 3600, b':'), (second / 60 % 60, b':'), (second % 60, b'.')] {
+        number(part, 2, out);
+        out.push(behind);
+    }
+    number(time.subsec_millis().into(), 3, out);
+    out.push(b'Z');
+}
+
+/// Appends a number, with zeros in front up to a width.
+fn number(mut value: u64, width: usize, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let mut count = 0;
+    for digit in digits.iter_mut().rev() {
+        if value == 0 && count >= width {
+            break;
+        }
+        *digit = b'0' + u8::try_from(value % 10).unwrap_or_default();
+        value /= 10;
+        count += 1;
+    }
+    out.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
+}
+
+/// Appends a text as a string of JSON.
+fn string(text: &str, out: &mut Vec<u8>) {
+    // Writing to a vector never fails.
+    let _written = serde_json::to_writer(out, text);
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn event(content_type: &str, body: &[u8]) -> Event {
@@ -163,14 +200,20 @@ mod tests {
         for (event, expected) in [
             (
                 event("application/json", b"{\"a\":1}"),
-                json!({ "id": "7", "type": "application/json", "time": "2025-11-25T03:00:00.042Z", "body": "{\"a\":1}" }),
+                r#"{"id":"7","type":"application/json","time":"2025-11-25T03:00:00.042Z","body":"{\"a\":1}"}"#,
             ),
             (
                 event("", b"\xff\xfe"),
-                json!({ "id": "7", "type": "application/octet-stream", "time": "2025-11-25T03:00:00.042Z", "base64": "//4=" }),
+                r#"{"id":"7","type":"application/octet-stream","time":"2025-11-25T03:00:00.042Z","base64":"//4="}"#,
+            ),
+            (
+                event("a\"\u{ff}", "\0\n\"\\\u{e9}\u{2028}".as_bytes()),
+                "{\"id\":\"7\",\"type\":\"a\\\"\u{ff}\",\"time\":\"2025-11-25T03:00:00.042Z\",\"body\":\"\\u0000\\n\\\"\\\\\u{e9}\u{2028}\"}",
             ),
         ] {
-            assert_eq!(event.json(), expected);
+            let mut json = Vec::new();
+            event.write_json(&mut json);
+            assert_eq!(String::from_utf8(json).unwrap(), expected);
         }
     }
 

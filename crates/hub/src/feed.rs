@@ -17,6 +17,9 @@ const EVENTS_MAX: usize = 1024;
 /// And their bytes.
 const BYTES_MAX: usize = 4 << 20;
 
+/// So many feeds are worth a look for those that nobody holds any more, each time their number has doubled.
+const MANY: usize = 64;
+
 /// The pause after a store did not answer.
 const AWAY: Duration = Duration::from_millis(500);
 
@@ -57,7 +60,9 @@ impl Feed {
             let known = feeds.get(&(serial, log.clone())).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
                 let feed = Feed::follow(store.clone(), log.clone());
-                feeds.retain(|_, feed| feed.strong_count() > 0);
+                if feeds.len() >= MANY && feeds.len().is_power_of_two() {
+                    feeds.retain(|_, feed| feed.strong_count() > 0);
+                }
                 feeds.insert((serial, log.clone()), Rc::downgrade(&feed));
                 feed
             })

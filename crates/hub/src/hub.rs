@@ -1,5 +1,6 @@
 //! One hub: its topics, and what is done with their events.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use crate::subscription::{Cursor, Id, Subscription, read};
 pub struct Hub {
     pub(crate) settings: Settings,
     pub(crate) topics: Box<[Topic]>,
+    /// The place of each topic, by its name: there may be ten thousand.
+    places: HashMap<Box<[u8]>, usize>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) lasting: Arc<Lasting>,
     pub(crate) nodes: Arc<Nodes>,
@@ -83,7 +86,9 @@ impl Hub {
         };
         let table = |kind| Arc::from(format!("hub/{}/{kind}", settings.name));
         let secret = settings.secret.as_ref();
+        let places = settings.topics.iter().enumerate();
         Hub {
+            places: places.map(|(place, name)| (name.as_bytes().into(), place)).collect(),
             topics: settings.topics.iter().map(|name| topic(name)).collect(),
             tables: Tables {
                 subscriptions: table("subscriptions"),
@@ -112,7 +117,12 @@ impl Hub {
 
     /// The topic with a name.
     pub(crate) fn topic(&self, name: &[u8]) -> Option<&Topic> {
-        self.topics.iter().find(|topic| topic.name.as_bytes() == name)
+        self.topics.get(self.place_of(name)?)
+    }
+
+    /// Its place among the topics.
+    pub(crate) fn place_of(&self, name: &[u8]) -> Option<usize> {
+        self.places.get(name).copied()
     }
 
     /// This worker's feed of a topic.

@@ -31,7 +31,7 @@ pub(crate) struct Job {
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) id: Id,
     pub(crate) subscription: Rc<Subscription>,
-    pub(crate) callback: Rc<Callback>,
+    pub(crate) callback: Callback,
     pub(crate) way: UnderWay,
 }
 
@@ -179,7 +179,7 @@ impl Job {
         }
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
-        let how = (&*self.callback, settings.algorithm, settings.delivery.timeout);
+        let how = (&self.callback, settings.algorithm, settings.delivery.timeout);
         let (status, sent) =
             send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
         self.way.note(matches!(sent, Sent::Failed(_)));
@@ -288,11 +288,11 @@ impl Job {
 
     async fn confirmed(&self, version: u64) -> Option<(u64, Option<Box<Subscription>>)> {
         let intent = self.subscription.intent.as_ref()?;
-        let how = (&*self.callback, self.hub.settings.delivery.timeout);
+        let how = (&self.callback, self.hub.settings.delivery.timeout);
         let is_confirmed = send::is_confirmed(&self.way, &self.caller, how, intent).await;
         let mut subscription = (*self.subscription).clone();
         subscription.intent = None;
-        let remains = match intent {
+        let remains = match &**intent {
             Intent::Subscribe(terms) if is_confirmed => {
                 confirm(&mut subscription, terms.clone());
                 true

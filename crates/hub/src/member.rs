@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kit::clock::Instant;
 
-use crate::callback::Callback;
 use crate::settings::Settings;
 use crate::subscription::{Cursor, Open, Subscription};
 
@@ -13,7 +12,6 @@ pub(crate) struct Member {
     pub(crate) subscription: Rc<Subscription>,
     /// The version of its row.
     pub(crate) version: u64,
-    pub(crate) callback: Rc<Callback>,
     /// The index of its topic.
     pub(crate) topic: usize,
     pub(crate) cursor: Cursor,

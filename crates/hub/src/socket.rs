@@ -137,11 +137,11 @@ impl EventSocket {
     }
 
     fn write(&mut self, event: &Event) {
-        let json;
+        let mut json = Vec::new();
         let (opcode, bytes) = match self.format {
             Format::Json => {
-                json = event.json().to_string();
-                (Opcode::Text, json.as_bytes())
+                event.write_json(&mut json);
+                (Opcode::Text, &*json)
             }
             Format::Body if event.is_text() => (Opcode::Text, &*event.body),
             Format::Body => (Opcode::Binary, &*event.body),

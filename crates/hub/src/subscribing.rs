@@ -104,7 +104,7 @@ impl Hub {
                 None => self.new_subscription(&wish).await?,
             };
             match self.settings.verify {
-                true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone())),
+                true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone()).into()),
                 false => confirm(&mut subscription, wish.terms.clone()),
             }
             subscription.plan.clone_from(&wish.plan);
@@ -181,7 +181,8 @@ impl Hub {
             let expect = Expect::Version(row.version);
             let is_done = match self.settings.verify {
                 true => {
-                    subscription.intent = Some(Intent::Unsubscribe(wish.terms.asked.clone()));
+                    subscription.intent =
+                        Some(Intent::Unsubscribe(wish.terms.asked.clone()).into());
                     self.write(wish.id, expect, subscription, false).await?
                 }
                 false => self.remove(wish.id, expect).await?,

@@ -33,7 +33,7 @@ pub(crate) struct Subscription {
     /// The id of the newest event when it was asked for: it gets those behind.
     pub(crate) from: u64,
     /// What is asked for now, and not confirmed yet.
-    pub(crate) intent: Option<Intent>,
+    pub(crate) intent: Option<Box<Intent>>,
 }
 
 /// What a subscriber asks for beside its topic and callback.
@@ -234,7 +234,7 @@ mod tests {
             until: Some(10),
             terms: Terms { secret: Some("s".to_owned()), ..Terms::default() },
             from: 3,
-            intent: Some(Intent::Unsubscribe("sports".to_owned())),
+            intent: Some(Intent::Unsubscribe("sports".to_owned()).into()),
         };
         assert_eq!(read(&stored(&subscription).unwrap()), Some(subscription.clone()));
         assert_eq!(read::<Subscription>(b"{}"), None);
