@@ -19,7 +19,7 @@ use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
 use store::nodes::{PARTITIONS, Standing};
 use store::{Error, Guard, Watch};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::book::Book;
 use crate::callback::Callback;
@@ -68,6 +68,8 @@ pub(crate) struct Deliveries {
     pub(crate) term: u64,
     pub(crate) guard: Option<Guard>,
     pub(crate) parts: [Part; PARTITIONS],
+    /// Partitions are read one after the other: what reading needs beside the subscriptions is used again for the next.
+    pub(crate) loads: Arc<Semaphore>,
     /// Wakes up when another node or an operator has left something to see.
     left: Watch,
     pub(crate) is_noticing: bool,
@@ -141,6 +143,7 @@ impl Deliveries {
             term: hub.nodes.standing().term,
             guard: None,
             parts: std::array::from_fn(|_| Part::Elsewhere),
+            loads: Arc::new(Semaphore::new(1)),
             left: hub.store.watch(&hub.tables.news),
             is_noticing: false,
             is_noticing_again: false,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kit::LocalBoxFuture;
 use store::nodes::{PARTITIONS, Tenure};
 use store::{Error, Expect};
+use tokio::sync::Semaphore;
 
 use crate::book::Book;
 use crate::deliver::{AWAY, Deliveries};
@@ -49,17 +50,19 @@ impl Part {
     }
 }
 
-/// Reads the subscriptions of a partition, at once or after a pause.
+/// Reads the subscriptions of a partition, at once or after a pause, when it is its turn.
 fn load(
     hub: Arc<Hub>,
     partition: usize,
     (worker, workers): (usize, usize),
+    turns: Arc<Semaphore>,
     is_late: bool,
 ) -> LocalBoxFuture<'static, Ended> {
     Box::pin(async move {
         if is_late {
             tokio::time::sleep(AWAY).await;
         }
+        let _turn = turns.acquire().await;
         let found = hub.subscriptions_of(partition, worker, workers).await;
         Ended::Loaded { partition, found }
     })
@@ -130,7 +133,8 @@ impl Deliveries {
 
     fn load(&mut self, partition: usize, is_late: bool) {
         let of = (self.worker(), self.hub.lasting.workers());
-        self.under_way.push(load(self.hub.clone(), partition, of, is_late));
+        let turns = self.loads.clone();
+        self.under_way.push(load(self.hub.clone(), partition, of, turns, is_late));
     }
 
     /// What it had is another node's. Whatever is under way ends here and now.
