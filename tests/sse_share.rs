@@ -164,6 +164,21 @@ fn clients_of_one_path_share_a_stream() {
 }
 
 #[test]
+fn events_that_come_with_the_answer_reach_whoever_asked() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        while peer.request().is_some() {
+            let chunk = |id| format!("{:x}\r\n{}\r\n", event(id).len(), event(id));
+            peer.send(format!("{HEAD}{}{}", chunk(1), chunk(2)));
+        }
+    });
+    let service = Service { origin, open: Arc::default() };
+    let gateway = service.gateway("share: {}");
+    for at in 0..20 {
+        expect(&mut open(&gateway, &format!("/api/{at}"), ""), 1..=2);
+    }
+}
+
+#[test]
 fn a_client_that_comes_back_gets_what_it_missed() {
     let service = Service::start();
     let gateway = service.gateway("share: { replay: 5, linger: 1m }");

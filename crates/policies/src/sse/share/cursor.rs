@@ -15,7 +15,11 @@ use tokio::sync::Notify;
 use super::ring::{End, Ring, Taken};
 
 /// A client of a ring, which counts it as long as this lives.
-pub(super) struct Client(Arc<Ring>);
+pub(super) struct Client {
+    ring: Arc<Ring>,
+    /// The number of the next block when it came. The first events may be there before it hears that the stream is open.
+    came: u64,
+}
 
 /// The place of a client in the stream.
 pub(super) struct Cursor {
@@ -54,26 +58,27 @@ thread_local! {
 impl Client {
     /// For one that the ring counts already.
     pub(super) fn of(ring: Arc<Ring>) -> Client {
-        Client(ring)
+        let came = ring.next();
+        Client { ring, came }
     }
 
-    /// Begins behind the id that the client had last, or with what is new.
+    /// Begins behind the id that the client had last, or with what is new since it came.
     pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, ended: Ended) -> Cursor {
-        let Client(ring) = &self;
-        let (next, place) = (ring.begin(last_id), Place::new(ring));
+        let next = self.ring.begin(last_id, self.came);
+        let place = Place::new(&self.ring);
         Cursor { client: self, skips, next, place, ended }
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.0.leave();
+        self.ring.leave();
     }
 }
 
 impl Source for Cursor {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        match self.client.0.take(&mut self.next, self.skips, out) {
+        match self.client.ring.take(&mut self.next, self.skips, out) {
             Taken::Some => Poll::Ready(Ok(Fill::More)),
             Taken::None => {
                 self.place.wait(cx);

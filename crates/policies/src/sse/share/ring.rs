@@ -202,11 +202,16 @@ impl Ring {
         workers.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
     }
 
-    /// The number of the next block for a client that begins: what is new, or what is behind the id that it had last. If that is not
-    /// kept any more, all that is.
-    pub(super) fn begin(&self, last_id: Option<&[u8]>) -> u64 {
+    /// The number of the block that comes next.
+    pub(super) fn next(&self) -> u64 {
+        self.lock().end()
+    }
+
+    /// The number of the next block for a client that begins: what is new since it came, or what is behind the id that it had last. If
+    /// that is not kept any more, all that is.
+    pub(super) fn begin(&self, last_id: Option<&[u8]>, came: u64) -> u64 {
         let events = self.lock();
-        let Some(last_id) = last_id else { return events.end() };
+        let Some(last_id) = last_id else { return came.max(events.first) };
         let behind = (events.first..)
             .zip(&events.kept)
             .filter(|(_, kept)| kept.id.as_deref() == Some(last_id));
@@ -327,16 +332,29 @@ mod tests {
         for (last_id, expected) in
             [(None, 0), (Some("4"), 0), (Some("2"), 2), (Some("1"), 3), (Some("?"), 3)]
         {
-            let mut next = ring.begin(last_id.map(str::as_bytes));
+            let mut next = ring.begin(last_id.map(str::as_bytes), ring.next());
             assert_eq!(taken(&ring, &mut next, false), Some(expected), "{last_id:?}");
             assert_eq!(taken(&ring, &mut next, false), Some(0));
         }
     }
 
     #[test]
+    fn what_comes_while_a_client_waits_for_the_answer_is_new_to_it() {
+        let ring = ring(3, &["1"]);
+        let came = ring.next();
+        for (pushed, expected) in [(2, 2), (3, 3)] {
+            (0..pushed).for_each(|_| {
+                ring.push([event(b"data: x\n\n")].into_iter());
+            });
+            let mut next = ring.begin(None, came);
+            assert_eq!(taken(&ring, &mut next, false), Some(expected), "as many as are kept");
+        }
+    }
+
+    #[test]
     fn a_client_that_falls_behind_ends_or_skips() {
         let ring = ring(2, &["1"]);
-        let (mut ends, mut skips) = (ring.begin(None), ring.begin(None));
+        let (mut ends, mut skips) = (ring.next(), ring.next());
         for _ in 0..3 {
             ring.push([event(b"data: x\n\n")].into_iter());
         }
@@ -373,7 +391,7 @@ mod tests {
     #[test]
     fn a_client_gets_no_more_than_a_bound_at_a_time() {
         let ring = Ring::new(100, Arc::default());
-        let (mut next, mut out) = (ring.begin(None), Vec::new());
+        let (mut next, mut out) = (ring.next(), Vec::new());
         for bytes in [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 1, 1] {
             ring.push(
                 [Kept { bytes: vec![b'x'; bytes].into(), id: None, is_event: true }].into_iter(),
