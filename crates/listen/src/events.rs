@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use fault::Fault;
 use message::{Body, EventScanner, Fill, Reply, Source, Trailers};
@@ -18,7 +18,12 @@ struct Events {
     body: Body,
     stay: Rc<Stay>,
     scanner: EventScanner,
+    /// Bytes that were made since it last waited.
+    made: usize,
 }
+
+/// What is made before it is written. All of it waits where the client is slow, and many may be.
+const MADE_BYTES_MAX: usize = 16 << 10;
 
 /// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies stay as they are.
 pub(crate) fn end_between(
@@ -31,7 +36,7 @@ pub(crate) fn end_between(
     }
     let body = std::mem::take(&mut reply.body);
     let stay = Rc::new(Stay::begin(account, connection));
-    let events = Events { body, stay: stay.clone(), scanner: EventScanner::default() };
+    let events = Events { body, stay: stay.clone(), scanner: EventScanner::default(), made: 0 };
     reply.body = Body::Stream(Box::new(events));
     Some(stay)
 }
@@ -57,8 +62,18 @@ impl Source for Events {
         if is_leaving && self.scanner.is_between() {
             return Poll::Ready(Ok(Fill::End));
         }
+        if self.made >= MADE_BYTES_MAX {
+            self.made = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = out.len();
-        let fill = ready!(self.body.poll_fill(cx, out))?;
+        let Poll::Ready(fill) = self.body.poll_fill(cx, out) else {
+            self.made = 0;
+            return Poll::Pending;
+        };
+        let fill = fill?;
+        self.made += out.len().saturating_sub(before);
         let mut at = before;
         while let Some(block) = self.scanner.next_block(out.get(at..).unwrap_or_default()) {
             at += block.len;

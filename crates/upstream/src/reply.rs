@@ -80,8 +80,12 @@ struct Incoming {
     ahead: Bytes,
     /// True as long as nothing prevents the connection's reuse.
     reusable: bool,
+    /// None for an event stream.
     timeout: Option<Duration>,
 }
+
+/// What is read of an event stream at once. All of it waits where its client is slow, and many may be.
+const EVENTS_READ_BYTES: usize = 16 << 10;
 
 /// An incoming body with what it holds; both end together.
 struct Held {
@@ -170,18 +174,22 @@ impl Incoming {
         let reset = |why: &dyn std::fmt::Display| {
             Fault::new(Kind::UpstreamReset, format!("{url}: in the body: {why}"))
         };
+        let most = match self.timeout {
+            Some(_) => SCRATCH_BYTES,
+            None => EVENTS_READ_BYTES,
+        };
         let wire = &mut self.connection.wire;
         let read = match self.decoder.remaining() {
             Some(n) => {
-                let room = usize::try_from(n).unwrap_or(SCRATCH_BYTES).min(SCRATCH_BYTES);
+                let room = usize::try_from(n).unwrap_or(most).min(most);
                 let read = ready!(wire.poll_read_into(cx, out, room)).map_err(|e| reset(&e))?;
                 self.decoder.advance(read);
                 read
             }
             None => {
                 let mut input = scratch::lend();
-                let read = ready!(wire.poll_read_into(cx, &mut input, SCRATCH_BYTES))
-                    .map_err(|e| reset(&e))?;
+                let read =
+                    ready!(wire.poll_read_into(cx, &mut input, most)).map_err(|e| reset(&e))?;
                 let malformed = |e| Fault::new(Kind::UpstreamMalformed, format!("{url}: {e}"));
                 let taken = self.decoder.decode(&input, out).map_err(malformed)?;
                 // Unrequested bytes: the connection cannot be trusted with another request.
