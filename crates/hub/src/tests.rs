@@ -292,7 +292,7 @@ async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again()
 
 /// What has been delivered and cannot be written down is one event, whatever waits behind it: it alone comes again after a kill.
 #[tokio::test]
-async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
+async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
     for is_killed in [false, true] {
         let scene = async {
             let gate = Rc::new(Cell::new(false));
