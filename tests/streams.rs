@@ -89,6 +89,45 @@ fn streams_keep_no_plan_alive() {
 }
 
 #[test]
+fn open_streams_are_counted_by_kind() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        let Some(request) = peer.request() else { return };
+        match request.get("upgrade") {
+            Some(protocol) => peer.send(format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+            )),
+            None => peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"),
+        }
+        peer.read_to_end();
+    });
+    let gateway = Gateway::start(configuration(&origin, &["public"], "1m", ""));
+    let open = |kind: &str| {
+        let name = format!("tidegate_streams_open{{route=\"all\",kind=\"{kind}\"}}");
+        metric(&gateway, &name)
+    };
+    assert_eq!(open("sse"), None, "there was none");
+    let mut events = gateway.wire();
+    stream(&mut events, "/sse", "data: 1\n\n");
+    let h2 = H2::connect(gateway.address("public"));
+    let reply = event_stream(&h2);
+    let upgrade = |protocol: &str| {
+        let mut wire = gateway.wire();
+        wire.send(UPGRADE.replace("websocket", protocol));
+        assert_eq!(wire.read_head().status(), 101);
+        wire
+    };
+    let tunnels = [upgrade("websocket"), upgrade("WebSocket"), upgrade("other")];
+    until("all are counted", || {
+        let all = ["sse", "websocket", "tunnel", "grpc"].map(open);
+        all == [2.0, 2.0, 1.0, 0.0].map(Some)
+    });
+    drop((events, reply, h2, tunnels));
+    until("none is left", || {
+        ["sse", "websocket", "tunnel", "grpc"].iter().all(|kind| open(kind) == Some(0.0))
+    });
+}
+
+#[test]
 fn a_shutdown_ends_streams_between_two_events() {
     let gate = Gate::default();
     let origin = origin(&gate);

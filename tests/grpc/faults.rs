@@ -3,7 +3,7 @@
 use hyper::Request;
 use serde_json::Value;
 
-use crate::harness::{Gateway, H2, Origin, Plain, full, until};
+use crate::harness::{Gateway, H2, Origin, Plain, frames, full, until};
 use crate::telemetry::metric;
 
 const LOG: &str =
@@ -201,6 +201,80 @@ fn statuses_of_services_are_counted_wherever_they_come() {
     }
 }
 
+/// What of a status is the target's fault, as if it were one of HTTP.
+#[test]
+fn targets_are_ejected_for_the_statuses_of_calls() {
+    for (status, is_fault) in [
+        ("14", true),
+        ("13", true),
+        ("4", true),
+        ("2", true),
+        ("0", false),
+        ("5", false),
+        ("8", false),
+        ("99", false),
+    ] {
+        let telling = |status: &'static str| {
+            Origin::start(move |peer| {
+                peer.greet(&[]);
+                while let Some((stream, _)) = peer.whole_stream() {
+                    let lines = [
+                        (":status", "200"),
+                        ("content-type", "application/grpc"),
+                        ("grpc-status", status),
+                    ];
+                    peer.try_send(frames::head(stream, frames::END, &lines));
+                }
+            })
+        };
+        let (bad, good) = (telling(status), telling("0"));
+        let upstream = "protocol: http2, outlier: { consecutive_faults: 2, eject: 1h }";
+        let targets = [bad.url(), good.url()];
+        let gateway =
+            Plain { upstream, targets: &targets, more: LOG, ..Plain::default() }.start(&bad);
+        for _ in 0..10 {
+            let _told = call(&gateway, "/a.B/C", &[], "");
+        }
+        let asked = bad.requests().len();
+        assert_eq!(asked, if is_fault { 2 } else { 5 }, "{status}");
+    }
+}
+
+/// The time that is left goes on to what a flow calls, whatever the flow itself allows.
+#[test]
+fn calls_of_flows_have_the_deadline_of_their_client() {
+    let origin = Origin::silent();
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes:
+  all: {{ match: {{ path: "/a.B/**" }}, flow: main }}
+  bare: {{ match: {{ path: "/a.Bare/**" }}, flow: bare }}
+flows:
+  main: [{{ header: {{ set: {{ x-a: b }} }} }}, {{ call: origin }}]
+  bare: [{{ call: {{ upstream: origin, headers: {{ remove: [grpc-timeout] }} }} }}]
+{LOG}
+"#,
+        origin.url()
+    ));
+    let told = call(&gateway, "/a.B/C", &[("grpc-timeout", "300m")], "");
+    assert_eq!((&*told.status, &*told.message), ("4", "The deadline of the call has passed."));
+    let request = origin.requests().pop().unwrap();
+    assert_eq!(request.all("grpc-timeout").len(), 1);
+    let left = request.get("grpc-timeout").unwrap();
+    let micros: u32 = left.strip_suffix('u').unwrap().parse().unwrap();
+    assert!((1..=300_000).contains(&micros), "{left}");
+    let told = call(&gateway, "/a.Bare/C", &[("grpc-timeout", "300m")], "");
+    assert_eq!(told.status, "4");
+    assert_eq!(origin.requests()[1].get("grpc-timeout"), None);
+    let told = call(&gateway, "/a.B/C", &[("grpc-timeout", "0n")], "");
+    assert_eq!((&*told.status, origin.requests().len()), ("4", 2));
+    let logged = lines(&gateway, 3);
+    assert!(logged.iter().all(|line| line["fault"] == "deadline_exceeded"), "{logged:?}");
+}
+
 #[test]
 fn a_client_that_goes_has_cancelled() {
     let origin = Origin::silent();
@@ -211,9 +285,12 @@ fn a_client_that_goes_has_cancelled() {
     let request = request.body(full("")).unwrap();
     let asking = client.spawn(async move { sender.send_request(request).await.is_ok() });
     origin.wait_for_requests(1);
+    let open = || metric(&gateway, "tidegate_streams_open{route=\"all\",kind=\"grpc\"}");
+    assert_eq!(open(), Some(1.0));
     // Dropping the future resets the stream.
     asking.abort();
     assert!(client.block_on(asking).unwrap_err().is_cancelled());
     drop(client);
     assert_eq!(lines(&gateway, 1)[0]["grpc_status"], "1");
+    until("it is open no more", || open() == Some(0.0));
 }

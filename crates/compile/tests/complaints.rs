@@ -424,6 +424,33 @@ routes:
 }
 
 #[test]
+fn grpc_web_above_http_1_is_warned_of() {
+    check(
+        r#"
+upstreams:
+  old: { targets: ["http://h"] }
+  plain: { targets: ["http://h"], protocol: auto }
+  tls: { targets: ["http://h", "https://h"], protocol: auto }
+  new: { targets: ["http://h"], protocol: http2 }
+routes:
+  old: { match: { path: "/old" }, upstream: old, policies: [grpc_web: {}] }
+  plain: { match: { path: "/plain" }, upstream: plain, policies: [grpc_web: {}] }
+  fine: { match: { path: "/fine" }, upstream: { tls: 1, new: 1 }, policies: [grpc_web: {}] }
+  split: { match: { path: "/split" }, upstream: { new: 1, old: 1 }, policies: [grpc_web: {}] }
+  others: { match: { path: "/others" }, upstream: old }
+"#,
+        expect![[r#"
+            gate.yaml:9:61: warning: the upstream `old` is asked in HTTP/1, which gRPC cannot use
+              help: add `protocol: http2` to the upstream
+            gate.yaml:10:67: warning: the upstream `plain` is asked in HTTP/1, which gRPC cannot use
+              help: add `protocol: http2` to the upstream
+            gate.yaml:12:80: warning: the upstream `old` is asked in HTTP/1, which gRPC cannot use
+              help: add `protocol: http2` to the upstream
+        "#]],
+    );
+}
+
+#[test]
 fn statuses_that_a_cache_cannot_keep() {
     check(
         r#"

@@ -60,6 +60,24 @@ impl Status {
             _ => Status::Unknown,
         }
     }
+
+    /// The HTTP status that stands for it, as `google.rpc.Code` has it: from 500 on, something is wrong with the service.
+    pub const fn to_http(self) -> u16 {
+        match self {
+            Status::Ok => 200,
+            Status::InvalidArgument | Status::FailedPrecondition | Status::OutOfRange => 400,
+            Status::Unauthenticated => 401,
+            Status::PermissionDenied => 403,
+            Status::NotFound => 404,
+            Status::AlreadyExists | Status::Aborted => 409,
+            Status::ResourceExhausted => 429,
+            Status::Cancelled => 499,
+            Status::Unknown | Status::Internal | Status::DataLoss => 500,
+            Status::Unimplemented => 501,
+            Status::Unavailable => 503,
+            Status::DeadlineExceeded => 504,
+        }
+    }
 }
 
 impl Outcome {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use fault::Fault;
 use message::{Body, EventScanner, Fill, Reply, Source, Trailers};
 use pipeline::Account;
+use telemetry::StreamKind;
 
 use crate::accept::Connection;
 use crate::connections::Permit;
@@ -35,7 +36,7 @@ pub(crate) fn end_between(
         return None;
     }
     let body = std::mem::take(&mut reply.body);
-    let stay = Rc::new(Stay::begin(account, connection));
+    let stay = Rc::new(Stay::begin(account, connection, StreamKind::Sse));
     let events = Events { body, stay: stay.clone(), scanner: EventScanner::default(), made: 0 };
     reply.body = Body::Stream(Box::new(events));
     Some(stay)

@@ -9,6 +9,7 @@ use fault::{Fault, Kind};
 use kit::{Alarm, clock};
 use pipeline::Account;
 use plan::Streams;
+use telemetry::{OpenStream, StreamKind};
 
 use crate::accept::Connection;
 use crate::connections::Watch;
@@ -22,11 +23,12 @@ pub(crate) struct Stay {
     leaving: Cell<bool>,
     /// For its age, and once it leaves for the end of its drain.
     alarm: RefCell<Alarm>,
+    _open: Option<OpenStream>,
 }
 
 impl Stay {
     /// A stream begins, with the route that its account has.
-    pub(crate) fn begin(account: &Account, connection: &Connection) -> Stay {
+    pub(crate) fn begin(account: &Account, connection: &Connection, kind: StreamKind) -> Stay {
         let watch = connection.permit.listener_state.watch();
         let current = connection.worker.current();
         let route = account.route();
@@ -36,7 +38,10 @@ impl Stay {
         if let Some(age_max) = streams.age_max {
             alarm.set(clock::now(), age_max);
         }
-        Stay { watch, changed, streams, leaving: Cell::new(false), alarm: RefCell::new(alarm) }
+        let worker = account.ex.caller.worker;
+        let open = route.map(|route| OpenStream::begin(&route.metrics, worker, kind));
+        let (leaving, alarm) = (Cell::new(false), RefCell::new(alarm));
+        Stay { watch, changed, streams, leaving, alarm, _open: open }
     }
 
     /// True if the stream has to leave; if not yet, the task is woken when it does.

@@ -11,6 +11,7 @@ use kit::{SharedAlarm, Wire, clock};
 use message::{Reply, Tunnel};
 use pipeline::Account;
 use plan::Listener;
+use telemetry::StreamKind;
 use tokio::io::AsyncWrite;
 
 use crate::accept::Connection;
@@ -59,7 +60,8 @@ pub(crate) async fn run(
     is_websocket: bool,
     Joining { account, connection, listener, alarm }: Joining<'_>,
 ) -> Option<Wire> {
-    let stay = Stay::begin(account, connection);
+    let kind = if is_websocket { StreamKind::WebSocket } else { StreamKind::Tunnel };
+    let stay = Stay::begin(account, connection, kind);
     let timeout = &listener.timeout;
     let half_closed = timeout.idle.min(timeout.tunnel);
     let silence = Silence { open: timeout.tunnel, half_closed };

@@ -10,7 +10,9 @@ use fault::{Fault, Kind};
 use grpc::{Dialect, Outcome, Status};
 use kit::clock::Instant;
 use message::{Body, Fill, Reply, RequestHead, Source, Trailers};
+use plan::Route;
 use policy::{Exchange, GrpcCall, GrpcEnd};
+use telemetry::{OpenStream, StreamKind};
 
 /// Notes the call, if the request is one.
 pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault> {
@@ -19,7 +21,7 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     }
     let dialect = head.headers.get("content-type").and_then(Dialect::of);
     let Some((dialect, _)) = dialect else { return Ok(()) };
-    let mut call = GrpcCall { dialect, deadline: None, end: Rc::default() };
+    let mut call = GrpcCall { dialect, deadline: None, end: Rc::default(), open: None };
     let mut timeouts = head.headers.get_all("grpc-timeout");
     let read = match (timeouts.next(), timeouts.next()) {
         (None, _) => Ok(None),
@@ -35,6 +37,14 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
         Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is no time", detail)
     };
     read.map(|_| ()).map_err(refused)
+}
+
+/// Counts the call as one of this route that is open.
+pub(crate) fn count(ex: &mut Exchange, route: &Route) {
+    let worker = ex.caller.worker;
+    if let Some(call) = &mut ex.grpc {
+        call.open = Some(OpenStream::begin(&route.metrics, worker, StreamKind::Grpc));
+    }
 }
 
 /// The reply for a fault: a head without a body, which clients read as trailers.

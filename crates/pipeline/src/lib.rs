@@ -74,6 +74,7 @@ async fn answer(
     };
     account.routed(&held);
     let (route, ex) = (&*held, &mut account.ex);
+    grpc_call::count(ex, route);
     if let Some(split) = &route.split {
         // Drawn before the policies run: a policy may override it, and a cache keeps the replies of each share apart.
         ex.notes().divert = split.at(fastrand::u32(..split.total()));

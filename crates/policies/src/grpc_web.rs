@@ -135,7 +135,8 @@ mod tests {
         let peer = "192.0.2.1:1".parse().unwrap();
         let caller = Caller::new(peer, peer, Scheme::Http, 0);
         let mut ex = Exchange::new(caller.into(), Default::default());
-        ex.grpc = Some(Box::new(GrpcCall { dialect, deadline: None, end: Default::default() }));
+        let end = Default::default();
+        ex.grpc = Some(Box::new(GrpcCall { dialect, deadline: None, end, open: None }));
         ex
     }
 

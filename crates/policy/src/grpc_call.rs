@@ -3,9 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use fault::Fault;
+use fault::{Fault, Kind};
 use grpc::{Dialect, Outcome};
 use kit::clock::{self, Instant};
+use message::Headers;
+use telemetry::OpenStream;
 
 /// A call of gRPC.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub struct GrpcCall {
     pub deadline: Option<Instant>,
     /// The end of the call, which is known once the reply has passed.
     pub end: Rc<GrpcEnd>,
+    /// It is counted as open once its route is known.
+    pub open: Option<OpenStream>,
 }
 
 /// The end of a call.
@@ -30,5 +34,18 @@ impl GrpcCall {
     /// True once the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| clock::now() >= deadline)
+    }
+
+    /// Writes the time that is left of its deadline, for the next service. A call of which none is left is not worth a request.
+    pub fn send_on(&self, headers: &mut Headers) -> Result<(), Fault> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        let left = deadline.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            let cause = "its `grpc-timeout` is over, and it was not sent on";
+            return Err(Fault::new(Kind::DeadlineExceeded, cause));
+        }
+        headers.remove("grpc-timeout");
+        headers.add_known("grpc-timeout", grpc::write_timeout(left).as_bytes());
+        Ok(())
     }
 }

@@ -29,6 +29,7 @@ mod schedule;
 mod shards;
 mod snapshot;
 pub mod store;
+mod streams;
 pub mod trace;
 pub mod upstream;
 
@@ -45,6 +46,7 @@ pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{Mirrored, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
 pub use store::StoreMetrics;
+pub use streams::{OpenStream, StreamKind};
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use count::{Counter, Padded, Shared};

@@ -40,6 +40,7 @@ metrics! {
     SseEvents = Counter "tidegate_sse_events", "Events that passed on routes with the policy `sse`, by route.";
     WebSocketMessages = Counter "tidegate_websocket_messages", "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
     WebSocketDropped = Counter "tidegate_websocket_messages_dropped", "Messages that the policy `websocket` dropped, by route.";
+    StreamsOpen = Gauge "tidegate_streams_open", "Streams that are open, by route and kind: event streams (sse), WebSockets, other tunnels, and calls of gRPC.";
     StreamEnds = Counter "tidegate_stream_ends", "Streams that ended before their time on routes with `sse` or `websocket`, by route and reason.";
     ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
     Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
@@ -170,6 +171,8 @@ pub enum Label {
     Outcome,
     /// `received` from clients or `sent` to them.
     Direction,
+    /// Labels of a [`StreamKind`](crate::StreamKind).
+    Kind,
     /// The hash of the configuration: one value at a time.
     Hash,
     /// The version of the program: one value.
@@ -204,6 +207,7 @@ impl Label {
             Label::Format => "format",
             Label::Outcome => "outcome",
             Label::Direction => "direction",
+            Label::Kind => "kind",
             Label::Hash => "hash",
             Label::Version => "version",
         }

@@ -7,6 +7,7 @@ use crate::parses::Format;
 use crate::reload::CertificateExpiry;
 use crate::route::{CLASSES, Mirrored, StreamEnd};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
+use crate::streams::StreamKind;
 use crate::upstream::{TargetHealth, TargetMetrics};
 use grpc::Outcome;
 use prometheus_client::collector::Collector;
@@ -168,6 +169,13 @@ impl Snapshot {
         let mut dropped = family(encoder, Metric::WebSocketDropped)?;
         for (route, streams) in streams() {
             labelled_counter(&mut dropped, [(Label::Route, route)], streams.dropped)?;
+        }
+        let mut open = family(encoder, Metric::StreamsOpen)?;
+        for route in &self.routes {
+            for (kind, count) in StreamKind::ALL.iter().zip(route.open.into_iter().flatten()) {
+                let labels = [(Label::Route, &*route.name), (Label::Kind, kind.label())];
+                labelled_gauge(&mut open, labels, count)?;
+            }
         }
         let mut ends = family(encoder, Metric::StreamEnds)?;
         for (route, streams) in streams() {

@@ -5,6 +5,7 @@ use crate::count::Counter;
 use crate::histogram::{OwnHistogram, WaitHistogram};
 use crate::reason::{REASONS_MAX, Reasons};
 use crate::shards::Shards;
+use crate::streams::OpenCounts;
 use grpc::Outcome;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -73,6 +74,8 @@ pub(crate) struct RouteShard {
     pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
     /// Most routes look into no stream.
     pub(crate) streams: OnceLock<Box<StreamCounts>>,
+    /// Most routes have none.
+    pub(crate) open: OnceLock<Box<OpenCounts>>,
 }
 
 /// Counts of what policies see of open streams.

@@ -20,6 +20,7 @@ use crate::reload::Reloads;
 use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
 use crate::schedule::ScheduleSum;
 use crate::store::StoreSum;
+use crate::streams::StreamKind;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use grpc::Outcome;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(crate) struct RouteSum {
     pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
     /// If a policy looks into streams.
     pub(crate) streams: Option<StreamSum>,
+    /// In the order of [`StreamKind::ALL`], if there ever was a stream.
+    pub(crate) open: Option<[i64; StreamKind::ALL.len()]>,
 }
 
 #[derive(Debug, Default)]
@@ -171,6 +174,10 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         if let Some(counts) = shard.mirrored.get() {
             let totals = sum.mirrored.get_or_insert_default();
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
+        }
+        if let Some(counts) = shard.open.get() {
+            let totals = sum.open.get_or_insert_default();
+            totals.iter_mut().zip(counts.iter()).for_each(|(total, open)| *total += open.get());
         }
         if let Some(counts) = shard.streams.get() {
             let totals = sum.streams.get_or_insert_default();

@@ -4,9 +4,8 @@
 use std::sync::LazyLock;
 
 use fault::{Fault, Kind};
-use kit::clock;
 use message::{Headers, Protocol, Reply, RequestHead};
-use policy::{Exchange, GrpcCall, RequestId};
+use policy::{Exchange, RequestId};
 
 /// This process's unique name in the `Via` of requests, by which it recognises requests that it has sent on before.
 static PSEUDONYM: LazyLock<Pseudonym> = LazyLock::new(Pseudonym::made);
@@ -79,7 +78,7 @@ pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>,
     drop_connection_lines(&mut head.headers, ex.peer_trusted);
     name_client(ex, head);
     if let Some(call) = &ex.grpc {
-        name_call(call, &mut head.headers)?;
+        call.send_on(&mut head.headers)?;
     }
     if let Some(protocol) = &upgrade {
         head.headers.add_known("Connection", b"upgrade");
@@ -104,19 +103,6 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     if !(ex.peer_trusted && headers.contains("x-forwarded-host")) {
         headers.add_copy("X-Forwarded-Host", "host");
     }
-}
-
-/// A call names the time that is left of its deadline.
-fn name_call(call: &GrpcCall, headers: &mut Headers) -> Result<(), Fault> {
-    let Some(deadline) = call.deadline else { return Ok(()) };
-    let left = deadline.saturating_duration_since(clock::now());
-    if left.is_zero() {
-        let cause = "its `grpc-timeout` is over, and it was not sent on";
-        return Err(Fault::new(Kind::DeadlineExceeded, cause));
-    }
-    headers.remove("grpc-timeout");
-    headers.add_known("grpc-timeout", grpc::write_timeout(left).as_bytes());
-    Ok(())
 }
 
 /// The protocol of a requested upgrade, if it may pass. `h2c` never does: requests inside it would bypass routing.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
+use grpc::Outcome;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Body, Reply, ReplyHead, Request};
@@ -124,7 +125,7 @@ impl Upstream {
             let in_flight = target.begin();
             match attempts.try_once(at, target).await {
                 Ok(mut begun) => {
-                    self.record_outcome(target, begun.head().status < 500);
+                    self.record_outcome(target, begun.is_good());
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.repeats(at, begun.head()) else {
                         if let Some(pins) = &self.pins {
@@ -414,6 +415,21 @@ impl Answered {
         match self {
             Answered::Http1(begun) => &mut begun.head,
             Answered::Http2(begun) => &mut begun.head,
+        }
+    }
+
+    /// True if the reply is no fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
+    /// 200 then.
+    fn is_good(&self) -> bool {
+        match self {
+            Answered::Http1(begun) => begun.head.status < 500,
+            Answered::Http2(begun) => {
+                let told = begun.head.headers.get("grpc-status").map(Outcome::of);
+                match told {
+                    Some(Outcome::Status(status)) => status.to_http() < 500,
+                    Some(Outcome::Other) | None => begun.head.status < 500,
+                }
+            }
         }
     }
 

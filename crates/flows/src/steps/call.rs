@@ -85,6 +85,9 @@ impl Call {
                 Body::whole(bytes)
             }
         };
+        if let Some(call) = run.ex.grpc.as_ref().filter(|_| lines.contains("grpc-timeout")) {
+            call.send_on(&mut lines)?;
+        }
         self.remove.iter().for_each(|name| lines.remove(name));
         for (name, template) in &self.set {
             let value = run.fill(state, template)?;
@@ -158,18 +161,27 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
         state.message.hold(run).await?;
     }
     let request = call.request(run, state)?;
-    let mut beside = run.ex.call_beside(None);
+    // Its client gives the whole call up then, whatever the flow allows.
+    let deadline = run.ex.grpc.as_ref().and_then(|call| call.deadline);
+    let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
     let left = run.left();
-    let limit = call.timeout.map_or(left, |timeout| timeout.min(left));
-    let late = || match limit < left {
-        true => Fault::new(
-            Kind::UpstreamTimeout,
-            format!("upstream {}: the call's timeout", call.upstream),
-        ),
-        false => flow_timeout(),
+    let given = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+    let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);
+    let late = || match () {
+        () if given == Some(limit) => {
+            Fault::new(Kind::DeadlineExceeded, "the time that the client gave the call is over")
+        }
+        () if limit < left => {
+            let cause = format!("upstream {}: the call's timeout", call.upstream);
+            Fault::new(Kind::UpstreamTimeout, cause)
+        }
+        () => flow_timeout(),
     };
+    if limit.is_zero() {
+        return Err(late());
+    }
     let taken = async {
         let reply = call.to.fetch(beside, request).await?;
         let status = reply.head.status;

@@ -43,7 +43,10 @@ pub(super) async fn run(
                     false => body::of(&stream, &head, &listener),
                 };
                 replying = begun.replying;
-                account.count_request_body(begun.counted);
+                // A tunnel counts what passes by itself.
+                if !is_tunnel {
+                    account.count_request_body(begun.counted);
+                }
                 let mut request = Request { head, body: begun.body };
                 let serving =
                     pin!(pipeline::serve(&current.plan, &listener, &mut account, &mut request));

@@ -1,0 +1,80 @@
+//! How many streams are open: what may stay for hours, and so is in no count of what has ended.
+
+use std::sync::Arc;
+
+use crate::count::Gauge;
+use crate::route::RouteMetrics;
+
+/// What kind of stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamKind {
+    /// A reply that is an event stream.
+    Sse,
+    /// A WebSocket, over either version of HTTP.
+    WebSocket,
+    /// Another protocol behind a 101.
+    Tunnel,
+    /// A call of gRPC, from its request to its end.
+    Grpc,
+}
+
+/// Open streams, in the order of [`StreamKind::ALL`].
+pub(crate) type OpenCounts = [Gauge; StreamKind::ALL.len()];
+
+/// A stream that counts as open until this is dropped, on the worker where it was opened.
+#[derive(Debug)]
+pub struct OpenStream {
+    metrics: Arc<RouteMetrics>,
+    worker: usize,
+    kind: StreamKind,
+}
+
+impl StreamKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [StreamKind; 4] =
+        [StreamKind::Sse, StreamKind::WebSocket, StreamKind::Tunnel, StreamKind::Grpc];
+
+    /// The label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            StreamKind::Sse => "sse",
+            StreamKind::WebSocket => "websocket",
+            StreamKind::Tunnel => "tunnel",
+            StreamKind::Grpc => "grpc",
+        }
+    }
+}
+
+impl OpenStream {
+    /// Counts a stream that begins on this worker.
+    pub fn begin(metrics: &Arc<RouteMetrics>, worker: usize, kind: StreamKind) -> OpenStream {
+        let open = OpenStream { metrics: metrics.clone(), worker, kind };
+        open.add(1);
+        open
+    }
+
+    fn add(&self, n: i64) {
+        let counts = self.metrics.shards.of(self.worker).open.get_or_init(Box::default);
+        if let Some(gauge) = counts.get(self.kind as usize) {
+            gauge.add(n);
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.add(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_place() {
+        for (index, kind) in StreamKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{}", kind.label());
+        }
+    }
+}
