@@ -50,6 +50,7 @@ mod full_disk;
 mod grpc;
 mod guide;
 mod http2;
+mod http2_choice;
 mod http2_hostile;
 mod http2_policies;
 mod http2_tunnels;

@@ -67,8 +67,16 @@ impl Origin {
         settings: Arc<ServerConfig>,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
     ) -> Origin {
+        Origin::start_tls_by(move || settings.clone(), script)
+    }
+
+    /// The same, with settings of its own for each connection.
+    pub(crate) fn start_tls_by(
+        settings: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Origin {
         let wrap = move |socket| {
-            let session = ServerConnection::new(settings.clone()).expect("settings that work");
+            let session = ServerConnection::new(settings()).expect("settings that work");
             Wire::wrap_server(socket, session).ok()
         };
         Origin::serve(wrap, script)

@@ -68,7 +68,9 @@ impl Wire {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        Ok(Wire { stream: Box::new(stream), socket, alpn: None, unread: Vec::new(), ended: false })
+        let alpn =
+            stream.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
+        Ok(Wire { stream: Box::new(stream), socket, alpn, unread: Vec::new(), ended: false })
     }
 
     /// A request without a body, and the whole reply to it.

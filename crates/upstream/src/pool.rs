@@ -92,6 +92,14 @@ impl Pool {
         None
     }
 
+    /// True if a connection waits that is still open.
+    pub(crate) fn has_idle(&self, target: usize) -> bool {
+        let idle = self.take(target);
+        let is_there = idle.is_some();
+        idle.into_iter().for_each(|connection| self.give(target, connection, clock::now()));
+        is_there
+    }
+
     /// Puts a connection back for the next request.
     pub(crate) fn give(&self, target: usize, mut connection: Connection, now: Instant) {
         if self.upstream.strong_count() == 0 {

@@ -50,7 +50,7 @@ pub(crate) struct Attempts<'a> {
     /// True until a stale pooled connection has been replaced; this happens once.
     stale_left: bool,
     /// True if a pooled connection was stale: the others of the pool may be stale as well.
-    was_stale: bool,
+    pub(crate) was_stale: bool,
 }
 
 /// A reply that has begun, over one of the protocols.

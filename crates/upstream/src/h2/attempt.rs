@@ -31,11 +31,13 @@ impl Attempts<'_> {
             return None;
         }
         for _ in 0..PLACES_TRIED_MAX {
-            if is_auto && self.pool.lane(at, |lane| lane.is_http1()) == Some(true) {
+            if is_auto && self.keeps_http1(at) {
                 return None;
             }
             let seat = match self.seat(at).await {
                 Ok(Some(seat)) => seat,
+                // It has chosen just now, whoever takes the connection.
+                Ok(None) if is_auto && self.chose_http1(at) => return None,
                 Ok(None) => continue,
                 Err(fault) => return Some(Err(Failure::unsent(fault))),
             };
@@ -43,6 +45,15 @@ impl Attempts<'_> {
         }
         let why = format!("{}: its connections end as soon as they are there", target.url());
         Some(Err(Failure::unsent(Fault::new(Kind::UpstreamReset, why))))
+    }
+
+    /// True if the target has chosen HTTP/1 and has kept a connection. Before a new one it chooses again: it may have been replaced.
+    fn keeps_http1(&self, at: usize) -> bool {
+        !self.was_stale && self.chose_http1(at) && self.pool.has_idle(at)
+    }
+
+    fn chose_http1(&self, at: usize) -> bool {
+        self.pool.lane(at, |lane| lane.is_http1()) == Some(true)
     }
 
     /// A place on an open connection; none if another has to be looked for.

@@ -20,7 +20,7 @@ pub(crate) struct Lane {
     http1_until: Option<Instant>,
 }
 
-/// A target that chose HTTP/1 is offered HTTP/2 again after this time: it may have been replaced.
+/// A target that chose HTTP/1 and keeps its connections is offered HTTP/2 again after this time.
 const HTTP1_TIME: Duration = Duration::from_secs(300);
 
 impl Lane {
