@@ -34,7 +34,7 @@ if [ "${1:-}" = tests ]; then
   # A test of slow clients makes a network of its own.
   command -v ip >/dev/null 2>&1 || missing+=(iproute2)
   command -v unshare >/dev/null 2>&1 || missing+=(util-linux)
-  # Clients of SOAP services: what they are made with.
+  # Clients of SOAP services and of streams: what they are made with.
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
   command -v npm >/dev/null 2>&1 || missing+=(nodejs npm)
   command -v wsdl2h >/dev/null 2>&1 || missing+=(gsoap)
@@ -45,6 +45,10 @@ if [ "${1:-}" = tests ]; then
   # Clients and servers of others, see tests/clients.
   command -v node >/dev/null 2>&1 || missing+=(nodejs)
   command -v npm >/dev/null 2>&1 || missing+=(npm)
+  command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
+    command -v google-chrome >/dev/null 2>&1 || missing+=(chromium)
+  # One of the servers behind the gateway that speak HTTP/2.
+  command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then
@@ -67,13 +71,19 @@ found=$(rustc --version | awk '{ print $2 }')
 printf '%s\n' "$wanted" "${found%%-*}" | sort -V -C ||
   fail "Rust $found is too old: run \`rustup update\`, or install $wanted or newer"
 
-# What package.json of tests/clients names, installed again only when that changes.
-if [ "${1:-}" = tests ] && ! cmp -s tests/clients/package-lock.json "$target/clients/installed"; then
-  say "installing the clients of tests/clients"
-  mkdir -p "$target/clients"
-  cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc "$target/clients/"
-  (cd "$target/clients" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
-  cp tests/clients/package-lock.json "$target/clients/installed"
+# What tests/clients names, installed again only when that changes.
+if [ "${1:-}" = tests ]; then
+  clients=$(cat tests/clients/package-lock.json tests/clients/requirements.txt | sha256sum)
+  if [ "$(cat "$target/clients/installed" 2>/dev/null)" != "$clients" ]; then
+    say "installing the clients of tests/clients"
+    mkdir -p "$target/clients"
+    cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc "$target/clients/"
+    (cd "$target/clients" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+    python3 -m venv --clear "$target/clients/python"
+    "$target/clients/python/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+      --requirement tests/clients/requirements.txt
+    printf '%s\n' "$clients" >"$target/clients/installed"
+  fi
 fi
 
 if [ "${1:-}" = tests ] && [ ! -x "$target/tools/bin/h2spec" ]; then

@@ -6,7 +6,7 @@
 here=tests/grpc
 mkdir -p "$target"
 folder=$(realpath "$target")/grpc-peers
-made_of=$(cat "$here/go.mod" "$here/go.sum" "$here/peer.go" "$here/requirements.txt" | sha256sum)
+made_of=$(cat "$here/go.mod" "$here/go.sum" "$here"/*.go "$here/requirements.txt" | sha256sum)
 [ "$(cat "$folder/made-of" 2>/dev/null)" = "$made_of" ] && exit 0
 
 say "installing the peers of tests/grpc"

@@ -1,6 +1,7 @@
 // The peer of grpc-go for tests/grpc/go.rs: a server with the interop service and the health service, and the interop client.
 //
 //	peer server                  prints its port; lines of its input, `serving NAME` or `not_serving NAME`, change its health
+//	peer web KIND                serves HTTP over TLS (`h2`, `h1` or `both`), or HTTP/2 without (`h2c`), for tests/http2_peers.rs; prints its port
 //	peer client ADDRESS CASE...  runs interop cases over one connection and prints each that went well
 package main
 
@@ -25,6 +26,10 @@ import (
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == "client" {
 		client(os.Args[2], os.Args[3:])
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "web" {
+		web(os.Args[2])
 		return
 	}
 	server()

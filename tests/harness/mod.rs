@@ -14,6 +14,7 @@ mod message;
 mod origin;
 mod plain;
 mod postgres;
+mod program;
 mod wire;
 
 use std::sync::{Arc, Condvar, Mutex};
@@ -28,6 +29,7 @@ pub(crate) use message::{Message, headers};
 pub(crate) use origin::{LEAVE, Origin, Peer, echo};
 pub(crate) use plain::Plain;
 pub(crate) use postgres::Postgres;
+pub(crate) use program::Program;
 pub(crate) use wire::Wire;
 
 /// The longest wait for anything that is sure to happen. Long, for a machine that is busy.
