@@ -9,7 +9,7 @@ use crate::telemetry::metric;
 use crate::tokens::{EC, jwks, now};
 
 const LOG: &str = "admin: { address: \"127.0.0.1:0\" }\ntelemetry: { access_log: { format: json, path: access.log } }";
-const SWITCH: &str =
+pub(crate) const SWITCH: &str =
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
 const FIN: u8 = 0x80;
@@ -22,7 +22,7 @@ const PONG: u8 = 10;
 const NOTICE: &[u8] = br#"{"error_code": 4008, "error_message": "Websocket frame throttled out"}"#;
 
 /// A frame with this first byte; masked as a client does, or not.
-fn frame(first: u8, payload: &[u8], masked: bool) -> Vec<u8> {
+pub(crate) fn frame(first: u8, payload: &[u8], masked: bool) -> Vec<u8> {
     let (mask, key) = if masked { (0x80, [7, 77, 177, 200]) } else { (0, [0; 4]) };
     let mut frame = vec![first];
     match payload.len() {
@@ -44,7 +44,7 @@ fn frame(first: u8, payload: &[u8], masked: bool) -> Vec<u8> {
 }
 
 /// Reads a frame: its first byte and its payload. None at the end.
-fn read(wire: &mut Wire, masked: bool) -> Option<(u8, Vec<u8>)> {
+pub(crate) fn read(wire: &mut Wire, masked: bool) -> Option<(u8, Vec<u8>)> {
     let start = wire.read_exact(2)?;
     assert_eq!(start[1] & 0x80 != 0, masked, "clients mask, servers do not");
     let len = match start[1] & 0x7f {
@@ -65,11 +65,11 @@ fn close(code: u16) -> Vec<u8> {
 }
 
 /// A client's connection.
-struct Client(Wire);
+pub(crate) struct Client(pub(crate) Wire);
 
 impl Client {
     #[track_caller]
-    fn open(gateway: &Gateway, target: &str, lines: &str) -> Client {
+    pub(crate) fn open(gateway: &Gateway, target: &str, lines: &str) -> Client {
         let (status, client) = Client::ask(gateway, target, lines);
         assert_eq!(status, 101);
         client
@@ -87,7 +87,7 @@ impl Client {
         (head.status(), Client(wire))
     }
 
-    fn send(&mut self, first: u8, payload: &[u8]) {
+    pub(crate) fn send(&mut self, first: u8, payload: &[u8]) {
         self.0.send(frame(first, payload, true));
     }
 
@@ -96,7 +96,7 @@ impl Client {
     }
 
     #[track_caller]
-    fn expect(&mut self, first: u8, payload: &[u8]) {
+    pub(crate) fn expect(&mut self, first: u8, payload: &[u8]) {
         let (found, came) = read(&mut self.0, false).expect("a frame");
         assert_eq!(
             (found, &*String::from_utf8_lossy(&came)),
@@ -106,7 +106,7 @@ impl Client {
 
     /// Reads a Close frame with this code, answers it, and sees the end.
     #[track_caller]
-    fn expect_close(&mut self, code: u16) {
+    pub(crate) fn expect_close(&mut self, code: u16) {
         let (first, payload) = read(&mut self.0, false).expect("a Close frame");
         assert_eq!((first, payload.get(..2)), (FIN | CLOSE, Some(&close(code)[..])), "{payload:?}");
         assert!(std::str::from_utf8(&payload[2..]).is_ok());
@@ -116,7 +116,7 @@ impl Client {
 }
 
 /// A service that sends back each data frame, answers pings and closes. At `/push` it sends these frames first.
-fn service(push: Vec<Vec<u8>>) -> Origin {
+pub(crate) fn service(push: Vec<Vec<u8>>) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         let Some(request) = peer.request() else { return };
         assert_eq!(request.get("sec-websocket-extensions"), None);
@@ -144,7 +144,7 @@ fn service(push: Vec<Vec<u8>>) -> Origin {
     })
 }
 
-fn start(origin: &Origin, keys: &str) -> Gateway {
+pub(crate) fn start(origin: &Origin, keys: &str) -> Gateway {
     start_with(origin, &format!("policies: [{{ websocket: {{ {keys} }} }}]"))
 }
 
@@ -159,7 +159,7 @@ fn frames_at(origin: &Origin) -> Vec<String> {
     frames.map(str::to_owned).collect()
 }
 
-fn log_line(gateway: &Gateway) -> Value {
+pub(crate) fn log_line(gateway: &Gateway) -> Value {
     let path = gateway.path("access.log");
     let read = || std::fs::read_to_string(&path).unwrap_or_default();
     until("the line is there", || read().lines().count() >= 1);

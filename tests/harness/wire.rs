@@ -107,7 +107,7 @@ impl Wire {
         self.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
         let mut taken = 0;
         while taken < max
-            && let Ok(length) = self.stream.write(piece)
+            && let Ok(length) = self.stream.write(&piece[taken % piece.len()..])
         {
             taken += length;
         }
