@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use kit::scratch;
 use kit::{SharedAlarm, Wire, clock};
@@ -20,6 +21,9 @@ const READ_BYTES: usize = 16 << 10;
 /// More room than this that is not used is given back while a side is slow.
 const UNUSED_BYTES_MAX: usize = 4 << 10;
 
+/// How long the last bytes of a tunnel that is over are tried: a side that takes nothing must not hold it.
+const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
+
 /// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
 /// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
 pub(crate) async fn join(
@@ -34,11 +38,13 @@ pub(crate) async fn join(
         out: Outbox::default(),
         client: Joined::new(client.0),
         upstream: Joined::new(upstream.0),
+        is_over: false,
     };
     relayed.relay.on_bytes(Side::Client, &client.1, &mut relayed.out);
     relayed.relay.on_bytes(Side::Upstream, &upstream.1, &mut relayed.out);
     drop((client.1, upstream.1));
     alarm.borrow_mut().set(clock::now(), silence.open);
+    let mut was_over = false;
     let ended = poll_fn(|cx| {
         if stay.poll_over(cx).is_ready() {
             return Poll::Ready(Ok(()));
@@ -49,7 +55,13 @@ pub(crate) async fn join(
         if relayed.poll(cx, || alarm.borrow_mut().set(clock::now(), silence.open)).is_ready() {
             return Poll::Ready(Ok(()));
         }
+        if relayed.is_over && !std::mem::replace(&mut was_over, true) {
+            alarm.borrow_mut().set(clock::now(), LAST_BYTES_MAX);
+        }
         ready!(alarm.borrow_mut().poll(cx));
+        if was_over {
+            return Poll::Ready(Ok(()));
+        }
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
@@ -63,6 +75,8 @@ struct Relayed {
     out: Outbox,
     client: Joined,
     upstream: Joined,
+    /// Only the last bytes have to go out.
+    is_over: bool,
 }
 
 /// One end of the tunnel.
@@ -81,14 +95,14 @@ struct Joined {
 impl Relayed {
     /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
     fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
-        let Relayed { relay, out, client, upstream } = self;
+        let Relayed { relay, out, client, upstream, is_over } = self;
         loop {
-            let is_over = relay.poll_over(cx, out).is_ready();
+            *is_over |= relay.poll_over(cx, out).is_ready();
             let is_sent = [
                 client.poll_send(cx, &mut out.client).is_ready(),
                 upstream.poll_send(cx, &mut out.upstream).is_ready(),
             ];
-            if is_over {
+            if *is_over {
                 match is_sent {
                     [true, true] => return Poll::Ready(()),
                     [_, _] => return Poll::Pending,
