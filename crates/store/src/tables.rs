@@ -24,6 +24,8 @@ const CLEAN: &str = "clean";
 
 /// Pages that redb keeps in memory. The page cache of the system has the rest.
 const CACHE_BYTES: usize = 16 << 20;
+/// A page of redb's file.
+const PAGE_BYTES: u64 = 4096;
 /// A file up to this size is checked as a whole when it is opened, at a gigabyte a second or more.
 const CHECKED_BYTES: u64 = 512 << 20;
 
@@ -252,7 +254,7 @@ impl TablesFile {
 
 fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
     let file = disk.open(FILE).map_err(|error| crate::error::of_disk(&error))?;
-    let size = file.size().map_err(|error| crate::error::of_disk(&error))?;
+    let size = cut_to_pages(&*file).map_err(|error| crate::error::of_disk(&error))?;
     let mut builder = redb::Builder::new();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(size <= CHECKED_BYTES);
     let database =
@@ -272,6 +274,19 @@ fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
         None => begin(&database).map_err(failed)?,
     }
     Ok(database)
+}
+
+/// Cuts a piece of a page off the end of the file, and gives its size in bytes.
+///
+/// A crash may keep the first sectors of a page that was new and lose the file's new size. No commit that is durable knows of
+/// such a page, and redb takes only files of whole pages.
+fn cut_to_pages(file: &dyn DiskFile) -> io::Result<u64> {
+    let size = file.size()?;
+    let whole = size - size % PAGE_BYTES;
+    if whole < size {
+        file.set_size(whole)?;
+    }
+    Ok(whole)
 }
 
 /// Notes that a process has the file, and tells whether one had it before and did not close it.

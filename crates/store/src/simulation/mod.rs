@@ -44,6 +44,12 @@ fn whatever_happens_nothing_that_was_acknowledged_is_lost() {
     }
 }
 
+/// In this seed a crash keeps a piece of a new page of the tables' file, and loses the file's new size.
+#[test]
+fn a_torn_last_page_of_the_tables_is_no_damage() {
+    Simulation::new(3316).run();
+}
+
 #[test]
 fn flipped_bits_are_never_read_as_something_else() {
     for seed in seeds().step_by(3) {
