@@ -33,6 +33,11 @@ load() {
   "$target/release/bench-peers" --peers tidegate --rounds 1 --seconds 1 --only h1-1k,h1-100k,tls,h2 --tidegate "$counting/tidegate"
   TIDEGATE=$counting/tidegate ENVOY=none ROUNDS=1 SECONDS_EACH=1 bench/policies.sh || true
   TIDEGATE=$counting/tidegate ROUNDS=1 SECONDS_EACH=1 bench/soap.sh --only rates || true
+  TIDEGATE=$counting/tidegate ROUNDS=1 SECONDS_EACH=1 bench/soap.sh --only varied || true
+  TIDEGATE=$counting/tidegate PEER=none ROUNDS=1 SECONDS_EACH=1 bench/flows.sh || true
+  ulimit -n "$(ulimit -H -n)"
+  "$target/release/bench-streams" --peers tidegate --rounds 1 --seconds 1 --only sse,websocket,grpc,http2,shared --tidegate "$counting/tidegate" || true
+  "$target/release/bench-hub" --only deliver,publish,replay --events 3 --seconds 2 --tidegate "$counting/tidegate" --folder "$training" || true
 }
 
 make_profile() {
@@ -43,7 +48,7 @@ make_profile() {
   [ -x "$merge" ] || merge=llvm-profdata-19
   step "building a program that counts" count
   step "building the benches" cargo build --release --locked -p bench --bins
-  say "putting it through the benches, which takes three minutes"
+  say "putting it through the benches, which takes five minutes"
   load > "$training/load.log" 2>&1 || fail "the benches did not run: $training/load.log"
   for row in h2-10 openapi-350 typed; do
     grep -q "^\(## \)\?$row\b" "$training/load.log" || fail "$row was not run: $training/load.log"

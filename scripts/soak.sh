@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # What takes hours: RELOADS (1,000) reloads of ROUTES (2,000) routes with streams opened at each, none of which may be dropped or keep
 # what it does not need; CONNECTS (100,000) streams of each kind that come and go, of which nothing may stay, and STREAM_RELOADS (1,000)
-# reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay; SEEDS (10,000)
-# of crashes of the store on a bad disk, and KILLS (100) of a process that writes to real files; as many (50) of one of two gateways
-# over a database; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone, `reloads` only the
-# first, `streams` only the streams, `faults` only the faults, `store` only the crashes, and `nodes` only the two gateways.
+# reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
+# (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
+# disk, and KILLS (100) of a process that writes to real files; as many (50) of one of two gateways over a database; then each fuzz
+# target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone, `reloads` only the first, `streams` only the
+# streams, `faults` only what concerns flows, `store` only the crashes, and `nodes` only the two gateways.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # One test of the suite, as long as the variables say.
@@ -26,6 +27,7 @@ streams() {
 
 faults() {
   TIDEGATE_SOAK_FAULTS=${FAULTS:-10000} suite flow_soak
+  TIDEGATE_SOAK_CLIENTS=${CLIENTS:-50} TIDEGATE_SOAK_ANSWERS=${ANSWERS:-10000} suite flow_runs
 }
 
 crashes() {

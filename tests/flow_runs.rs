@@ -3,6 +3,7 @@
 use std::thread;
 
 use crate::harness::{Gateway, Message, Origin, tidegate, until};
+use crate::reload_soak::asked;
 use crate::telemetry::metric;
 
 fn start(upstreams: &[(&str, &Origin)], flow: &str) -> Gateway {
@@ -42,10 +43,11 @@ fn mirror() -> Origin {
 }
 
 /// Many clients at once, each of whose messages has a number of its own: every answer has that number, once for each branch.
+/// `make soak` lets 50 clients send 10,000 each.
 #[test]
 fn answers_of_clients_at_once_are_never_mixed() {
-    const CLIENTS: usize = 16;
-    const REQUESTS: usize = 25;
+    let clients = asked("TIDEGATE_SOAK_CLIENTS", 16);
+    let requests = asked("TIDEGATE_SOAK_ANSWERS", 25);
     let origin = mirror();
     let branches = ["{ call: echo }"; 4].join(", ");
     let gateway = start(
@@ -55,11 +57,11 @@ fn answers_of_clients_at_once_are_never_mixed() {
         ),
     );
     thread::scope(|scope| {
-        for client in 0..CLIENTS {
+        for client in 0..clients {
             let mut wire = gateway.wire();
             scope.spawn(move || {
-                for request in 0..REQUESTS {
-                    let number = client * 1_000 + request;
+                for request in 0..requests {
+                    let number = client * 1_000_000 + request;
                     let body = format!("<a><n>{number}</n></a>");
                     let length = body.len();
                     let reply = wire.ask(format!(
@@ -72,7 +74,7 @@ fn answers_of_clients_at_once_are_never_mixed() {
             });
         }
     });
-    assert_eq!(origin.requests().len(), CLIENTS * REQUESTS * 4);
+    assert_eq!(origin.requests().len(), clients * requests * 4);
 }
 
 /// In `catch`, `$error.code` is the number that users of Synapse know.
