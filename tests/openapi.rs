@@ -782,3 +782,55 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
         assert!(status == 200 || !reply.text().contains("s3cret"), "{reply:?}");
     }
 }
+
+/// From OpenAPI 3.1 on, what stands beside a reference holds as well.
+#[test]
+fn both_a_reference_and_what_stands_beside_it_hold() {
+    const BESIDE: &str = r##"
+openapi: VERSION
+info: { title: refs, version: "1" }
+paths:
+  /a:
+    post:
+      parameters:
+        - { name: q, in: query, schema: { $ref: "#/components/schemas/Number", maximum: 5 } }
+        - { name: l, in: query, explode: false, schema: { $ref: "#/components/schemas/List", maxItems: 1 } }
+      requestBody:
+        required: true
+        content: { application/json: { schema: { $ref: "#/components/schemas/Hop" } } }
+      responses: { "200": { description: ok } }
+components:
+  schemas:
+    Number: { type: integer }
+    List: { type: array, items: { type: integer } }
+    Hop: { $ref: "#/components/schemas/A", description: only words, required: [b] }
+    A: { type: object, required: [a] }
+"##;
+    let origin = Origin::saying("ok");
+    for (version, beside) in [("3.1.0", 400), ("3.0.3", 200)] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+             upstreams: {{ one: {{ targets: [\"{}\"] }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ openapi: {{ document: a.yaml, request: true }} }}], upstream: one }} }}\n",
+            origin.url()
+        );
+        let document = BESIDE.replace("VERSION", version);
+        let gateway = Gateway::start_beside(yaml, &[("a.yaml", &document)]);
+        for (target, body, status) in [
+            ("/a", r#"{"a":1,"b":2}"#, 200),
+            ("/a", r#"{"a":1}"#, beside),
+            ("/a", r#"{"b":1}"#, 400),
+            ("/a?q=5&l=1", r#"{"a":1,"b":2}"#, 200),
+            ("/a?q=6", r#"{"a":1,"b":2}"#, beside),
+            ("/a?q=x", r#"{"a":1,"b":2}"#, 400),
+            ("/a?l=1,2", r#"{"a":1,"b":2}"#, beside),
+            ("/a?l=x", r#"{"a":1,"b":2}"#, 400),
+        ] {
+            let reply = gateway.wire().ask(format!(
+                "POST {target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            assert_eq!(reply.status(), status, "{version} {target} {body}: {}", reply.text());
+        }
+    }
+}

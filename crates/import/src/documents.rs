@@ -108,6 +108,34 @@ impl Documents {
         Err(format!("the references at {at} go in circles"))
     }
 
+    /// The same for a member that is a schema. One that says more beside its reference holds both, and stays where it is.
+    pub fn schema(&self, spot: &Spot, name: &str) -> Result<Option<Spot>, String> {
+        let child = spot.child(name);
+        match self.at(&child) {
+            Some(_) => self.follow_schema(child).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Follows the references of a schema up to one that says more beside its own.
+    pub fn follow_schema(&self, spot: Spot) -> Result<Spot, String> {
+        self.follow(spot.clone())?;
+        let mut at = spot;
+        for _ in 0..HOPS_MAX {
+            match self.referred(&at)? {
+                Some(next) if !self.at(&at).is_some_and(says_more) => at = next,
+                Some(_) | None => return Ok(at),
+            }
+        }
+        Ok(at)
+    }
+
+    /// The place that the value at `spot` refers to, if it does.
+    pub fn referred(&self, spot: &Spot) -> Result<Option<Spot>, String> {
+        let reference = self.at(spot).and_then(|value| value.get("$ref")).and_then(Json::as_str);
+        reference.map(|reference| spot.resolve(reference)).transpose()
+    }
+
     /// The files, by their URIs.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.files.iter().map(|(uri, document)| (uri.as_str(), document))
@@ -116,6 +144,29 @@ impl Documents {
     pub(crate) fn root_mut(&mut self) -> Option<&mut Json> {
         self.files.get_mut(&self.root)
     }
+}
+
+/// True for a schema that holds more than its reference: what only describes does not count.
+fn says_more(schema: &Json) -> bool {
+    let describes = |name: &str| {
+        name.starts_with("x-")
+            || matches!(
+                name,
+                "$ref"
+                    | "$comment"
+                    | "title"
+                    | "summary"
+                    | "description"
+                    | "default"
+                    | "deprecated"
+                    | "example"
+                    | "examples"
+                    | "externalDocs"
+                    | "readOnly"
+                    | "writeOnly"
+            )
+    };
+    schema.as_object().is_some_and(|members| !members.keys().all(|name| describes(name)))
 }
 
 impl Spot {

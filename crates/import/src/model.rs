@@ -180,7 +180,7 @@ fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Par
     if !matches!(place.as_str(), "path" | "query" | "header" | "cookie") {
         return Err(format!("{at}: a parameter cannot be in `{place}`"));
     }
-    let schema = documents.member(at, "schema")?;
+    let schema = documents.schema(at, "schema")?;
     let (schema, json) = match schema {
         Some(schema) => (Some(schema), false),
         None => match content(documents, at)?.into_iter().next() {
@@ -218,7 +218,7 @@ fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
     names
         .map(|name| {
             let at = documents.follow(content.child(&name))?;
-            let schema = documents.member(&at, "schema")?;
+            let schema = documents.schema(&at, "schema")?;
             let media_type = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
             Ok(Content { media_type, schema, joined: joined(documents, &at) })
         })

@@ -315,7 +315,7 @@ impl Building<'_> {
         let has = |name: &str| types.iter().any(|known| known == name);
         match () {
             () if has("array") => {
-                let items = self.documents.member(spot, "items").ok().flatten();
+                let items = self.items(spot, depth);
                 Shape::List(items.map(|items| self.types(&items, depth + 1)).unwrap_or_default())
             }
             () if has("object") => Shape::Object(self.object(spot, depth)),
@@ -365,7 +365,18 @@ impl Building<'_> {
             let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
             (0..count).map(|at| list.child(&at.to_string()))
         });
-        parts.filter_map(|part| self.documents.follow(part).ok()).collect()
+        let parts = parts.filter_map(|part| self.documents.follow_schema(part).ok());
+        let referred = self.documents.referred(spot).ok().flatten();
+        parts.chain(referred).collect()
+    }
+
+    /// The schema of an array's items, which a part of its own may have.
+    fn items(&self, spot: &Spot, depth: usize) -> Option<Spot> {
+        if depth >= DEPTH_MAX {
+            return None;
+        }
+        let own = self.documents.schema(spot, "items").ok().flatten();
+        own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
     }
 
     fn object(&self, spot: &Spot, depth: usize) -> Object {
@@ -376,11 +387,11 @@ impl Building<'_> {
         let properties = spot.child("properties");
         let names = self.documents.at(&properties).and_then(Json::as_object);
         for name in names.into_iter().flat_map(|members| members.keys()) {
-            if let Ok(at) = self.documents.follow(properties.child(name)) {
+            if let Ok(at) = self.documents.follow_schema(properties.child(name)) {
                 object.members.push((name.as_str().into(), self.shape(&at, depth + 1)));
             }
         }
-        match self.documents.member(spot, "additionalProperties") {
+        match self.documents.schema(spot, "additionalProperties") {
             Ok(Some(others)) => object.others = self.types(&others, depth + 1),
             // Properties named by patterns are not looked at here.
             _ => {
