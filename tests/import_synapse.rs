@@ -108,3 +108,30 @@ fn what_is_no_artifact_is_said() {
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("not-there.car"), "{}", run.stderr);
 }
+
+/// Micro Integrator writes the name of a property as the text of `target`, and transforms the element that `source` finds.
+#[test]
+fn targets_and_sources_are_converted() {
+    let call = r#"<call><endpoint><address uri="http://a.test/x"/></endpoint><target type="property">kept</target></call>
+    <log level="custom"><property name="k" expression="$ctx:kept"/></log>"#;
+    let (run, _) = imported(call, &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("kept: \"$kept_reply.body\""), "{}", run.stdout);
+    let (run, _) = imported(r#"<xslt key="gold.xsl" source="$body//part"/>"#, &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("of: \"$body//part\""), "{}", run.stdout);
+}
+
+/// Without `clone` Synapse moves nodes; the reason of a fault is the text of what is found.
+#[test]
+fn nodes_move_and_reasons_are_texts() {
+    let enrich = r#"<enrich><source type="custom" xpath="//a"/><target type="custom" action="child" xpath="//b"/></enrich>"#;
+    let (run, _) = imported(enrich, &[]);
+    let moved = "- set:\n        moved: //a\n    - enrich:\n        target: //a\n        action: remove\n    - enrich:\n        source: \"$moved\"\n";
+    assert!(run.stdout.contains(moved), "{}", run.stdout);
+    let (run, _) = imported(&enrich.replace("//a\"", "//a\" clone=\"true\""), &[]);
+    assert!(!run.stdout.contains("moved"), "{}", run.stdout);
+    let fault = r#"<makefault version="soap11" response="true"><reason expression="//a"/></makefault><property name="x" value="1"/>"#;
+    let (run, _) = imported(fault, &[]);
+    assert!(run.stdout.contains("<faultstring>{{ string(//a) }}</faultstring>"), "{}", run.stdout);
+}

@@ -254,6 +254,8 @@ fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
     for (name, bytes) in &imported.files {
         write(folder, name, bytes)?;
     }
+    let own = copy.file_name().unwrap_or_default().to_string_lossy();
+    let own = format!("{own}/");
     let rows = imported.table.rows.iter();
     let noted = rows.filter(|row| row.outcome != synapse::Outcome::Converted);
     let notes = noted.map(|row| {
@@ -261,7 +263,10 @@ fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
             synapse::Outcome::Refused => "refused",
             synapse::Outcome::Converted | synapse::Outcome::Approximated => "approximated",
         };
-        format!("{}: {word}: {}: {}", row.place, row.what, row.note)
+        // As a path in the archive: the copy is named for nobody to see.
+        let place = row.place.to_string();
+        let place = place.strip_prefix(&own).unwrap_or(&place);
+        format!("{place}: {word}: {}: {}", row.what, row.note)
     });
     Ok(Unpacked { notes: notes.collect() })
 }

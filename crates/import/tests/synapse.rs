@@ -1209,8 +1209,13 @@ fn messages_that_are_made() {
                             xml: "<m:a xmlns:m=\"urn:m\"/>"
                           target: "//m:x"
                           action: child
+                      - set:
+                          moved: "//m:x"
                       - enrich:
-                          source: "//m:x"
+                          target: "//m:x"
+                          action: remove
+                      - enrich:
+                          source: "$moved"
                           target: "//m:y"
                           action: after
                       - respond: {}
@@ -1265,12 +1270,16 @@ fn documents_that_transform_and_validate() {
             expect![[r#"
                 flows:
                   P:
-                    # refused: xslt absent.xsl, p.xml:3:1: `absent.xsl` is not among the artifacts
-                    # refused: xslt x.xsl, p.xml:3:25: only the whole message can be transformed
-                    # refused: xslt ../secret.xsl, p.xml:3:59: `../secret.xsl` leads out of the artifacts
-                    - respond: {}
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # refused: xslt absent.xsl, p.xml:3:1: `absent.xsl` is not among the artifacts
+                      - xslt:
+                          stylesheet: x.xsl
+                          of: "//m:x"
+                      # refused: xslt ../secret.xsl, p.xml:3:59: `../secret.xsl` leads out of the artifacts
+                      - respond: {}
                 refused p.xml:3:1: `absent.xsl` is not among the artifacts
-                refused p.xml:3:25: only the whole message can be transformed
                 refused p.xml:3:59: `../secret.xsl` leads out of the artifacts
             "#]],
         ),

@@ -47,7 +47,7 @@ pub(super) struct Artifacts<'a> {
     /// In the order written, for those that nothing else refers to.
     pub(super) named: Vec<Element<'a>>,
     /// Names of all properties and variables that something sets.
-    pub(super) set: HashSet<&'a str>,
+    pub(super) set: HashSet<String>,
     /// Templates that endpoints are made of.
     used_templates: HashSet<&'a str>,
     /// Properties whose value is markup.
@@ -233,16 +233,23 @@ impl<'a> Artifacts<'a> {
 }
 
 /// The name that an element gives a value to.
-fn sets<'a>(element: &Element<'a>) -> Option<&'a str> {
-    match element.name() {
+fn sets(element: &Element<'_>) -> Option<String> {
+    let named = match element.name() {
         "property" | "variable" | "with-param" | "parameter" | "result" => {
             element.attribute("name")
         }
         "target" => {
-            element.attribute("property").or(element.attribute("name")).or(element.attribute("key"))
+            let attribute = |name: &str| element.attribute(name);
+            let named = attribute("property").or(attribute("name")).or(attribute("key"));
+            if named.is_none() && (element.is("type", "property") || element.is("type", "variable"))
+            {
+                return Some(element.text());
+            }
+            named
         }
         "scatter-gather" => element.attribute("target-variable"),
         "foreach" => element.attribute("counter-variable").or(element.attribute("result-target")),
         _ => None,
-    }
+    };
+    named.map(str::to_owned)
 }

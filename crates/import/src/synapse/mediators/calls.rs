@@ -171,9 +171,13 @@ pub(super) fn call<'a>(
         more.extend(value.map(|value| ("body".to_owned(), value)));
     }
     let mut into = None;
+    let named;
     if let Some(target) = item.child("target") {
+        // Micro Integrator writes the name as the element's text.
+        named = target.text();
+        let text = Some(named.as_str()).filter(|name| !name.is_empty());
         into = match target.attribute("type").unwrap_or("body") {
-            "property" | "variable" => target.attribute("name"),
+            "property" | "variable" => target.attribute("name").or(text),
             "body" => None,
             other => return Err(format!("the target `{other}` of a reply has no counterpart")),
         };

@@ -196,7 +196,14 @@ pub(super) fn enrich<'a>(
         }
         other => return Err(format!("the target `{other}` has no counterpart")),
     };
-    let source = expression_of(source);
+    let mut source = expression_of(source);
+    if matches!(kind, "custom" | "body") && !from.is("clone", "true") && is_in_message(&source) {
+        // Without a clone Synapse moves what it finds.
+        let variable = c.out.variable("moved");
+        steps.push(json!({ "set": { variable.clone(): source.clone() } }));
+        steps.push(json!({ "enrich": { "target": source, "action": "remove" } }));
+        source = json!(format!("${variable}"));
+    }
     steps.push(json!({ "enrich": { "source": source, "target": target, "action": action } }));
     Ok(Next::Continue)
 }
@@ -236,6 +243,13 @@ fn replace_whole<'a>(
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// True for an expression of nodes of the message.
+fn is_in_message(expression: &Json) -> bool {
+    let xpath = expression.get("xpath").and_then(Json::as_str);
+    let text = expression.as_str().or(xpath).unwrap_or_default();
+    text.starts_with('/') || text.starts_with("$body/") || text.starts_with("$header/")
 }
 
 fn expression_of(source: Source) -> Json {

@@ -198,6 +198,10 @@ fn as_markup(c: &mut Converter<'_>, value: Option<Value>) -> String {
             xml::escape_text(&text, &mut plain);
             escaped(&plain)
         }
+        // Of an element its text, as Synapse takes it.
+        Some(Value::Path(text, Gives::Elements | Gives::Nodes)) => {
+            format!("{{{{ string({text}) }}}}")
+        }
         Some(value @ (Value::Path(..) | Value::Cel(_))) => c.placeholder(&value),
         None => String::new(),
     }

@@ -20,9 +20,10 @@ pub(super) fn xslt<'a>(
     }
     // The message is the content of the Body, as an element or as the whole.
     let whole = ["$body", "$body/*", "$body/*[1]", "$body/child::*", "//*[1]"];
-    if item.attribute("source").is_some_and(|source| !whole.contains(&source)) {
-        return Err("only the whole message can be transformed".to_owned());
-    }
+    let of = match item.attribute("source").filter(|source| !whole.contains(source)) {
+        Some(source) => c.expression(item, source)?.expression(),
+        None => json!({ "xpath": PAYLOAD }),
+    };
     if item.attribute("target").is_some() {
         return Err("the result is the message; a property cannot hold it".to_owned());
     }
@@ -37,10 +38,8 @@ pub(super) fn xslt<'a>(
             }
         }
     }
-    let mut keys = Map::from_iter([
-        ("stylesheet".to_owned(), json!(stylesheet)),
-        ("of".to_owned(), json!({ "xpath": PAYLOAD })),
-    ]);
+    let mut keys =
+        Map::from_iter([("stylesheet".to_owned(), json!(stylesheet)), ("of".to_owned(), of)]);
     let mut parameters = Map::new();
     for property in item.all("property") {
         let name = property.attribute("name").ok_or("a parameter without a name")?;
