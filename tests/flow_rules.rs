@@ -374,6 +374,12 @@ fn formats_are_converted_and_parts_are_changed() {
             &steps("convert: { to: json, types: true, arrays: [c, d/e] }"),
             r##"{"a":{"@x":1,"b":[2,true],"c":[""],"d":{"e":["05"]},"#text":"t"}}"##,
         ),
+        (
+            XML,
+            xml,
+            &steps("convert: { to: json, arrays: [a/c, a/d/e] }"),
+            r##"{"a":{"@x":"1","b":["2","true"],"c":[""],"d":{"e":["05"]},"#text":"t"}}"##,
+        ),
         (XML, "<a><b>1</b>2</a>", &steps("convert: { to: text }"), "12"),
         (TEXT, "a \"b\"", &steps("convert: { to: json }"), r#""a \"b\"""#),
         (

@@ -39,6 +39,7 @@ mod endpoints;
 mod errors;
 mod failover;
 mod failures;
+mod flow_edges;
 mod flow_limits;
 mod flow_rules;
 mod flow_runs;

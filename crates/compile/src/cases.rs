@@ -37,7 +37,7 @@ fn request(request: &CaseRequest, report: &mut Report) {
         report.error(file.at, "a request has one body", "remove `body` or `body_file`");
     }
     if let Some(file) = &request.body_file {
-        let _complained = files::read_body(file, report);
+        let _complained = files::read_text(file, report);
     }
 }
 

@@ -1,4 +1,4 @@
-//! PEM files that the configuration names, read and checked one by one, so that a complaint is about one of them.
+//! Files that the configuration names, mostly in PEM, read and checked one by one, so that a complaint is about one of them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -19,8 +19,8 @@ pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<
     read_bounded(file, PEM_BYTES_MAX, help, report)
 }
 
-/// The bytes of a file that is a body of a case.
-pub(crate) fn read_body(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+/// The bytes of a file that is a body, or a schema.
+pub(crate) fn read_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     let help = "name a file that can be read; a relative path starts at this file's folder";
     read_bounded(file, BODY_BYTES_MAX, help, report)
 }

@@ -8,10 +8,10 @@ mod kept;
 mod steps;
 mod stylesheets;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use ::flows::{Block, Flow, NameTable, RESERVED, Slots, Step};
+use ::flows::{Block, Flow, NameTable, RESERVED, Slots, Step, Variables};
 use config::{At, Config, Map, Report, Spanned};
 use plan::telemetry::FlowMetrics;
 
@@ -35,6 +35,8 @@ struct Compiler<'a, 'p> {
     /// For `store`.
     queues: &'a Entrances,
     table: &'a NameTable,
+    /// Of each flow the variables that its steps may name.
+    variables: &'a HashMap<&'a str, Variables>,
     builder: &'a mut PolicyBuilder<'p>,
     report: &'a mut Report,
     databases: &'a databases::Databases,
@@ -79,11 +81,12 @@ pub(crate) fn compile(
     if config.flows.is_empty() {
         return Flows::default();
     }
-    let table = declare(config, report);
+    let (table, variables) = declare(config, report);
     let mut compiler = Compiler {
         config,
         queues,
         table: &table,
+        variables: &variables,
         builder,
         report,
         databases: &databases,
@@ -125,9 +128,12 @@ pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
 
 /// The steps of all flows, those inside others too.
 fn all_steps(config: &Config) -> Vec<&Spanned<config::Step>> {
-    let flows = config.flows.iter().map(|(_, flow)| &flow.value.0);
-    let mut open: Vec<&config::Steps> =
-        flows.flat_map(|keys| std::iter::once(&keys.steps).chain(&keys.catch)).collect();
+    config.flows.iter().flat_map(|(_, flow)| steps_of(&flow.value.0)).collect()
+}
+
+/// The steps of a flow, those inside others too.
+fn steps_of(keys: &config::FlowKeys) -> Vec<&Spanned<config::Step>> {
+    let mut open: Vec<&config::Steps> = std::iter::once(&keys.steps).chain(&keys.catch).collect();
     let mut steps = Vec::new();
     while let Some(list) = open.pop() {
         steps.extend(&list.0);
@@ -136,16 +142,66 @@ fn all_steps(config: &Config) -> Vec<&Spanned<config::Step>> {
     steps
 }
 
-/// Makes the variables of all flows known.
-fn declare(config: &Config, report: &mut Report) -> NameTable {
-    let mut table = NameTable::default();
-    for step in all_steps(config) {
-        declare_of(&step.value, &mut table, report);
-    }
-    table
+/// A flow's own variables, and the flows that it runs.
+#[derive(Default)]
+struct Outline<'c> {
+    variables: Variables,
+    runs: Vec<&'c str>,
 }
 
-fn declare_of(step: &config::Step, table: &mut NameTable, report: &mut Report) {
+/// Makes the variables of all flows known. The steps of a flow may name those of all flows that one run passes with it:
+/// flows that have nothing to do with one another may use one name for different things.
+fn declare<'c>(
+    config: &'c Config,
+    report: &mut Report,
+) -> (NameTable, HashMap<&'c str, Variables>) {
+    let (mut table, mut outlines) = (NameTable::default(), HashMap::new());
+    for (name, flow) in config.flows.iter() {
+        let mut outline = Outline::default();
+        for step in steps_of(&flow.value.0) {
+            declare_of(&step.value, &mut table, &mut outline.variables, report);
+            if let config::Step::Sequence(of) = &step.value {
+                outline.runs.push(&of.value);
+            }
+        }
+        outlines.insert(name.value.as_str(), outline);
+    }
+    let inner: BTreeSet<&str> =
+        outlines.values().flat_map(|outline| outline.runs.iter().copied()).collect();
+    let outer = outlines.keys().copied().filter(|name| !inner.contains(name));
+    let mut visible: HashMap<&str, Variables> = HashMap::new();
+    // Flows in a circle have no outer one. They are complained about later.
+    for name in outer.chain(inner.iter().copied()) {
+        if inner.contains(name) && visible.contains_key(name) {
+            continue;
+        }
+        let passed = reach(name, &outlines);
+        let mut all = Variables::default();
+        passed.iter().filter_map(|name| outlines.get(name)).for_each(|outline| {
+            all.add_all(&outline.variables);
+        });
+        passed.into_iter().for_each(|name| visible.entry(name).or_default().add_all(&all));
+    }
+    (table, visible)
+}
+
+/// A flow and all that it runs.
+fn reach<'c>(from: &'c str, outlines: &HashMap<&'c str, Outline<'c>>) -> BTreeSet<&'c str> {
+    let (mut passed, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(name) = open.pop() {
+        if passed.insert(name) {
+            open.extend(outlines.get(name).into_iter().flat_map(|outline| &outline.runs));
+        }
+    }
+    passed
+}
+
+fn declare_of(
+    step: &config::Step,
+    table: &mut NameTable,
+    variables: &mut Variables,
+    report: &mut Report,
+) {
     let mut declare = |name: &str, at: At, holds_reply: bool| {
         if RESERVED.contains(&name) {
             let what = format!("`{name}` is a name of the message, and no variable's");
@@ -154,7 +210,7 @@ fn declare_of(step: &config::Step, table: &mut NameTable, report: &mut Report) {
             let what = format!("`{}` cannot be a variable", name.escape_debug());
             report.error(at, what, "write letters, digits, `_` and `-`, beginning with a letter");
         }
-        table.declare(name, holds_reply);
+        variables.add(table.declare(name), holds_reply);
     };
     if let config::Step::Set(values) = step {
         values.iter().for_each(|(name, _)| declare(&name.value, name.at, false));
@@ -173,6 +229,13 @@ fn is_variable(name: &str) -> bool {
 }
 
 impl<'a> Compiler<'a, '_> {
+    /// The variables that the steps of the flow that is being compiled may name.
+    fn variables(&self) -> &'a Variables {
+        static NONE: std::sync::LazyLock<Variables> = std::sync::LazyLock::new(Variables::default);
+        let of_flow = self.under_way.last().and_then(|name| self.variables.get(name));
+        of_flow.unwrap_or(&NONE)
+    }
+
     /// The steps of a flow. None where something was complained about.
     fn block(&mut self, name: &'a str) -> Option<Arc<Block>> {
         if let Some(done) = self.done.get(name) {

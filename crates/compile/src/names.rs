@@ -84,6 +84,25 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
     None
 }
 
+/// A content type, perhaps with parameters.
+pub(crate) fn media_type(value: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let text = header_value(value, report)?;
+    let kind = text.split(';').next().unwrap_or_default().trim_end();
+    let halves = kind.split_once('/');
+    if halves.is_some_and(|(kind, of)| {
+        http1::is_token(kind.as_bytes()) && http1::is_token(of.as_bytes())
+    }) {
+        return Some(text);
+    }
+    let what = format!("`{}` is no content type", text.escape_debug());
+    report.error(
+        value.at,
+        what,
+        "write one such as `application/json` or `text/plain; charset=utf-8`",
+    );
+    None
+}
+
 /// A method as it is written in a request.
 pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<String> {
     let name = &method.value;

@@ -190,6 +190,11 @@ impl Content {
         }
     }
 
+    /// True if that is the document that was parsed of it.
+    pub(crate) fn has(&self, document: &Arc<Document>) -> bool {
+        matches!(self.view(), Ok(View::Xml { document: own, .. }) if Arc::ptr_eq(own, document))
+    }
+
     /// `$header`: the SOAP Header.
     pub(crate) fn soap_header(&self) -> Result<Value, FailureKind> {
         Ok(match self.view()? {

@@ -26,7 +26,7 @@ mod values;
 pub use end::{Flow, FlowEnd};
 pub use tracing::Level;
 
-pub use names::{FlowNames, NameTable, RESERVED, Slots};
+pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
 pub use step::{
     Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header,
     Into, Kept, Made, MadeFault, Payload, Query, Respond, Scatter, Schemas, SoapHeader, Source,

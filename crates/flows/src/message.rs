@@ -34,7 +34,20 @@ pub(crate) enum Payload {
 }
 
 /// Lines about a body, which go where it goes.
-const OF_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
+const OF_BODY: [&str; 7] = [
+    "content-type",
+    "content-encoding",
+    "content-language",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+];
+
+/// True for a line that is the message's alone, and not one that later calls send, too.
+pub(crate) fn is_of_body(name: &str) -> bool {
+    OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
 
 /// Lines that are true of the bytes that came, and not of others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
 const OF_BYTES: [&str; 8] = [
@@ -169,6 +182,13 @@ impl Message {
             Payload::Stream { body, .. } => std::mem::take(body),
             Payload::Held(content) => Body::whole(content.bytes.clone()),
         }
+    }
+
+    /// The lines of a request with another body than the message's: those of `request`.
+    pub(crate) fn lines_for_body(content_type: &str, request: &Headers) -> Headers {
+        let mut lines = request.clone();
+        lines.add_known("Content-Type", content_type.as_bytes());
+        lines
     }
 
     /// The lines of a request with this message as its body: those of `request`, and its own about the body.

@@ -1,6 +1,7 @@
 //! The names of expressions in flows: given numbers when flows are compiled, and values when they run.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use expression::{Known, Names, Slot};
 
@@ -66,15 +67,12 @@ pub const RESERVED: [&str; 10] = [
 #[derive(Debug, Default)]
 pub struct NameTable {
     slots: RefCell<Vec<Named>>,
-    variables: Vec<Variable>,
+    variables: Vec<Box<str>>,
 }
 
-#[derive(Debug)]
-struct Variable {
-    name: Box<str>,
-    /// A `call` puts its reply there.
-    holds_reply: bool,
-}
+/// The variables that the steps of one flow may name, by their numbers; true where a `call` puts its reply.
+#[derive(Debug, Clone, Default)]
+pub struct Variables(HashMap<u32, bool>);
 
 /// The slots when all flows are compiled.
 #[derive(Debug, Default)]
@@ -87,28 +85,49 @@ pub struct Slots {
 /// The names that an expression of one flow may use.
 pub struct FlowNames<'t> {
     pub table: &'t NameTable,
+    pub variables: &'t Variables,
     /// Prefixes with their URIs.
     pub namespaces: &'t [(String, String)],
 }
 
+impl Variables {
+    /// Adds a variable. `holds_reply` if a `call` sets it.
+    pub fn add(&mut self, number: u32, holds_reply: bool) {
+        *self.0.entry(number).or_default() |= holds_reply;
+    }
+
+    /// Adds those of another flow.
+    pub fn add_all(&mut self, others: &Variables) {
+        others.0.iter().for_each(|(number, holds_reply)| self.add(*number, *holds_reply));
+    }
+
+    /// True if a `call` puts its reply into a variable; none if no step sets it.
+    pub fn holds_reply(&self, number: u32) -> Option<bool> {
+        self.0.get(&number).copied()
+    }
+}
+
 impl NameTable {
-    /// Makes a variable known, and gives its number. `holds_reply` if a `call` sets it.
-    pub fn declare(&mut self, name: &str, holds_reply: bool) {
-        match self.variables.iter_mut().find(|known| &*known.name == name) {
-            Some(known) => known.holds_reply |= holds_reply,
-            None => self.variables.push(Variable { name: name.into(), holds_reply }),
-        }
+    /// Makes a variable known, and gives its number.
+    pub fn declare(&mut self, name: &str) -> u32 {
+        let at = self.variables.iter().position(|known| &**known == name);
+        let at = at.unwrap_or_else(|| {
+            self.variables.push(name.into());
+            self.variables.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
     }
 
     /// The number of a variable.
     pub fn variable(&self, name: &str) -> Option<u32> {
-        let at = self.variables.iter().position(|known| &*known.name == name)?;
+        let at = self.variables.iter().position(|known| &**known == name)?;
         u32::try_from(at).ok()
     }
 
-    /// Names of all variables.
-    pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.variables.iter().map(|variable| &*variable.name)
+    /// Names of variables.
+    pub fn names<'n>(&'n self, of: &'n Variables) -> impl Iterator<Item = &'n str> {
+        let all = (0u32..).zip(&self.variables);
+        all.filter(|(number, _)| of.holds_reply(*number).is_some()).map(|(_, name)| &**name)
     }
 
     /// True if some expression asks for the body of the request as it came.
@@ -118,10 +137,7 @@ impl NameTable {
 
     /// The slots, once all flows are compiled.
     pub fn finish(self) -> Slots {
-        Slots {
-            named: self.slots.into_inner().into(),
-            variables: self.variables.into_iter().map(|variable| variable.name).collect(),
-        }
+        Slots { named: self.slots.into_inner().into(), variables: self.variables.into() }
     }
 
     fn slot(&self, named: Named) -> Slot {
@@ -134,7 +150,7 @@ impl NameTable {
         Slot(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn find(&self, path: &[&str]) -> Option<Meaning> {
+    fn find(&self, path: &[&str], variables: &Variables) -> Option<Meaning> {
         use Meaning::{Group, Value};
         Some(match path {
             ["body"] => Value(Named::Body),
@@ -148,7 +164,10 @@ impl NameTable {
             ["path", name] => Value(Named::Path((*name).into())),
             ["query"] => Group(Named::Queries),
             ["query", name] => Value(Named::Query((*name).into())),
-            ["request"] => Group(Named::Request),
+            ["request"] => {
+                self.slot(Named::RequestHeaders);
+                Group(Named::Request)
+            }
             ["request", "body"] => Value(Named::RequestBody),
             ["request", "method"] => Value(Named::Method),
             ["request", "headers"] => Group(Named::RequestHeaders),
@@ -159,19 +178,20 @@ impl NameTable {
                 Value(Named::ErrorPart(*part))
             }
             ["vars"] => Group(Named::Variables),
-            ["vars", rest @ ..] | rest => self.find_variable(rest)?,
+            ["vars", rest @ ..] | rest => self.find_variable(rest, variables)?,
         })
     }
 
-    fn find_variable(&self, path: &[&str]) -> Option<Meaning> {
+    fn find_variable(&self, path: &[&str], variables: &Variables) -> Option<Meaning> {
         use Meaning::{Group, Value};
         let (name, rest) = path.split_first()?;
         let number = self.variable(name)?;
-        let holds_reply =
-            self.variables.get(number as usize).is_some_and(|known| known.holds_reply);
-        Some(match (holds_reply, rest) {
+        Some(match (variables.holds_reply(number)?, rest) {
             (false, []) => Value(Named::Variable(number)),
-            (true, []) => Group(Named::Variable(number)),
+            (true, []) => {
+                self.slot(Named::ReplyHeaders(number));
+                Group(Named::Variable(number))
+            }
             (true, ["status"]) => Value(Named::ReplyStatus(number)),
             (true, ["body"]) => Value(Named::ReplyBody(number)),
             (true, ["headers"]) => Group(Named::ReplyHeaders(number)),
@@ -188,7 +208,7 @@ enum Meaning {
 
 impl Names for FlowNames<'_> {
     fn find(&self, path: &[&str]) -> Option<Known> {
-        Some(match self.table.find(path)? {
+        Some(match self.table.find(path, self.variables)? {
             Meaning::Value(named) => Known::Value(self.table.slot(named)),
             Meaning::Group(named) => Known::Group(self.table.slot(named)),
         })
@@ -224,11 +244,13 @@ mod tests {
 
     #[test]
     fn a_variable_with_a_reply_has_parts_and_any_other_is_one_value() {
-        let mut table = NameTable::default();
-        table.declare("plain", false);
-        table.declare("reply", false);
-        table.declare("reply", true);
-        let names = FlowNames { table: &table, namespaces: &[] };
+        let (mut table, mut variables) = (NameTable::default(), Variables::default());
+        variables.add(table.declare("plain"), false);
+        variables.add(table.declare("reply"), false);
+        variables.add(table.declare("reply"), true);
+        table.declare("missing");
+        let names = FlowNames { table: &table, variables: &variables, namespaces: &[] };
+        assert_eq!(table.names(&variables).collect::<Vec<_>>(), ["plain", "reply"]);
         for (path, is_value) in [
             (&["plain"][..], Some(true)),
             (&["vars", "plain"], Some(true)),

@@ -124,7 +124,7 @@ impl Step {
         let inner = action.inner().into_iter().flat_map(|steps| steps.iter());
         Step {
             looks: any(Named::looks_inside) || action.needs_content(),
-            asks_request: any(|named| *named == Named::RequestBody)
+            asks_request: any(|named| matches!(named, Named::Request | Named::RequestBody))
                 || inner.into_iter().any(Step::asks_request),
             action,
             metrics,
@@ -390,7 +390,12 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
         Action::Cache(cache) => cache::cached(cache, run, state).await?,
         Action::Validate(validate) => match validate::check(validate, run, state)? {
             validate::Outcome::Valid => Ended::Through,
-            validate::Outcome::Otherwise(steps) => self::run(steps, run, state).await?,
+            validate::Outcome::Otherwise(steps, why) => {
+                let outer = state.caught.replace(why.into());
+                let ended = self::run(steps, run, state).await?;
+                state.caught = outer;
+                ended
+            }
         },
         Action::Call(_)
         | Action::Respond(_)
@@ -536,6 +541,8 @@ impl MadeFault {
 
 fn log(level: tracing::Level, message: &str, run: &Run<'_>) {
     let id = run.ex.id.as_str();
+    // One line, whatever the message holds: nobody may write other lines into the log.
+    let message = message.replace(char::is_control, " ");
     match level {
         tracing::Level::ERROR => tracing::error!(request_id = id, "{message}"),
         tracing::Level::WARN => tracing::warn!(request_id = id, "{message}"),

@@ -174,6 +174,7 @@ impl Scope for Values<'_> {
             Named::Error => self.error_parts(),
             Named::Variables => self.variables(),
             Named::Variable(number) => self.reply_parts(*number)?,
+            Named::Request => self.request_parts()?,
             Named::ReplyHeaders(number) => match self.state.variable(*number) {
                 Some(Variable::Reply(reply)) => of_lines(&reply.lines),
                 Some(Variable::Value(_)) | None => Vec::new(),
@@ -186,7 +187,6 @@ impl Scope for Values<'_> {
             | Named::Header(_)
             | Named::Path(_)
             | Named::Query(_)
-            | Named::Request
             | Named::RequestBody
             | Named::RequestHeader(_)
             | Named::ErrorPart(_)
@@ -219,10 +219,30 @@ impl Values<'_> {
         let Some(reply) = self.reply(number) else { return Ok(Vec::new()) };
         let status = reply.status.map_or(Value::Nothing, self::number);
         let body = reply.content().map(|content| content.body()).transpose()?;
-        Ok(vec![
+        let mut parts = vec![
             ("status".into(), Member::Value(status)),
             ("body".into(), Member::Value(body.unwrap_or_default())),
-        ])
+        ];
+        parts.extend(self.group("headers", &Named::ReplyHeaders(number)));
+        Ok(parts)
+    }
+
+    /// `request`, for CEL.
+    fn request_parts(&self) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
+        let request = self.run.request.borrow();
+        let body = request.as_ref().map(|content| content.body()).transpose()?;
+        let mut parts = vec![
+            ("method".into(), Member::Value(line(Some(self.run.head.method())))),
+            ("body".into(), Member::Value(body.unwrap_or_default())),
+        ];
+        parts.extend(self.group("headers", &Named::RequestHeaders));
+        Ok(parts)
+    }
+
+    /// A group inside another, which has had its slot since it was compiled.
+    fn group(&self, name: &str, named: &Named) -> Option<(Box<str>, Member)> {
+        let at = self.run.slots.named.iter().position(|known| known == named)?;
+        Some((name.into(), Member::Group(Slot(u32::try_from(at).ok()?))))
     }
 
     /// The reply that a variable holds.

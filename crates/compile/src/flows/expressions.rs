@@ -1,7 +1,7 @@
 //! Texts to expressions and templates, with complaints about their faults.
 
 use ::flows::FlowNames;
-use config::{ExpressionLanguage, ExpressionText, Map, Report, Spanned};
+use config::{ExpressionLanguage, ExpressionText, Map, Spanned};
 use expression::{Error, ErrorKind, Expression, Kind, Language, Template};
 use regex::Regex;
 
@@ -21,7 +21,7 @@ impl Compiler<'_, '_> {
             ExpressionLanguage::Cel => Language::Cel,
             ExpressionLanguage::Text => Language::Text,
         };
-        let names = FlowNames { table: self.table, namespaces };
+        let names = FlowNames { table: self.table, variables: self.variables(), namespaces };
         match Expression::compile(&text.text.value, language, &names) {
             Ok(expression) if text.required => Some(expression.required()),
             Ok(expression) => Some(expression),
@@ -56,7 +56,7 @@ impl Compiler<'_, '_> {
         kind: Kind,
         namespaces: &Namespaces,
     ) -> Option<Template> {
-        let names = FlowNames { table: self.table, namespaces };
+        let names = FlowNames { table: self.table, variables: self.variables(), namespaces };
         match Template::compile(&text.value, kind, &names) {
             Ok(template) => Some(template),
             Err(error) => {
@@ -120,7 +120,7 @@ impl Compiler<'_, '_> {
 
 fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
     match kind {
-        ErrorKind::UnknownName(name) => unknown_name(name, compiler.table, compiler.report),
+        ErrorKind::UnknownName(name) => unknown_name(name, compiler),
         ErrorKind::Group(_) => "write which one, such as `$headers.x-id`".to_owned(),
         ErrorKind::UndeclaredPrefix(prefix) => {
             format!("add `namespaces: {{ {prefix}: \"URI\" }}` to the flow")
@@ -136,13 +136,14 @@ fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
     }
 }
 
-fn unknown_name(name: &str, table: &::flows::NameTable, report: &Report) -> String {
+fn unknown_name(name: &str, compiler: &Compiler<'_, '_>) -> String {
     let name = name.trim_start_matches('$');
     let known = [
         "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
         "error",
     ];
-    match report.suggest(name, table.variables().chain(known)) {
+    let variables = compiler.table.names(compiler.variables());
+    match compiler.report.suggest(name, variables.chain(known)) {
         Some(meant) => format!("did you mean `${meant}`?"),
         None => "set it before with `set`, or name `$body`, `$headers.NAME`, `$path.NAME`, `$query.NAME`, `$status`, `$request.body` or `$error.code`".to_owned(),
     }

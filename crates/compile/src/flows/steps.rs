@@ -323,15 +323,19 @@ impl<'a> Compiler<'a, '_> {
         };
         let made = self.made(written, step, namespaces)?;
         let file = match &keys.file {
-            Some(file) => Some(files::read(file, self.report)?),
+            Some(file) => {
+                let ending = file.value.as_path().extension().unwrap_or_default();
+                let bytes = Bytes::from(files::read_text(file, self.report)?);
+                Some(Made::file(bytes, &ending.to_string_lossy()))
+            }
             None => None,
         };
         if let Some(content_type) = &keys.content_type {
-            crate::names::header_value(content_type, self.report)?;
+            crate::names::media_type(content_type, self.report)?;
         }
         let made = match (made, file) {
             (Some(made), None) => made,
-            (None, Some(bytes)) => Made::Fixed(Bytes::from(bytes)),
+            (None, Some(file)) => file,
             (Some(_), Some(_)) | (None, None) => {
                 let help = "write one of `xml`, `json`, `text`, `from` and `file`";
                 self.report.error(step.at, "a payload is made of one thing", help);
@@ -415,8 +419,39 @@ impl<'a> Compiler<'a, '_> {
             self.report.error(step.at, what, help);
             return None;
         }
+        let place = self.place(&keys.target);
         let target = self.finder(&keys.target, namespaces);
-        Some(Enrich { source: source?, target: target?, action })
+        let (variable, is_whole) = place?;
+        Some(Enrich { source: source?, target: target?, variable, is_whole, action })
+    }
+
+    /// The variable that the target of an `enrich` is in, if it is not the message; and true if it is all of that.
+    fn place(&mut self, target: &ExpressionText) -> Option<(Option<u32>, bool)> {
+        let text = target.text.value.trim();
+        let Some(rest) = text.strip_prefix('$') else { return Some((None, false)) };
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
+        let is_whole = name.len() == rest.len();
+        if name.is_empty() || matches!(name, "body" | "envelope" | "header") {
+            return Some((None, is_whole && name != "header"));
+        }
+        let number = self.table.variable(name);
+        let holds_reply = number.and_then(|number| self.variables().holds_reply(number));
+        let (what, help) = match holds_reply {
+            Some(false) => return Some((number, is_whole)),
+            Some(true) => (
+                format!("`${name}` holds a reply, which stays as it is"),
+                format!("`set` another variable to `${name}.body`, and change that"),
+            ),
+            None if ::flows::RESERVED.contains(&name) => (
+                format!("`${name}` is no part of the body"),
+                "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
+            ),
+            // There is no such name, as the expression says.
+            None => return None,
+        };
+        self.report.error(target.text.at, what, help);
+        None
     }
 
     fn validate(

@@ -98,7 +98,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// An XML schema with its imports from beside it.
     pub(super) fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
-        let bytes = files::read(file, self.report)?;
+        let bytes = files::read_text(file, self.report)?;
         let path = file.value.as_path();
         let folder = path.parent().unwrap_or(Path::new("."));
         let resolver = Directory::new(folder, SCHEMA_BYTES_MAX);
@@ -118,7 +118,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// A JSON Schema, complete in itself.
     pub(super) fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
-        let bytes = files::read(file, self.report)?;
+        let bytes = files::read_text(file, self.report)?;
         let read =
             serde_json::from_slice::<serde_json::Value>(&bytes).map_err(|error| error.to_string());
         let patterns = jsonschema::PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);

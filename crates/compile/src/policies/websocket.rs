@@ -70,7 +70,7 @@ fn window(written: &Spanned<MessageWindow>) -> Spanned<Window> {
 }
 
 fn schema(file: &Spanned<FilePath>, report: &mut Report) -> Option<Schema> {
-    let bytes = files::read(file, report)?;
+    let bytes = files::read_text(file, report)?;
     let read = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
     let built = read.and_then(|schema| Schemas::new([], true)?.compile(&schema));
     match built {

@@ -248,7 +248,7 @@ keys! {
         to: ConvertTo,
         /// The root element of XML that is made of JSON.
         root: Option<Spanned<String>>,
-        /// Paths such as `orders/order` of elements that are arrays of JSON, even if there is one.
+        /// Paths such as `orders/order`, with the outermost element or without it, of elements that are arrays of JSON, even if there is one.
         arrays: Vec<Spanned<String>> = Vec::new(),
         /// True: texts that are numbers and truths become such.
         // The digits of an order's number are no number.

@@ -73,16 +73,13 @@ impl Call {
     }
 
     fn request(&self, run: &Run<'_>, state: &mut State) -> Result<Request, Fault> {
-        let mut lines = state.message.lines_for_call(&state.request_lines);
-        let body = match &self.body {
-            None => state.message.body(),
+        let (mut lines, body) = match &self.body {
+            None => (state.message.lines_for_call(&state.request_lines), state.message.body()),
             Some(expression) => {
                 let value = run.value(state, expression)?;
                 let (bytes, content_type) = payload::bytes_of(&value, run)?;
-                lines.remove("content-type");
-                lines.remove("content-encoding");
-                lines.add_known("Content-Type", content_type.as_bytes());
-                Body::whole(bytes)
+                let lines = Message::lines_for_body(content_type, &state.request_lines);
+                (lines, Body::whole(bytes))
             }
         };
         if let Some(call) = run.ex.grpc.as_ref().filter(|_| lines.contains("grpc-timeout")) {

@@ -14,7 +14,7 @@ use crate::steps::payload;
 /// A change of format.
 pub enum Convert {
     Json {
-        /// Paths of elements below the root, each `a/b`, that are arrays even if there is one.
+        /// Paths of elements, each `a/b` from the root or from below it, that are arrays even if there is one.
         arrays: Vec<Box<str>>,
         /// Texts that are numbers and truths become such.
         types: bool,
@@ -66,7 +66,8 @@ fn converted(
                     .find(|id| document.kind(*id) == xml::Kind::Element),
                 None => document.root_element(),
             };
-            let writer = ToJson { document, arrays, types: *types };
+            let root = top.map_or("", |top| document.name(top).local);
+            let writer = ToJson { document, root, arrays, types: *types };
             (writer.write(top)?, payload::JSON)
         }
         (Convert::Xml { root }, View::Json(text)) => (to_xml(text, root)?, payload::XML),
@@ -103,11 +104,21 @@ fn text_of(value: &Value) -> String {
 
 struct ToJson<'a> {
     document: &'a Document,
+    /// The name of the outermost element.
+    root: &'a str,
     arrays: &'a [Box<str>],
     types: bool,
 }
 
 impl ToJson<'_> {
+    /// True for a path below the root that was written, with the root before it or without.
+    fn is_array(&self, path: &str) -> bool {
+        self.arrays.iter().any(|array| {
+            let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
+            **array == *path || below == Some(path)
+        })
+    }
+
     /// An object with the element's name.
     fn write(&self, element: Option<NodeId>) -> Result<String, Fault> {
         let mut out = String::new();
@@ -172,7 +183,7 @@ impl ToJson<'_> {
         for (name, ids) in children {
             key(name, out);
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-            let is_array = ids.len() > 1 || self.arrays.iter().any(|array| **array == *path);
+            let is_array = ids.len() > 1 || self.is_array(&path);
             out.push_str(if is_array { "[" } else { "" });
             for (index, id) in ids.into_iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });

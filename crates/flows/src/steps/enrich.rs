@@ -1,4 +1,4 @@
-//! `enrich`: something is put into the message, at each place that an expression finds.
+//! `enrich`: something is put into the message, or into a variable, at each place that an expression finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,17 +9,21 @@ use expression::{
 use fault::{Fault, Kind};
 use xml::Document;
 
-use crate::content::{Content, View};
+use crate::content::{Format, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
-use crate::soap;
-use crate::state::{Run, State};
+use crate::soap::{self, Envelope};
+use crate::state::{Run, State, Variable};
 use crate::steps::payload;
 
-/// A change of parts of the message.
+/// A change of parts of the message, or of a variable.
 pub struct Enrich {
     /// None: the targets go.
     pub source: Option<Source>,
     pub target: Expression,
+    /// The number of the variable that the targets are in; the message if absent.
+    pub variable: Option<u32>,
+    /// The target is all of the body or the variable.
+    pub is_whole: bool,
     pub action: EnrichAction,
 }
 
@@ -56,7 +60,7 @@ impl Enrich {
     }
 }
 
-/// Changes the message.
+/// Changes the message or a variable.
 pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let source = match &enrich.source {
@@ -64,23 +68,74 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
         Some(Source::Xml(template)) => Filled::Markup(run.fill(state, template)?),
         None => Filled::Value(Value::Nothing),
     };
-    let text = match run.value(state, &enrich.target)? {
-        Value::Nodes(nodes) => in_xml(enrich.action, &source, &nodes, &content, run)?,
-        Value::Json(targets) => in_json(enrich.action, &source, &targets, &content, run)?,
+    if let Some(number) = enrich.variable {
+        return in_variable(enrich, &source, number, run, state);
+    }
+    let text = match (run.value(state, &enrich.target)?, content.known()?) {
         // Nothing is found, so nothing changes.
-        Value::Nothing => return Ok(()),
-        Value::Text(_) | Value::Bytes(_) => match enrich.action {
+        (Value::Nothing, _) => return Ok(()),
+        (Value::Text(_) | Value::Bytes(_), _) if enrich.is_whole => match enrich.action {
             EnrichAction::Replace => return whole(&source, run, state),
             EnrichAction::Remove => Some(String::new()),
             EnrichAction::Child | EnrichAction::Before | EnrichAction::After => None,
         },
-        Value::Null | Value::Boolean(_) | Value::Number(_) => None,
+        (Value::Nodes(nodes), View::Xml { document, envelope }) => {
+            in_xml(enrich.action, &source, &nodes, (document, envelope.as_ref()), run)?
+        }
+        (Value::Json(targets), View::Json(text)) => {
+            in_json(enrich.action, &source, &targets, text, run)?
+        }
+        _ => None,
     };
     let Some(text) = text else {
         return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the message"));
     };
     run.bound(text.len())?;
     state.message.rewrite(text)
+}
+
+/// Changes a variable. What it holds becomes a document of its own first, since others may share it.
+fn in_variable(
+    enrich: &Enrich,
+    source: &Filled,
+    number: u32,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
+    let new = match (enrich.is_whole, enrich.action, source) {
+        (true, EnrichAction::Replace, Filled::Value(value)) => Some(value.clone()),
+        (true, EnrichAction::Replace, Filled::Markup(markup)) => {
+            Some(payload::read(markup, Format::Xml)?)
+        }
+        (true, EnrichAction::Remove, _) => Some(Value::Nothing),
+        _ => None,
+    };
+    if let Some(new) = new {
+        state.set(number, Variable::Value(new));
+        return Ok(());
+    }
+    let Some(Variable::Value(old)) = state.variable(number).cloned() else { return Ok(()) };
+    let (text, content_type) = payload::bytes_of(&old, run)?;
+    let format = Format::of(Some(content_type.as_bytes()));
+    let own = payload::read(&String::from_utf8_lossy(&text), format)?;
+    state.set(number, Variable::Value(own.clone()));
+    let text = match (run.value(state, &enrich.target)?, &own) {
+        (Value::Nothing, _) => return Ok(()),
+        (Value::Nodes(targets), Value::Nodes(own)) => match own.iter().next() {
+            Some((document, _)) => in_xml(enrich.action, source, &targets, (document, None), run)?,
+            None => None,
+        },
+        (Value::Json(targets), Value::Json(own)) => {
+            in_json(enrich.action, source, &targets, &own.text, run)?
+        }
+        _ => None,
+    };
+    let Some(text) = text else {
+        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the variable"));
+    };
+    run.bound(text.len())?;
+    state.set(number, Variable::Value(payload::read(&text, format)?));
+    Ok(())
 }
 
 /// The whole text of a message is replaced.
@@ -97,10 +152,9 @@ fn in_xml(
     action: EnrichAction,
     source: &Filled,
     targets: &Nodes,
-    content: &Content,
+    (document, envelope): (&Arc<Document>, Option<&Envelope>),
     run: &Run<'_>,
 ) -> Result<Option<String>, Fault> {
-    let View::Xml { document, envelope } = content.known()? else { return Ok(None) };
     let brings_body = matches!(source, Filled::Value(Value::Nodes(nodes))
         if nodes.iter().any(|(document, node)| soap::is_body(document, node)));
     let mut edits = Edits::default();
@@ -116,7 +170,7 @@ fn in_xml(
             target
         };
         let is_attribute = document.kind(target) == xml::Kind::Attribute;
-        let is_body = envelope.as_ref().is_some_and(|envelope| envelope.body == target);
+        let is_body = envelope.is_some_and(|envelope| envelope.body == target);
         let around = match action {
             EnrichAction::Child => Some(target),
             EnrichAction::Replace
@@ -156,10 +210,9 @@ fn in_json(
     action: EnrichAction,
     source: &Filled,
     targets: &JsonNodes,
-    content: &Content,
+    text: &Arc<JsonText>,
     run: &Run<'_>,
 ) -> Result<Option<String>, Fault> {
-    let View::Json(text) = content.known()? else { return Ok(None) };
     if !Arc::ptr_eq(text, &targets.text) {
         return Ok(None);
     }

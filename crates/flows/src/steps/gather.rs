@@ -421,10 +421,15 @@ fn join(
     state: &mut State,
 ) -> Result<(), Fault> {
     let there = || results.iter().flatten();
+    // Where there was nothing to split, a SOAP message keeps its own envelope.
+    let own = match results.is_empty() && gather.into != Some(Into::Json) {
+        true => around(&Value::Nothing, &state.message),
+        false => None,
+    };
     let as_json = match &gather.into {
         Some(Into::Json) => true,
         Some(Into::Xml { .. }) => false,
-        None => there().all(|taken| taken.is_json),
+        None => own.is_none() && there().all(|taken| taken.is_json),
     };
     if as_json {
         let texts: Vec<&str> =
@@ -436,7 +441,7 @@ fn join(
         Some(Into::Xml { before, after, .. }) => (&**before, &**after),
         Some(Into::Json) | None => ("", ""),
     };
-    let around = there().find_map(|taken| taken.around.as_ref());
+    let around = there().find_map(|taken| taken.around.as_ref()).or(own.as_ref());
     // The element around the first node is only for parts that nothing else holds.
     let around = around
         .filter(|around| gather.into.is_none() || is_soap(&around.content_type, &around.before));

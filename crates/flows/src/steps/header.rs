@@ -4,6 +4,7 @@ use expression::{Slot, Template};
 use fault::{Fault, Kind};
 use message::Headers;
 
+use crate::message::is_of_body;
 use crate::state::{Run, State};
 
 /// Changes to header lines, `remove` first, then `set` and `add`.
@@ -13,9 +14,6 @@ pub struct Header {
     pub set: Vec<(Box<str>, Template)>,
     pub add: Vec<(Box<str>, Template)>,
 }
-
-/// Lines about the body, which are the message's alone.
-const OF_BODY: [&str; 3] = ["content-type", "content-encoding", "content-language"];
 
 impl Header {
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -44,10 +42,6 @@ pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<()
         }
     }
     Ok(())
-}
-
-fn is_of_body(name: &str) -> bool {
-    OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 pub(crate) fn set(lines: &mut Headers, name: &str, value: &str) -> Result<(), Fault> {

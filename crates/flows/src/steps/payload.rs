@@ -20,14 +20,24 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const BINARY: &str = "application/octet-stream";
 
+/// The content type of a file's content, by the end of its name; of a SOAP message it is that of its version.
+fn type_of_file(ending: &str) -> &'static str {
+    match ending.to_ascii_lowercase().as_str() {
+        "xml" | "xsl" | "xslt" | "xsd" | "wsdl" => XML,
+        "json" => JSON,
+        "txt" => TEXT,
+        _ => BINARY,
+    }
+}
+
 /// The source of a new body.
 pub enum Made {
     Xml(Template),
     Json(Template),
     Text(Template),
     From(Expression),
-    /// The bytes of a file.
-    Fixed(Bytes),
+    /// The bytes of a file, and their content type.
+    Fixed(Bytes, &'static str),
 }
 
 /// A new body.
@@ -85,11 +95,18 @@ impl Written {
 }
 
 impl Made {
+    /// The content of a file whose name has that end.
+    pub fn file(bytes: Bytes, ending: &str) -> Made {
+        let content_type = type_of_file(ending);
+        let own = soap_in(&bytes, content_type == XML);
+        Made::Fixed(bytes, own.map_or(content_type, Version::content_type))
+    }
+
     fn slots(&self) -> Vec<Slot> {
         match self {
             Made::Xml(template) | Made::Json(template) | Made::Text(template) => template.slots(),
             Made::From(expression) => expression.slots(),
-            Made::Fixed(_) => Vec::new(),
+            Made::Fixed(..) => Vec::new(),
         }
     }
 
@@ -111,9 +128,9 @@ impl Made {
                 let (body, content_type) = written(&value, run)?;
                 Ok(Filled { body, content_type, is_xml: content_type == XML })
             }
-            Made::Fixed(bytes) => {
+            Made::Fixed(bytes, content_type) => {
                 let body = Written::Bytes(bytes.clone());
-                Ok(Filled { body, content_type: BINARY, is_xml: false })
+                Ok(Filled { body, content_type, is_xml: false })
             }
         }
     }

@@ -29,7 +29,8 @@ pub enum Schemas {
 
 pub(crate) enum Outcome<'a> {
     Valid,
-    Otherwise(&'a Steps),
+    /// The steps, and what is wrong.
+    Otherwise(&'a Steps, Fault),
 }
 
 /// Nobody reads more.
@@ -45,15 +46,15 @@ pub(crate) fn check<'a>(
     state: &State,
 ) -> Result<Outcome<'a>, Fault> {
     let errors = errors(validate, run, state)?;
-    match (errors.is_empty(), &validate.otherwise) {
-        (true, _) => Ok(Outcome::Valid),
-        (false, Some(steps)) => Ok(Outcome::Otherwise(steps)),
-        (false, None) => {
-            let cause = errors.first().cloned().unwrap_or_default();
-            let fault =
-                Fault::with_detail(Kind::RequestInvalid, cause, "The message is not valid.");
-            Err(fault.with_errors(errors))
-        }
+    if errors.is_empty() {
+        return Ok(Outcome::Valid);
+    }
+    let cause = errors.first().cloned().unwrap_or_default();
+    let fault = Fault::with_detail(Kind::RequestInvalid, cause, "The message is not valid.");
+    let fault = fault.with_errors(errors);
+    match &validate.otherwise {
+        Some(steps) => Ok(Outcome::Otherwise(steps, fault)),
+        None => Err(fault),
     }
 }
 

@@ -52,6 +52,10 @@ pub(crate) async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> 
 async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Value::Nodes(nodes) = run.value(state, of)? else { return Ok(()) };
     let Some((document, node)) = nodes.iter().next() else { return Ok(()) };
+    if !state.message.content().is_some_and(|content| content.has(document)) {
+        let cause = "xslt: the element is no part of the message";
+        return Err(Fault::new(Kind::FlowFailed, cause));
+    }
     let one = Value::Nodes(Nodes::one(document.clone(), node));
     let (bytes, content_type) = payload::bytes_of(&one, run)?;
     let body = Gathered::new(bytes, Trailers::new());
