@@ -1,19 +1,20 @@
 //! Two streams joined by a policy that looks into what passes.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use kit::scratch;
+use kit::scratch::{self, Scratch};
 use kit::{SharedAlarm, Wire, clock};
 use policy::{Outbox, Relay, Side};
 
 use crate::stay::Stay;
 use crate::tunnel::{End, Passed, Silence};
 
-/// Memory that a side keeps for what it sends next. A message of a chat fits.
-const KEPT_BYTES: usize = 1 << 10;
+/// More memory than this is not kept for the next tunnel that has something to send. What was read at once fits.
+const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;
 
 /// What is read at once. All of it waits where the other side is slow, and many may be.
 const READ_BYTES: usize = 16 << 10;
@@ -23,6 +24,12 @@ const UNUSED_BYTES_MAX: usize = 4 << 10;
 
 /// How long the last bytes of a tunnel that is over are tried: a side that takes nothing must not hold it.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// Room for what goes to each side. A tunnel has it while it is polled, and keeps only what its side does not take at once:
+    /// memory that is used for each message stays in the cache, and silent tunnels have none.
+    static ROOM: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
+}
 
 /// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
 /// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
@@ -46,10 +53,10 @@ pub(crate) async fn join(
     alarm.borrow_mut().set(clock::now(), silence.open);
     let mut was_over = false;
     let ended = poll_fn(|cx| {
-        if stay.poll_over(cx).is_ready() {
-            return Poll::Ready(Ok(()));
-        }
         if stay.has_to_leave(cx) {
+            if stay.poll_over(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
             relayed.relay.leave(&mut relayed.out);
         }
         if relayed.poll(cx, || alarm.borrow_mut().set(clock::now(), silence.open)).is_ready() {
@@ -95,7 +102,17 @@ struct Joined {
 impl Relayed {
     /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
     fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
+        lend_room(&mut self.out);
+        let passed = self.pass(cx, moved);
+        take_room_back(&mut self.out);
+        passed
+    }
+
+    fn pass(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
         let Relayed { relay, out, client, upstream, is_over } = self;
+        let mut bytes = scratch::lend();
+        // A side that has nothing is not asked again: the task is woken when it has.
+        let [mut client_may_have, mut upstream_may_have] = [true; 2];
         loop {
             *is_over |= relay.poll_over(cx, out).is_ready();
             let is_sent = [
@@ -110,11 +127,15 @@ impl Relayed {
             }
             let [client_is_free, upstream_is_free] = is_sent;
             let mut has_come = false;
-            if upstream_is_free && client.poll_read(cx, relay, Side::Client, out).is_ready() {
-                has_come = true;
+            if upstream_is_free && client_may_have {
+                let read = client.poll_read(cx, &mut bytes, relay, Side::Client, out);
+                client_may_have = read.is_ready();
+                has_come |= client_may_have;
             }
-            if client_is_free && upstream.poll_read(cx, relay, Side::Upstream, out).is_ready() {
-                has_come = true;
+            if client_is_free && upstream_may_have {
+                let read = upstream.poll_read(cx, &mut bytes, relay, Side::Upstream, out);
+                upstream_may_have = read.is_ready();
+                has_come |= upstream_may_have;
             }
             if !has_come {
                 return Poll::Pending;
@@ -122,6 +143,30 @@ impl Relayed {
             moved();
         }
     }
+}
+
+/// Lends room to each outbox that has none.
+fn lend_room(out: &mut Outbox) {
+    ROOM.with(|rooms| {
+        for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
+            if out.capacity() == 0 {
+                *out = room.take();
+            }
+        }
+    });
+}
+
+/// Takes back what an outbox does not need until the next poll.
+fn take_room_back(out: &mut Outbox) {
+    ROOM.with(|rooms| {
+        for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
+            if out.is_empty() {
+                let mut out = std::mem::take(out);
+                out.shrink_to(ROOM_BYTES_MAX);
+                room.set(out);
+            }
+        }
+    });
 }
 
 impl Joined {
@@ -146,7 +191,6 @@ impl Joined {
         self.sent_before += u64::try_from(self.sent).unwrap_or_default();
         self.sent = 0;
         out.clear();
-        out.shrink_to(KEPT_BYTES);
         Poll::Ready(())
     }
 
@@ -166,6 +210,7 @@ impl Joined {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
+        bytes: &mut Scratch,
         relay: &mut Box<dyn Relay>,
         side: Side,
         out: &mut Outbox,
@@ -173,13 +218,13 @@ impl Joined {
         if self.has_ended {
             return Poll::Pending;
         }
-        let mut bytes = scratch::lend();
-        match ready!(self.wire.poll_read_into(cx, &mut bytes, READ_BYTES)) {
+        bytes.clear();
+        match ready!(self.wire.poll_read_into(cx, bytes, READ_BYTES)) {
             Ok(0) | Err(_) => {
                 self.has_ended = true;
                 relay.on_end(side, out);
             }
-            Ok(_) => relay.on_bytes(side, &bytes, out),
+            Ok(_) => relay.on_bytes(side, bytes, out),
         }
         Poll::Ready(())
     }
@@ -207,6 +252,10 @@ mod tests {
         });
         assert!(came == message);
         assert_eq!(side.sent_before, READ_BYTES as u64);
-        assert!(out.is_empty() && out.capacity() <= KEPT_BYTES);
+        let mut out = Outbox { client: out, upstream: Vec::with_capacity(10 * READ_BYTES) };
+        take_room_back(&mut out);
+        assert_eq!((out.client.capacity(), out.upstream.capacity()), (0, 0));
+        lend_room(&mut out);
+        assert!(out.client.capacity() > 0 && out.upstream.capacity() <= ROOM_BYTES_MAX);
     }
 }

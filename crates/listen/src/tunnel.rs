@@ -99,13 +99,15 @@ async fn join(
     let mut down = Direction::new(from_upstream, is_websocket.then_some(GOING_AWAY));
     alarm.borrow_mut().set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {
-        if stay.poll_over(cx).is_ready() {
-            return Poll::Ready(Ok(()));
-        }
-        // Sides that say goodbye to each other already need no other one.
-        if stay.has_to_leave(cx) && !up.is_closed() && !down.is_closed() {
-            up.leave();
-            down.leave();
+        if stay.has_to_leave(cx) {
+            if stay.poll_over(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            // Sides that say goodbye to each other already need no other one.
+            if !up.is_closed() && !down.is_closed() {
+                up.leave();
+                down.leave();
+            }
         }
         let before = (up.progress(), down.progress());
         let is_up = up.poll(cx, &mut client, &mut upstream)?.is_ready();

@@ -164,13 +164,31 @@ impl Reader {
                 self.begun_len = 0;
                 return Ok(Some(frame));
             }
-            let Some((byte, rest)) = bytes.split_first() else { return Ok(None) };
-            if let Some(place) = self.begun.get_mut(self.begun_len) {
-                *place = *byte;
+            let missing = self.header_bytes_min().saturating_sub(self.begun_len);
+            let (piece, rest) = bytes.split_at_checked(missing).unwrap_or((*bytes, &[]));
+            if piece.is_empty() {
+                return Ok(None);
             }
-            self.begun_len += 1;
+            let places = self.begun.iter_mut().skip(self.begun_len);
+            places.zip(piece).for_each(|(place, byte)| *place = *byte);
+            self.begun_len += piece.len();
             *bytes = rest;
         }
+    }
+
+    /// As many bytes as the header has, as far as those that came tell.
+    fn header_bytes_min(&self) -> usize {
+        let [_, second, ..] = self.begun;
+        if self.begun_len < 2 {
+            return 2;
+        }
+        let length = match second & !MASKED {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        };
+        let mask = if second & MASKED == 0 { 0 } else { size_of::<Mask>() };
+        2 + length + mask
     }
 
     /// The header in the bytes that came, if it is whole. What is wrong is found as early as it can be.

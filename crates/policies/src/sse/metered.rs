@@ -41,8 +41,11 @@ impl Metered {
     }
 
     fn set_alarm(&mut self) {
-        let idle = self.stream.sse.settings.idle.unwrap_or(Duration::MAX);
-        self.alarm.set_by(clock::now(), idle, self.expires);
+        let idle = self.stream.sse.settings.idle;
+        // The usual stream has neither, and needs no look at the clock for each event.
+        if idle.is_some() || self.expires.is_some() {
+            self.alarm.set_by(clock::now(), idle.unwrap_or(Duration::MAX), self.expires);
+        }
     }
 
     /// Hands on the blocks that end in these bytes, and holds the part behind them. The error is the reason to end the stream.

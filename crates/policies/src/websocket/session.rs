@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::websocket::{
-    self as ws, Begin, CloseCode, Control, Malformed, Mask, Opcode, Part, Payload, Reader, Sender,
+    self as ws, Begin, CloseCode, Control, Header, Malformed, Mask, Opcode, Part, Payload, Reader,
+    Sender,
 };
 use kit::Alarm;
 use kit::clock::{self, Instant};
@@ -19,9 +20,6 @@ use super::{Settings, Stream};
 
 /// Larger frames go on as they come.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
-
-/// Memory that a direction keeps for the beginning of its next frame.
-const KEPT_BYTES: usize = 256;
 
 /// The largest message that is gathered for a schema, where nothing else is said.
 const GATHERED_BYTES_MAX: u64 = 1 << 20;
@@ -53,7 +51,9 @@ pub(super) struct Session {
 /// One way: from its sender to its receiver.
 struct Direction {
     reader: Reader,
-    /// The frame that goes on once it is whole, as it came.
+    /// The header of the frame that goes on once it is whole, until some of its payload has come.
+    header: Option<Header>,
+    /// The part of it that came before its end, with its header: nothing where a frame comes whole.
     held: Vec<u8>,
     /// The message for a schema.
     gathered: Option<Vec<u8>>,
@@ -96,6 +96,7 @@ impl Direction {
     fn new(sender: Sender, now: Instant) -> Direction {
         Direction {
             reader: Reader::new(sender),
+            header: None,
             held: Vec::new(),
             gathered: None,
             message_bytes: 0,
@@ -173,7 +174,8 @@ impl Session {
 
     /// A data frame begins.
     fn on_data(&mut self, from: Side, data: &Begin, out: &mut Outbox) -> Result<(), End> {
-        self.last_data = clock::now();
+        // The time at which the bytes came that are being read.
+        self.last_data = self.way(from, out).0.last_seen;
         let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
         let message_bytes = before.saturating_add(data.header.len);
         if message_bytes > self.bytes_max(from) {
@@ -191,10 +193,7 @@ impl Session {
             way.fate = if data.header.len > WHOLE_BYTES_MAX { Fate::Streamed } else { Fate::Whole };
         }
         match way.fate {
-            Fate::Whole => {
-                way.held.clear();
-                data.header.write(&mut way.held);
-            }
+            Fate::Whole => way.header = Some(data.header),
             Fate::Streamed => {
                 data.header.write(to);
                 (way.is_within_frame, way.is_within_message) = (true, true);
@@ -280,12 +279,19 @@ impl Session {
         match way.fate {
             // The usual frame is whole in what came, and is copied once.
             Fate::Whole if payload.ends_frame => {
-                to.append(&mut way.held);
+                match way.header.take() {
+                    Some(header) => header.write(to),
+                    None => to.extend_from_slice(&std::mem::take(&mut way.held)),
+                }
                 to.extend_from_slice(payload.bytes);
-                way.held.shrink_to(KEPT_BYTES);
                 way.is_within_message = !payload.ends_message;
             }
-            Fate::Whole => way.held.extend_from_slice(payload.bytes),
+            Fate::Whole => {
+                if let Some(header) = way.header.take() {
+                    header.write(&mut way.held);
+                }
+                way.held.extend_from_slice(payload.bytes);
+            }
             Fate::Streamed => {
                 to.extend_from_slice(payload.bytes);
                 way.is_within_frame = !payload.ends_frame;
@@ -365,7 +371,7 @@ impl Session {
         ];
         for (way, to, code, mask) in sides {
             // What is held and what is gathered is of nobody now.
-            (way.held, way.gathered) = (Vec::new(), None);
+            (way.header, way.held, way.gathered) = (None, Vec::new(), None);
             if !way.is_told && !way.is_within_frame {
                 ws::close(code, end.reason, mask, to);
             }
