@@ -1,10 +1,11 @@
 //! `websocket`: quotas, bounds and rights for messages, and the codes with which connections close.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Gate, Gateway, Origin, Peer, Plain, Wire, until};
+use crate::harness::{Gate, Gateway, Origin, Peer, Plain, Wire, tidegate, until};
 use crate::telemetry::metric;
 use crate::tokens::{EC, jwks, now};
 
@@ -280,6 +281,34 @@ fn bytes_have_a_quota_and_a_limit_may_close() {
 }
 
 #[test]
+fn fragments_pass_no_more_bytes_than_a_window_has() {
+    let (tells, told) = mpsc::channel();
+    let origin = Origin::start(move |peer: &mut Peer| {
+        peer.request();
+        peer.send(SWITCH);
+        while let Some(frame) = read(peer, true) {
+            let is_last = frame.0 == FIN | CLOSE;
+            tells.send(frame).unwrap();
+            if is_last {
+                return;
+            }
+        }
+    });
+    let gateway = start(&origin, "bytes: 10B, per: 1h");
+    let mut client = Client::open(&gateway, "/ws", "");
+    client.send(TEXT, b"1234567");
+    client.send(0, b"890");
+    client.send(0, b"1");
+    client.expect_close(1008);
+    assert_eq!(log_line(&gateway)["stream_end"], "quota");
+    until("the upstream is left", || origin.open() == 0);
+    let told: Vec<(u8, Vec<u8>)> = told.try_iter().collect();
+    let texts: Vec<&[u8]> = told.iter().map(|(_, payload)| &payload[..]).collect();
+    assert_eq!(texts.get(..2), Some(&[&b"1234567"[..], b"890"][..]));
+    assert_eq!((told.len(), told[2].0), (3, FIN | CLOSE));
+}
+
+#[test]
 fn a_notice_never_stands_within_a_message() {
     let gate = Gate::default();
     let opens = gate.clone();
@@ -364,7 +393,7 @@ fn sides_that_go_without_a_word_are_told_of() {
         (vec![], 1014),
         (vec![frame(FIN | TEXT, b"whole", false)], 1014),
         (vec![frame(TEXT, b"begun", false)], 1011),
-        (vec![frame(FIN | TEXT, b"half a frame", false)[..5].to_vec()], 1014),
+        (vec![frame(FIN | TEXT, b"half a frame", false)[..5].to_vec()], 1011),
     ] {
         let expected: Vec<Vec<u8>> = parts.iter().filter(|part| part.len() > 5).cloned().collect();
         let origin = Origin::start(move |peer: &mut Peer| {
@@ -546,6 +575,45 @@ fn topics_have_paths_and_scopes() {
         assert!(frames_at(&origin).iter().any(|frame| frame == "129 sent"));
         assert!(!frames_at(&origin).iter().any(|frame| frame.contains("not_allowed")));
         break_connections(&origin, vec![client, writes, anybody]);
+    }
+}
+
+#[test]
+fn the_topic_that_says_more_of_a_path_is_meant_wherever_it_stands() {
+    let origin = service(vec![]);
+    let policy = r#"topics: { "/room/{id}": { path: "/r/{id}", publish: [write], subscribe: [read] },
+        "/room/lobby": { path: /lobby } }"#;
+    let gateway = with_tokens(&origin, policy, "problem");
+    let lines = format!("Authorization: Bearer {}\r\n", token("", 60));
+    let mut client = Client::open(&gateway, "/ws/room/lobby", &lines);
+    client.text("hi");
+    client.expect(FIN | TEXT, b"hi");
+    assert_eq!(origin.requests()[0].target(), "/lobby");
+    assert_eq!(Client::ask(&gateway, "/ws/room/7", &lines).0, 403);
+}
+
+#[test]
+fn what_no_websocket_can_be_is_said_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    for (keys, said) in [
+        ("schema: none.json", "name a file that can be read"),
+        (
+            r#"schema: none.json, topics: { "/a": { publish: [write] } }"#,
+            "no policy finds out who asks, so nobody is the subject",
+        ),
+        (r#"topics: { "/a/{x}": {}, "/a/{y}": {} }"#, "another topic has the paths of `/a/{y}`"),
+    ] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n\
+             upstreams: {{ a: {{ targets: [\"http://127.0.0.1:1\"] }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ websocket: {{ {keys} }} }}], upstream: a }} }}\n"
+        );
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let run = tidegate(&["check", path.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{keys}");
+        let is_said = run.stderr.contains(said) && run.stderr.contains("a.yaml:3:");
+        assert!(is_said, "{keys}: {}", run.stderr);
     }
 }
 

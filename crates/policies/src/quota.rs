@@ -90,6 +90,11 @@ impl Tier {
         Tier { windows: windows.into() }
     }
 
+    /// The most bytes that fit in an empty window of each.
+    pub(crate) fn bytes_max(&self) -> Option<u64> {
+        self.windows.iter().filter_map(|quota| quota.bytes).min()
+    }
+
     fn numbered(&self) -> impl Iterator<Item = (usize, &Quota)> {
         self.windows.iter().enumerate()
     }

@@ -85,11 +85,16 @@ fn schema(file: &Spanned<FilePath>, report: &mut Report) -> Option<Schema> {
 
 fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
     let written = keys.topics.as_ref()?;
-    let mut topics = Vec::new();
+    let mut topics: Vec<Topic> = Vec::new();
     for (name, topic) in written.value.iter() {
         let path = topic.path.as_ref().map(|path| path.value.as_str());
         let (publish, subscribe) = (topic.publish.0.clone(), topic.subscribe.0.clone());
         match Topic::new(&name.value, path, publish, subscribe) {
+            Ok(topic) if topics.iter().any(|other| other.is_like(&topic)) => {
+                let what =
+                    format!("another topic has the paths of `{}`", name.value.escape_debug());
+                report.error(name.at, what, "remove one of the two");
+            }
             Ok(topic) => topics.push(topic),
             Err(MalformedTopic::Path(path)) => {
                 let what = format!("`{}` is no path of a topic", path.escape_debug());
@@ -106,5 +111,6 @@ fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
             }
         }
     }
+    topics.sort_by_key(Topic::rank);
     Some(topics)
 }

@@ -17,6 +17,7 @@ use policy::{Outbox, Relay, Side};
 use telemetry::StreamEnd;
 
 use super::{Settings, Stream};
+use crate::quota::Tier;
 
 /// Larger frames go on as they come.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
@@ -110,6 +111,12 @@ impl Direction {
         }
     }
 
+    /// A message that is not dropped has begun and not ended, even if nothing of it has gone on yet.
+    fn has_begun(&self) -> bool {
+        let is_begun = self.fate != Fate::Dropped && !self.reader.is_between_messages();
+        is_begun || self.is_within_message
+    }
+
     /// Nothing more comes this way.
     fn is_done(&self) -> bool {
         self.is_over || self.reader.is_closed()
@@ -186,6 +193,11 @@ impl Session {
             let fate = self.fate(from, data)?;
             self.way(from, out).0.fate = fate;
         } else if self.way(from, out).0.fate != Fate::Dropped {
+            // Its beginning has gone on, so the rest cannot be dropped.
+            if message_bytes > self.window_bytes() {
+                let code = self.settings().codes.throttled;
+                return Err(by_client(StreamEnd::Quota, code, "too many bytes"));
+            }
             self.charge(data.header.len);
         }
         let (way, to) = self.way(from, out);
@@ -250,6 +262,11 @@ impl Session {
     fn over_quota(&self, bytes: u64) -> Option<Duration> {
         let (of, key) = (&self.stream.of, self.stream.admitted.key);
         of.quotas.take(key, self.stream.tier()?, bytes).err()
+    }
+
+    /// The most bytes that any window has: a larger message never fits.
+    fn window_bytes(&self) -> u64 {
+        self.stream.tier().and_then(Tier::bytes_max).unwrap_or(u64::MAX)
     }
 
     /// Charges more bytes of a message that passes.
@@ -499,7 +516,7 @@ impl Relay for Session {
     }
 
     fn on_end(&mut self, from: Side, out: &mut Outbox) {
-        let is_within = self.down.is_within_message;
+        let is_within = self.down.has_begun();
         self.way(from, out).0.is_over = true;
         if self.closing.is_some() {
             // It was told of the end, and has gone without an answer: the other side gets one all the same.

@@ -71,6 +71,16 @@ impl Topic {
         Ok(Topic { pattern, path, publish, subscribe })
     }
 
+    /// Its place among topics that have the same path: the one that says more of it comes first, from the left.
+    pub fn rank(&self) -> Vec<bool> {
+        self.pattern.iter().map(|segment| matches!(segment, Segment::Parameter(_))).collect()
+    }
+
+    /// True if the paths of both are the same.
+    pub fn is_like(&self, other: &Topic) -> bool {
+        self.pattern == other.pattern
+    }
+
     /// The parameters of a path that is of this topic. The path's first slash may be missing.
     pub(super) fn parameters<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
