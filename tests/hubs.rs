@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Gateway, Message, Wire, until};
 use crate::telemetry::metric;
+use crate::tokens::{EC, jwks, now};
 
 /// A gateway with one hub at `/news`.
 pub(crate) fn hub(keys: &str) -> String {
@@ -354,10 +355,14 @@ fn a_stream_whose_client_left_is_over() {
 
 /// A WebSocket that is open.
 fn socket(gateway: &Gateway, query: &str) -> Wire {
+    socket_with(gateway, query, "")
+}
+
+fn socket_with(gateway: &Gateway, query: &str, lines: &str) -> Wire {
     let mut wire = gateway.wire();
     wire.send(format!(
         "GET /news/topics/sports{query} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
     ));
     let head = wire.read_head();
     assert_eq!(head.status(), 101, "{head:?}");
@@ -406,6 +411,52 @@ fn a_web_socket_gives_each_event_as_a_message() {
     body.send(b"\xff\xff\xff");
     let (first, reason) = frame(&mut body);
     assert_eq!((first, &reason[..2]), (0x88, &[0x03, 0xea][..]));
+}
+
+#[test]
+fn readers_end_with_their_token() {
+    let yaml = hub("")
+        .replace("hub: news }", "hub: news, policies: [{ jwt: { issuers: [main] } }] }")
+        + "issuers: { main: { issuer: \"https://idp.test\", keys: [all.jwks], leeway: 0s } }\n";
+    let gateway = Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())]);
+    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "ann", "exp": now() + 12 }));
+    let lines = format!("Authorization: Bearer {token}\r\n");
+    let (mut events, head) = stream(&gateway, "", &lines);
+    assert_eq!(head.status(), 200, "{head:?}");
+    let mut messages = socket_with(&gateway, "", &lines);
+    assert_eq!(events.read_chunk(), None, "the stream ends well");
+    let (first, reason) = frame(&mut messages);
+    assert_eq!((first, &reason[..2]), (0x88, &1008_u16.to_be_bytes()[..]));
+}
+
+#[test]
+fn operators_see_hubs_by_their_names() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let hubs: String =
+        names.iter().rev().map(|name| format!("{name}: {{ topics: [t] }}, ")).collect();
+    let gateway = Gateway::start(hub("").replace("hubs: {", &format!("hubs: {{ {hubs}")));
+    let shown = gateway.admin_get("/hubs");
+    let shown: Value = serde_json::from_slice(&shown.body).unwrap();
+    let shown: Vec<&str> =
+        shown["hubs"].as_array().unwrap().iter().filter_map(|hub| hub["name"].as_str()).collect();
+    assert_eq!(shown, [&names[..], &["news"]].concat());
+}
+
+#[test]
+fn an_event_stream_is_for_those_who_take_one() {
+    let gateway = start("");
+    publish(&gateway, "sports", "goal");
+    for (accept, kind) in [
+        ("application/json, text/event-stream;q=0", "application/json"),
+        ("text/event-stream; Q=0.0", "application/json"),
+        ("application/json;q=0.9, text/event-stream;q=0.1", "text/event-stream"),
+    ] {
+        let mut wire = gateway.wire();
+        wire.send(format!(
+            "GET /news/topics/sports HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n"
+        ));
+        assert_eq!(wire.read_head().get("content-type"), Some(kind), "{accept}");
+    }
 }
 
 #[test]

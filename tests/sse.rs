@@ -182,6 +182,36 @@ fn a_stream_ends_with_the_token_of_its_client() {
 }
 
 #[test]
+fn a_stream_that_no_policy_counts_ends_with_the_token_too() {
+    let origin = sending("", vec![b"data: 1\n\n".to_vec()]);
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n{LOG}\nworkers: 1\n\
+         upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+         issuers: {{ main: {{ issuer: \"https://idp.test\", keys: [all.jwks], leeway: 0s }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ jwt: {{ issuers: [main] }} }}], upstream: origin }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())]);
+    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 12 }));
+    let ask = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let reply = gateway.wire().ask(&ask);
+    assert_eq!((reply.status(), &*reply.text(), reply.whole), (200, "data: 1\n\n", true));
+    until("the upstream is left", || origin.open() == 0);
+}
+
+#[test]
+fn a_stream_that_is_old_is_counted_among_those_that_leave() {
+    let origin = sending("", vec![b"data: 1\n\n".to_vec()]);
+    let route = format!("{}, streams: {{ max_age: 500ms }}", policy(""));
+    let gateway = Plain { route: &route, more: LOG, ..Plain::default() }.start(&origin);
+    // How much of it comes before is not the question.
+    let _ended = stream(&gateway);
+    assert_eq!(access_line(&gateway, 1)["stream_end"], "leaving");
+    let ends = "tidegate_stream_ends_total{route=\"all\",reason=\"leaving\"}";
+    assert!(metric(&gateway, ends) == Some(1.0));
+}
+
+#[test]
 fn a_coded_stream_is_counted_without_its_coding() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let mut parts = Vec::new();

@@ -530,6 +530,12 @@ fn a_subscriber_that_is_gone_and_one_that_is_removed_get_nothing_more() {
     let id = subscriptions(&gateway)[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(admin_send(&gateway, "DELETE", &format!("/hubs/news/subscriptions/{id}")), 204);
     assert!(subscriptions(&gateway).is_empty());
+    let denied = |request: &Message| parameter(request, "hub.mode") == Some("denied");
+    until("the subscriber is told", || asked(&removed).iter().any(denied));
+    let told = asked(&removed).into_iter().find(denied).unwrap();
+    assert_eq!(parameter(&told, "hub.topic"), Some("sports"));
+    assert!(parameter(&told, "hub.reason").is_some_and(|reason| !reason.is_empty()));
+    assert_eq!(parameter(&told, "hub.challenge"), None);
     let other = confirming();
     subscribe(&gateway, &other.url(), "");
     publish(&gateway, "sports", "two");

@@ -1,6 +1,6 @@
 //! `hubs` to what serves their topics.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::upstreams;
 /// Hubs by their names. One that could not be compiled is there without what serves it.
 #[derive(Default)]
 pub(crate) struct Hubs {
-    hubs: HashMap<String, Option<Arc<Hub>>>,
+    hubs: BTreeMap<String, Option<Arc<Hub>>>,
 }
 
 /// The largest event: what a record of the store may hold, and then some.
@@ -85,7 +85,7 @@ pub(crate) fn compile(
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Hubs {
-    let mut hubs = HashMap::new();
+    let mut hubs = BTreeMap::new();
     for (name, hub) in config.hubs.iter() {
         let settings = settings(name, hub, config, report);
         let is_used = |route: &Route| route.hub.as_ref().is_some_and(|hub| hub.value == name.value);

@@ -92,14 +92,18 @@ impl Hub {
         Ok(json!({ "subscriptions": subscriptions, "next": next }))
     }
 
-    /// Removes a subscription, without asking the subscriber.
+    /// Removes a subscription without asking the subscriber, who is told.
     pub async fn remove_subscription(&self, id: &str) -> Result<(), NotDone> {
         const UNKNOWN: NotDone = NotDone::Unknown("There is no such subscription.");
         let id = Id::parse(id.as_bytes()).ok_or(UNKNOWN)?;
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
-        row.ok_or(UNKNOWN)?;
+        let row = row.ok_or(UNKNOWN)?;
         let version = self.remove_row(id, Expect::Anything, None).await?;
         let is_told = self.lasting.tell(id, Note::Removed(id, version));
+        if let Some(subscription) = read::<Subscription>(&row.value) {
+            // A worker with too much to do tells nobody.
+            let _is_told = self.lasting.tell(id, Note::Denied(id, Box::new(subscription)));
+        }
         (is_told || !self.nodes.is_alone()).then_some(()).ok_or(NotDone::Busy)
     }
 

@@ -364,6 +364,7 @@ impl Deliveries {
                 }
             }
             Note::Removed(id, version) => self.forget(id, version),
+            Note::Denied(id, subscription) => self.deny(id, *subscription),
         }
     }
 
@@ -518,6 +519,19 @@ impl Deliveries {
         member.is_asking = true;
         let (subscription, version) = (member.subscription.clone(), member.version);
         self.job(id, subscription, way, callback).confirm(version)
+    }
+
+    /// Tells a subscriber that it gets no more (W3C WebSub, 5.2): once, and not at all where its server has too much to do.
+    pub(crate) fn deny(&mut self, id: Id, subscription: Subscription) {
+        let Ok(callback) = Callback::parse(&subscription.callback) else { return };
+        let way = match self.under_way.len() < UNDER_WAY_MAX {
+            true => self.callbacks.origin(&callback).begin(),
+            false => None,
+        };
+        if let Some(way) = way {
+            let job = self.job(id, Rc::new(subscription), way, callback);
+            self.under_way.push(job.deny());
+        }
     }
 
     fn job(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use kit::clock::{self, Instant};
 use message::{Body, Reply, Request, RequestHead};
 use policy::{Answer, Answerer, Exchange, Explained};
 use serde_json::{Value, json};
@@ -75,7 +76,7 @@ impl HubEnd {
                 let name = kit::percent::decoded(name, false);
                 let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
                 let base = base(ex, &request.head, prefix);
-                let mut reply = self.read(topic, &request.head).await?;
+                let mut reply = self.read(topic, &request.head, expiry(ex)).await?;
                 let links = send::links(&base, &topic.name);
                 // A host that is no value of a header names no hub.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
@@ -131,7 +132,12 @@ impl HubEnd {
         Ok(json_reply(200, &json!({ "id": id.to_string() })))
     }
 
-    async fn read(&self, topic: &Topic, head: &RequestHead) -> Result<Reply, Fault> {
+    async fn read(
+        &self,
+        topic: &Topic,
+        head: &RequestHead,
+        expires: Option<Instant>,
+    ) -> Result<Reply, Fault> {
         let query = head.query().unwrap_or_default();
         let is_socket = head.method() == b"GET" && socket::is_asked(head);
         let is_stream = !is_socket && accepts_events(head);
@@ -151,7 +157,7 @@ impl HubEnd {
             Err(not_read) => return unread(&not_read),
         };
         if is_socket {
-            return socket::answer(head, reader, format);
+            return socket::answer(head, reader, format, expires);
         }
         match is_stream {
             true if head.method() == b"HEAD" => Ok(stream(Body::Empty)),
@@ -227,6 +233,12 @@ fn other_method(allow: &'static str) -> Fault {
         .with_header("Allow", allow)
 }
 
+/// When the client's credential ends.
+fn expiry(ex: &Exchange) -> Option<Instant> {
+    let expires = ex.identity.as_ref()?.expires?;
+    clock::now().checked_add(Duration::from_secs(expires).saturating_sub(clock::wall()))
+}
+
 /// The URL of the hub itself, as the client sees it.
 fn base(ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
     let (host, prefix) = (String::from_utf8_lossy(head.host()), String::from_utf8_lossy(prefix));
@@ -234,9 +246,20 @@ fn base(ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
 }
 
 fn accepts_events(head: &RequestHead) -> bool {
-    let accepted = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
-    let mut kinds = accepted.map(|range| range.split(|b| *b == b';').next().unwrap_or_default());
-    kinds.any(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+    let mut accepted = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
+    accepted.any(|range| {
+        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let kind = parts.next().unwrap_or_default();
+        kind.eq_ignore_ascii_case(b"text/event-stream") && !parts.any(is_weight_of_zero)
+    })
+}
+
+/// `q=0` says that a kind is not taken (RFC 9110, 12.4.2).
+fn is_weight_of_zero(parameter: &[u8]) -> bool {
+    let weight = parameter.split_at_checked(2).filter(|(name, _)| name.eq_ignore_ascii_case(b"q="));
+    weight.is_some_and(|(_, weight)| {
+        weight.first() == Some(&b'0') && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
+    })
 }
 
 /// The first parameter of a query with a name.

@@ -57,6 +57,9 @@ pub(crate) enum Ended {
         written: Option<(u64, Option<Box<Subscription>>)>,
         origin: Rc<Origin>,
     },
+    Denied {
+        origin: Rc<Origin>,
+    },
     Removed {
         id: Id,
         version: u64,
@@ -283,6 +286,17 @@ impl Job {
             let (id, origin) = (self.id, self.way.origin());
             drop(self);
             Ended::Confirmed { id, asked, written, origin }
+        })
+    }
+
+    /// Tells a callback that its subscription is over. Whatever it answers, that is so.
+    pub(crate) fn deny(self) -> LocalBoxFuture<'static, Ended> {
+        Box::pin(async move {
+            let how = (&self.callback, self.hub.settings.delivery.timeout);
+            send::denial(&self.way, &self.caller, how, &self.subscription).await;
+            let origin = self.way.origin();
+            drop(self);
+            Ended::Denied { origin }
         })
     }
 

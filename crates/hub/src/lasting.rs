@@ -49,12 +49,14 @@ pub(crate) enum Note {
     Written { id: Id, version: u64, subscription: Box<Subscription>, is_new: bool },
     /// It was removed, in this version.
     Removed(Id, u64),
+    /// An operator has removed it, of which its subscriber is to be told.
+    Denied(Id, Box<Subscription>),
 }
 
 impl Note {
     pub(crate) fn id(&self) -> Id {
         match self {
-            Note::Written { id, .. } | Note::Removed(id, _) => *id,
+            Note::Written { id, .. } | Note::Removed(id, _) | Note::Denied(id, _) => *id,
         }
     }
 }

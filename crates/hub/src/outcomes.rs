@@ -21,6 +21,7 @@ impl Deliveries {
                 self.delivered(id, event, outcome);
                 self.place_at(&origin);
             }
+            Ended::Denied { origin } => self.place_at(&origin),
             Ended::Loaded { partition, found } => self.loaded(partition, found),
             Ended::Noticed(found) => self.noticed(found),
             Ended::Looked { id, known, row } => self.looked(id, known, row),

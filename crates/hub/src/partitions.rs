@@ -191,6 +191,10 @@ impl Deliveries {
 
     /// Takes a note, or keeps it until the subscriptions of its partition are read.
     pub(crate) fn take(&mut self, note: Note) {
+        if let Note::Denied(id, subscription) = note {
+            // Whichever node has it, this one has removed it.
+            return self.deny(id, *subscription);
+        }
         match self.parts.get_mut(note.id().partition()) {
             Some(Part::Loading(_, notes)) => notes.push(note),
             Some(Part::Ours(_)) => self.noted(note),

@@ -121,6 +121,32 @@ pub(crate) async fn is_confirmed(
     body.is_some_and(|body| *body == *challenge.as_bytes())
 }
 
+/// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2).
+pub(crate) async fn denial(
+    way: &UnderWay,
+    caller: &Caller,
+    (callback, timeout): (&Callback, Duration),
+    subscription: &Subscription,
+) {
+    let asked = match (&*subscription.terms.asked, subscription.intent.as_deref()) {
+        ("", Some(Intent::Subscribe(terms))) => &terms.asked,
+        ("", Some(Intent::Unsubscribe(_)) | None) => &subscription.topic,
+        (asked, _) => asked,
+    };
+    let parameters = format!(
+        "hub.mode=denied&hub.topic={}&hub.reason={}",
+        escaped(asked),
+        escaped("the subscription was removed")
+    );
+    let target = callback.target_with(&parameters);
+    let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+    let deadline = clock::now().checked_add(timeout);
+    match way.send(caller, deadline, Request { head, body: Body::Empty }).await {
+        Ok(reply) => read_away(reply).await,
+        Err(fault) => tracing::debug!("a subscriber was not told that it gets no more: {fault}"),
+    }
+}
+
 /// Random text that nobody can guess.
 fn challenge() -> Option<String> {
     let mut bytes = [0; CHALLENGE_BYTES];

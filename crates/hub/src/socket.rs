@@ -13,6 +13,7 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::{Fault, Kind};
+use kit::clock::Instant;
 use kit::{Alarm, Wire, clock};
 use message::{Body, Reply, RequestHead, Tunnel};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -43,7 +44,9 @@ struct EventSocket {
     answers: usize,
     /// A Close frame is the last in `out`.
     is_closed: bool,
+    /// For the next ping, and the end of the client's credential.
     ping: Alarm,
+    expires: Option<Instant>,
     /// Whoever waits for frames.
     waiting: Option<Waker>,
 }
@@ -74,7 +77,13 @@ pub(crate) fn is_asked(head: &RequestHead) -> bool {
 }
 
 /// The answer to a handshake (RFC 6455, 4.2): from then on the reader's events are messages.
-pub(crate) fn answer(head: &RequestHead, reader: Reader, format: Format) -> Result<Reply, Fault> {
+/// The socket closes when the client's credential `expires`.
+pub(crate) fn answer(
+    head: &RequestHead,
+    reader: Reader,
+    format: Format,
+    expires: Option<Instant>,
+) -> Result<Reply, Fault> {
     if head.headers.get("sec-websocket-version") != Some(b"13") {
         let fault = Fault::new(Kind::UpgradeRequired, "a WebSocket of another version");
         return Err(fault.with_header("Sec-WebSocket-Version", "13"));
@@ -100,6 +109,7 @@ pub(crate) fn answer(head: &RequestHead, reader: Reader, format: Format) -> Resu
         answers: 0,
         is_closed: false,
         ping: Alarm::default(),
+        expires,
         waiting: None,
     };
     let wire = Wire::Wrapped(Box::new(socket));
@@ -113,9 +123,13 @@ impl EventSocket {
         while self.sent == self.out.len() && !self.is_closed {
             self.out.clear();
             (self.sent, self.answers) = (0, 0);
+            if self.expires.is_some_and(|at| at <= clock::now()) {
+                self.close(CloseCode::POLICY_VIOLATION, "the token has expired");
+                break;
+            }
             if self.ahead.is_empty() && self.poll_ahead(cx).is_pending() {
                 if !self.ping.is_set() {
-                    self.ping.set(clock::now(), PING);
+                    self.ping.set_by(clock::now(), PING, self.expires);
                 }
                 if self.ping.poll(cx).is_pending() {
                     self.waiting = Some(cx.waker().clone());
@@ -124,7 +138,9 @@ impl EventSocket {
                     return Poll::Pending;
                 }
                 self.ping.clear();
-                websocket::control(Opcode::Ping, b"", None, &mut self.out);
+                if self.expires.is_none_or(|at| at > clock::now()) {
+                    websocket::control(Opcode::Ping, b"", None, &mut self.out);
+                }
             }
             while self.out.len() < PIECE_BYTES
                 && let Some(event) = self.ahead.pop_front()

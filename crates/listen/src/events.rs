@@ -61,6 +61,7 @@ impl Source for Events {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let is_leaving = self.stay.has_to_leave(cx);
         if is_leaving && self.scanner.is_between() {
+            self.stay.left();
             return Poll::Ready(Ok(Fill::End));
         }
         if self.made >= MADE_BYTES_MAX {
@@ -80,6 +81,7 @@ impl Source for Events {
             at += block.len;
             if is_leaving {
                 out.truncate(at);
+                self.stay.left();
                 return Poll::Ready(Ok(Fill::End));
             }
         }
