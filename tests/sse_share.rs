@@ -412,6 +412,36 @@ fn a_reload_leaves_a_shared_stream_alone() {
 }
 
 #[test]
+fn a_stream_that_lingers_for_no_time_ends_with_its_last_client() {
+    let service = Service::start();
+    let gateway = service.gateway("share: { linger: 0s }");
+    let mut client = open(&gateway, "/api/a", "");
+    service.event(0, 1);
+    expect(&mut client, [1]);
+    drop(client);
+    service.is_left(0);
+}
+
+#[test]
+fn a_header_that_is_set_and_not_shared_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (headers, is_warned) in [("[]", true), ("[X-A]", false)] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n\
+             upstreams: {{ a: {{ targets: [\"http://127.0.0.1:1\"] }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ headers: {{ request: {{ set: {{ x-a: b }} }} }} }}, \
+             {{ sse: {{ share: {{ headers: {headers} }} }} }}], upstream: a }} }}\n"
+        );
+        let path = folder.path().join("a.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let run = tidegate(&["check", path.to_str().unwrap()]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let said = "the shared stream is asked for without `x-a`";
+        assert_eq!(run.stderr.contains(said), is_warned, "{headers}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn what_cannot_be_shared_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (policies, upstream, said) in [

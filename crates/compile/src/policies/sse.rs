@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, LimitBy, Report, RouteHost, RouteUpstream, ShareBy, SlowClient, Spanned, Sse,
-    SseShare,
+    At, Decode as _, Headers, LimitBy, OneOrMore, Policy, Report, RouteHost, RouteUpstream,
+    ShareBy, SlowClient, Spanned, Sse, SseShare,
 };
 use plan::Fetch;
 use policies::sse::{self, Settings, Shares, Sharing};
@@ -83,6 +83,9 @@ fn shared(
             Written::These(names) => !names.is_empty(),
             Written::Any => true,
         };
+        if let Policy::Headers(edits) = &policy.value {
+            warn_of_unsent(edits, policy.at, headers, report);
+        }
         if writes || facts.replies_differ || facts.diverts != Diverts::Never {
             let what = format!(
                 "`{}` changes the request for each client, and clients that `share` have one request",
@@ -107,7 +110,7 @@ fn shared(
     let sharing = Sharing {
         replay: count(replay.get()),
         skips: *slow == SlowClient::Skip,
-        linger: linger.0,
+        linger: *linger,
         headers: headers.0.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
         host: match &place.of.host.value {
             RouteHost::Name(name) => Some(name.as_str().into()),
@@ -121,6 +124,17 @@ fn shared(
     let key = format!("sse shares {} {} {of} {to}", place.route, keys.encode());
     let shares = place.builder.kept_or(&key, Arc::default);
     Some((sharing, shares, fetch))
+}
+
+/// A header of the request that a policy sets is not sent, unless it is one of the `headers` of the shared stream.
+fn warn_of_unsent(edits: &Headers, at: At, sent: &OneOrMore<Spanned<String>>, report: &mut Report) {
+    let set = edits.request.set.iter().chain(edits.request.add.iter()).map(|(name, _)| name);
+    for name in set {
+        if !sent.0.iter().any(|sent| sent.value.eq_ignore_ascii_case(&name.value)) {
+            let what = format!("the shared stream is asked for without `{}`", name.value);
+            report.warn(at, what, "name it in the `headers` of `share` too");
+        }
+    }
 }
 
 fn limits(keys: &Sse, at: At, intact: bool) -> plans::Written<'_> {

@@ -62,8 +62,8 @@ keys! {
         /// is kept.
         // A client that is told comes back with its last id, and knows that it missed something.
         slow: SlowClient = SlowClient::Drop,
-        /// How long the stream stays open without a client.
-        linger: Timeout = Timeout(Duration::from_secs(10)),
+        /// How long the stream stays open without a client; `0s` closes it at once.
+        linger: Duration = Duration::from_secs(10),
         /// Headers of clients that the upstream sees. Clients with other values have a stream of their own.
         headers: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
     }
