@@ -24,6 +24,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// tokio's timer counts in milliseconds; a shorter interval would be a busy loop.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// The size of an event that was not asked for in another, as in the usual load of event streams.
+const EVENT_BYTES_USUAL: usize = 82;
 /// Larger events would show nothing that 1 MiB does not show.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
@@ -47,20 +49,21 @@ struct Events {
     id: u64,
     /// `None` continues until the client leaves.
     left: Option<u64>,
-    padding: String,
+    /// Of each event; none makes events of `EVENT_BYTES_USUAL`.
+    padding: Option<String>,
 }
 
 impl Events {
     fn asked_by(request: &Request<Incoming>) -> Result<Self, String> {
         let mut pause = INTERVAL;
         let mut left = None;
-        let mut size_bytes = 0;
+        let mut size_bytes = None;
         let query = request.uri().query().unwrap_or_default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "interval" => pause = parse_duration(&value)?.clamp(INTERVAL_MIN, INTERVAL_MAX),
                 "count" => left = Some(value.parse().map_err(|_| "count is a number")?),
-                "size" => size_bytes = parse_bytes(&value)?.min(EVENT_BYTES_MAX),
+                "size" => size_bytes = Some(parse_bytes(&value)?.min(EVENT_BYTES_MAX)),
                 _ => {}
             }
         }
@@ -72,15 +75,33 @@ impl Events {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         heartbeat.reset();
         let id = last.unwrap_or(0).saturating_add(1);
-        Ok(Self { interval, heartbeat, id, left, padding: "x".repeat(size_bytes) })
+        Ok(Self {
+            interval,
+            heartbeat,
+            id,
+            left,
+            padding: size_bytes.map(|bytes| "x".repeat(bytes)),
+        })
     }
 
     fn next_event(&mut self) -> Bytes {
         let id = self.id;
         self.id = id.saturating_add(1);
-        let padding = &self.padding;
-        let space = if padding.is_empty() { "" } else { " " };
-        Bytes::from(format!("id: {id}\nevent: tick\ndata: tick {id}{space}{padding}\n\n"))
+        let mut event = format!("id: {id}\nevent: tick\ndata: tick {id}");
+        match &self.padding {
+            Some(padding) if padding.is_empty() => {}
+            Some(padding) => {
+                event.push(' ');
+                event.push_str(padding);
+            }
+            None => {
+                event.push(' ');
+                let padding = EVENT_BYTES_USUAL.saturating_sub(event.len() + 2);
+                event.extend(std::iter::repeat_n('x', padding));
+            }
+        }
+        event.push_str("\n\n");
+        Bytes::from(event)
     }
 }
 

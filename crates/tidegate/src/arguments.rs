@@ -331,7 +331,7 @@ Examples:
 Kinds:
   echo      any method and path: the body comes back, or a text that describes the request
   httpbin   /anything, /size/350B, /status/N, /headers, /delay/SECONDS, ...
-  sse       server-sent events: ?interval=1s&count=10
+  sse       server-sent events: ?interval=1s&count=10&size=500B, of 82 bytes without a size
   reverse   a WebSocket that sends each message back reversed
   calculator
             the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its replies
