@@ -20,9 +20,13 @@ fn start(origin: &Origin, flows: &str) -> Gateway {
 
 /// What `check` says of flows, and true if it refuses them.
 fn check(flows: &str) -> (bool, String) {
+    check_whole(&yaml("http://127.0.0.1:1", flows))
+}
+
+fn check_whole(yaml: &str) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tidegate.yaml");
-    std::fs::write(&file, yaml("http://127.0.0.1:1", flows)).unwrap();
+    std::fs::write(&file, yaml).unwrap();
     let run = tidegate(&["check", file.to_str().unwrap()]);
     (run.code == Some(1), run.stdout + &run.stderr)
 }
@@ -191,6 +195,14 @@ fn a_payload_of_a_file_has_the_type_of_the_file() {
     }
     let (_, said) = check(&format!("main: [{{ payload: {{ file: none.xml }} }}]\n{OTHER}"));
     assert!(said.contains("cannot read") && !said.contains("PEM"), "{said}");
+    let whole = yaml("http://127.0.0.1:1", &format!("main: [{{ drop: {{}} }}]\n{OTHER}"));
+    let (_, said) = check_whole(
+        &whole.replace("flow: other }", "flow: other, services: { wsdl: none.wsdl } }"),
+    );
+    assert!(said.contains("cannot read") && !said.contains("PEM"), "{said}");
+    let database = "databases: { d: { url: \"mysql://a/b\" } }\n";
+    let (_, said) = check_whole(&format!("{whole}{database}"));
+    assert!(said.contains("write `postgres://HOST:PORT/DATABASE`, with "), "{said}");
     let step = "{ payload: { text: a, content_type: no type } }";
     let (refused, said) = check(&format!("main: [{step}]\n{OTHER}"));
     assert!(refused && said.contains("`no type` is no content type"), "{said}");
@@ -250,6 +262,37 @@ fn a_stylesheet_transforms_parts_of_the_message_only() {
         assert_eq!(reply.status(), status, "{of}: {}", reply.text());
         if status == 200 {
             assert_eq!(reply.text(), "<c><new/></c>");
+        }
+    }
+}
+
+/// Bytes are their sender's fault where a text is wanted, and go on as they are where none is.
+#[test]
+fn bytes_are_no_text() {
+    let origin = Origin::echo();
+    for (flow, body, status) in [
+        ("[{ respond: { text: '{{ $body }}' } }]", &b"\xff\x00"[..], 400),
+        ("[{ respond: { xml: '<a>{{ $body }}</a>' } }]", b"\xff\x00", 400),
+        ("[{ respond: { json: '[{{ $body }}]' } }]", b"\xff\x00", 400),
+        ("[{ payload: { from: $body } }, { respond: {} }]", b"\xff\x00", 200),
+        ("[{ set: { v: $body } }, { respond: { from: $v } }]", b"\xff\x00", 200),
+        (
+            "[{ set: { v: $body } }, { payload: { text: made } }, { respond: { text: '{{ $v }}' } }]",
+            b"\xff\x00",
+            500,
+        ),
+    ] {
+        let gateway = start(&origin, &format!("main: {flow}\n{OTHER}"));
+        let mut request = format!(
+            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        let reply = gateway.wire().ask(request);
+        assert_eq!(reply.status(), status, "{flow}: {}", reply.text());
+        if status == 200 {
+            assert_eq!(reply.body, body, "{flow}");
         }
     }
 }

@@ -67,6 +67,10 @@ fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> Settings {
         let what = "messages in strict order are processed one at a time";
         report.warn(concurrency.at, what, "write `order: free` too, or `concurrency: 1`");
     }
+    if retry.initial.0 > retry.max.0 {
+        let what = "the first pause is longer than the longest, which counts";
+        report.warn(queue.at, what, "write `retry` so that `initial` is the shorter one");
+    }
     Settings {
         retries: Retries {
             attempts: retry.attempts.get(),

@@ -61,7 +61,7 @@ pub(crate) fn check<'c>(
         facts::check(&route.value, open.contains(&name.value), report);
         drafts.push(draft(name, route, config, &named, builder, report));
         if let Some(file) = &route.value.services.wsdl
-            && let Some(bytes) = files::read(file, report)
+            && let Some(bytes) = files::read_text(file, report)
         {
             let whole = draft(name, route, config, &named, builder, &mut report.clone());
             drafts.push(description(whole, &route.value, bytes));

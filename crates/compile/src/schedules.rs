@@ -125,5 +125,11 @@ fn message(
         report.error(at, "a message of two kinds", "keep one of `xml`, `json` and `text`");
         return None;
     }
+    if kind == "application/xml"
+        && let Err(error) = xml::Document::parse(text.as_bytes(), &xml::Options::default())
+    {
+        report.error(at, format!("this is no XML: {error}"), "write one document");
+        return None;
+    }
     Some((Some(kind), text.clone().into()))
 }

@@ -190,6 +190,11 @@ impl Content {
         }
     }
 
+    /// True if it is neither XML nor JSON nor text.
+    pub(crate) fn is_binary(&self) -> bool {
+        matches!(self.view(), Ok(View::Bytes))
+    }
+
     /// True if that is the document that was parsed of it.
     pub(crate) fn has(&self, document: &Arc<Document>) -> bool {
         matches!(self.view(), Ok(View::Xml { document: own, .. }) if Arc::ptr_eq(own, document))

@@ -196,8 +196,12 @@ pub(crate) fn fault(failure: &Failure, state: &State) -> Fault {
             Some(content) => content.malformed(what),
             None => Fault::new(Kind::FlowFailed, cause),
         },
+        // Bytes where a text is wanted are their sender's fault.
+        FailureKind::NotText => match state.message.content() {
+            Some(content) if content.is_binary() => content.malformed(&cause),
+            Some(_) | None => Fault::new(Kind::FlowFailed, cause),
+        },
         FailureKind::Limit { .. }
-        | FailureKind::NotText
         | FailureKind::NotJson
         | FailureKind::Type(_)
         | FailureKind::Computation(_)

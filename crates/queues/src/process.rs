@@ -334,11 +334,13 @@ impl Process {
                     Some(pause) => {
                         open.due = millis(clock::wall() + pause);
                         let name = queue.name();
-                        tracing::debug!(queue = name, message, "tried again in {pause:?}: {why}");
+                        let id = message;
+                        tracing::debug!(queue = name, id, "tried again in {pause:?}: {why}");
                         QueueRun::Failure
                     }
                     None => {
-                        tracing::warn!(queue = queue.name(), message, "given up: {why}");
+                        // No field of a log line is called `message` but its text.
+                        tracing::warn!(queue = queue.name(), id = message, "given up: {why}");
                         if queue.settings.dead_letter {
                             changes.extend(queue.bury(
                                 &Dead { message, attempts, last: why, returning: 0 },

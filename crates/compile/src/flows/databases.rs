@@ -53,7 +53,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
     let mut address = match Address::parse(&url.value.text) {
         Ok(address) => address,
         Err(why) => {
-            let help = "write `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `sqlite:FILE`";
+            let help = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
             report.error(url.at, format!("the URL of a database is malformed: {why}"), help);
             return None;
         }

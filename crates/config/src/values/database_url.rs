@@ -23,7 +23,7 @@ const SQLITE: &str = "sqlite:";
 
 impl Decode for DatabaseUrl {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `postgres://USER:PASSWORD@HOST:PORT/DATABASE` or `sqlite:FILE`";
+        let help = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
         let text = decoder.parse(node, "the URL of a database", help, |text| {
             let known = ["postgres://", "postgresql://", SQLITE];
             match known.iter().any(|scheme| text.starts_with(scheme)) {
