@@ -1,6 +1,6 @@
 //! The cases in the order they run, with Tidegate's target in each.
 
-use crate::peers::Kind;
+use bench::peers::Kind;
 
 /// One load, applied to every gateway in turn.
 pub(crate) struct Case {

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use crate::peers::{Kind, Ports};
+use bench::peers::{self, EnvoyDoor, Kind, Nginx};
+
+use crate::peers::Ports;
 
 /// The values for every configuration.
 pub(crate) struct Setting<'a> {
@@ -22,7 +24,7 @@ impl Setting<'_> {
     /// The file's name and text; the bare backend has none.
     pub(crate) fn write(&self, kind: Kind) -> Option<(&'static str, String)> {
         match kind {
-            Kind::Direct => None,
+            Kind::Floor => None,
             Kind::Tidegate => Some(("tidegate.yaml", self.tidegate())),
             // Older builds do not have the key for a fast end and refuse it, so they may end slowly.
             Kind::Before => Some(("before.yaml", self.tidegate().replace(DRAIN, ""))),
@@ -50,34 +52,10 @@ upstreams: {{ echo: {{ targets: ["http://127.0.0.1:{backend}"] }} }}
     /// A body buffer above 100 KiB, and proxy buffers for it: with the defaults both would be written to a file.
     fn nginx(&self) -> String {
         let Ports { plain, tls, http2, .. } = self.ports;
-        let (backend, folder, user) = (self.backend, self.folder.display(), self.user);
-        format!(
-            r"user {user};
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/nginx.error.log error;
-events {{ worker_connections 12000; use epoll; }}
-http {{
-  access_log off;
-  tcp_nodelay on;
-  keepalive_timeout 300s;
-  keepalive_requests 1000000000;
-  http2_max_concurrent_streams 256;
-  client_max_body_size 16m;
-  client_body_buffer_size 128k;
-  client_body_temp_path {folder}/nginx-body;
-  proxy_temp_path {folder}/nginx-proxy;
-  fastcgi_temp_path {folder}/nginx-fastcgi;
-  uwsgi_temp_path {folder}/nginx-uwsgi;
-  scgi_temp_path {folder}/nginx-scgi;
-  upstream echo {{
-    server 127.0.0.1:{backend};
-    keepalive 1024;
-    keepalive_requests 1000000000;
-    keepalive_timeout 300s;
-  }}
-  server {{
+        let folder = self.folder.display();
+        let server = format!(
+            "    client_max_body_size 16m;
+    client_body_buffer_size 128k;
     listen 127.0.0.1:{plain} backlog=4096;
     listen 127.0.0.1:{http2} http2 backlog=4096;
     listen 127.0.0.1:{tls} ssl http2 backlog=4096;
@@ -85,16 +63,15 @@ http {{
     ssl_certificate_key {folder}/key.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
     location /echo/ {{
-      proxy_pass http://echo;
+      proxy_pass http://ends;
       proxy_http_version 1.1;
       proxy_set_header Connection '';
       proxy_set_header Host $host;
       proxy_buffers 16 8k;
-    }}
-  }}
-}}
-"
-        )
+    }}"
+        );
+        let (user, folder, backend) = (self.user, self.folder, self.backend);
+        Nginx { user, folder, backend, server: &server }.text()
     }
 
     fn haproxy(&self) -> String {
@@ -125,55 +102,13 @@ backend echo
 
     fn envoy(&self) -> String {
         let Ports { plain, tls, .. } = self.ports;
-        let (backend, folder) = (self.backend, self.folder.display());
-        let listeners =
-            [("plain", plain, ENVOY_PLAIN.to_owned()), ("secure", tls, envoy_tls(self.folder))]
-                .map(|(name, port, socket)| {
-                    ENVOY_LISTENER
-                        .replace("NAME", name)
-                        .replace("PORT", &port.to_string())
-                        .replace("SOCKET", &socket)
-                })
-                .concat();
-        ENVOY
-            .replace("LISTENERS", &listeners)
-            .replace("BACKEND", &backend.to_string())
-            .replace("FOLDER", &folder.to_string())
+        let socket = envoy_tls(self.folder);
+        let door =
+            EnvoyDoor { name: "plain", port: plain, codec: "AUTO", prefix: "/echo/", socket: "" };
+        let secure = EnvoyDoor { name: "secure", port: tls, socket: &socket, ..door };
+        peers::envoy(&[door, secure], self.backend, false)
     }
 }
-
-const ENVOY: &str = r#"node: { id: bench, cluster: bench }
-static_resources:
-  listeners:
-LISTENERS
-  clusters:
-  - name: echo
-    type: STATIC
-    connect_timeout: 5s
-    circuit_breakers: { thresholds: [{ max_connections: 100000, max_pending_requests: 100000, max_requests: 100000 }] }
-    load_assignment:
-      cluster_name: echo
-      endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: BACKEND } } } }] }]
-"#;
-
-/// `codec_type: AUTO` accepts HTTP/1 and HTTP/2 by prior knowledge on the same port.
-const ENVOY_LISTENER: &str = r#"  - name: NAME
-    address: { socket_address: { address: 127.0.0.1, port_value: PORT } }
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          codec_type: AUTO
-          stat_prefix: NAME
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }
-          route_config:
-            virtual_hosts: [{ name: all, domains: ["*"], routes: [{ match: { prefix: "/echo/" }, route: { cluster: echo } }] }]
-SOCKET"#;
-
-const ENVOY_PLAIN: &str = "";
 
 fn envoy_tls(folder: &Path) -> String {
     let folder = folder.display();

@@ -5,10 +5,11 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use crate::cases::Door;
+use bench::peers::Kind;
 use bench::process::{Process, find, pinned};
 
-use crate::peers::{Ground, Kind, Peer};
+use crate::cases::Door;
+use crate::peers::{Ground, Peer};
 use crate::say;
 
 /// 145 tests, each of which waits at most a second for an answer that may not come.
@@ -27,7 +28,7 @@ pub(crate) fn compare(ground: &Ground, kinds: &[Kind]) -> io::Result<bool> {
         say!("\nh2spec, {words}");
         let mut theirs = None;
         let mut ours = None;
-        for &kind in kinds.iter().filter(|&&kind| kind != Kind::Direct) {
+        for &kind in kinds.iter().filter(|&&kind| kind != Kind::Floor) {
             let verdict = examine(ground, &ground.start(kind)?, door)?;
             let passed = verdict.tests - verdict.failed.len();
             writeln!(
@@ -39,7 +40,7 @@ pub(crate) fn compare(ground: &Ground, kinds: &[Kind]) -> io::Result<bool> {
             match kind {
                 Kind::Tidegate => ours = Some(verdict),
                 Kind::Nginx => theirs = Some(verdict),
-                Kind::Direct | Kind::Before | Kind::Haproxy | Kind::Envoy => {}
+                Kind::Floor | Kind::Before | Kind::Haproxy | Kind::Envoy => {}
             }
         }
         if let (Some(ours), Some(theirs)) = (ours, theirs) {

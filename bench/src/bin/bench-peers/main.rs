@@ -12,7 +12,6 @@ mod h2spec;
 mod idle;
 mod load;
 mod peers;
-
 mod report;
 mod rounds;
 
@@ -22,10 +21,11 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use bench::peers::Kind;
 use clap::Parser;
 
 use crate::cases::{CASES, Case};
-use crate::peers::{Ground, Kind};
+use crate::peers::Ground;
 use crate::rounds::Effort;
 
 /// Compares gateways: CPU per request, throughput, latency, memory
@@ -134,10 +134,10 @@ fn chosen_cases(only: &[String]) -> io::Result<Vec<&'static Case>> {
 
 /// A requested peer has to be installed; others may be missing.
 fn chosen_peers(ground: &Ground, asked: &[Kind]) -> io::Result<Vec<Kind>> {
-    let mut kinds = vec![Kind::Direct];
+    let mut kinds = vec![Kind::Floor];
     for kind in Kind::ALL {
         let wanted = asked.is_empty() || asked.contains(&kind) || kind == Kind::Before;
-        match ground.program(kind) {
+        match ground.programs.find(kind) {
             _ if !wanted || kinds.contains(&kind) => {}
             Some(_) => kinds.push(kind),
             None if kind == Kind::Before => {}

@@ -4,29 +4,16 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bench::process::{Cores, Process, beside_us, check_stopped, find, free_port, pause, pinned};
+use bench::peers::{self, Kind, Programs};
+use bench::process::{Cores, Process, beside_us, check_stopped, free_port, pause, pinned};
 
 use crate::cases::Door;
 use crate::configs::Setting;
 
 const READY_MAX: Duration = Duration::from_secs(15);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
-    /// The backend alone: the floor.
-    Direct,
-    Tidegate,
-    /// Another build of Tidegate, most often of the commit before a change.
-    #[value(skip)]
-    Before,
-    Nginx,
-    Haproxy,
-    Envoy,
-}
 
 /// The ports of a gateway on 127.0.0.1.
 #[derive(Clone, Copy)]
@@ -47,8 +34,7 @@ pub(crate) struct Peer {
 pub(crate) struct Ground {
     /// Configurations, logs, certificate; removed at the end of the run.
     pub(crate) folder: PathBuf,
-    pub(crate) tidegate: Option<PathBuf>,
-    pub(crate) before: Option<PathBuf>,
+    pub(crate) programs: Programs,
     pub(crate) cores: Cores,
     /// The port of the backend, which all gateways forward to.
     pub(crate) backend: u16,
@@ -56,25 +42,9 @@ pub(crate) struct Ground {
     echo: Process,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Direct, Self::Tidegate, Self::Before, Self::Nginx, Self::Haproxy, Self::Envoy];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Tidegate => "tidegate",
-            Self::Before => "before",
-            Self::Nginx => "nginx",
-            Self::Haproxy => "haproxy",
-            Self::Envoy => "envoy",
-        }
-    }
-
-    /// The bare backend speaks only plain HTTP/1.1.
-    pub(crate) fn has(self, door: Door) -> bool {
-        self != Self::Direct || door == Door::Plain
-    }
+/// The bare backend, which is the floor, speaks only plain HTTP/1.1.
+pub(crate) fn has(kind: Kind, door: Door) -> bool {
+    kind != Kind::Floor || door == Door::Plain
 }
 
 impl Ground {
@@ -87,24 +57,11 @@ impl Ground {
         fs::write(folder.join("cert.pem"), &made.certificate_pem)?;
         fs::write(folder.join("key.pem"), &made.key_pem)?;
         fs::write(folder.join("both.pem"), format!("{}{}", made.certificate_pem, made.key_pem))?;
-        let user = Command::new("id").arg("-un").output()?.stdout;
-        let user = String::from_utf8_lossy(&user).trim().to_owned();
+        let user = peers::user()?;
+        let programs = Programs { tidegate, before, floor: beside_us("bench-echo") };
         let (cores, backend) = (Cores::choose(), free_port()?);
         let echo = start_echo(folder, "backend", cores.backend, backend)?;
-        Ok(Self { folder: folder.to_owned(), tidegate, before, cores, backend, user, echo })
-    }
-
-    /// The program of this kind, if it is installed.
-    pub(crate) fn program(&self, kind: Kind) -> Option<PathBuf> {
-        match kind {
-            Kind::Direct => Some(beside_us("bench-echo")),
-            Kind::Tidegate => {
-                let program = self.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
-                program.exists().then_some(program)
-            }
-            Kind::Before => self.before.clone(),
-            Kind::Nginx | Kind::Haproxy | Kind::Envoy => find(kind.name()),
-        }
+        Ok(Self { folder: folder.to_owned(), programs, cores, backend, user, echo })
     }
 
     /// Starts a gateway and waits until it forwards.
@@ -118,12 +75,12 @@ impl Ground {
         let setting =
             Setting { ports, backend: self.backend, folder: &self.folder, user: &self.user };
         let process = match setting.write(kind) {
-            None => start_echo(&self.folder, "direct", self.cores.gateway, ports.plain)?,
+            None => start_echo(&self.folder, kind.name(), self.cores.gateway, ports.plain)?,
             Some((name, text)) => {
                 let file = self.folder.join(name);
                 fs::write(&file, text)?;
                 let log = self.folder.join(format!("{}.log", kind.name()));
-                Process::start(self.command(kind, &file)?, &log)?
+                Process::start(self.programs.command(kind, self.cores.gateway, &file)?, &log)?
             }
         };
         let mut peer = Peer { process, ports: self.with_shared_doors(kind, ports) };
@@ -142,26 +99,8 @@ impl Ground {
     fn with_shared_doors(&self, kind: Kind, ports: Ports) -> Ports {
         match kind {
             Kind::Tidegate | Kind::Before | Kind::Envoy => Ports { http2: ports.plain, ..ports },
-            Kind::Direct | Kind::Nginx | Kind::Haproxy => ports,
+            Kind::Floor | Kind::Nginx | Kind::Haproxy => ports,
         }
-    }
-
-    fn command(&self, kind: Kind, file: &Path) -> io::Result<Command> {
-        let program = self.program(kind).ok_or_else(|| {
-            io::Error::other(format!("{} is not installed; bench/setup.sh does it", kind.name()))
-        })?;
-        let mut command = pinned(self.cores.gateway, program);
-        match kind {
-            Kind::Direct => {}
-            Kind::Tidegate | Kind::Before => _ = command.arg("run").arg(file),
-            Kind::Nginx => _ = command.arg("-p").arg(&self.folder).arg("-c").arg(file),
-            Kind::Haproxy => _ = command.arg("-db").arg("-f").arg(file),
-            Kind::Envoy => {
-                command.args(["--concurrency", "1", "--log-level", "error"]);
-                command.args(["--disable-hot-restart", "--config-path"]).arg(file);
-            }
-        }
-        Ok(command)
     }
 
     fn explain(&self, kind: Kind, error: &io::Error) -> io::Error {

@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bench::peers::{Kind, median};
 use serde_json::{Value, json};
 
 use crate::cases::{Load, Target};
 use crate::idle::Idle;
 use crate::load::Run;
-use crate::peers::Kind;
 use crate::rounds::{Effort, Measured, Outcome};
 
 /// The most that a change may cost, if the program from before it is measured as well.
@@ -98,7 +98,7 @@ fn load_row(outcome: &Outcome, measured: &Measured) -> String {
     let shown = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
     let ratio = |pick: fn(Cost) -> f64| shown(ratio(outcome, measured.kind, pick));
     let good = good_runs(measured);
-    let median_of = |figure: fn(&Run) -> f64| median(good.iter().map(|run| figure(run)).collect());
+    let median_of = |figure: fn(&Run) -> f64| median(good.iter().map(|run| figure(run)));
     let mut row = format!(
         "{:.2} | {:.2} | {} | {} | {} | {:.0} | {:.2} ms | {:.2} ms | {:.0} % | {:.1} MiB",
         cost.min,
@@ -154,14 +154,6 @@ impl Cost {
 
 fn good_runs(measured: &Measured) -> Vec<&Run> {
     measured.runs.iter().filter(|run| run.is_good()).collect()
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    let upper = figures.get(middle).copied().unwrap_or(f64::NAN);
-    let lower = figures.get(middle.wrapping_sub(1)).copied().unwrap_or(upper);
-    if figures.len().is_multiple_of(2) { f64::midpoint(lower, upper) } else { upper }
 }
 
 fn find(outcome: &Outcome, kind: Kind) -> Option<&Measured> {

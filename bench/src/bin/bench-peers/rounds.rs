@@ -4,10 +4,12 @@
 use std::io;
 use std::time::Duration;
 
+use bench::peers::Kind;
+
 use crate::cases::{Case, Load};
 use crate::idle::{self, Idle};
 use crate::load::{self, Run};
-use crate::peers::{Ground, Kind, Peer};
+use crate::peers::{self, Ground, Peer};
 use crate::say;
 
 /// The length and the number of runs.
@@ -37,7 +39,7 @@ pub(crate) fn measure(
     effort: Effort,
 ) -> io::Result<Outcome> {
     say!("\n{}: {}", case.name, case.title);
-    let kinds = kinds.iter().copied().filter(|kind| kind.has(case.door));
+    let kinds = kinds.iter().copied().filter(|kind| peers::has(*kind, case.door));
     if case.load == Load::Idle {
         let peers = kinds.map(|kind| hold(ground, case, kind)).collect::<Result<_, _>>()?;
         return Ok(Outcome { case, peers });

@@ -49,8 +49,8 @@ impl Apart {
         writeln!(self.input, "run {rate} {}", time.as_micros())?;
         self.heard(|words| {
             let mut number = || words.next()?.parse::<u64>().ok();
-            let (sent, came, wrong) = (number()?, number()?, number()?);
-            Some(Count { sent, came, wrong, wall: Duration::from_micros(number()?) })
+            let (sent, came, wrong, late) = (number()?, number()?, number()?, number()?);
+            Some(Count { sent, came, wrong, late, wall: Duration::from_micros(number()?) })
         })
     }
 
@@ -83,7 +83,7 @@ pub(crate) fn serve(name: &str) -> io::Result<()> {
     let mut output = io::stdout();
     writeln!(output, "ok {}", rig.port())?;
     for line in io::stdin().lines() {
-        match obey(rig.as_mut(), &line?) {
+        match obey(&mut rig, &line?) {
             Ok(answer) => writeln!(output, "ok {answer}")?,
             Err(error) => writeln!(output, "{}", error.to_string().replace(['\r', '\n'], " "))?,
         }
@@ -91,7 +91,7 @@ pub(crate) fn serve(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn obey(rig: &mut dyn Rig, line: &str) -> io::Result<String> {
+fn obey(rig: &mut Rig, line: &str) -> io::Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         ["open", port] => {
@@ -101,8 +101,8 @@ fn obey(rig: &mut dyn Rig, line: &str) -> io::Result<String> {
         ["run", rate, micros] => {
             let rate = rate.parse().map_err(io::Error::other)?;
             let time = Duration::from_micros(micros.parse().map_err(io::Error::other)?);
-            let Count { sent, came, wrong, wall } = rig.run(rate, time)?;
-            Ok(format!("{sent} {came} {wrong} {}", wall.as_micros()))
+            let Count { sent, came, wrong, late, wall } = rig.run(rate, time)?;
+            Ok(format!("{sent} {came} {wrong} {late} {}", wall.as_micros()))
         }
         _ => Err(io::Error::other("not understood")),
     }

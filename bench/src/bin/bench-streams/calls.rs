@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 use http2::{Asking, Block, Config, Event, Piece, Session};
 
-use crate::rig::{Count, End, Found, Pace, Rig, SCRATCH_BYTES, Sockets, Wire, noise, rest};
+use crate::rig::{End, Ends, Hand, Rig, Tally, Wire, noise};
 
 /// How calls are made.
 #[derive(Clone, Copy)]
@@ -21,17 +20,13 @@ pub(crate) struct Shape {
 }
 
 pub(crate) struct Calls {
-    sockets: Sockets,
     shape: Shape,
     clients: Vec<Client>,
     backends: Vec<Backend>,
-    scratch: Vec<u8>,
-    found: Vec<Found>,
     /// The place that makes the next call.
     turn: usize,
-    sent: u64,
-    came: u64,
-    wrong: u64,
+    /// Calls made, by which their bodies differ.
+    made: u64,
 }
 
 struct Client {
@@ -99,71 +94,78 @@ const TARGET: &[u8] = b"/bench.Echo/Unary";
 const PREFIX_BYTES: usize = 5;
 
 impl Calls {
-    pub(crate) fn new(shape: Shape) -> io::Result<Calls> {
-        Ok(Calls {
-            sockets: Sockets::new()?,
-            shape,
-            clients: Vec::new(),
-            backends: Vec::new(),
-            scratch: vec![0; SCRATCH_BYTES],
-            found: Vec::new(),
-            turn: 0,
-            sent: 0,
-            came: 0,
-            wrong: 0,
-        })
-    }
-
-    fn turn(&mut self, wait: Duration) -> io::Result<()> {
-        let mut found = std::mem::take(&mut self.found);
-        self.sockets.look(wait, &mut found)?;
-        for found in found.drain(..) {
-            match found {
-                Found::Accepted(stream) => {
-                    let wire = self.sockets.add(stream, End::Backend(self.backends.len()))?;
-                    let peer = Peer::new(wire, Session::new(CONFIG));
-                    let (open, ready) = (HashMap::new(), Arc::default());
-                    self.backends.push(Backend { peer, open, ready });
-                }
-                Found::Ready { end: End::Client(at), is_writable } => {
-                    let Some(client) = self.clients.get_mut(at) else { continue };
-                    let read = client.peer.read(&mut self.scratch, is_writable, |_| {});
-                    self.wrong += u64::from(read.is_err());
-                    client.read(self.shape, &mut self.came, &mut self.wrong);
-                }
-                Found::Ready { end: End::Backend(at), is_writable } => {
-                    let Some(backend) = self.backends.get_mut(at) else { continue };
-                    let mut begun = Vec::new();
-                    let read = backend
-                        .peer
-                        .read(&mut self.scratch, is_writable, |stream| begun.push(stream));
-                    self.wrong += u64::from(read.is_err());
-                    self.wrong += backend.answer(&begun, self.shape);
-                }
-            }
-        }
-        self.found = found;
-        self.clients.iter_mut().try_for_each(|client| client.peer.write())
+    pub(crate) fn rig(shape: Shape) -> io::Result<Rig> {
+        let (clients, backends) = (Vec::new(), Vec::new());
+        let ends = Calls { shape, clients, backends, turn: 0, made: 0 };
+        Rig::new(Box::new(ends), shape.connections, 1)
     }
 
     fn places(&self) -> usize {
         self.shape.connections * self.shape.streams
     }
+}
+
+const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
+const TRAILERS: (&[u8], &[u8]) = (b"te", b"trailers");
+
+impl Ends for Calls {
+    fn begin(&mut self, end: End, wire: Wire) -> io::Result<()> {
+        if let End::Backend(_) = end {
+            let peer = Peer::new(wire, Session::new(CONFIG));
+            let (open, ready) = (HashMap::new(), Arc::default());
+            self.backends.push(Backend { peer, open, ready });
+            return Ok(());
+        }
+        let ready = Arc::<Ready>::default();
+        let places = (0..self.shape.streams).map(|at| Place {
+            stream: None,
+            has_head: false,
+            body: Vec::new(),
+            call: 0,
+            waker: ready.waker(at),
+        });
+        let places = places.collect();
+        let mut peer = Peer::new(wire, Session::client(CONFIG));
+        peer.write()?;
+        self.clients.push(Client { peer, places, ready });
+        Ok(())
+    }
+
+    fn on_ready(&mut self, end: End, is_writable: bool, hand: &mut Hand) -> io::Result<()> {
+        let Hand { scratch, tally } = hand;
+        match end {
+            End::Client(at) => {
+                let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
+                let read = client.peer.read(scratch, is_writable, |_| {});
+                tally.wrong += u64::from(read.is_err());
+                client.read(self.shape, &mut tally.came, &mut tally.wrong);
+            }
+            End::Backend(at) => {
+                let Some(backend) = self.backends.get_mut(at) else { return Ok(()) };
+                let mut begun = Vec::new();
+                let read = backend.peer.read(scratch, is_writable, |stream| begun.push(stream));
+                tally.wrong += u64::from(read.is_err());
+                tally.wrong += backend.answer(&begun, self.shape);
+            }
+        }
+        Ok(())
+    }
 
     /// Makes a call at the next free place, if there is one.
-    fn send(&mut self) {
+    fn send(&mut self, tally: &mut Tally) -> io::Result<bool> {
         let Shape { connections, streams, body_bytes, is_grpc } = self.shape;
         for _ in 0..self.places() {
             let at = self.turn;
             self.turn = (at + 1) % self.places();
-            let Some(client) = self.clients.get_mut(at % connections) else { return };
-            let Some(place) = client.places.get_mut(at / connections % streams) else { return };
+            let Some(client) = self.clients.get_mut(at % connections) else { break };
+            let Some(place) = client.places.get_mut(at / connections % streams) else { break };
             if place.stream.is_some() {
                 continue;
             }
-            let body = body_of(self.sent, body_bytes, is_grpc);
-            place.call = self.sent;
-            self.sent += 1;
+            let body = body_of(self.made, body_bytes, is_grpc);
+            place.call = self.made;
+            self.made += 1;
+            tally.sent += 1;
             let (lines, length) = ([GRPC, TRAILERS], body.len().to_string());
             let plain = [(&b"content-length"[..], length.as_bytes())];
             let lines = if is_grpc { &lines[..] } else { &plain[..] };
@@ -172,73 +174,23 @@ impl Calls {
             let session = &mut client.peer.session;
             let opened = session.open_stream(&asking, lines.iter().copied(), false);
             let sent = opened.map(|stream| session.send_data(stream, &body, true));
-            self.wrong += u64::from(sent != Some(body.len()));
+            tally.wrong += u64::from(sent != Some(body.len()));
             (place.stream, place.has_head) = (opened, false);
             place.body.clear();
             let mut cx = Context::from_waker(&place.waker);
             let polled = opened.map(|stream| session.poll_reply(&mut cx, stream));
-            self.wrong += u64::from(polled.is_some_and(|polled| polled.is_ready()));
-            return;
+            tally.wrong += u64::from(polled.is_some_and(|polled| polled.is_ready()));
+            return Ok(true);
         }
+        Ok(false)
     }
 
-    fn in_flight(&self) -> u64 {
-        let places = self.clients.iter().flat_map(|client| &client.places);
-        places.filter(|place| place.stream.is_some()).count() as u64
-    }
-}
-
-const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
-const TRAILERS: (&[u8], &[u8]) = (b"te", b"trailers");
-
-impl Rig for Calls {
-    fn port(&self) -> u16 {
-        self.sockets.port()
+    fn flush(&mut self) -> io::Result<()> {
+        self.clients.iter_mut().try_for_each(|client| client.peer.write())
     }
 
-    fn open(&mut self, port: u16) -> io::Result<usize> {
-        for at in 0..self.shape.connections {
-            let wire = self.sockets.connect(port, End::Client(at))?;
-            let ready = Arc::<Ready>::default();
-            let places = (0..self.shape.streams).map(|at| Place {
-                stream: None,
-                has_head: false,
-                body: Vec::new(),
-                call: 0,
-                waker: ready.waker(at),
-            });
-            let places = places.collect();
-            let mut peer = Peer::new(wire, Session::client(CONFIG));
-            peer.write()?;
-            self.clients.push(Client { peer, places, ready });
-        }
-        rest(|wait| {
-            self.turn(wait)?;
-            let begun =
-                self.clients.iter().filter(|client| client.peer.session.has_begun()).count();
-            Ok((begun as u64, begun == self.clients.len()))
-        })?;
-        Ok(self.clients.iter().filter(|client| !client.peer.session.has_begun()).count())
-    }
-
-    fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count> {
-        let before = (self.sent, self.came, self.wrong);
-        let mut pace = Pace::begin(rate, time);
-        loop {
-            let free = self.places() as u64 - self.in_flight();
-            let Some((due, wait)) = pace.due(free)? else { break };
-            (0..due).for_each(|_| self.send());
-            self.clients.iter_mut().try_for_each(|client| client.peer.write())?;
-            self.turn(wait)?;
-        }
-        let wall = pace.elapsed();
-        rest(|wait| {
-            self.turn(wait)?;
-            Ok((self.came, self.came == self.sent))
-        })?;
-        let (sent, came, wrong) = before;
-        let (sent, came, wrong) = (self.sent - sent, self.came - came, self.wrong - wrong);
-        Ok(Count { sent, came, wrong, wall })
+    fn open(&self) -> usize {
+        self.clients.iter().filter(|client| client.peer.session.has_begun()).count()
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use crate::peers::Kind;
+use bench::peers::{self, EnvoyDoor, Kind, Nginx};
+
 use crate::scenario::Wire;
 
 /// The values for every configuration.
@@ -25,7 +26,7 @@ impl Setting<'_> {
             Kind::Nginx => ("nginx.conf", self.nginx()),
             Kind::Haproxy => ("haproxy.cfg", self.haproxy()),
             Kind::Envoy => ("envoy.yaml", self.envoy()),
-            Kind::Loop => ("loop", String::new()),
+            Kind::Floor => ("floor", String::new()),
         }
     }
 
@@ -52,45 +53,18 @@ routes:
     }
 
     fn nginx(&self) -> String {
-        let Setting { port, backend, folder, user, .. } = self;
-        let folder = folder.display();
+        let Setting { port, backend, folder, user, .. } = *self;
         let (http2, pass) = match self.wire {
-            Wire::Http1 => ("", NGINX_STREAMS.to_owned()),
-            Wire::Http2 => (" http2", NGINX_CALLS.to_owned()),
+            Wire::Http1 => ("", NGINX_STREAMS),
+            Wire::Http2 => (" http2", NGINX_CALLS),
         };
-        format!(
-            r"user {user};
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/nginx.error.log error;
-events {{ worker_connections 16000; use epoll; }}
-http {{
-  access_log off;
-  tcp_nodelay on;
-  keepalive_timeout 300s;
-  keepalive_requests 1000000000;
-  http2_max_concurrent_streams 256;
-  client_body_temp_path {folder}/nginx-body;
-  proxy_temp_path {folder}/nginx-proxy;
-  fastcgi_temp_path {folder}/nginx-fastcgi;
-  uwsgi_temp_path {folder}/nginx-uwsgi;
-  scgi_temp_path {folder}/nginx-scgi;
-  upstream ends {{
-    server 127.0.0.1:{backend};
-    keepalive 1024;
-    keepalive_requests 1000000000;
-    keepalive_timeout 300s;
-  }}
-  server {{
-    listen 127.0.0.1:{port}{http2} backlog=8192;
+        let server = format!(
+            "    listen 127.0.0.1:{port}{http2} backlog=8192;
     location / {{
 {pass}
-    }}
-  }}
-}}
-"
-        )
+    }}"
+        );
+        Nginx { user, folder, backend, server: &server }.text()
     }
 
     fn haproxy(&self) -> String {
@@ -116,8 +90,14 @@ backend ends
     }
 
     fn envoy(&self) -> String {
-        let Setting { port, backend, .. } = self;
-        ENVOY.replace("PORT", &port.to_string()).replace("BACKEND", &backend.to_string())
+        let door = EnvoyDoor {
+            name: "plain",
+            port: self.port,
+            codec: "HTTP2",
+            prefix: "/bench.Echo/",
+            socket: "",
+        };
+        peers::envoy(&[door], self.backend, true)
     }
 }
 
@@ -133,34 +113,3 @@ const NGINX_STREAMS: &str = r#"      proxy_pass http://ends;
 const NGINX_CALLS: &str = r#"      grpc_pass grpc://ends;
       grpc_read_timeout 1h;
       grpc_send_timeout 1h;"#;
-
-const ENVOY: &str = r#"node: { id: bench, cluster: bench }
-static_resources:
-  listeners:
-  - name: plain
-    address: { socket_address: { address: 127.0.0.1, port_value: PORT } }
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          codec_type: HTTP2
-          stat_prefix: plain
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }
-          route_config:
-            virtual_hosts: [{ name: all, domains: ["*"], routes: [{ match: { prefix: "/bench.Echo/" }, route: { cluster: ends } }] }]
-  clusters:
-  - name: ends
-    type: STATIC
-    connect_timeout: 5s
-    circuit_breakers: { thresholds: [{ max_connections: 100000, max_pending_requests: 100000, max_requests: 100000 }] }
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: { http2_protocol_options: {} }
-    load_assignment:
-      cluster_name: ends
-      endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: BACKEND } } } }] }]
-"#;

@@ -10,25 +10,30 @@
 mod apart;
 mod calls;
 mod configs;
+mod highest;
 mod peers;
+mod ramp;
 mod report;
 mod rig;
 mod rounds;
 mod rows;
 mod scenario;
+mod seconds;
 mod send_loop;
 mod sse;
 mod websocket;
 
+use std::env;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::peers::{self as gateways, Kind, Programs};
 use bench::process::{self, Cores};
 use clap::Parser;
 
-use crate::peers::{Ground, Kind};
+use crate::peers::Ground;
 use crate::rounds::Effort;
 use crate::scenario::{SCENARIOS, Scenario};
 
@@ -48,6 +53,12 @@ struct Arguments {
     /// Whole seconds of each measured run
     #[arg(long, default_value_t = 2)]
     seconds: u64,
+    /// The rate: that of each scenario, or the highest that Tidegate holds without loss, which is searched for each gateway
+    #[arg(long, value_enum, default_value_t = Rate::Scenario)]
+    rate: Rate,
+    /// Instead of rounds: the error at rising rates, with CPU and memory each second
+    #[arg(long)]
+    ramp: bool,
     /// The Tidegate to measure; the one built beside this program when absent
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
@@ -63,6 +74,12 @@ struct Arguments {
     /// Is the loop of `send()` on this port, for this backend
     #[arg(long = "loop", hide = true, value_delimiter = ',')]
     send_loop: Vec<u16>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Rate {
+    Scenario,
+    Max,
 }
 
 /// The name for `--only` of what has no peers: the reference's rows.
@@ -102,25 +119,33 @@ fn compare(arguments: &Arguments) -> io::Result<ExitCode> {
     process::watch_signals()?;
     let cores = Cores::choose();
     let folder = tempfile::tempdir()?;
-    let user = Command::new("id").arg("-un").output()?.stdout;
-    let ground = Ground {
-        folder: folder.path().to_owned(),
+    let programs = Programs {
         tidegate: arguments.tidegate.clone(),
         before: arguments.before.clone(),
-        cores,
-        user: String::from_utf8_lossy(&user).trim().to_owned(),
+        floor: env::current_exe()?,
     };
-    let time = Duration::from_secs(arguments.seconds.max(1));
-    let effort = Effort { rounds: arguments.rounds.max(1), time };
+    let (folder, user) = (folder.path().to_owned(), gateways::user()?);
+    let ground = Ground { folder, programs, cores, user };
+    let seconds = arguments.seconds.max(1);
+    let at_highest = arguments.rate == Rate::Max;
+    let (rounds, time) = (arguments.rounds.max(1), Duration::from_secs(seconds));
+    let effort = Effort { rounds, time, at_highest };
     let mut all_met = true;
-    for scenario in scenarios {
+    for scenario in scenarios.into_iter().filter(|s| !arguments.ramp || s.rate.is_finite()) {
         say!("\n{}: {}", scenario.name, scenario.title);
-        let outcome = rounds::measure(&ground, scenario, &arguments.peers, effort)?;
+        let mut open = rounds::open(&ground, scenario, &arguments.peers)?;
+        if arguments.ramp {
+            let steps = ramp::measure(scenario, &mut open, seconds)?;
+            writeln!(io::stdout(), "\n{}", ramp::markdown(scenario, &ground, &steps))?;
+            continue;
+        }
+        let outcome = rounds::measure(&ground, scenario, &mut open, effort)?;
         writeln!(io::stdout(), "\n{}", report::markdown(scenario, &outcome))?;
         all_met &= report::is_met(scenario, &outcome);
     }
-    if arguments.only.is_empty() || arguments.only.iter().any(|name| name == ROWS) {
-        let rows = rows::measure(&ground, arguments.seconds.max(1))?;
+    let has_rows = !arguments.ramp;
+    if has_rows && arguments.only.is_empty() || arguments.only.iter().any(|name| name == ROWS) {
+        let rows = rows::measure(&ground, seconds)?;
         writeln!(io::stdout(), "\n{}", rows::markdown(&rows))?;
         all_met &= rows.iter().all(rows::Row::is_met);
     }

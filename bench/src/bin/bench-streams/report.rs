@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::peers::Kind;
+use bench::peers::{Kind, median};
+
 use crate::rounds::{Measured, Outcome, Run};
 use crate::scenario::Scenario;
 
@@ -12,6 +13,12 @@ const MISSED_MAX: f64 = 0.02;
 pub(crate) fn markdown(scenario: &Scenario, outcome: &Outcome) -> String {
     let Scenario { title, unit, .. } = scenario;
     let mut text = format!("### {title}\n\n");
+    let held: Vec<String> = outcome.peers.iter().filter_map(|m| held(m, unit)).collect();
+    if !held.is_empty() {
+        // Writing to a String does not fail.
+        let _ok = writeln!(text, "Highest rates held: {}.", held.join("; "));
+        let _ok = writeln!(text, "Measured at {:.0} {unit}s/s.\n", outcome.rate);
+    }
     let verdict = |met: bool| if met { "met" } else { "missed" };
     // Writing to a String does not fail.
     let _ok = writeln!(
@@ -19,8 +26,8 @@ pub(crate) fn markdown(scenario: &Scenario, outcome: &Outcome) -> String {
         "Rig alone: {:.0} {unit}s/s, {:.0} % of its core; twice the rate is {:.0}: {}\n",
         outcome.alone.per_second(),
         outcome.alone_busy * 100.0,
-        2.0 * rate(scenario, outcome),
-        verdict(holds_twice(scenario, outcome)),
+        2.0 * rate(outcome),
+        verdict(holds_twice(outcome)),
     );
     let _ok = writeln!(
         text,
@@ -55,24 +62,30 @@ pub(crate) fn is_met(scenario: &Scenario, outcome: &Outcome) -> bool {
     let ratios =
         scenario.ratios_max.iter().filter_map(|(kind, max)| Some((ratio(outcome, *kind)?, max)));
     let ours = outcome.peers.iter().find(|measured| measured.kind == Kind::Tidegate);
-    holds_twice(scenario, outcome)
+    holds_twice(outcome)
         && ours.is_some_and(is_whole)
         && ratios.fold(true, |met, (ratio, max)| met && ratio <= *max)
 }
 
-fn holds_twice(scenario: &Scenario, outcome: &Outcome) -> bool {
-    let enough = 2.0 * rate(scenario, outcome) * (1.0 - MISSED_MAX);
+fn holds_twice(outcome: &Outcome) -> bool {
+    let enough = 2.0 * rate(outcome) * (1.0 - MISSED_MAX);
     outcome.alone.is_whole() && outcome.alone.per_second() >= enough
 }
 
-/// The scenario's rate, or where that has no end what Tidegate made.
-fn rate(scenario: &Scenario, outcome: &Outcome) -> f64 {
-    if scenario.rate.is_finite() {
-        return scenario.rate;
+/// The rate that was asked for, or where that has no end what Tidegate made.
+fn rate(outcome: &Outcome) -> f64 {
+    if outcome.rate.is_finite() {
+        return outcome.rate;
     }
     let ours = outcome.peers.iter().find(|measured| measured.kind == Kind::Tidegate);
     let made = ours.map(|ours| median(ours.runs.iter().map(|run| run.count.per_second())));
     made.unwrap_or(f64::INFINITY)
+}
+
+/// The highest rate of a gateway, where it was searched for, and how busy the rig was with it.
+fn held(Measured { kind, highest, .. }: &Measured, unit: &str) -> Option<String> {
+    let (name, highest) = (kind.name(), highest.as_ref()?);
+    Some(format!("{name} {:.0} {unit}s/s (rig {:.0} %)", highest.rate, highest.rig_busy * 100.0))
 }
 
 fn is_whole(measured: &Measured) -> bool {
@@ -88,10 +101,4 @@ fn ratio(outcome: &Outcome, peer: Kind) -> Option<f64> {
     }
     let ratios = ours.runs.iter().zip(&theirs.runs).map(|(a, b)| a.us_each() / b.us_each());
     Some(median(ratios))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -11,16 +11,51 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
 
-/// One kind of stream: its clients, its backend, and what passes.
-pub(crate) trait Rig {
-    /// The backend's port.
-    fn port(&self) -> u16;
+/// The ends of one kind of stream: its clients, its backend, and what passes.
+pub(crate) trait Ends {
+    /// A connection of one end. A client asks for its stream.
+    fn begin(&mut self, end: End, wire: Wire) -> io::Result<()>;
 
-    /// Opens all streams through the gateway at this port, or right to the backend. Gives how many did not open.
-    fn open(&mut self, port: u16) -> io::Result<usize>;
+    /// Takes what has come at an end, and sends what waits where it can be written.
+    fn on_ready(&mut self, end: End, is_writable: bool, hand: &mut Hand) -> io::Result<()>;
 
-    /// Sends at this rate for this time, then waits for what is still on its way.
-    fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count>;
+    /// Sends what is next; false where nothing may be sent now.
+    fn send(&mut self, tally: &mut Tally) -> io::Result<bool>;
+
+    /// Writes what [`Ends::send`] left to be written together.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Clients whose stream is open.
+    fn open(&self) -> usize;
+}
+
+/// What the ends work with.
+pub(crate) struct Hand {
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) tally: Tally,
+}
+
+/// What was counted since the rig began. What is sent once may come several times, and is counted as often.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) came: u64,
+    pub(crate) wrong: u64,
+}
+
+/// Both ends of one kind of stream, in one thread.
+pub(crate) struct Rig {
+    sockets: Sockets,
+    ends: Box<dyn Ends>,
+    hand: Hand,
+    found: Vec<Found>,
+    /// Clients in the end, and how many connections the backend has.
+    clients: usize,
+    accepted: usize,
+    /// What one thing sent makes come.
+    each: u64,
 }
 
 /// What came of one run.
@@ -30,6 +65,8 @@ pub(crate) struct Count {
     pub(crate) came: u64,
     /// Came altered, twice or in the wrong place, or its stream has ended.
     pub(crate) wrong: u64,
+    /// Had not come soon after the time was over.
+    pub(crate) late: u64,
     /// The time in which it was sent, without that for the rest to come.
     pub(crate) wall: Duration,
 }
@@ -42,7 +79,7 @@ pub(crate) enum End {
 }
 
 /// What the kernel reports.
-pub(crate) enum Found {
+enum Found {
     /// A new connection of the backend.
     Accepted(TcpStream),
     Ready {
@@ -52,7 +89,7 @@ pub(crate) enum Found {
 }
 
 /// The sockets of a rig.
-pub(crate) struct Sockets {
+struct Sockets {
     poll: Poll,
     events: Events,
     listener: TcpListener,
@@ -66,22 +103,33 @@ pub(crate) struct Wire {
 }
 
 /// A rate as it is kept: what is behind is caught up with, a few at a time, and what comes is read between.
-pub(crate) struct Pace {
+struct Pace {
     rate: f64,
     began: Instant,
     time: Duration,
     sent: u64,
 }
 
+/// Connections that are opened before the first of them has to be there.
+const OPENED_AT_ONCE: usize = 50;
+
 /// What is sent between two looks at what came.
 const BURST: u64 = 64;
+/// What comes so soon after the end was on its way, and is not late.
+const GRACE: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(1);
 /// Without anything that comes, the rest is lost.
 const REST_MAX: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 8192;
 const EVENTS_MAX: usize = 1024;
 const LISTENER: Token = Token(usize::MAX);
-pub(crate) const SCRATCH_BYTES: usize = 256 << 10;
+const SCRATCH_BYTES: usize = 256 << 10;
+
+impl Tally {
+    fn missing(self) -> u64 {
+        self.sent.saturating_sub(self.came)
+    }
+}
 
 impl Count {
     pub(crate) fn is_whole(&self) -> bool {
@@ -94,31 +142,31 @@ impl Count {
 }
 
 impl Pace {
-    pub(crate) fn begin(rate: f64, time: Duration) -> Pace {
+    fn begin(rate: f64, time: Duration) -> Pace {
         Pace { rate, began: Instant::now(), time, sent: 0 }
     }
 
-    /// How many are to be sent now, at most so many, and how long to wait for what comes then; none once the time is over.
-    pub(crate) fn due(&mut self, most: u64) -> io::Result<Option<(u64, Duration)>> {
+    /// How many are to be sent now; none once the time is over.
+    fn due(&self) -> io::Result<Option<u64>> {
         check_stopped()?;
         let elapsed = self.began.elapsed();
         if elapsed >= self.time {
             return Ok(None);
         }
         #[expect(clippy::cast_possible_truncation, reason = "a count, not negative")]
-        let due = ((elapsed.as_secs_f64() * self.rate) as u64).saturating_sub(self.sent);
-        let now = due.min(BURST).min(most);
-        self.sent += now;
-        Ok(Some((now, if due > now && now < most { Duration::ZERO } else { TICK })))
+        let due = (elapsed.as_secs_f64() * self.rate) as u64;
+        Ok(Some(due.saturating_sub(self.sent)))
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+    /// So many were sent of those that were due. Gives how long to wait for what comes.
+    fn sent(&mut self, sent: u64, due: u64) -> Duration {
+        self.sent += sent;
+        if due > sent && sent == BURST { Duration::ZERO } else { TICK }
     }
 }
 
 /// Lets `turn` read until it says that all has come, or that has stood still for too long.
-pub(crate) fn rest(mut turn: impl FnMut(Duration) -> io::Result<(u64, bool)>) -> io::Result<()> {
+fn rest(mut turn: impl FnMut(Duration) -> io::Result<(u64, bool)>) -> io::Result<()> {
     let (mut before, mut since) = (0, Instant::now());
     loop {
         check_stopped()?;
@@ -132,8 +180,90 @@ pub(crate) fn rest(mut turn: impl FnMut(Duration) -> io::Result<(u64, bool)>) ->
     }
 }
 
+impl Rig {
+    /// A rig of so many clients, where one thing sent makes `each` come.
+    pub(crate) fn new(ends: Box<dyn Ends>, clients: usize, each: u64) -> io::Result<Rig> {
+        let hand = Hand { scratch: vec![0; SCRATCH_BYTES], tally: Tally::default() };
+        let (sockets, found) = (Sockets::new()?, Vec::new());
+        Ok(Rig { sockets, ends, hand, found, clients, accepted: 0, each })
+    }
+
+    /// The backend's port.
+    pub(crate) fn port(&self) -> u16 {
+        self.sockets.port
+    }
+
+    /// Opens all streams through the gateway at this port, or right to the backend. Gives how many did not open.
+    pub(crate) fn open(&mut self, port: u16) -> io::Result<usize> {
+        for at in 0..self.clients {
+            let end = End::Client(at);
+            let wire = self.sockets.connect(port, end)?;
+            self.ends.begin(end, wire)?;
+            let begun = at + 1;
+            if begun % OPENED_AT_ONCE == 0 || begun == self.clients {
+                rest(|wait| {
+                    self.turn(wait)?;
+                    let open = self.ends.open();
+                    Ok((open as u64, open == begun))
+                })?;
+            }
+        }
+        Ok(self.clients - self.ends.open())
+    }
+
+    /// Sends at this rate for this time, then waits for what is still on its way. The rate is that of what comes.
+    pub(crate) fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count> {
+        let before = self.hand.tally;
+        let mut pace = Pace::begin(rate / self.each as f64, time);
+        while let Some(due) = pace.due()? {
+            let mut sent = 0;
+            while sent < due.min(BURST) && self.ends.send(&mut self.hand.tally)? {
+                sent += 1;
+            }
+            self.ends.flush()?;
+            self.turn(pace.sent(sent, due))?;
+        }
+        let wall = pace.began.elapsed();
+        let over = Instant::now();
+        while self.hand.tally.missing() > before.missing() && over.elapsed() < GRACE {
+            self.turn(TICK)?;
+        }
+        // What an earlier run lost is not late now.
+        let late = self.hand.tally.missing().saturating_sub(before.missing());
+        rest(|wait| {
+            self.turn(wait)?;
+            let tally = self.hand.tally;
+            Ok((tally.came, tally.missing() <= before.missing()))
+        })?;
+        let Tally { sent, came, wrong } = self.hand.tally;
+        let (sent, came, wrong) = (sent - before.sent, came - before.came, wrong - before.wrong);
+        Ok(Count { sent, came, wrong, late, wall })
+    }
+
+    /// Reads what comes within this time.
+    fn turn(&mut self, wait: Duration) -> io::Result<()> {
+        let mut found = std::mem::take(&mut self.found);
+        self.sockets.look(wait, &mut found)?;
+        for found in found.drain(..) {
+            match found {
+                Found::Accepted(stream) => {
+                    let end = End::Backend(self.accepted);
+                    self.accepted += 1;
+                    let wire = self.sockets.add(stream, end)?;
+                    self.ends.begin(end, wire)?;
+                }
+                Found::Ready { end, is_writable } => {
+                    self.ends.on_ready(end, is_writable, &mut self.hand)?;
+                }
+            }
+        }
+        self.found = found;
+        self.ends.flush()
+    }
+}
+
 impl Sockets {
-    pub(crate) fn new() -> io::Result<Sockets> {
+    fn new() -> io::Result<Sockets> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         socket.listen(BACKLOG)?;
@@ -144,17 +274,13 @@ impl Sockets {
         Ok(Sockets { poll, events: Events::with_capacity(EVENTS_MAX), listener, port })
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(crate) fn connect(&self, port: u16, end: End) -> io::Result<Wire> {
+    fn connect(&self, port: u16, end: End) -> io::Result<Wire> {
         let stream = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nonblocking(true)?;
         self.add(TcpStream::from_std(stream), end)
     }
 
-    pub(crate) fn add(&self, mut stream: TcpStream, end: End) -> io::Result<Wire> {
+    fn add(&self, mut stream: TcpStream, end: End) -> io::Result<Wire> {
         stream.set_nodelay(true)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, token(end), interest)?;
@@ -162,7 +288,7 @@ impl Sockets {
     }
 
     /// Waits for so long and gives what there is.
-    pub(crate) fn look(&mut self, wait: Duration, found: &mut Vec<Found>) -> io::Result<()> {
+    fn look(&mut self, wait: Duration, found: &mut Vec<Found>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(wait)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             polled => polled?,

@@ -3,8 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use bench::peers::Kind;
+
 use crate::apart::Apart;
-use crate::peers::{Ground, Kind, Peer};
+use crate::highest::{self, Highest};
+use crate::peers::{Ground, Peer};
 use crate::rig::Count;
 use crate::say;
 use crate::scenario::Scenario;
@@ -14,10 +17,14 @@ use crate::scenario::Scenario;
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
     pub(crate) time: Duration,
+    /// Not at the scenario's rate, but at the highest that Tidegate holds.
+    pub(crate) at_highest: bool,
 }
 
 /// All measurements of one scenario.
 pub(crate) struct Outcome {
+    /// What was asked for in a second.
+    pub(crate) rate: f64,
     /// The rig put to itself, at twice the rate.
     pub(crate) alone: Count,
     /// The part of its core that this took.
@@ -27,6 +34,8 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Measured {
     pub(crate) kind: Kind,
+    /// Where it was searched for.
+    pub(crate) highest: Option<Highest>,
     pub(crate) runs: Vec<Run>,
 }
 
@@ -51,7 +60,7 @@ impl Run {
 pub(crate) fn measure(
     ground: &Ground,
     scenario: &Scenario,
-    asked: &[Kind],
+    open: &mut [(Peer, Apart)],
     effort: Effort,
 ) -> io::Result<Outcome> {
     let (alone, alone_busy) = run_alone(ground, scenario, effort.time)?;
@@ -63,36 +72,58 @@ pub(crate) fn measure(
         alone.wrong,
         alone_busy * 100.0
     );
-    let mut open = Vec::new();
-    for kind in scenario.peers.iter().copied() {
-        let is_wanted = asked.is_empty() || asked.contains(&kind) || kind == Kind::Before;
-        match ground.program(kind) {
-            Some(_) if is_wanted => open.push(start(ground, scenario, kind)?),
-            None if is_wanted && kind != Kind::Before => say!("  {} is not installed", kind.name()),
-            _ => {}
+    let mut peers = Vec::new();
+    for (peer, rig) in &mut *open {
+        let highest = match effort.at_highest && scenario.rate.is_finite() {
+            true => highest::search(rig, scenario.rate, effort.time)?,
+            false => None,
+        };
+        if let Some(Highest { rate, rig_busy }) = highest {
+            let (name, busy) = (peer.kind.name(), rig_busy * 100.0);
+            say!("  {name:<9} holds {rate:8.0}/s, with the rig {busy:.0} % busy");
         }
+        peers.push(Measured { kind: peer.kind, highest, runs: Vec::new() });
     }
-    let mut peers: Vec<Measured> =
-        open.iter().map(|(peer, _)| Measured { kind: peer.kind, runs: Vec::new() }).collect();
+    let ours = peers.iter().find(|measured| measured.kind == Kind::Tidegate);
+    let rate = ours.and_then(|ours| ours.highest).map_or(scenario.rate, |highest| highest.rate);
     for round in 1..=effort.rounds {
         for ((peer, rig), measured) in open.iter_mut().zip(&mut peers) {
-            rig.run(scenario.rate, WARM_UP)?;
+            rig.run(rate, WARM_UP)?;
             let before = peer.cpu();
-            let count = rig.run(scenario.rate, effort.time)?;
+            let count = rig.run(rate, effort.time)?;
             let run = Run { count, cpu: peer.cpu().saturating_sub(before) };
             tell(scenario, round, measured.kind, &run);
             measured.runs.push(run);
         }
     }
-    Ok(Outcome { alone, alone_busy, peers })
+    Ok(Outcome { rate, alone, alone_busy, peers })
+}
+
+/// Starts the gateways that are asked for, or else all that are installed, each with all its streams open.
+pub(crate) fn open(
+    ground: &Ground,
+    scenario: &Scenario,
+    asked: &[Kind],
+) -> io::Result<Vec<(Peer, Apart)>> {
+    let mut open = Vec::new();
+    for kind in scenario.peers.iter().copied() {
+        let is_always = matches!(kind, Kind::Before | Kind::Floor);
+        let is_wanted = asked.is_empty() || asked.contains(&kind) || is_always;
+        match ground.programs.find(kind) {
+            Some(_) if is_wanted => open.push(start(ground, scenario, kind)?),
+            None if is_wanted && kind != Kind::Before => say!("  {} is not installed", kind.name()),
+            _ => {}
+        }
+    }
+    Ok(open)
 }
 
 /// The clients right at the backend, at twice the rate.
 fn run_alone(ground: &Ground, scenario: &Scenario, time: Duration) -> io::Result<(Count, f64)> {
     let mut rig = Apart::start(scenario.name, ground.cores.load)?;
     // A stream that is shared needs somebody who shares it.
-    let is_shared = scenario.peers.contains(&Kind::Loop);
-    let shared = is_shared.then(|| ground.start(Kind::Loop, rig.port(), scenario.wire));
+    let is_shared = scenario.peers.contains(&Kind::Floor);
+    let shared = is_shared.then(|| ground.start(Kind::Floor, rig.port(), scenario.wire));
     let shared = shared.transpose()?;
     all_open(rig.open(shared.as_ref().map_or(rig.port(), |peer| peer.port))?)?;
     rig.run(2.0 * scenario.rate, WARM_UP)?;

@@ -5,12 +5,14 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::time::Duration;
+
+use bench::peers::Kind;
 
 use crate::apart::Apart;
-use crate::peers::{Ground, Kind, Peer};
+use crate::peers::Ground;
 use crate::say;
 use crate::scenario::Wire;
+use crate::seconds::{self, Second};
 
 /// Messages a second on each connection, bytes of each, connections.
 const ROWS: [(u32, usize, usize); 22] = [
@@ -50,20 +52,11 @@ pub(crate) struct Row {
     seconds: Vec<Second>,
 }
 
-struct Second {
-    sent: u64,
-    came: u64,
-    wrong: u64,
-    /// The part of a core.
-    cpu: f64,
-    resident_bytes: u64,
-}
-
 impl Row {
     fn errors(&self) -> u64 {
         self.seconds
             .iter()
-            .map(|second| second.sent.saturating_sub(second.came) + second.wrong)
+            .map(|Second { count, .. }| count.sent.saturating_sub(count.came) + count.wrong)
             .sum()
     }
 
@@ -93,8 +86,9 @@ fn measure_row(
         let mut rig = Apart::start(&format!("row:{count}:{size}"), ground.cores.load)?;
         let peer = ground.start(Kind::Tidegate, rig.port(), Wire::Http1)?;
         let failed = rig.open(peer.port)?;
-        let of_second = |_| run_second(&mut rig, &peer, f64::from(rate) * count as f64);
-        let seconds = (0..seconds).map(of_second).collect::<io::Result<_>>()?;
+        // The rate is that of each client's messages; each is answered.
+        let both_ways = 2.0 * f64::from(rate) * count as f64;
+        let seconds = seconds::run(&mut rig, &peer, both_ways, seconds)?;
         let row = Row { rate, bytes: size, attempted: count, failed, seconds };
         say!("  {rate}/s, {size} B, {count} connections: {failed} failed, {} errors", row.errors());
         let is_last = row.errors() == 0 || row.failed > 0;
@@ -106,15 +100,6 @@ fn measure_row(
     last.ok_or_else(|| io::Error::other("a row without a size"))
 }
 
-/// The rate is that of each client's messages; each is answered.
-fn run_second(rig: &mut Apart, peer: &Peer, rate: f64) -> io::Result<Second> {
-    let before = peer.cpu();
-    let count = rig.run(2.0 * rate, Duration::from_secs(1))?;
-    let cpu = peer.cpu().saturating_sub(before).as_secs_f64() / count.wall.as_secs_f64();
-    let resident_bytes = peer.process.rss_bytes();
-    Ok(Second { sent: count.sent, came: count.came, wrong: count.wrong, cpu, resident_bytes })
-}
-
 pub(crate) fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "### The 22 rows of the reference, WebSockets with the policy `websocket`\n\n\
@@ -123,18 +108,14 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     );
     for row in rows {
         let Row { rate, bytes, attempted, failed, seconds } = row;
-        let sent: u64 = seconds.iter().map(|second| second.sent).sum();
-        let came: u64 = seconds.iter().map(|second| second.came).sum();
-        let cpu: Vec<String> = seconds.iter().map(|s| format!("{:.0} %", s.cpu * 100.0)).collect();
-        let memory = seconds.iter().map(|s| s.resident_bytes as f64 / f64::from(1 << 20));
-        let memory: Vec<String> = memory.map(|mib| format!("{mib:.0}")).collect();
+        let sent: u64 = seconds.iter().map(|second| second.count.sent).sum();
+        let came: u64 = seconds.iter().map(|second| second.count.came).sum();
         let error = row.errors() as f64 * 100.0 / sent.max(1) as f64;
         // Writing to a String does not fail.
         let _ok = writeln!(
             text,
-            "| {rate} | {bytes} | {attempted} | {failed} | {sent} | {came} | {error:.2} % | {} | {} | 0 and 0 {} |",
-            cpu.join(" "),
-            memory.join(" "),
+            "| {rate} | {bytes} | {attempted} | {failed} | {sent} | {came} | {error:.2} % | {} | 0 and 0 {} |",
+            seconds::usage(seconds),
             if row.is_met() { "met" } else { "missed" },
         );
     }

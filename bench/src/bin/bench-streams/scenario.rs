@@ -2,8 +2,9 @@
 
 use std::io;
 
+use bench::peers::Kind;
+
 use crate::calls::{Calls, Shape};
-use crate::peers::Kind;
 use crate::rig::Rig;
 use crate::sse::Sse;
 use crate::websocket::WebSockets;
@@ -21,7 +22,7 @@ pub(crate) struct Scenario {
     pub(crate) peers: &'static [Kind],
     /// CPU relative to a peer.
     pub(crate) ratios_max: &'static [(Kind, f64)],
-    pub(crate) rig: fn() -> io::Result<Box<dyn Rig>>,
+    pub(crate) rig: fn() -> io::Result<Rig>,
 }
 
 /// What is spoken on both sides of the gateway.
@@ -40,7 +41,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         wire: Wire::Http1,
         peers: &[Kind::Tidegate, Kind::Before, Kind::Nginx, Kind::Haproxy],
         ratios_max: &[(Kind::Nginx, 0.85), (Kind::Haproxy, 0.85)],
-        rig: || Ok(Box::new(Sse::new(5000, false)?)),
+        rig: || Sse::rig(5000, false),
     },
     Scenario {
         name: "websocket",
@@ -50,7 +51,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         wire: Wire::Http1,
         peers: &[Kind::Tidegate, Kind::Before, Kind::Nginx, Kind::Haproxy],
         ratios_max: &[(Kind::Nginx, 0.85), (Kind::Haproxy, 0.85)],
-        rig: || Ok(Box::new(WebSockets::new(5000, 500)?)),
+        rig: || WebSockets::rig(5000, 500),
     },
     Scenario {
         name: "grpc",
@@ -60,7 +61,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         wire: Wire::Http2,
         peers: &[Kind::Tidegate, Kind::Before, Kind::Nginx, Kind::Envoy],
         ratios_max: &[(Kind::Envoy, 0.5), (Kind::Nginx, 0.8)],
-        rig: || Ok(Box::new(Calls::new(GRPC)?)),
+        rig: || Calls::rig(GRPC),
     },
     Scenario {
         name: "http2",
@@ -70,7 +71,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         wire: Wire::Http2,
         peers: &[Kind::Tidegate, Kind::Before, Kind::Nginx, Kind::Envoy],
         ratios_max: &[(Kind::Envoy, 0.7), (Kind::Nginx, 0.7)],
-        rig: || Ok(Box::new(Calls::new(PLAIN)?)),
+        rig: || Calls::rig(PLAIN),
     },
     Scenario {
         name: "shared",
@@ -78,9 +79,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         unit: "event",
         rate: 50_000.0,
         wire: Wire::Http1,
-        peers: &[Kind::Tidegate, Kind::Before, Kind::Loop],
-        ratios_max: &[(Kind::Loop, 1.15)],
-        rig: || Ok(Box::new(Sse::new(5000, true)?)),
+        peers: &[Kind::Tidegate, Kind::Before, Kind::Floor],
+        ratios_max: &[(Kind::Floor, 1.15)],
+        rig: || Sse::rig(5000, true),
     },
 ];
 
@@ -88,7 +89,7 @@ const GRPC: Shape = Shape { connections: 10, streams: 10, body_bytes: 1024, is_g
 const PLAIN: Shape = Shape { connections: 1, streams: 100, body_bytes: 1024, is_grpc: false };
 
 /// The rig of a scenario, or of WebSockets as many and with messages as large as the name says: `row:CONNECTIONS:BYTES`.
-pub(crate) fn rig_of(name: &str) -> io::Result<Box<dyn Rig>> {
+pub(crate) fn rig_of(name: &str) -> io::Result<Rig> {
     if let Some(scenario) = SCENARIOS.iter().find(|scenario| scenario.name == name) {
         return (scenario.rig)();
     }
@@ -96,5 +97,5 @@ pub(crate) fn rig_of(name: &str) -> io::Result<Box<dyn Rig>> {
     let numbers =
         numbers.and_then(|(count, bytes)| Some((count.parse().ok()?, bytes.parse().ok()?)));
     let (count, bytes) = numbers.ok_or_else(|| io::Error::other("no rig is called so"))?;
-    Ok(Box::new(WebSockets::new(count, bytes)?))
+    WebSockets::rig(count, bytes)
 }

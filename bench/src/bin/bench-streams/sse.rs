@@ -1,11 +1,8 @@
 //! Event streams: a backend that sends events of 82 bytes, each other than the one before, and clients that know which comes next.
 
 use std::io;
-use std::time::Duration;
 
-use crate::rig::{
-    Count, End, Found, Pace, Rig, SCRATCH_BYTES, Sockets, Wire, noise, rest, split_head,
-};
+use crate::rig::{End, Ends, Hand, Rig, Tally, Wire, noise, split_head};
 
 pub(crate) const EVENT_BYTES: usize = 82;
 /// An event before it is filled in.
@@ -13,22 +10,16 @@ const EVENT: [u8; EVENT_BYTES] =
     *b"data: {\"s\":\"000000\",\"n\":\"0000000000\",\"x\":\"....................................\"}\n\n";
 
 pub(crate) struct Sse {
-    sockets: Sockets,
     clients: Vec<Client>,
     backends: Vec<Backend>,
-    /// Clients in the end.
-    count: usize,
     /// The backend's connection of each stream.
     served: Vec<Option<usize>>,
-    scratch: Vec<u8>,
-    found: Vec<Found>,
     /// All clients ask for the same stream, which the gateway opens once.
     is_shared: bool,
     /// The stream that gets the next event.
     turn: usize,
-    sent: u64,
-    came: u64,
-    wrong: u64,
+    /// Clients that get an event of the backend.
+    each: u64,
 }
 
 struct Client {
@@ -61,83 +52,44 @@ const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
     Transfer-Encoding: chunked\r\n\r\n";
 
-/// Connections that are opened before the first of them has to be there.
-const OPENED_AT_ONCE: usize = 50;
-
 impl Sse {
-    pub(crate) fn new(clients: usize, is_shared: bool) -> io::Result<Sse> {
-        let streams = if is_shared { 1 } else { clients };
-        Ok(Sse {
-            sockets: Sockets::new()?,
-            clients: Vec::new(),
-            backends: Vec::new(),
-            served: vec![None; streams],
-            scratch: vec![0; SCRATCH_BYTES],
-            found: Vec::new(),
-            is_shared,
-            count: clients,
-            turn: 0,
-            sent: 0,
-            came: 0,
-            wrong: 0,
-        })
+    pub(crate) fn rig(clients: usize, is_shared: bool) -> io::Result<Rig> {
+        let (streams, each) = if is_shared { (1, clients as u64) } else { (clients, 1) };
+        let (served, turn) = (vec![None; streams], 0);
+        let ends = Sse { clients: Vec::new(), backends: Vec::new(), served, is_shared, turn, each };
+        Rig::new(Box::new(ends), clients, each)
     }
 
-    /// Clients that get an event of the backend.
-    fn each(&self) -> u64 {
-        if self.is_shared { self.count as u64 } else { 1 }
-    }
-
-    /// Reads what comes within this time.
-    fn turn(&mut self, wait: Duration) -> io::Result<()> {
-        let mut found = std::mem::take(&mut self.found);
-        self.sockets.look(wait, &mut found)?;
-        for found in found.drain(..) {
-            match found {
-                Found::Accepted(stream) => {
-                    let wire = self.sockets.add(stream, End::Backend(self.backends.len()))?;
-                    self.backends.push(Backend { wire, head: Vec::new(), next: 0 });
-                }
-                Found::Ready { end: End::Client(at), .. } => self.on_client(at),
-                Found::Ready { end: End::Backend(at), is_writable } => {
-                    self.on_backend(at, is_writable)?;
-                }
-            }
-        }
-        self.found = found;
-        Ok(())
-    }
-
-    fn on_client(&mut self, at: usize) {
+    fn on_client(&mut self, at: usize, Hand { scratch, tally }: &mut Hand) {
         let Some(client) = self.clients.get_mut(at).filter(|client| !client.is_gone) else {
             return;
         };
         loop {
             let before = client.next;
-            let read = client.wire.read(&mut self.scratch);
+            let read = client.wire.read(scratch);
             let more = read.and_then(|(bytes, more)| {
-                self.wrong += client.take(bytes)?;
+                tally.wrong += client.take(bytes)?;
                 Ok(more)
             });
-            self.came += client.next - before;
+            tally.came += client.next - before;
             match more {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => {
-                    (self.wrong, client.is_gone) = (self.wrong + 1, true);
+                    (tally.wrong, client.is_gone) = (tally.wrong + 1, true);
                     return;
                 }
             }
         }
     }
 
-    fn on_backend(&mut self, at: usize, is_writable: bool) -> io::Result<()> {
+    fn on_backend(&mut self, at: usize, is_writable: bool, hand: &mut Hand) -> io::Result<()> {
         let Some(backend) = self.backends.get_mut(at) else { return Ok(()) };
         if is_writable && backend.wire.flush().is_err() {
             return Ok(());
         }
         // A gateway that has left needs nothing more; its client will say so.
-        let Ok((bytes, _)) = backend.wire.read(&mut self.scratch) else { return Ok(()) };
+        let Ok((bytes, _)) = backend.wire.read(&mut hand.scratch) else { return Ok(()) };
         backend.head.extend_from_slice(bytes);
         let Some((head, _)) = split_head(&backend.head) else { return Ok(()) };
         let path = if self.is_shared { b"GET /shared/" } else { &b"GET /sse/"[..] };
@@ -150,13 +102,45 @@ impl Sse {
         backend.head.clear();
         backend.wire.send(HEAD)
     }
+}
+
+impl Ends for Sse {
+    fn begin(&mut self, end: End, mut wire: Wire) -> io::Result<()> {
+        let End::Client(at) = end else {
+            self.backends.push(Backend { wire, head: Vec::new(), next: 0 });
+            return Ok(());
+        };
+        let (folder, number) = if self.is_shared { ("shared", 0) } else { ("sse", at) };
+        let request = format!(
+            "GET /{folder}/{number:06} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+        );
+        wire.send(request.as_bytes())?;
+        self.clients.push(Client {
+            wire,
+            number,
+            head: Some(Vec::new()),
+            chunks: Chunks::default(),
+            held: Vec::new(),
+            next: 0,
+            is_gone: false,
+        });
+        Ok(())
+    }
+
+    fn on_ready(&mut self, end: End, is_writable: bool, hand: &mut Hand) -> io::Result<()> {
+        match end {
+            End::Client(at) => self.on_client(at, hand),
+            End::Backend(at) => self.on_backend(at, is_writable, hand)?,
+        }
+        Ok(())
+    }
 
     /// Sends the next event of the next stream.
-    fn send(&mut self) -> io::Result<()> {
-        let (number, each) = (self.turn, self.each());
+    fn send(&mut self, tally: &mut Tally) -> io::Result<bool> {
+        let number = self.turn;
         self.turn = (number + 1) % self.served.len().max(1);
         let at = self.served.get(number).copied().flatten();
-        let Some(backend) = at.and_then(|at| self.backends.get_mut(at)) else { return Ok(()) };
+        let Some(backend) = at.and_then(|at| self.backends.get_mut(at)) else { return Ok(true) };
         let mut chunk = [0; EVENT_BYTES + 6];
         if let Some((size, rest)) = chunk.split_first_chunk_mut::<4>()
             && let Some((event, end)) = rest.split_first_chunk_mut::<EVENT_BYTES>()
@@ -166,64 +150,14 @@ impl Sse {
             end.copy_from_slice(b"\r\n");
         }
         backend.next += 1;
-        self.sent += each;
+        tally.sent += self.each;
         // A connection that is gone is noticed where its events do not come.
         drop(backend.wire.send(&chunk));
-        Ok(())
-    }
-}
-
-impl Rig for Sse {
-    fn port(&self) -> u16 {
-        self.sockets.port()
+        Ok(true)
     }
 
-    fn open(&mut self, port: u16) -> io::Result<usize> {
-        let folder = if self.is_shared { "shared" } else { "sse" };
-        for at in 0..self.count {
-            let number = if self.is_shared { 0 } else { at };
-            let mut wire = self.sockets.connect(port, End::Client(at))?;
-            let request = format!(
-                "GET /{folder}/{number:06} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
-            );
-            wire.send(request.as_bytes())?;
-            self.clients.push(Client {
-                wire,
-                number,
-                head: Some(Vec::new()),
-                chunks: Chunks::default(),
-                held: Vec::new(),
-                next: 0,
-                is_gone: false,
-            });
-            if at % OPENED_AT_ONCE == OPENED_AT_ONCE - 1 || at + 1 == self.count {
-                rest(|wait| {
-                    self.turn(wait)?;
-                    let open = self.clients.iter().filter(|client| client.head.is_none()).count();
-                    Ok((open as u64, open == self.clients.len()))
-                })?;
-            }
-        }
-        Ok(self.clients.iter().filter(|client| client.head.is_some() || client.is_gone).count())
-    }
-
-    fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count> {
-        let before = (self.sent, self.came, self.wrong);
-        let mut pace = Pace::begin(rate / self.each() as f64, time);
-        while let Some((due, wait)) = pace.due(u64::MAX)? {
-            for _ in 0..due {
-                self.send()?;
-            }
-            self.turn(wait)?;
-        }
-        let wall = pace.elapsed();
-        rest(|wait| {
-            self.turn(wait)?;
-            Ok((self.came, self.came == self.sent))
-        })?;
-        let (sent, came, wrong) = before;
-        let (sent, came, wrong) = (self.sent - sent, self.came - came, self.wrong - wrong);
-        Ok(Count { sent, came, wrong, wall })
+    fn open(&self) -> usize {
+        self.clients.iter().filter(|client| client.head.is_none() && !client.is_gone).count()
     }
 }
 

@@ -1,26 +1,15 @@
 //! WebSockets: clients that send texts of 500 bytes, and a backend that answers each with its characters reversed.
 
 use std::io;
-use std::time::Duration;
 
-use crate::rig::{
-    Count, End, Found, Pace, Rig, SCRATCH_BYTES, Sockets, Wire, noise, rest, split_head,
-};
+use crate::rig::{End, Ends, Hand, Rig, Tally, Wire, noise, split_head};
 
 pub(crate) struct WebSockets {
-    sockets: Sockets,
     clients: Vec<Side>,
     backends: Vec<Side>,
     message_bytes: usize,
-    scratch: Vec<u8>,
-    found: Vec<Found>,
     /// The connection that sends the next message.
     turn: usize,
-    count: usize,
-    sent: u64,
-    /// Messages that came, at the backend and back at the client.
-    came: u64,
-    wrong: u64,
 }
 
 /// One end of a connection.
@@ -54,76 +43,67 @@ const REPLY: &[u8] =
 const TEXT: u8 = 0x81;
 const MASKED: u8 = 0x80;
 const LONGER: u8 = 126;
-const OPENED_AT_ONCE: usize = 50;
+/// A message comes at the backend, and its answer at the client.
+const EACH: u64 = 2;
 
 impl WebSockets {
-    pub(crate) fn new(count: usize, message_bytes: usize) -> io::Result<WebSockets> {
-        Ok(WebSockets {
-            sockets: Sockets::new()?,
-            clients: Vec::new(),
-            backends: Vec::new(),
-            message_bytes,
-            scratch: vec![0; SCRATCH_BYTES],
-            found: Vec::new(),
-            turn: 0,
-            count,
-            sent: 0,
-            came: 0,
-            wrong: 0,
-        })
+    pub(crate) fn rig(count: usize, message_bytes: usize) -> io::Result<Rig> {
+        let (clients, backends) = (Vec::new(), Vec::new());
+        let ends = WebSockets { clients, backends, message_bytes, turn: 0 };
+        Rig::new(Box::new(ends), count, EACH)
     }
+}
 
-    fn turn(&mut self, wait: Duration) -> io::Result<()> {
-        let mut found = std::mem::take(&mut self.found);
-        self.sockets.look(wait, &mut found)?;
-        for found in found.drain(..) {
-            match found {
-                Found::Accepted(stream) => {
-                    let wire = self.sockets.add(stream, End::Backend(self.backends.len()))?;
-                    self.backends.push(Side::new(wire, 0));
-                }
-                Found::Ready { end, is_writable } => self.on_ready(end, is_writable),
-            }
-        }
-        self.found = found;
+impl Ends for WebSockets {
+    fn begin(&mut self, end: End, mut wire: Wire) -> io::Result<()> {
+        let End::Client(number) = end else {
+            self.backends.push(Side::new(wire, 0));
+            return Ok(());
+        };
+        let request = format!(
+            "GET /ws/{number:06} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        );
+        wire.send(request.as_bytes())?;
+        self.clients.push(Side::new(wire, number));
         Ok(())
     }
 
-    fn on_ready(&mut self, end: End, is_writable: bool) {
-        let size = self.message_bytes;
+    fn on_ready(&mut self, end: End, is_writable: bool, hand: &mut Hand) -> io::Result<()> {
         let (side, is_client) = match end {
             End::Client(at) => (self.clients.get_mut(at), true),
             End::Backend(at) => (self.backends.get_mut(at), false),
         };
-        let Some(side) = side.filter(|side| !side.is_gone) else { return };
+        let Some(side) = side.filter(|side| !side.is_gone) else { return Ok(()) };
         let mut taken = Taken::default();
         let done = (|| {
             if is_writable {
                 side.wire.flush()?;
             }
             loop {
-                let (bytes, more) = side.wire.read(&mut self.scratch)?;
-                side.take(bytes, is_client, size, &mut taken)?;
+                let (bytes, more) = side.wire.read(&mut hand.scratch)?;
+                side.take(bytes, is_client, self.message_bytes, &mut taken)?;
                 if !more {
                     break;
                 }
             }
             if taken.answer.is_empty() { Ok(()) } else { side.wire.send(&taken.answer) }
         })();
-        self.came += taken.came;
-        self.wrong += taken.wrong;
+        hand.tally.came += taken.came;
+        hand.tally.wrong += taken.wrong;
         if done.is_err() {
             // The backend's end goes with the client's, which counts.
-            self.wrong += u64::from(is_client);
+            hand.tally.wrong += u64::from(is_client);
             side.is_gone = true;
         }
+        Ok(())
     }
 
     /// Sends the next message of the next connection.
-    fn send(&mut self) {
+    fn send(&mut self, tally: &mut Tally) -> io::Result<bool> {
         let number = self.turn;
-        self.turn = (number + 1) % self.count.max(1);
-        let Some(client) = self.clients.get_mut(number) else { return };
+        self.turn = (number + 1) % self.clients.len().max(1);
+        let Some(client) = self.clients.get_mut(number) else { return Ok(false) };
         let mut message = vec![0; self.message_bytes];
         noise(number, client.sent, &mut message);
         let mut frame = Vec::with_capacity(message.len() + 8);
@@ -133,54 +113,15 @@ impl WebSockets {
         frame.extend_from_slice(&key);
         frame.extend(message.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key));
         client.sent += 1;
-        self.sent += 1;
+        tally.sent += EACH;
         if client.wire.send(&frame).is_err() {
             client.is_gone = true;
         }
-    }
-}
-
-impl Rig for WebSockets {
-    fn port(&self) -> u16 {
-        self.sockets.port()
+        Ok(true)
     }
 
-    fn open(&mut self, port: u16) -> io::Result<usize> {
-        for number in 0..self.count {
-            let mut wire = self.sockets.connect(port, End::Client(number))?;
-            let request = format!(
-                "GET /ws/{number:06} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                 Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n"
-            );
-            wire.send(request.as_bytes())?;
-            self.clients.push(Side::new(wire, number));
-            if number % OPENED_AT_ONCE == OPENED_AT_ONCE - 1 || number + 1 == self.count {
-                rest(|wait| {
-                    self.turn(wait)?;
-                    let open = self.clients.iter().filter(|client| client.is_open).count();
-                    Ok((open as u64, open == self.clients.len()))
-                })?;
-            }
-        }
-        Ok(self.clients.iter().filter(|client| !client.is_open || client.is_gone).count())
-    }
-
-    /// The rate is that of messages both ways together.
-    fn run(&mut self, rate: f64, time: Duration) -> io::Result<Count> {
-        let before = (self.sent, self.came, self.wrong);
-        let mut pace = Pace::begin(rate / 2.0, time);
-        while let Some((due, wait)) = pace.due(u64::MAX)? {
-            (0..due).for_each(|_| self.send());
-            self.turn(wait)?;
-        }
-        let wall = pace.elapsed();
-        rest(|wait| {
-            self.turn(wait)?;
-            Ok((self.came, self.came == 2 * self.sent))
-        })?;
-        let (sent, came, wrong) = before;
-        let (sent, came, wrong) = (2 * (self.sent - sent), self.came - came, self.wrong - wrong);
-        Ok(Count { sent, came, wrong, wall })
+    fn open(&self) -> usize {
+        self.clients.iter().filter(|client| client.is_open && !client.is_gone).count()
     }
 }
 
