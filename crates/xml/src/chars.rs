@@ -2,6 +2,8 @@
 //!
 //! Knows single characters and byte runs, never tokens.
 
+use crate::lanes::{self, LANES};
+
 /// Space, tab, line feed, carriage return.
 const SPACE: u8 = 1;
 /// May begin a name. The colon is not included: code that reads qualified names handles it.
@@ -138,27 +140,67 @@ pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-/// Runs up to this length are scanned by words. Longer ones go to the vectorised search, whose call costs more than a short run.
+/// Runs up to this length are scanned by words or lanes. Longer ones go to the vectorised search, whose call costs more than a short run.
 const SHORT: usize = 48;
 
 /// Returns the offset of the first `<`, `&`, `]` or carriage return of character data.
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     let mut passed = at;
-    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
-        let word = u64::from_le_bytes(*word);
-        let ends = has(word, b'<') | has(word, b'&') | has(word, b']') | has(word, b'\r');
-        if let Some(passes) = first_of(ends) {
+    while let Some(found) = lanes::first(bytes, passed, ends_text) {
+        if let Some(passes) = found {
             return passed + passes;
         }
-        passed += 8;
+        passed += LANES;
         if passed >= at + SHORT {
             return far_text_end(bytes, passed);
         }
     }
-    let ends = |byte: &u8| matches!(*byte, b'<' | b'&' | b']' | b'\r');
     let rest = bytes.get(passed..).unwrap_or_default();
-    passed + rest.iter().position(ends).unwrap_or(rest.len())
+    passed + rest.iter().position(|byte| ends_text(*byte)).unwrap_or(rest.len())
+}
+
+/// Returns where short character data ends with a `<`; `at` if it is longer, has anything to look at, or ends the text.
+#[inline(always)]
+pub(crate) fn short_text_end(bytes: &[u8], at: usize) -> usize {
+    match lanes::first(bytes, at, ends_text) {
+        Some(Some(len)) if bytes.get(at + len) == Some(&b'<') => at + len,
+        Some(_) | None => at,
+    }
+}
+
+/// Returns the offset of the next `<`, or the end.
+#[inline(always)]
+pub(crate) fn plain_text_end(bytes: &[u8], at: usize) -> usize {
+    let mut passed = at;
+    while let Some(word) = bytes.get(passed..).and_then(|rest| rest.first_chunk()) {
+        if let Some(passes) = first_of(has(u64::from_le_bytes(*word), b'<')) {
+            return passed + passes;
+        }
+        passed += 8;
+        if passed >= at + 24 {
+            break;
+        }
+    }
+    let rest = bytes.get(passed..).unwrap_or_default();
+    passed + memchr::memchr(b'<', rest).unwrap_or(rest.len())
+}
+
+/// Sets the bytes behind the first one that is this one to zero. None if none is.
+#[inline(always)]
+pub(crate) fn cut_behind(word: u64, byte: u8) -> Option<(u64, usize)> {
+    match has(word, byte) & (EACH << 7) {
+        0 => None,
+        marks => {
+            let kept = marks ^ (marks - 1);
+            Some((word & kept, (marks.trailing_zeros() / 8) as usize))
+        }
+    }
+}
+
+#[inline(always)]
+fn ends_text(byte: u8) -> bool {
+    (byte == b'<') | (byte == b'&') | (byte == b']') | (byte == b'\r')
 }
 
 fn far_text_end(bytes: &[u8], at: usize) -> usize {

@@ -14,8 +14,10 @@ mod dtd;
 mod entity;
 mod error;
 mod intern;
+mod lanes;
 mod limits;
 mod machine;
+mod met;
 mod misc;
 mod name;
 mod parser;
@@ -30,6 +32,8 @@ mod template;
 mod template_cache;
 mod text;
 mod tree;
+mod twice;
+mod usual;
 
 pub use blocks::block;
 pub use error::{Error, ErrorKind, Position};
@@ -38,6 +42,8 @@ pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use parser::{Parser, parse};
 pub use pool::Pool;
 pub use serialize::{Form, escape_attribute, escape_text};
+#[doc(hidden)]
+pub use sink::Quick;
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
 pub use template_cache::{Recall, TemplateCache};
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -6,6 +6,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use crate::dtd::Dtd;
+use crate::met::{MetTags, Tag};
 use crate::place::Tracker;
 use crate::prefix_cache::State;
 use crate::scope::Spaces;
@@ -75,6 +76,10 @@ pub(crate) struct Open {
     pub(crate) namespace: u32,
     /// Number of declarations in scope before its own.
     pub(crate) spaces_len: usize,
+    /// The scope around it.
+    pub(crate) scope: u64,
+    /// Its end tag behind `</`, if it is short and has no white space.
+    pub(crate) tag: Tag,
 }
 
 /// The text that the tokenizer reads at the moment.
@@ -151,6 +156,14 @@ pub(crate) struct Machine {
     pub(crate) kept: String,
     pub(crate) kept_len: usize,
     pub(crate) spaces: Spaces,
+    /// Number of the scope: as long as it is the same, so are all namespaces in scope. None is given twice, not even to another
+    /// document.
+    pub(crate) scope: u64,
+    /// The last number given to a scope.
+    pub(crate) scopes: u64,
+    pub(crate) met: MetTags,
+    /// Text of the document's own window ends with the next `<`, and is meant as it stands.
+    pub(crate) has_plain_text: bool,
     /// Attributes of the current tag.
     pub(crate) attributes: Vec<Raw>,
     /// Values of the current tag that could not be borrowed.
@@ -181,6 +194,10 @@ impl Machine {
             kept: String::new(),
             kept_len: 0,
             spaces: Spaces::new(),
+            scope: 0,
+            scopes: 0,
+            met: MetTags::new(),
+            has_plain_text: false,
             attributes: Vec::new(),
             written: String::new(),
             places: Vec::new(),
@@ -202,6 +219,7 @@ impl Machine {
         self.kept.clear();
         self.kept_len = 0;
         self.spaces.clear();
+        self.begin_scope();
         self.tokens = 0;
         self.tracker = Tracker::new();
         self.floor = 0;
@@ -233,9 +251,24 @@ impl Machine {
         self.kept.clone_from(&state.names);
         self.kept_len = self.open.len();
         self.spaces.restore(&state.spaces);
+        // The numbers that the scopes had in another document would bring its tags back.
+        for at in 0..self.open.len() {
+            self.begin_scope();
+            if let Some(open) = self.open.get_mut(at) {
+                open.scope = self.scope;
+            }
+        }
+        self.begin_scope();
         self.tracker.clone_from(&state.tracker);
         self.tokens = state.tokens;
         self.standalone = state.standalone;
+    }
+
+    /// Gives the scope a number of its own.
+    #[inline]
+    pub(crate) fn begin_scope(&mut self) {
+        self.scopes += 1;
+        self.scope = self.scopes;
     }
 
     #[inline]
@@ -260,6 +293,8 @@ impl Machine {
         from: usize,
         sink: &mut S,
     ) -> Run<(usize, Option<&'static str>), S::Error> {
+        let rest = window.text.as_bytes().get(from..).unwrap_or_default();
+        self.has_plain_text = memchr::memchr3(b'&', b']', b'\r', rest).is_none();
         let mut at = from;
         loop {
             let left = match self.phase {
@@ -450,6 +485,13 @@ impl Machine {
                 at = self.cdata(window, at, sink)?;
                 if self.phase == Phase::Cdata {
                     return Ok(Left::Used(at));
+                }
+            }
+            if window.origin.is_none() && !self.open.is_empty() {
+                at = self.usual(window, at, sink)?;
+                if self.open.is_empty() {
+                    self.phase = Phase::Epilog;
+                    return Ok(Left::Next(at));
                 }
             }
             let first = match window.byte(at) {

@@ -67,6 +67,12 @@ impl Tracker {
         }
     }
 
+    /// The same as `offset` where the source is UTF-8.
+    #[inline(always)]
+    pub(crate) fn utf8_offset(&self, at: usize) -> u64 {
+        self.base.position.offset + at as u64
+    }
+
     fn mark(&self, window: &str, at: usize) -> Mark {
         let last = self.last.get();
         let from = if last.at <= at { last } else { self.base };

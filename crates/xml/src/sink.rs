@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::machine::Window;
+use crate::met::Place;
 use crate::place::Tracker;
 use crate::scope::{NO_NAMESPACE, Spaces};
 use crate::{Error, Namespace, Position, QName};
@@ -13,6 +14,14 @@ pub trait Sink {
 
     /// A start tag, or an empty-element tag, which is followed by its [`Sink::end`].
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Self::Error>;
+
+    /// An event told by its place in a source that is UTF-8. A sink that does not want it returns None and gets the event
+    /// itself.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn quick(&mut self, _event: Quick, _offset: u64) -> Option<Result<(), Self::Error>> {
+        None
+    }
 
     /// Character data, references replaced, line ends normalised. One run of text may come in several pieces; no piece is
     /// empty. `cdata` says that the piece came from a CDATA section.
@@ -45,6 +54,18 @@ pub trait Sink {
     }
 }
 
+/// An event for a sink that knows the source.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Quick {
+    /// A start tag of a name alone that is the same as the last one with this place among those met.
+    Start(usize),
+    /// Text of so many bytes of the source, as it is meant.
+    Text(usize),
+    /// An end tag.
+    End,
+}
+
 /// A start tag.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
@@ -55,6 +76,8 @@ pub struct Start<'a> {
     pub scope: Scope<'a>,
     /// The tag was `<a/>`.
     pub empty: bool,
+    /// The place of the tag among those met.
+    pub(crate) place: Place,
 }
 
 /// One attribute, its value normalised (XML 1.0, 3.3.3).

@@ -3,14 +3,11 @@
 use crate::chars::{
     is_space, same, skip_ascii_name, skip_name_chars, skip_ncname, skip_space, value_end,
 };
-use crate::intern::hash;
 use crate::machine::{Halt, Machine, Open, Run, Scan, Stop, Window, bad, over};
+use crate::met::{Place, Tag};
 use crate::scope::{Declared, NO_NAMESPACE};
 use crate::sink::{Attributes, Piece, Raw, Scope, qname};
 use crate::{Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
-
-/// From this number on, attributes are compared by hash.
-const MANY: usize = 12;
 
 const START: &str = "a start tag";
 const END: &str = "an end tag";
@@ -22,6 +19,19 @@ pub(crate) struct Written {
     pub(crate) to: usize,
     /// Length of the prefix; 0 if there is none.
     pub(crate) prefix_len: usize,
+}
+
+/// A start tag that was read.
+pub(crate) struct Read {
+    pub(crate) name_len: usize,
+    /// Length of its prefix; 0 if there is none.
+    pub(crate) prefix_len: usize,
+    pub(crate) namespace: u32,
+    pub(crate) tag: Tag,
+    pub(crate) place: Place,
+    pub(crate) empty: bool,
+    /// Where it ends.
+    pub(crate) to: usize,
 }
 
 /// Reads an ASCII name with at most one colon, if the byte behind it ends the name.
@@ -63,14 +73,62 @@ fn wrong_reserved(prefix: &str, uri: &str) -> Option<&'static str> {
 }
 
 impl Machine {
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn start_tag<S: Sink>(
         &mut self,
         window: &Window<'_>,
         at: usize,
         sink: &mut S,
     ) -> Run<usize, S::Error> {
-        let spaces_len = self.spaces.len();
+        let (spaces_len, scope) = (self.spaces.len(), self.scope);
+        let read = self.read_start(window, at, spaces_len)?;
+        let start = self.start(window, at, &read, spaces_len);
+        sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
+        match read.empty {
+            true => {
+                sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
+                self.spaces.truncate(spaces_len);
+                self.scope = scope;
+            }
+            false => self.open.push(Open {
+                name_from: at + 1,
+                name_len: read.name_len,
+                prefix_len: read.prefix_len,
+                namespace: read.namespace,
+                spaces_len,
+                scope,
+                tag: read.tag,
+            }),
+        }
+        Ok(read.to)
+    }
+
+    /// The event of a tag that was read.
+    #[inline(always)]
+    pub(crate) fn start<'a>(
+        &'a self,
+        window: &Window<'a>,
+        at: usize,
+        read: &Read,
+        spaces_len: usize,
+    ) -> Start<'a> {
+        let name = window.get(at + 1, at + 1 + read.name_len);
+        Start {
+            name: qname(name, read.prefix_len, self.spaces.namespace(read.namespace)),
+            attributes: Attributes {
+                raw: &self.attributes,
+                window: window.text,
+                written: &self.written,
+                spaces: &self.spaces,
+            },
+            scope: Scope { spaces: &self.spaces, from: spaces_len },
+            empty: read.empty,
+            place: read.place,
+        }
+    }
+
+    /// Reads a whole start tag. Its namespace declarations are in scope then.
+    fn read_start(&mut self, window: &Window<'_>, at: usize, spaces_len: usize) -> Scan<Read> {
         let name = self.scan_name(window, at + 1, START)?;
         self.attributes.clear();
         self.written.clear();
@@ -90,33 +148,13 @@ impl Machine {
         if !self.attributes.is_empty() {
             self.resolve_attributes(window, at)?;
         }
-        let name_text = window.get(name.from, name.to);
-        let start = Start {
-            name: qname(name_text, name.prefix_len, self.spaces.namespace(namespace)),
-            attributes: Attributes {
-                raw: &self.attributes,
-                window: window.text,
-                written: &self.written,
-                spaces: &self.spaces,
-            },
-            scope: Scope { spaces: &self.spaces, from: spaces_len },
-            empty,
+        let name_len = name.to - name.from;
+        let tag = Tag::of_name(window.text.as_bytes(), name.from, name_len);
+        let place = match bare {
+            true => self.met.keep(tag, name.prefix_len, namespace, self.scope),
+            false => Place::Nowhere,
         };
-        sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
-        match empty {
-            true => {
-                sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
-                self.spaces.truncate(spaces_len);
-            }
-            false => self.open.push(Open {
-                name_from: name.from,
-                name_len: name.to - name.from,
-                prefix_len: name.prefix_len,
-                namespace,
-                spaces_len,
-            }),
-        }
-        Ok(to)
+        Ok(Read { name_len, prefix_len: name.prefix_len, namespace, tag, place, empty, to })
     }
 
     /// Reads the tag from behind its name to its end. Returns whether it is an empty-element tag, and where it ends. Its
@@ -128,11 +166,12 @@ impl Machine {
         name: Written,
         spaces_len: usize,
     ) -> Scan<(bool, usize)> {
-        let (tokens, expanded) = (self.tokens, self.expanded);
+        let (tokens, expanded, scope) = (self.tokens, self.expanded, self.scope);
         let scanned = self.scan_rest(window, at, name, spaces_len);
         if scanned.is_err() {
             // The tag is read again once more of it has come.
             self.spaces.truncate(spaces_len);
+            self.scope = scope;
             self.tokens = tokens;
             self.expanded = expanded;
         }
@@ -179,7 +218,7 @@ impl Machine {
 
     /// Counts one more element.
     #[inline]
-    fn count_start(&mut self, at: usize) -> Scan<()> {
+    pub(crate) fn count_start(&mut self, at: usize) -> Scan<()> {
         self.token(at)?;
         let depth_max = self.options.limits.depth_max;
         match self.open.len() >= depth_max as usize {
@@ -349,6 +388,7 @@ impl Machine {
                 Err(bad(at, format!("the prefix `{prefix}` is declared twice in one tag")))
             }
             Declared::New if self.spaces.names_len().max(self.spaces.len()) <= max as usize => {
+                self.begin_scope();
                 Ok(())
             }
             Declared::New | Declared::TooMany => Err(over(at, "namespaces_max", max)),
@@ -441,79 +481,8 @@ impl Machine {
         resolved
     }
 
-    fn check_twice(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
-        let twice = match self.attributes.len() {
-            0..MANY => self.twice_among_few(window),
-            _ => self.twice_by_hash(window),
-        };
-        match twice {
-            None => Ok(()),
-            Some(raw) => {
-                let place = if raw.name.written { at } else { raw.name.from };
-                let name = raw.name.of(window.text, &self.written);
-                Err(bad(place, format!("the attribute `{name}` comes twice in one tag")))
-            }
-        }
-    }
-
-    fn twice_among_few(&self, window: &Window<'_>) -> Option<Raw> {
-        let mut rest = self.attributes.as_slice();
-        while let Some((last, before)) = rest.split_last() {
-            let equal = |raw: &Raw| {
-                raw.namespace == last.namespace
-                    && raw.local_len() == last.local_len()
-                    && self.local(window, raw) == self.local(window, last)
-            };
-            if before.iter().any(equal) {
-                return Some(*last);
-            }
-            rest = before;
-        }
-        None
-    }
-
-    /// Finds a duplicate with a hash table of at least twice the number of attributes.
-    fn twice_by_hash(&mut self, window: &Window<'_>) -> Option<Raw> {
-        let len = (self.attributes.len() * 2).next_power_of_two();
-        let mut places = std::mem::take(&mut self.places);
-        places.clear();
-        places.resize(len, u32::MAX);
-        let mut twice = None;
-        for (index, raw) in self.attributes.iter().enumerate() {
-            let local = self.local(window, raw);
-            let hashed = hash(local.as_bytes(), self.seed ^ u64::from(raw.namespace));
-            let mut place = usize::try_from(hashed & (len as u64 - 1)).unwrap_or(0);
-            loop {
-                let taken =
-                    places.get(place).and_then(|taken| self.attributes.get(*taken as usize));
-                match taken {
-                    None => break,
-                    Some(other)
-                        if other.namespace == raw.namespace
-                            && self.local(window, other) == local =>
-                    {
-                        twice = twice.or(Some(*raw));
-                        break;
-                    }
-                    Some(_) => place = (place + 1) & (len - 1),
-                }
-            }
-            if let (Some(free), Ok(index)) = (places.get_mut(place), u32::try_from(index)) {
-                *free = index;
-            }
-        }
-        self.places = places;
-        twice
-    }
-
-    #[inline]
-    fn local<'a>(&'a self, window: &Window<'a>, raw: &Raw) -> &'a str {
-        let name = Piece { from: raw.name.to - raw.local_len(), ..raw.name };
-        name.of(window.text, &self.written)
-    }
-
     /// Reads an end tag: `</`, the bytes of the start tag's name, and `>`.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn end_tag<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -521,31 +490,27 @@ impl Machine {
         sink: &mut S,
     ) -> Run<usize, S::Error> {
         let open = match self.open.last() {
-            Some(open) if self.open.len() > self.floor => open,
+            Some(open) if self.open.len() > self.floor => *open,
             _ => return Err(bad(at, "an end tag closes an element of another entity").into()),
         };
+        let to = self.scan_end(window, at, &open)?;
+        self.end_element(window, at, &open, sink)?;
+        Ok(to + 1)
+    }
+
+    /// Reads an end tag to its `>`, and returns where that is.
+    fn scan_end(&self, window: &Window<'_>, at: usize, open: &Open) -> Scan<usize> {
         let bytes = window.text.as_bytes();
         let end = at + 2 + open.name_len;
-        let name = window.get(at + 2, end);
         let mut to = end;
         if bytes.get(to) != Some(&b'>') {
             to = skip_space(bytes, to);
         }
-        if bytes.get(to) != Some(&b'>') || !same(name.as_bytes(), self.open_name(window, open)) {
-            return Err(self.wrong_end(window, at, open).into());
+        let name = bytes.get(at + 2..end).unwrap_or_default();
+        match bytes.get(to) == Some(&b'>') && same(name, self.open_name(window, open)) {
+            true => Ok(to),
+            false => Err(self.wrong_end(window, at, open)),
         }
-        let (namespace, prefix_len) = (open.namespace, open.prefix_len);
-        let (spaces_len, name_from) = (open.spaces_len, open.name_from);
-        self.token(at)?;
-        let name = qname(name, prefix_len, self.spaces.namespace(namespace));
-        sink.end(name, self.here(window, at)).map_err(Halt::Sink)?;
-        self.spaces.truncate(spaces_len);
-        self.open.pop();
-        if self.kept_len > self.open.len() {
-            self.kept_len = self.open.len();
-            self.kept.truncate(name_from);
-        }
-        Ok(to + 1)
     }
 
     /// The name of the innermost open element.

@@ -15,7 +15,7 @@ pub(crate) enum Reference<'w> {
 
 impl Machine {
     /// Reads character data up to `<` or `&`, or as far as the window decides it.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn text<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -26,7 +26,6 @@ impl Machine {
         let end = text_end(bytes, from);
         match bytes.get(end) {
             Some(b'<' | b'&') | None => {
-                // The usual path, and the only one inlined into the sink's code.
                 if from < end {
                     let here = self.here(window, from);
                     sink.text(window.get(from, end), false, here).map_err(Halt::Sink)?;

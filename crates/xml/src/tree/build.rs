@@ -41,10 +41,14 @@ impl std::error::Error for BuildError {}
 /// Builds a document from calls in document order. Several elements and texts may stand at the top, as in fragments of XSLT.
 #[derive(Debug)]
 pub struct Builder {
-    /// The document so far. An open element keeps its last child so far in place of its end, 0 for none.
+    /// The document so far. An open element has no end yet.
     document: Document,
     /// The innermost open element, or the document.
     open: u32,
+    /// Its last child so far, 0 for none.
+    last: u32,
+    /// That is a text.
+    after_text: bool,
     depth: u32,
     nodes_max: u32,
     text_bytes_max: u32,
@@ -85,7 +89,16 @@ impl Builder {
             unparsed: HashMap::new(),
             positions: Positions::None,
         };
-        Builder { document, open: 0, depth: 0, nodes_max, text_bytes_max, offset: 0 }
+        Builder {
+            document,
+            open: 0,
+            last: 0,
+            after_text: false,
+            depth: 0,
+            nodes_max,
+            text_bytes_max,
+            offset: 0,
+        }
     }
 
     /// Returns the number of nodes so far.
@@ -121,11 +134,12 @@ impl Builder {
     }
 
     /// The same as `start` with the number of a name.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_named(&mut self, name: NameId) -> Result<NodeId, BuildError> {
-        // An element has no value. It is open as long as its end is 0.
-        let id = self.child(Kind::Element, name, (0, 0), Some(0))?;
+        // An element has no value.
+        let id = self.child(Kind::Element, name, (0, 0))?;
         self.open = id.0;
+        self.last = 0;
         self.depth += 1;
         Ok(id)
     }
@@ -198,13 +212,7 @@ impl Builder {
     /// Returns the element just begun, if it has no children yet.
     #[inline]
     pub(crate) fn begun(&self) -> Option<u32> {
-        (self.open != 0 && self.last_child() == Some(0)).then_some(self.open)
-    }
-
-    /// Returns the last child so far of the open node, 0 for none.
-    #[inline]
-    fn last_child(&self) -> Option<u32> {
-        self.document.nodes.get(self.open as usize).map(|node| node.end)
+        (self.open != 0 && self.last == 0).then_some(self.open)
     }
 
     pub(crate) fn names(&mut self) -> &mut Names {
@@ -220,15 +228,33 @@ impl Builder {
     }
 
     /// Adds text that is not empty, and may stand in the source.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn text_in(&mut self, text: &str, source: &str) -> Result<(), BuildError> {
-        // A text that came last is the last child of the open node, if it is its child.
-        let last = self.document.nodes.last();
-        if last.is_some_and(|last| last.kind == Kind::Text && last.parent == self.open) {
+        if self.after_text {
             return self.more_text(text, source);
         }
         let value = self.value(text, source)?;
-        self.child(Kind::Text, NameId(0), value, None).map(drop)
+        self.child(Kind::Text, NameId(0), value)?;
+        self.after_text = true;
+        Ok(())
+    }
+
+    /// Adds text that stands in the source at the offset set last.
+    #[inline(always)]
+    pub(crate) fn text_of_source(&mut self, len: usize, source: &str) -> Result<(), BuildError> {
+        let from = self.offset;
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "a source is no longer than 32 bits reach"
+        )]
+        let to = from.saturating_add(len as u32);
+        if self.after_text {
+            let text = source.get(from as usize..to as usize).unwrap_or_default();
+            return self.more_text(text, source);
+        }
+        self.child(Kind::Text, NameId(0), (from, to))?;
+        self.after_text = true;
+        Ok(())
     }
 
     /// Adds to the text that came last.
@@ -261,7 +287,7 @@ impl Builder {
     /// The same for a comment that may stand in the source.
     pub(crate) fn comment_in(&mut self, text: &str, source: &str) -> Result<NodeId, BuildError> {
         let value = self.value(text, source)?;
-        self.child(Kind::Comment, NameId(0), value, None)
+        self.child(Kind::Comment, NameId(0), value)
     }
 
     pub fn instruction(&mut self, target: &str, data: &str) -> Result<NodeId, BuildError> {
@@ -277,11 +303,11 @@ impl Builder {
     ) -> Result<NodeId, BuildError> {
         let name = self.names().number("", target, NO_NAMESPACE).ok_or(BuildError::TooLarge)?;
         let value = self.value(data, source)?;
-        self.child(Kind::Instruction, name, value, None)
+        self.child(Kind::Instruction, name, value)
     }
 
     /// Ends the innermost open element; its end tag begins at this source offset.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end_at(&mut self, offset: u64) {
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
             node.value_start = u32::try_from(offset).unwrap_or(u32::MAX);
@@ -300,11 +326,13 @@ impl Builder {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn close(&mut self) {
         let end = self.len();
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
             node.end = end;
+            self.last = self.open;
+            self.after_text = false;
             self.open = node.parent;
             self.depth = self.depth.saturating_sub(1);
         }
@@ -347,33 +375,29 @@ impl Builder {
         self.finish()
     }
 
-    /// Adds a child of the open node. Its end is the next node, unless another one is given.
-    #[inline]
-    fn child(
-        &mut self,
-        kind: Kind,
-        name: NameId,
-        value: (u32, u32),
-        end: Option<u32>,
-    ) -> Result<NodeId, BuildError> {
+    /// Adds a child of the open node. Its end is the next node, unless it gets another one.
+    #[inline(always)]
+    fn child(&mut self, kind: Kind, name: NameId, value: (u32, u32)) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
-        let mut previous = id;
-        if let Some(open) = self.document.nodes.get_mut(self.open as usize) {
-            previous = if open.end == 0 { id } else { open.end };
-            open.end = id;
-        }
-        self.push(kind, name, value, previous, end.unwrap_or(id + 1));
+        let previous = if self.last == 0 { id } else { self.last };
+        self.last = id;
+        self.after_text = false;
+        self.push(kind, name, value, previous, id + 1);
         Ok(NodeId(id))
     }
 
     #[inline]
     fn next_id(&self) -> Result<u32, BuildError> {
-        let id = u32::try_from(self.document.nodes.len()).ok().filter(|id| *id < self.nodes_max);
-        id.ok_or(BuildError::TooLarge)
+        let len = self.document.nodes.len();
+        #[allow(clippy::cast_possible_truncation, reason = "it is below a number of 32 bits")]
+        match len < self.nodes_max as usize {
+            true => Ok(len as u32),
+            false => Err(BuildError::TooLarge),
+        }
     }
 
     /// Adds a node to the open one.
-    #[inline]
+    #[inline(always)]
     fn push(
         &mut self,
         kind: Kind,

@@ -1,9 +1,13 @@
 //! The sink that builds a tree.
 
 use crate::intern::fold;
+use crate::met::{MetTags, Place};
+use crate::sink::Quick;
 use crate::tree::positions::{Positions, plain};
 use crate::tree::{BuildError, Builder, Document, NameId, NodeId};
-use crate::{Error, ErrorKind, Here, Namespace, Options, QName, Sink, Start, XML_NAMESPACE};
+use crate::{
+    Error, ErrorKind, Here, Namespace, Options, Position, QName, Sink, Start, XML_NAMESPACE,
+};
 
 /// Number of namespaces that ordinary documents have at most.
 const SPACES: usize = 16;
@@ -26,7 +30,9 @@ struct TreeSink<'s> {
     source: &'s str,
     /// The tree's numbers of the parser's first namespaces.
     spaces: [u32; SPACES],
-    /// Names by their bytes: an element mostly has a name that one before it had.
+    /// The names of the tags that the parser met.
+    met: [NameId; MetTags::LEN],
+    /// Names by their bytes, for attributes and elements with attributes: mostly one before had the same.
     recent: [[Recent; 2]; RECENT / 2],
     /// Line and column of each node, if they cannot be computed from the source's lines.
     places: Option<Vec<(u32, u32)>>,
@@ -49,6 +55,7 @@ pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> 
         builder,
         source: source.unwrap_or_default(),
         spaces: [UNKNOWN; SPACES],
+        met: [NameId(0); MetTags::LEN],
         recent: [[Recent { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
         places: source.is_none().then(|| vec![(1, 1)]),
     };
@@ -98,7 +105,7 @@ impl TreeSink<'_> {
         }
         match built {
             Ok(built) => Ok(built),
-            Err(_) => Err(too_large(here)),
+            Err(_) => Err(too_large(here.position())),
         }
     }
 
@@ -111,7 +118,7 @@ impl TreeSink<'_> {
 
     #[inline]
     fn element(&mut self, start: &Start<'_>) -> Result<(), BuildError> {
-        let name = self.name(start.name)?;
+        let name = self.element_name(start)?;
         let element = self.builder.start_named(name)?;
         if start.scope.declares() {
             self.declarations(start)?;
@@ -119,6 +126,20 @@ impl TreeSink<'_> {
         match start.attributes.is_empty() {
             true => Ok(()),
             false => self.attributes(start, element),
+        }
+    }
+
+    #[inline]
+    fn element_name(&mut self, start: &Start<'_>) -> Result<NameId, BuildError> {
+        match start.place {
+            Place::New(place) => {
+                let name = self.name(start.name)?;
+                if let Some(met) = self.met.get_mut(place) {
+                    *met = name;
+                }
+                Ok(name)
+            }
+            Place::Known(_) | Place::Nowhere => self.name(start.name),
         }
     }
 
@@ -148,7 +169,7 @@ impl TreeSink<'_> {
     }
 
     /// Returns the tree's number of a name.
-    #[inline]
+    #[inline(never)]
     fn name(&mut self, name: QName<'_>) -> Result<NameId, BuildError> {
         let uri = self.space(name.namespace)?;
         let Some(key) = key(self.source, name) else { return self.number(name, uri) };
@@ -191,9 +212,9 @@ impl TreeSink<'_> {
 }
 
 #[cold]
-fn too_large(here: Here<'_>) -> Error {
+fn too_large(at: Position) -> Error {
     let kind = ErrorKind::Limit { name: "nodes of a tree", max: u64::from(u32::MAX) };
-    Error { kind, at: here.position() }
+    Error { kind, at }
 }
 
 impl Sink for TreeSink<'_> {
@@ -204,6 +225,26 @@ impl Sink for TreeSink<'_> {
         self.builder.at(here.offset());
         let built = self.element(start);
         self.done(built, here)
+    }
+
+    #[inline(always)]
+    fn quick(&mut self, event: Quick, offset: u64) -> Option<Result<(), Error>> {
+        if self.source.is_empty() {
+            return None;
+        }
+        self.builder.at(offset);
+        let built = match event {
+            Quick::Start(place) => {
+                let name = self.met.get(place).copied().unwrap_or(NameId(0));
+                self.builder.start_named(name).map(drop)
+            }
+            Quick::Text(len) => self.builder.text_of_source(len, self.source),
+            Quick::End => {
+                self.builder.end_at(offset);
+                Ok(())
+            }
+        };
+        Some(built.map_err(|_| too_large(Position { offset, ..Position::default() })))
     }
 
     #[inline]

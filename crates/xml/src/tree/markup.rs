@@ -1,5 +1,6 @@
 //! The markup of an element as it stands in the source.
 
+use crate::lanes;
 use crate::tree::positions::Positions;
 use crate::tree::{Document, Kind, NodeId};
 
@@ -14,7 +15,8 @@ impl Document {
         let node = self.node(element).filter(|node| node.kind == Kind::Element)?;
         let (from, last_tag) = (node.offset as usize, node.value_start as usize);
         let text = self.text.get(..source.len).filter(|_| source.copies)?;
-        let end = last_tag + tag_len(text.as_bytes().get(last_tag..)?)?;
+        let tag = text.as_bytes().get(last_tag..)?;
+        let end = last_tag + end_tag_len(tag).or_else(|| tag_len(tag))?;
         text.get(from..end)
     }
 
@@ -28,6 +30,13 @@ impl Document {
                 prolog.is_some_and(|prolog| memchr::memmem::find(prolog, b"<!DOCTYPE").is_none());
         }
     }
+}
+
+/// Returns the length of a short end tag in front of the text.
+#[inline]
+fn end_tag_len(text: &[u8]) -> Option<usize> {
+    let len = lanes::first(text, 0, |byte| byte == b'>')?? + 1;
+    text.starts_with(b"</").then_some(len)
 }
 
 /// Returns the length of the tag in front of the text. A `>` in the quotes of a value does not end it.

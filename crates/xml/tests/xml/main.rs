@@ -8,6 +8,7 @@
     reason = "a test ends where it is surprised, and measures"
 )]
 
+mod again;
 mod bad;
 mod chunks;
 mod entities;
