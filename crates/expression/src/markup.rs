@@ -100,6 +100,62 @@ fn is_char(c: char) -> bool {
 pub(crate) struct Plain {
     from: u32,
     to: u32,
+    /// Number of such looks.
+    looks: u32,
+}
+
+/// After so many looks at elements, and after twice as many, and so on, all that follows them in their parent is looked at at once.
+const LOOKS: u32 = 16;
+
+impl Plain {
+    /// An element was looked at.
+    fn note(&mut self, document: &Document, node: NodeId) {
+        self.looks += 1;
+        let is_due = self.looks >= LOOKS && self.looks.is_power_of_two();
+        let parent =
+            document.parent(node).filter(|parent| is_due && rest_is_plain(document, *parent, node));
+        self.from = node.0;
+        self.to = document.end(parent.unwrap_or(node)).0;
+    }
+}
+
+/// Returns whether all that follows a plain element in its parent is plain as well.
+fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
+    let (Some(around), Some(own)) = (document.markup(parent), document.markup(node)) else {
+        return false;
+    };
+    // Both are slices of the source.
+    let from = own.as_ptr().addr().wrapping_sub(around.as_ptr().addr()).saturating_add(own.len());
+    // The end tag of the parent may have a prefix.
+    let end = memchr::memmem::rfind(around.as_bytes(), b"</").unwrap_or_default();
+    around.get(from..end).is_some_and(|rest| Look::at(rest).is_plain())
+}
+
+/// What markup may have that does not mean the same everywhere.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    has_references: bool,
+    has_prefixes: bool,
+    has_declarations: bool,
+}
+
+impl Look {
+    fn at(markup: &str) -> Look {
+        let bytes = markup.as_bytes();
+        // Most have none of the three.
+        match memchr::memchr3(b'&', b':', b'=', bytes) {
+            None => Look { has_references: false, has_prefixes: false, has_declarations: false },
+            Some(_) => Look {
+                has_references: memchr::memmem::find(bytes, b"&#").is_some(),
+                has_prefixes: memchr::memchr(b':', bytes).is_some(),
+                has_declarations: memchr::memmem::find(bytes, b"xmlns").is_some(),
+            },
+        }
+    }
+
+    fn is_plain(self) -> bool {
+        !self.has_references && !self.has_prefixes && !self.has_declarations
+    }
 }
 
 /// Appends a node: elements, comments and instructions as markup, of a document its content, all else as text.
@@ -151,16 +207,21 @@ fn push_element(
     let name = document.name(node);
     let behind_name =
         1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
-    let markup = document.markup(node).filter(|markup| !markup.contains("&#"));
-    let has_prefixes = markup.is_some_and(|markup| markup.contains(':'));
-    let around = markup.map(|_| around(document, node, has_prefixes)).unwrap_or_default();
+    let markup = document.markup(node).map(|markup| (markup, Look::at(markup)));
+    let markup = markup.filter(|(_, look)| !look.has_references);
+    let around = markup.map(|(_, look)| around(document, node, look.has_prefixes));
+    let around = around.unwrap_or_default();
     let markup = markup.filter(|_| around.len() <= AROUND_MAX);
-    match markup.and_then(|markup| markup.split_at_checked(behind_name)) {
-        Some((start, rest)) => {
+    let parts = markup.and_then(|(markup, look)| {
+        let (start, rest) = markup.split_at_checked(behind_name)?;
+        Some((markup, start, rest, look))
+    });
+    match parts {
+        Some((markup, start, rest, look)) => {
             budget.output(start.len() + rest.len())?;
             out.reserve(start.len() + rest.len());
             out.push_str(start);
-            let found = prefixes_in(&around, markup.unwrap_or_default());
+            let found = prefixes_in(&around, markup);
             for (at, (prefix, uri)) in around.iter().enumerate() {
                 let is_used = match *prefix {
                     "xml" => false,
@@ -172,8 +233,8 @@ fn push_element(
                 }
             }
             out.push_str(rest);
-            if around.is_empty() && !has_prefixes && !rest.contains("xmlns") {
-                *plain = Plain { from: node.0, to: document.end(node).0 };
+            if around.is_empty() && look.is_plain() {
+                plain.note(document, node);
             }
         }
         None => {
@@ -224,9 +285,9 @@ fn prefixes_in(around: &[(&str, &str)], markup: &str) -> u32 {
     let all = bits.clone().fold(0, |all, (bit, _)| all | bit);
     let known = bits.clone().filter(|(_, prefix)| matches!(*prefix, "" | "xml"));
     let mut found = known.fold(0, |known, (bit, _)| known | bit);
-    let mut colons = markup.match_indices(':');
+    let mut colons = memchr::memchr_iter(b':', markup.as_bytes());
     while found != all
-        && let Some((colon, _)) = colons.next()
+        && let Some(colon) = colons.next()
     {
         let before = markup.get(..colon).unwrap_or_default();
         for (bit, prefix) in bits.clone() {
