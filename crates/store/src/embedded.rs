@@ -17,9 +17,11 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::command::{Command, Done};
 use crate::disk::{Disk, Folder};
 use crate::engine::{Engine, Shared, Tuning};
+use crate::error::of_disk;
 use crate::measures::Measured;
 use crate::queue::{Queue, Taken, closed};
 use crate::recovery::{self, Recovered};
+use crate::reserve::{self, Reserve};
 use crate::watch::Subject;
 use crate::{
     Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Lease, Leases, Logs, Read,
@@ -63,6 +65,7 @@ impl Embedded {
 
     /// Opens the store on a disk.
     pub fn open_on(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Embedded, Recovered), Error> {
+        reserve::give_back(&*disk).map_err(|error| of_disk(&error))?;
         let (engine, recovered) = recovery::open(disk, tuning)?;
         let shared = engine.shared.clone();
         let queue = Arc::new(Queue::default());
@@ -123,6 +126,8 @@ pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
 /// The thread: takes what waits and runs it, until the queue is closed.
 fn write(mut engine: Engine, queue: &Queue) {
     let mut kept = clock::now();
+    let mut reserve = Reserve::default();
+    reserve.keep(&*engine.shared.disk);
     loop {
         let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
             Taken::Batch(batch) => (batch, false),
@@ -132,6 +137,7 @@ fn write(mut engine: Engine, queue: &Queue) {
         // Where nothing waits, there is time to tidy up. What fails is tried again.
         if batch.is_empty() && !ends {
             batch.push(Command::Compact { all: false, done: oneshot::channel().0 });
+            reserve.keep(&*engine.shared.disk);
         }
         let due = ends || kept.elapsed() >= COUNTERS_PACE;
         if due && engine.shared.counters.is_dirty() {

@@ -44,6 +44,7 @@ mod postgres;
 mod queue;
 mod reader;
 mod recovery;
+mod reserve;
 mod segment;
 #[cfg(test)]
 mod simulation;
