@@ -192,7 +192,12 @@ impl Engine {
                 }
                 Command::Change { changes, guard, done } => {
                     if let Some(done) = self.guarded(guard.as_ref(), done) {
-                        let tables = changes.iter().map(|change| change.table.clone()).collect();
+                        let mut tables: Vec<Arc<str>> = Vec::new();
+                        for change in &changes {
+                            if !tables.contains(&change.table) {
+                                tables.push(change.table.clone());
+                            }
+                        }
                         batch.changes.push((tables, done));
                         batch.work.changes.push(changes);
                     }

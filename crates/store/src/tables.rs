@@ -23,7 +23,7 @@ pub(crate) const FILE: &str = "tables.redb";
 const CLEAN: &str = "clean";
 
 /// Pages that redb keeps in memory. The page cache of the system has the rest.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 /// A page of redb's file.
 const PAGE_BYTES: u64 = 4096;
 /// A file up to this size is checked as a whole when it is opened, at a gigabyte a second or more.

@@ -3,24 +3,56 @@
 //! Owns one channel for each name that somebody watches, and forgets it when the last watcher is gone.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Wakes up when there is news. Several pieces of news may be one wake-up, and one may come for nothing, as after the store was
 /// away: whoever wakes up looks.
 #[derive(Debug)]
 pub struct Watch {
-    news: watch::Receiver<()>,
+    channel: Arc<Channel>,
+    /// The news that it was woken for.
+    seen: u64,
+}
+
+/// News of one log or table. A hub has thousands, so it is small.
+#[derive(Debug, Default)]
+struct Channel {
+    /// How many pieces of news there were.
+    count: AtomicU64,
+    waiting: Notify,
 }
 
 impl Watch {
     /// Waits for news since the watch was made or was last woken. It may be dropped at any time without losing any.
     /// A store that was closed gives no more.
     pub async fn changed(&mut self) {
-        if self.news.changed().await.is_err() {
-            std::future::pending::<()>().await;
+        loop {
+            let mut woken = pin!(self.channel.waiting.notified());
+            // From here on it is woken, so that no news is missed after the look.
+            woken.as_mut().enable();
+            let count = self.channel.count.load(Ordering::Acquire);
+            if count != self.seen {
+                self.seen = count;
+                return;
+            }
+            woken.await;
         }
+    }
+}
+
+impl Channel {
+    fn wake(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.waiting.notify_waiters();
+    }
+
+    /// True if somebody has a watch of it, beside the one who asks.
+    fn is_watched(self: &Arc<Channel>) -> bool {
+        Arc::strong_count(self) > 1
     }
 }
 
@@ -37,7 +69,7 @@ pub enum Subject {
 /// All watchers of a store.
 #[derive(Debug, Default)]
 pub struct Watches {
-    channels: Mutex<HashMap<Subject, watch::Sender<()>>>,
+    channels: Mutex<HashMap<Subject, Arc<Channel>>>,
 }
 
 impl Watches {
@@ -45,29 +77,32 @@ impl Watches {
     pub fn watch(&self, subject: Subject) -> Watch {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.len() >= MANY && channels.len().is_power_of_two() {
-            channels.retain(|_, sender| sender.receiver_count() > 0);
+            channels.retain(|_, channel| channel.is_watched());
         }
-        let sender = channels.entry(subject).or_insert_with(|| watch::Sender::new(()));
-        Watch { news: sender.subscribe() }
+        let channel = channels.entry(subject).or_default().clone();
+        Watch { seen: channel.count.load(Ordering::Acquire), channel }
     }
 
     /// True while somebody watches it.
     pub fn has(&self, subject: &Subject) -> bool {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.get(subject).is_some_and(|sender| sender.receiver_count() > 0)
+        channels.get(subject).is_some_and(Channel::is_watched)
     }
 
     /// Wakes those who watch a log or table.
     pub fn wake(&self, subject: &Subject) {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if channels.get(subject).is_some_and(|sender| sender.send(()).is_err()) {
-            channels.remove(subject);
+        let Some(channel) = channels.get(subject) else { return };
+        match channel.is_watched() {
+            true => channel.wake(),
+            false => drop(channels.remove(subject)),
         }
     }
 
     /// Wakes everybody, as after a time in which nobody could tell what changed.
     pub(crate) fn wake_all(&self) {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.retain(|_, sender| sender.send(()).is_ok());
+        channels.retain(|_, channel| channel.is_watched());
+        channels.values().for_each(|channel| channel.wake());
     }
 }
