@@ -102,6 +102,7 @@ pub(crate) fn to_url(
         breaker: breaker(&config::Breaker::absent()?),
         idle_max: count(config::Pool::absent()?.idle_max.get()),
         dns_refresh: config::Dns::absent()?.refresh.0,
+        writes_at_once: false,
         tls: Clients::default().of(tls, report)?,
     })
 }
@@ -155,6 +156,7 @@ fn settings(
         breaker: self::breaker(&upstream.breaker),
         idle_max: count(upstream.pool.idle_max.get()),
         dns_refresh: upstream.dns.refresh.0,
+        writes_at_once: false,
         tls: clients.of(&upstream.tls, report)?,
     })
 }

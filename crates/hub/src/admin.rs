@@ -71,8 +71,8 @@ impl Hub {
         let mut subscriptions = Vec::new();
         for row in &rows {
             let Some(subscription) = read::<Subscription>(&row.value) else { continue };
-            let cursor = self.store.get(&self.tables.cursors, &row.key).await?;
-            let cursor = cursor.and_then(|cursor| read(&cursor.value));
+            let Some(id) = Id::parse(&row.key) else { continue };
+            let cursor = self.cursor(id, &subscription).await?;
             let expires = subscription.until.map(|until| rfc3339(Duration::from_secs(until)));
             let mut view = json!({
                 "id": String::from_utf8_lossy(&row.key),
@@ -83,8 +83,7 @@ impl Hub {
                 "status": Member::status(&subscription, cursor.as_ref()),
             });
             if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
-                let partition = Id::parse(&row.key).map(Id::partition);
-                let owner = partition.and_then(|partition| self.nodes.owner(partition));
+                let owner = self.nodes.owner(id.partition());
                 view.insert("node".to_owned(), json!(owner));
             }
             subscriptions.push(view);

@@ -1,74 +1,98 @@
 //! What a worker has still to write down about its subscriptions, in batches: while one is written, the next gathers.
 //!
-//! Of each subscription it counts the events that have ended and whose end is not written. They take the places of events under way
-//! (`delivery.concurrency`) until then, so that no more than those ever come again after a crash.
+//! An event that has ended takes a place of those under way (`delivery.concurrency`) until its end is written, so that no more than
+//! those ever come again after a crash.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
-use store::{Answer, Change, Error, Expect, Guard, Store};
+use store::{Answer, Change, Error, Guard, Store};
 
-use crate::subscription::{Cursor, Id, stored};
+use crate::places::Group;
+use crate::subscription::Id;
 
 /// The unwritten changes of a worker.
 #[derive(Default)]
 pub(crate) struct Book {
-    /// Subscriptions whose place has changed.
-    open: BTreeMap<Id, Entry>,
+    /// Groups in which a place has changed.
+    open: BTreeMap<Group, Entry>,
     writing: Option<Writing>,
     /// Since the store does not take them: when it is tried again.
     again: Option<Instant>,
 }
 
-/// What is to be written of a subscription.
+/// What is to be written of a group.
 #[derive(Default)]
 struct Entry {
-    /// What is written together with its place.
+    /// What is written together with its places.
     more: Vec<Change>,
-    /// Events that ended since its place was written.
-    ended: usize,
+    /// Events that ended since its places were written.
+    ended: Vec<End>,
+}
+
+/// The end of an event: of the subscription with this id that began behind `from`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) id: Id,
+    pub(crate) from: u64,
 }
 
 struct Writing {
-    open: BTreeMap<Id, Entry>,
+    open: BTreeMap<Group, Entry>,
     answer: Answer<Vec<u64>>,
 }
 
-/// Changes of one batch; a subscription has a few.
+/// Changes and bytes of one batch.
 const CHANGES_MAX: usize = 900;
+const BYTES_MAX: usize = 4 << 20;
 
 /// The pause after the store did not take a batch.
 const PAUSE: Duration = Duration::from_millis(500);
 
-impl Book {
-    /// Notes that the place of a subscription has to be written.
-    pub(crate) fn note(&mut self, id: Id) {
-        self.open.entry(id).or_default();
+impl Entry {
+    /// Takes away what one batch cannot take beside the places. What is written, as dead events are, comes before the places; what is
+    /// removed may come behind them. So nothing is lost between two batches.
+    fn beyond(&mut self, room: usize) -> Option<Entry> {
+        if self.more.len() < room {
+            return None;
+        }
+        self.more.sort_by_key(|change| change.value.is_none());
+        let more = self.more.split_off(room.saturating_sub(1));
+        let mut later = Entry { more, ended: Vec::new() };
+        if later.writes() {
+            later.ended = std::mem::take(&mut self.ended);
+        }
+        Some(later)
     }
 
-    /// The same, with something that is written together with it.
-    pub(crate) fn note_with(&mut self, id: Id, change: Change) {
-        self.open.entry(id).or_default().more.push(change);
+    /// True if something is written beside the places.
+    fn writes(&self) -> bool {
+        self.more.iter().any(|change| change.value.is_some())
+    }
+}
+
+impl Book {
+    /// Notes that the places of a group have to be written.
+    pub(crate) fn note(&mut self, group: Group) {
+        self.open.entry(group).or_default();
+    }
+
+    /// The same, with something that is written together with them.
+    pub(crate) fn note_with(&mut self, group: Group, change: Change) {
+        self.open.entry(group).or_default().more.push(change);
     }
 
     /// The same, since an event has ended.
-    pub(crate) fn note_end(&mut self, id: Id) {
-        self.open.entry(id).or_default().ended += 1;
+    pub(crate) fn note_end(&mut self, group: Group, end: End) {
+        self.open.entry(group).or_default().ended.push(end);
     }
 
-    /// Events of a subscription that have ended, and would come again after a crash now.
-    pub(crate) fn unwritten_ends(&self, id: Id) -> usize {
-        let writing = self.writing.as_ref().and_then(|writing| writing.open.get(&id));
-        writing.into_iter().chain(self.open.get(&id)).map(|entry| entry.ended).sum()
-    }
-
-    /// True if something of a subscription is unwritten.
-    pub(crate) fn has(&self, id: Id) -> bool {
-        let writing = self.writing.as_ref().is_some_and(|writing| writing.open.contains_key(&id));
-        writing || self.open.contains_key(&id)
+    /// True if something of a partition is unwritten.
+    pub(crate) fn has(&self, partition: usize) -> bool {
+        let writing = self.writing.iter().flat_map(|writing| writing.open.keys());
+        writing.chain(self.open.keys()).any(|group| group.partition() == partition)
     }
 
     /// True if everything is written.
@@ -86,56 +110,119 @@ impl Book {
         self.again.filter(|_| self.writing.is_none() && !self.open.is_empty())
     }
 
-    /// Begins to write, unless that is under way. `cursor` gives the place of a subscription that is still there.
-    pub(crate) fn begin<'c>(
+    /// Begins to write, unless that is under way. `row` gives the change of a group's row.
+    pub(crate) fn begin(
         &mut self,
         store: &dyn Store,
         guard: Option<&Guard>,
-        table: &Arc<str>,
-        cursor: impl Fn(Id) -> Option<&'c Cursor>,
+        row: impl Fn(Group) -> Option<Change>,
     ) {
         let must_wait = self.again.is_some_and(|again| clock::now() < again);
         if self.writing.is_some() || self.open.is_empty() || must_wait {
             return;
         }
-        let mut changes = Vec::new();
+        let (mut changes, mut bytes) = (Vec::new(), 0);
         let mut open = BTreeMap::new();
-        while changes.len() < CHANGES_MAX
-            && let Some((id, entry)) = self.open.pop_first()
+        while bytes < BYTES_MAX
+            && let Some((group, mut entry)) = self.open.pop_first()
         {
-            changes.extend(entry.more.iter().cloned());
-            if let Some(value) = cursor(id).and_then(stored) {
-                let (table, key) = (table.clone(), id.key());
-                changes.push(Change { table, key, value: Some(value), expect: Expect::Anything });
+            let room = CHANGES_MAX - changes.len();
+            if entry.more.len() >= room && !changes.is_empty() {
+                self.open.insert(group, entry);
+                break;
             }
-            open.insert(id, entry);
+            let later = entry.beyond(room);
+            let is_placed = later.as_ref().is_none_or(|later| !later.writes());
+            let row = row(group).filter(|_| is_placed);
+            let value = row.as_ref().and_then(|row| row.value.as_ref());
+            bytes += value.map_or(0, |value| value.len());
+            changes.extend(entry.more.iter().cloned().chain(row));
+            open.insert(group, entry);
+            if let Some(later) = later {
+                self.open.insert(group, later);
+                break;
+            }
         }
         if !changes.is_empty() {
             self.writing = Some(Writing { open, answer: store.change(changes, guard) });
         }
     }
 
-    /// Ready once a batch has been written, with the subscriptions of which events had ended; or once it has failed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Id>, Error>> {
+    /// Ready once a batch has been written, with the events of which the end was; or once it has failed.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<End>, Error>> {
         let Some(writing) = &mut self.writing else { return Poll::Pending };
         let written = ready!(writing.answer.as_mut().poll(cx));
         let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {
                 self.again = None;
-                let ended = open.into_iter().filter(|(_, entry)| entry.ended > 0);
-                Poll::Ready(Ok(ended.map(|(id, _)| id).collect()))
+                Poll::Ready(Ok(open.into_values().flat_map(|entry| entry.ended).collect()))
             }
             Err(error) => {
-                for (id, mut entry) in open {
-                    let newer = self.open.entry(id).or_default();
+                for (group, mut entry) in open {
+                    let newer = self.open.entry(group).or_default();
                     entry.more.append(&mut newer.more);
-                    entry.ended += newer.ended;
+                    entry.ended.append(&mut newer.ended);
                     *newer = entry;
                 }
                 self.again = clock::now().checked_add(PAUSE);
                 Poll::Ready(Err(error))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use bytes::Bytes;
+    use store::{Expect, Memory, Scan, Tables as _};
+
+    use super::*;
+    use crate::callback::Callback;
+
+    fn change(table: &str, key: String, is_put: bool) -> Change {
+        let value = is_put.then(|| Bytes::from_static(b"x"));
+        Change { table: table.into(), key: key.into_bytes(), value, expect: Expect::Anything }
+    }
+
+    /// However much there is to write, no batch is too large for the store, and no end is told before all that goes with it is written.
+    #[test]
+    fn what_is_too_much_for_one_batch_goes_in_several() {
+        let id = Id::of("", "t", &Callback::parse("http://a/").unwrap());
+        let group = |topic| Group { topic, first: id.first() };
+        for (dead, forgotten) in
+            [(0, 0), (1, 1), (899, 0), (900, 0), (2500, 0), (1000, 2500), (0, 950)]
+        {
+            let store = Memory::new();
+            let mut book = Book::default();
+            for topic in 0..3 {
+                book.note_end(group(topic), End { id, from: 7 });
+                let of = |number| format!("{topic}-{number}");
+                (0..dead).for_each(|n| book.note_with(group(topic), change("dead", of(n), true)));
+                (0..forgotten)
+                    .for_each(|n| book.note_with(group(topic), change("news", of(n), false)));
+            }
+            let mut ends = 0;
+            let mut cx = Context::from_waker(Waker::noop());
+            while !book.is_empty() {
+                book.begin(&store, None, |group| {
+                    Some(change("cursors", group.topic.to_string(), true))
+                });
+                let Poll::Ready(written) = book.poll(&mut cx) else { panic!("it is in memory") };
+                ends += written.unwrap().len();
+            }
+            assert_eq!(ends, 3, "{dead} {forgotten}");
+            let mut count = |table| {
+                let scan = Scan { rows_max: 1000, ..Scan::default() };
+                let mut found = store.scan(table, scan);
+                let Poll::Ready(found) = found.as_mut().poll(&mut cx) else { panic!() };
+                let found = found.unwrap();
+                (found.rows.len(), found.more)
+            };
+            assert_eq!(count("cursors"), (3, false));
+            assert_eq!(count("dead"), ((3 * dead).min(1000), 3 * dead > 1000));
         }
     }
 }

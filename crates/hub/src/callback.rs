@@ -1,5 +1,6 @@
 //! The URLs of subscribers' callbacks.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -69,12 +70,24 @@ impl Callback {
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
+}
 
-    /// The target with these parameters behind its own.
-    pub(crate) fn target_with(&self, parameters: &str) -> String {
-        let between = if self.target.contains('?') { '&' } else { '?' };
-        format!("{}{between}{parameters}", self.target)
-    }
+/// What names the server in a callback's URL, as it was written, and the path and the query. None if it was never read as a callback.
+pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
+    let start = written.find("://")? + 3;
+    let end = written.get(start..)?.find(['/', '?']).map_or(written.len(), |at| at + start);
+    let (server, target) = written.split_at_checked(end)?;
+    let target = match target.starts_with('/') {
+        true => Cow::Borrowed(target),
+        false => Cow::Owned(format!("/{target}")),
+    };
+    Some((server, target))
+}
+
+/// A target with these parameters behind its own.
+pub(crate) fn with_parameters(target: &str, parameters: &str) -> String {
+    let between = if target.contains('?') { '&' } else { '?' };
+    format!("{target}{between}{parameters}")
 }
 
 /// True if a callback may be called as far as its name shows: it leads somewhere, and nowhere that is refused.
@@ -149,11 +162,12 @@ mod tests {
         ] {
             let callback = Callback::parse(url).unwrap();
             assert_eq!((callback.to_string().as_str(), &*callback.target), (read, target), "{url}");
+            let (server, rest) = split(url).unwrap();
+            assert_eq!(rest, target, "{url}");
+            assert_eq!(Callback::parse(server).unwrap().origin(), callback.origin(), "{url}");
         }
-        let callback = Callback::parse("http://a/?x=1").unwrap();
-        assert_eq!(callback.target_with("hub.mode=subscribe"), "/?x=1&hub.mode=subscribe");
-        let callback = Callback::parse("http://a").unwrap();
-        assert_eq!(callback.target_with("a=b"), "/?a=b");
+        assert_eq!(with_parameters("/?x=1", "hub.mode=subscribe"), "/?x=1&hub.mode=subscribe");
+        assert_eq!(with_parameters("/", "a=b"), "/?a=b");
     }
 
     #[test]

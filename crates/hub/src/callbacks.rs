@@ -1,7 +1,7 @@
 //! Connections to callbacks: upstreams that come and go with the subscriptions of a worker.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use upstream::{
     AddressRule, Balance, Breaker, Failures, HostSent, Retry, TargetSettings, Timeouts, Upstream,
 };
 
-use crate::callback::Callback;
+use crate::callback::{self, Callback};
+use crate::subscription::Id;
 
 /// Origins to which a worker keeps connections. Of more, those that were not used for longest lose theirs.
 const ORIGINS_MAX: usize = 4096;
@@ -42,15 +43,22 @@ pub(crate) struct Ways {
 pub(crate) struct Callbacks {
     ways: Ways,
     origins: RefCell<HashMap<String, Rc<Origin>>>,
+    /// The same, as callbacks write them: to find one needs no look at what a URL means.
+    written: RefCell<HashMap<Box<str>, Rc<Origin>>>,
 }
 
 /// A server with callbacks.
 pub(crate) struct Origin {
-    name: String,
+    /// `http://host:port`.
+    pub(crate) url: Box<str>,
+    /// `host:port`.
+    pub(crate) authority: Box<str>,
     upstream: Arc<Upstream>,
     used: Cell<Instant>,
     under_way: Cell<u32>,
     is_failing: Cell<bool>,
+    /// Subscriptions that wait for a place.
+    waiting: RefCell<VecDeque<Id>>,
 }
 
 /// A delivery under way to an origin; it is over when this is dropped.
@@ -58,30 +66,53 @@ pub(crate) struct UnderWay(Rc<Origin>);
 
 impl Callbacks {
     pub(crate) fn new(ways: Ways) -> Callbacks {
-        Callbacks { ways, origins: RefCell::default() }
+        Callbacks { ways, origins: RefCell::default(), written: RefCell::default() }
     }
 
-    /// The origin of a callback.
-    pub(crate) fn origin(&self, callback: &Callback) -> Rc<Origin> {
+    /// The origin of a callback, as that is written. None if it is no callback.
+    pub(crate) fn origin(&self, written: &str) -> Option<Rc<Origin>> {
+        let (server, _) = callback::split(written)?;
+        if let Some(origin) = self.written.borrow().get(server) {
+            origin.used.set(clock::now());
+            return Some(origin.clone());
+        }
+        let origin = self.origin_of(&Callback::parse(written).ok()?);
+        let mut all = self.written.borrow_mut();
+        if all.len() >= ORIGINS_MAX {
+            all.clear();
+        }
+        all.insert(server.into(), origin.clone());
+        Some(origin)
+    }
+
+    fn origin_of(&self, callback: &Callback) -> Rc<Origin> {
         let target = callback.origin();
-        let name = target.url();
+        let url = target.url();
         let mut origins = self.origins.borrow_mut();
-        if let Some(origin) = origins.get(&name) {
+        if let Some(origin) = origins.get(&url) {
             origin.used.set(clock::now());
             return origin.clone();
         }
         if origins.len() >= ORIGINS_MAX {
             make_room(&mut origins);
+            self.written.borrow_mut().clear();
         }
         let origin = Rc::new(Origin {
-            name: name.clone(),
+            url: url.as_str().into(),
+            authority: target.authority().into(),
             upstream: self.upstream(target),
             used: Cell::new(clock::now()),
             under_way: Cell::new(0),
             is_failing: Cell::new(false),
+            waiting: RefCell::default(),
         });
-        origins.insert(name, origin.clone());
+        origins.insert(url, origin.clone());
         origin
+    }
+
+    /// Forgets who waits for a place anywhere.
+    pub(crate) fn clear_waiting(&self) {
+        self.origins.borrow().values().for_each(|origin| origin.waiting.borrow_mut().clear());
     }
 
     fn upstream(&self, target: TargetSettings) -> Arc<Upstream> {
@@ -111,6 +142,7 @@ impl Callbacks {
             idle_max: IDLE_MAX,
             // Names are looked up whenever a connection is made.
             dns_refresh: Duration::MAX,
+            writes_at_once: true,
             tls: self.ways.tls.clone(),
         };
         Upstream::new(settings, self.ways.metrics.clone())
@@ -127,8 +159,20 @@ fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
 }
 
 impl Origin {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// Notes that a subscription waits for a place.
+    pub(crate) fn wait(&self, id: Id) {
+        self.waiting.borrow_mut().push_back(id);
+    }
+
+    /// Moves the first of those that wait, two at most, behind these. Some may need no place any more, so where nothing is under way that
+    /// would move the others, all are moved.
+    pub(crate) fn next(&self, ready: &mut VecDeque<Id>) {
+        let mut waiting = self.waiting.borrow_mut();
+        let count = match self.under_way.get() {
+            0 => waiting.len(),
+            _ => waiting.len().min(2),
+        };
+        ready.extend(waiting.drain(..count));
     }
 
     /// A place for one more delivery, if there is one.

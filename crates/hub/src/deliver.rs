@@ -7,7 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,22 +17,28 @@ use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
 use store::nodes::{PARTITIONS, Standing};
-use store::{Error, Guard, Watch};
+use store::{Change, Error, Expect, Guard, Watch};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::book::Book;
-use crate::callback::Callback;
+use crate::book::{Book, End};
 use crate::callbacks::{Callbacks, UnderWay};
-use crate::feed::{Feed, Peeked};
+use crate::feed::{Feed, Heard, Peeked};
 use crate::hub::Hub;
 use crate::jobs::{self, Ended, Job};
+use crate::known::{Commons, Known};
 use crate::lasting::Note;
 use crate::member::{Member, Need};
-use crate::partitions::Part;
+use crate::partitions::{Part, changed, woken};
+use crate::places::{self, Group};
 use crate::subscription::{Cursor, Id, Subscription};
 
 /// Deliveries, questions and reads under way on a worker.
 const UNDER_WAY_MAX: usize = 1024;
+
+/// Of those, so many begin at once.
+const BEGUN_MAX: usize = 32;
+/// And so many end before it is looked at anything else.
+const ENDED_MAX: usize = 64;
 
 /// The pause before something is tried again that the store did not do.
 pub(crate) const AWAY: Duration = Duration::from_secs(1);
@@ -56,8 +61,6 @@ const GONE_MAX: usize = 4096;
 pub(crate) struct Members {
     feed: Option<Rc<Feed>>,
     pub(crate) ids: std::collections::BTreeSet<Id>,
-    /// Its news is waited for.
-    is_followed: bool,
 }
 
 /// The deliveries of one worker.
@@ -65,13 +68,14 @@ pub(crate) struct Deliveries {
     pub(crate) hub: Arc<Hub>,
     /// What the node may do, and what of that was taken over.
     pub(crate) standing: watch::Receiver<Standing>,
+    standing_news: LocalBoxFuture<'static, ()>,
     pub(crate) term: u64,
     pub(crate) guard: Option<Guard>,
     pub(crate) parts: [Part; PARTITIONS],
     /// Partitions are read one after the other: what reading needs beside the subscriptions is used again for the next.
     pub(crate) loads: Arc<Semaphore>,
     /// Wakes up when another node or an operator has left something to see.
-    left: Watch,
+    left: LocalBoxFuture<'static, Watch>,
     pub(crate) is_noticing: bool,
     pub(crate) is_noticing_again: bool,
     /// News of dead events that were taken and are not forgotten yet.
@@ -79,16 +83,15 @@ pub(crate) struct Deliveries {
     pub(crate) place: Residence,
     pub(crate) callbacks: Rc<Callbacks>,
     pub(crate) members: HashMap<Id, Member>,
+    commons: Commons,
     pub(crate) topics: Vec<Members>,
     /// Subscriptions that may need something.
     pub(crate) ready: VecDeque<Id>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, Id)>>,
     pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
-    pub(crate) news: FuturesUnordered<LocalBoxFuture<'static, usize>>,
+    news: Rc<Heard>,
     pub(crate) book: Book,
     pub(crate) gone: HashMap<Id, u64>,
-    /// Subscriptions that wait for a place at their origin.
-    pub(crate) waiting: HashMap<String, VecDeque<Id>>,
     pub(crate) is_ending: bool,
     /// The topic whose old events are dropped next.
     pub(crate) trimmed: usize,
@@ -97,10 +100,12 @@ pub(crate) struct Deliveries {
 /// What happens next.
 enum Next {
     Note(Note),
-    Ended(Ended),
+    /// Some jobs have ended.
+    Ended,
+    /// More can be begun.
+    Room,
     News(usize),
-    /// The ends of events of these subscriptions, or what else there was.
-    Written(Vec<Id>),
+    Written(Vec<End>),
     Standing,
     Left,
     Timer,
@@ -140,24 +145,25 @@ impl Deliveries {
             callbacks: Rc::new(Callbacks::new(hub.ways())),
             topics: hub.topics.iter().map(|_| Members::default()).collect(),
             standing: hub.nodes.follow(),
+            standing_news: changed(hub.nodes.follow()),
             term: hub.nodes.standing().term,
             guard: None,
             parts: std::array::from_fn(|_| Part::Elsewhere),
             loads: Arc::new(Semaphore::new(1)),
-            left: hub.store.watch(&hub.tables.news),
+            left: woken(hub.store.watch(&hub.tables.news)),
             is_noticing: false,
             is_noticing_again: false,
             again: HashSet::new(),
             hub,
             place,
             members: HashMap::new(),
+            commons: Commons::default(),
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
             under_way: FuturesUnordered::new(),
-            news: FuturesUnordered::new(),
+            news: Rc::default(),
             book: Book::default(),
             gone: HashMap::new(),
-            waiting: HashMap::new(),
             is_ending: false,
             trimmed: 0,
         }
@@ -182,9 +188,10 @@ impl Deliveries {
             self.set_timer(&mut timer);
             match poll_fn(|cx| self.poll_next(cx, notes, &mut timer, &mut ticks)).await {
                 Next::Note(note) => self.take(note),
-                Next::Ended(ended) => self.ended(ended),
+                Next::Ended => {}
+                Next::Room => kit::task::yield_to_ready().await,
                 Next::News(topic) => self.news_of(topic),
-                Next::Written(ids) => ids.into_iter().for_each(|id| self.queue(id)),
+                Next::Written(ends) => self.written(ends),
                 Next::Standing => self.adopt(),
                 Next::Left => self.notice(false),
                 Next::Timer => self.ring(),
@@ -213,10 +220,12 @@ impl Deliveries {
         if !self.is_ending && self.place.ending.poll_asked(cx).is_ready() {
             return Poll::Ready(Next::End);
         }
-        if pin!(self.standing.changed()).poll(cx).is_ready() {
+        if self.standing_news.as_mut().poll(cx).is_ready() {
+            self.standing_news = changed(self.hub.nodes.follow());
             return Poll::Ready(Next::Standing);
         }
-        if pin!(self.left.changed()).poll(cx).is_ready() {
+        if let Poll::Ready(left) = self.left.as_mut().poll(cx) {
+            self.left = woken(left);
             return Poll::Ready(Next::Left);
         }
         if !self.has_notes_enough()
@@ -225,25 +234,40 @@ impl Deliveries {
             return Poll::Ready(Next::Note(note));
         }
         if let Poll::Ready(written) = self.book.poll(cx) {
-            let ids = written.unwrap_or_else(|error| {
+            let ends = written.unwrap_or_else(|error| {
                 if error == Error::Fenced {
                     self.hub.nodes.tell_fenced(self.term);
                 }
                 tracing::warn!(hub = self.hub.name(), "deliveries wait for the store: {error}");
                 Vec::new()
             });
-            return Poll::Ready(Next::Written(ids));
+            return Poll::Ready(Next::Written(ends));
         }
-        if let Poll::Ready(Some(ended)) = self.under_way.poll_next_unpin(cx) {
-            return Poll::Ready(Next::Ended(ended));
+        if self.poll_ended(cx) {
+            return Poll::Ready(Next::Ended);
         }
-        if let Poll::Ready(Some(topic)) = self.news.poll_next_unpin(cx) {
+        if let Poll::Ready(topic) = self.news.poll(cx) {
             return Poll::Ready(Next::News(topic));
         }
         if timer.poll(cx).is_ready() {
             return Poll::Ready(Next::Timer);
         }
-        ticks.poll(cx).map(|()| Next::Tick)
+        match self.may_begin() && !self.ready.is_empty() {
+            true => Poll::Ready(Next::Room),
+            false => ticks.poll(cx).map(|()| Next::Tick),
+        }
+    }
+
+    /// Takes over what has come of jobs, of many at once: a look at everything else costs more than most of them. False if none has
+    /// ended.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        for count in 0..ENDED_MAX {
+            let Poll::Ready(Some(ended)) = self.under_way.poll_next_unpin(cx) else {
+                return count > 0;
+            };
+            self.ended(ended);
+        }
+        true
     }
 
     fn set_timer(&self, timer: &mut Alarm) {
@@ -303,16 +327,16 @@ impl Deliveries {
             self.hub.lasting.hold(self.worker(), &subscription.subject);
         }
         let head = subscription.from;
-        let (cursor, is_asking) = match before {
-            Some(before) => (before.cursor, before.is_asking),
-            None => (cursor.unwrap_or_else(|| Cursor::behind(head)), false),
+        let (unwritten_ends, cursor, is_asking) = match before {
+            Some(before) => (before.unwritten_ends, before.cursor, before.is_asking),
+            None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
         };
         let member = Member {
-            subscription: Rc::new(subscription),
+            subscription: self.commons.known(subscription),
             version,
-            topic,
+            topic: u32::try_from(topic).unwrap_or(u32::MAX),
+            unwritten_ends,
             cursor,
-            sending: Vec::new(),
             is_fetching: false,
             is_asking,
             is_removing: false,
@@ -328,21 +352,24 @@ impl Deliveries {
     }
 
     pub(crate) fn forget(&mut self, id: Id, version: u64) {
-        self.drop_member(id);
+        if let Some(group) = self.drop_member(id) {
+            // Its place goes.
+            self.book.note(group);
+        }
         if self.gone.len() >= GONE_MAX {
             self.gone.clear();
         }
         self.gone.insert(id, version);
     }
 
-    /// Has a subscription no more, without a word about its row.
-    pub(crate) fn drop_member(&mut self, id: Id) {
-        if let Some(member) = self.members.remove(&id) {
-            self.hub.lasting.let_go(self.worker(), &member.subscription.subject);
-            if let Some(members) = self.topics.get_mut(member.topic) {
-                members.ids.remove(&id);
-            }
+    /// Has a subscription no more, without a word about its row. Gives the group that it was in.
+    pub(crate) fn drop_member(&mut self, id: Id) -> Option<Group> {
+        let member = self.members.remove(&id)?;
+        self.hub.lasting.let_go(self.worker(), &member.subscription.common.subject);
+        if let Some(members) = self.topics.get_mut(member.topic as usize) {
+            members.ids.remove(&id);
         }
+        Some(member.group(id))
     }
 
     pub(crate) fn noted(&mut self, note: Note) {
@@ -355,7 +382,6 @@ impl Deliveries {
                     if is_new {
                         // What an older one of the same id left.
                         self.forget(id, 0);
-                        self.book.note(id);
                     }
                     self.replace(id, version, *subscription);
                 }
@@ -372,7 +398,7 @@ impl Deliveries {
     pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
         match self.members.get_mut(&id) {
             Some(member) => {
-                member.subscription = Rc::new(subscription);
+                member.subscription = self.commons.known(subscription);
                 member.version = version;
                 member.is_asking = false;
                 self.queue(id);
@@ -390,48 +416,41 @@ impl Deliveries {
         }
     }
 
-    /// Waits for news of a topic.
+    /// Hears of news of a topic from now on.
     fn follow(&mut self, topic: usize) {
         let (Some(members), Some(known)) = (self.topics.get_mut(topic), self.hub.topics.get(topic))
         else {
             return;
         };
-        if members.is_followed {
-            return;
+        if members.feed.is_none() {
+            let feed = self.hub.feed(known);
+            feed.listen(&self.news, topic);
+            members.feed = Some(feed);
         }
-        let feed = members.feed.get_or_insert_with(|| self.hub.feed(known)).clone();
-        members.is_followed = true;
-        self.news.push(Box::pin(async move {
-            let seen = feed.newest();
-            let news = feed.news();
-            loop {
-                let notified = news.clone().notified_owned();
-                if feed.newest() != seen {
-                    return topic;
-                }
-                notified.await;
-            }
-        }));
     }
 
     fn news_of(&mut self, topic: usize) {
-        let Some(members) = self.topics.get_mut(topic) else { return };
-        members.is_followed = false;
+        let Some(members) = self.topics.get(topic) else { return };
         let ids: Vec<Id> = members.ids.iter().copied().collect();
-        if !ids.is_empty() {
-            self.follow(topic);
-        }
         ids.into_iter().for_each(|id| self.queue(id));
     }
 
-    /// Begins what is ready, as far as there is room.
-    fn start_ready(&mut self) {
-        while !self.is_ending
+    /// True if there is room for something new.
+    fn may_begin(&self) -> bool {
+        !self.is_ending
             && !self.book.is_stuck()
             && self.hub.nodes.may_begin(self.term)
             && self.under_way.len() < UNDER_WAY_MAX
-            && let Some(id) = self.ready.pop_front()
-        {
+    }
+
+    /// Begins what is ready, as far as there is room, and some of it at once: each is signed and sent before others of the worker have
+    /// their turn.
+    fn start_ready(&mut self) {
+        for _ in 0..BEGUN_MAX {
+            if !self.may_begin() {
+                return;
+            }
+            let Some(id) = self.ready.pop_front() else { return };
             if let Some(member) = self.members.get_mut(&id) {
                 member.is_queued = false;
                 if self.is_ours(id) {
@@ -446,7 +465,7 @@ impl Deliveries {
         let now = clock::wall();
         loop {
             let Some(member) = self.members.get_mut(&id) else { return };
-            let need = member.need(&self.hub.settings, now, self.book.unwritten_ends(id));
+            let need = member.need(&self.hub.settings, now);
             let job = match need {
                 Need::Nothing => break,
                 Need::Removal => {
@@ -454,8 +473,8 @@ impl Deliveries {
                     jobs::remove(self.hub.clone(), id, member.version, self.guard.clone())
                 }
                 Need::Next(after) => {
-                    let feed = self.topics.get(member.topic).and_then(|topic| topic.feed.clone());
-                    let Some(feed) = feed else { break };
+                    let topic = self.topics.get(member.topic as usize);
+                    let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
                     match feed.peek(after) {
                         Peeked::Event(event) => {
                             // It is not written: after a crash it would be found again behind the one before.
@@ -465,24 +484,22 @@ impl Deliveries {
                         Peeked::Nothing => break,
                         Peeked::Behind => {
                             member.is_fetching = true;
-                            jobs::fetch(feed, id, after)
+                            jobs::fetch(feed.clone(), id, after)
                         }
                     }
                 }
                 Need::Confirmation | Need::Retry(_) => {
                     let event = need.event();
-                    // Read anew each time: that costs less than to keep a hundred thousand of them.
-                    let callback = Callback::parse(&member.subscription.callback);
-                    let Ok(callback) = callback else { return };
-                    let origin = self.callbacks.origin(&callback);
+                    let origin = self.callbacks.origin(&member.subscription.callback);
+                    let Some(origin) = origin else { return };
                     let Some(way) = origin.begin() else {
-                        self.waiting.entry(origin.name().to_owned()).or_default().push_back(id);
+                        origin.wait(id);
                         member.is_queued = true;
                         return;
                     };
                     match event {
-                        Some(event) => self.job_of_event(id, event, way, callback),
-                        None => self.job_of_intent(id, way, callback),
+                        Some(event) => self.job_of_event(id, event, way),
+                        None => self.job_of_intent(id, way),
                     }
                 }
             };
@@ -496,51 +513,39 @@ impl Deliveries {
         id: Id,
         event: u64,
         way: UnderWay,
-        callback: Callback,
     ) -> LocalBoxFuture<'static, Ended> {
-        let feed =
-            self.members.get(&id).and_then(|member| self.topics.get(member.topic)?.feed.clone());
-        let (Some(member), Some(feed)) = (self.members.get_mut(&id), feed) else {
-            return jobs::nothing();
-        };
-        member.sending.push(event);
-        let is_first = member.open(event).is_some_and(|open| open.attempts == 0);
+        let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
+        let feed = self.topics.get(member.topic as usize).and_then(|topic| topic.feed.clone());
+        let Some(feed) = feed else { return jobs::nothing() };
+        let Some(open) = member.open(event) else { return jobs::nothing() };
+        open.is_being_sent = true;
+        let is_first = open.attempts == 0;
         let subscription = member.subscription.clone();
-        self.job(id, subscription, way, callback).deliver(feed, event, is_first)
+        self.job(id, subscription, way).deliver(feed, event, is_first)
     }
 
-    fn job_of_intent(
-        &mut self,
-        id: Id,
-        way: UnderWay,
-        callback: Callback,
-    ) -> LocalBoxFuture<'static, Ended> {
+    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, Ended> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         member.is_asking = true;
         let (subscription, version) = (member.subscription.clone(), member.version);
-        self.job(id, subscription, way, callback).confirm(version)
+        self.job(id, subscription, way).confirm(version)
     }
 
     /// Tells a subscriber that it gets no more (W3C WebSub, 5.2): once, and not at all where its server has too much to do.
     pub(crate) fn deny(&mut self, id: Id, subscription: Subscription) {
-        let Ok(callback) = Callback::parse(&subscription.callback) else { return };
+        let Some(origin) = self.callbacks.origin(&subscription.callback) else { return };
         let way = match self.under_way.len() < UNDER_WAY_MAX {
-            true => self.callbacks.origin(&callback).begin(),
+            true => origin.begin(),
             false => None,
         };
         if let Some(way) = way {
-            let job = self.job(id, Rc::new(subscription), way, callback);
+            let known = self.commons.known(subscription);
+            let job = self.job(id, known, way);
             self.under_way.push(job.deny());
         }
     }
 
-    fn job(
-        &self,
-        id: Id,
-        subscription: Rc<Subscription>,
-        way: UnderWay,
-        callback: Callback,
-    ) -> Job {
+    fn job(&self, id: Id, subscription: Rc<Known>, way: UnderWay) -> Job {
         Job {
             hub: self.hub.clone(),
             caller: self.place.caller.clone(),
@@ -549,7 +554,6 @@ impl Deliveries {
             log: (self.place.access_log)(),
             id,
             subscription,
-            callback,
             way,
         }
     }
@@ -570,9 +574,21 @@ impl Deliveries {
     }
 
     fn write(&mut self) {
-        let members = &self.members;
-        let cursor = |id| members.get(&id).filter(|m| !m.is_removing).map(|member| &member.cursor);
-        let guard = self.guard.as_ref();
-        self.book.begin(&*self.hub.store, guard, &self.hub.tables.cursors, cursor);
+        let Deliveries { hub, members, topics, book, guard, .. } = self;
+        let row = |group: Group| {
+            let index = group.topic as usize;
+            let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
+            let places = of_topic.ids.range(group.ids()).filter_map(|id| {
+                let member = members.get(id)?;
+                Some((*id, member.subscription.from, &member.cursor))
+            });
+            Some(Change {
+                table: hub.tables.cursors.clone(),
+                key: group.key(&topic.name),
+                value: places::written(places),
+                expect: Expect::Anything,
+            })
+        };
+        book.begin(&*hub.store, guard.as_ref(), row);
     }
 }

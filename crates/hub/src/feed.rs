@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use store::{Error, Read, Store, Watch};
@@ -34,7 +35,18 @@ pub(crate) struct Feed {
     recent: RefCell<VecDeque<Rc<Event>>>,
     recent_bytes: Cell<usize>,
     news: Arc<Notify>,
+    /// Those who hear of news of many feeds in one place, with what they call this one.
+    listeners: RefCell<Vec<(Weak<Heard>, usize)>>,
     following: Cell<Option<JoinHandle<()>>>,
+}
+
+/// Which of many feeds have news, for one who waits for them all.
+#[derive(Default)]
+pub(crate) struct Heard {
+    queue: RefCell<VecDeque<usize>>,
+    /// A bit for each feed that is in the queue.
+    queued: RefCell<Vec<u64>>,
+    waker: RefCell<Option<Waker>>,
 }
 
 /// What memory says of the next event.
@@ -79,6 +91,7 @@ impl Feed {
             recent: RefCell::default(),
             recent_bytes: Cell::new(0),
             news: Arc::default(),
+            listeners: RefCell::default(),
             following: Cell::new(None),
         });
         feed.following.set(Some(kit::spawn(follow(Rc::downgrade(&feed), watch))));
@@ -93,6 +106,21 @@ impl Feed {
     /// Wakes everybody who waits once there is news.
     pub(crate) fn news(&self) -> Arc<Notify> {
         self.news.clone()
+    }
+
+    /// From now on, news of this feed are heard under a number.
+    pub(crate) fn listen(&self, heard: &Rc<Heard>, number: usize) {
+        let mut listeners = self.listeners.borrow_mut();
+        // One, mostly, of each of ten thousand feeds.
+        listeners.reserve_exact(1);
+        listeners.push((Rc::downgrade(heard), number));
+    }
+
+    fn tell(&self) {
+        self.news.notify_waiters();
+        self.listeners
+            .borrow_mut()
+            .retain(|(heard, number)| heard.upgrade().map(|heard| heard.hear(*number)).is_some());
     }
 
     /// The first event behind `after`, if it is in memory.
@@ -123,7 +151,7 @@ impl Feed {
             let newest = self.store.span(&self.log).await?.newest;
             self.newest.set(newest);
             self.floor.set(newest);
-            self.news.notify_waiters();
+            self.tell();
         }
         loop {
             let read = self.store.read(&self.log, Read::after(self.newest.get())).await;
@@ -140,7 +168,7 @@ impl Feed {
             };
             read.records.iter().filter_map(Event::of).for_each(|event| self.keep(event));
             self.newest.set(last);
-            self.news.notify_waiters();
+            self.tell();
         }
     }
 
@@ -164,6 +192,37 @@ impl Feed {
     }
 }
 
+impl Heard {
+    fn hear(&self, number: usize) {
+        let (word, bit) = (number / 64, 1 << (number % 64));
+        let mut queued = self.queued.borrow_mut();
+        if queued.len() <= word {
+            queued.resize(word + 1, 0);
+        }
+        let Some(word) = queued.get_mut(word).filter(|word| **word & bit == 0) else { return };
+        *word |= bit;
+        self.queue.borrow_mut().push_back(number);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ready with a feed that has news.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        if let Some(number) = self.queue.borrow_mut().pop_front() {
+            if let Some(word) = self.queued.borrow_mut().get_mut(number / 64) {
+                *word &= !(1 << (number % 64));
+            }
+            return Poll::Ready(number);
+        }
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
 impl Drop for Feed {
     fn drop(&mut self) {
         if let Some(following) = self.following.take() {
@@ -177,7 +236,8 @@ async fn follow(feed: Weak<Feed>, mut watch: Watch) {
     let mut is_away = false;
     loop {
         let Some(held) = feed.upgrade() else { return };
-        let caught_up = held.catch_up().await;
+        // Boxed: between two pieces of news the task is small.
+        let caught_up = Box::pin(held.catch_up()).await;
         let log = held.log.clone();
         drop(held);
         match caught_up {

@@ -15,6 +15,7 @@ use crate::callbacks::Ways;
 use crate::event;
 use crate::feed::Feed;
 use crate::lasting::{Lasting, Note};
+use crate::places::{self, Group, Place};
 use crate::reader::store_fault;
 use crate::settings::Settings;
 use crate::signature::SigningKey;
@@ -48,7 +49,7 @@ pub(crate) struct Topic {
 /// The tables of a hub.
 pub(crate) struct Tables {
     pub(crate) subscriptions: Arc<str>,
-    /// Where subscriptions stand.
+    /// Where subscriptions stand: a row for each group.
     pub(crate) cursors: Arc<str>,
     /// Events that were given up.
     pub(crate) dead: Arc<str>,
@@ -167,19 +168,15 @@ impl Hub {
         Ok(*positions.end())
     }
 
-    /// Removes a subscription that is as expected, with its place.
+    /// Removes a subscription that is as expected. Its place goes when that of its group is written the next time.
     pub(crate) async fn remove_row(
         &self,
         id: Id,
         expect: Expect,
         guard: Option<&Guard>,
     ) -> Result<u64, Error> {
-        let rows = [(&self.tables.subscriptions, expect), (&self.tables.cursors, Expect::Anything)];
-        let changes = rows.map(|(table, expect)| {
-            let (table, key) = (table.clone(), id.key());
-            Change { table, key, value: None, expect }
-        });
-        let mut changes = Vec::from(changes);
+        let (table, key) = (self.tables.subscriptions.clone(), id.key());
+        let mut changes = vec![Change { table, key, value: None, expect }];
         if guard.is_none() {
             changes.extend(self.news_of(id));
         }
@@ -259,19 +256,34 @@ impl Hub {
     ) -> Result<Vec<Stored>, Error> {
         let mut all = Vec::new();
         for prefix in Id::prefixes(partition, worker, workers) {
-            let mut cursors =
-                self.rows_of(&self.tables.cursors, &prefix).await?.into_iter().peekable();
+            let rows = self.rows_of(&self.tables.cursors, &prefix).await?;
+            let mut places: HashMap<Id, Place> =
+                rows.iter().flat_map(|row| places::read(&row.value)).collect();
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
-                while cursors.next_if(|cursor| cursor.key < row.key).is_some() {}
-                let cursor = cursors.next_if(|cursor| cursor.key == row.key);
-                let cursor = cursor.and_then(|cursor| read(&cursor.value));
                 // What another version has written is left alone.
-                if let (Some(id), Some(subscription)) = (Id::parse(&row.key), read(&row.value)) {
-                    all.push((id, row.version, subscription, cursor));
-                }
+                let (Some(id), Some(known)) =
+                    (Id::parse(&row.key), read::<Subscription>(&row.value))
+                else {
+                    continue;
+                };
+                let place = places.remove(&id).filter(|place| place.from == known.from);
+                all.push((id, row.version, known, place.map(|place| place.cursor)));
             }
         }
         Ok(all)
+    }
+
+    /// Where a subscription stands, if it ever moved.
+    pub(crate) async fn cursor(
+        &self,
+        id: Id,
+        subscription: &Subscription,
+    ) -> Result<Option<Cursor>, Error> {
+        let group = Group { topic: 0, first: id.first() };
+        let row = self.store.get(&self.tables.cursors, &group.key(&subscription.topic)).await?;
+        let mut places = row.iter().flat_map(|row| places::read(&row.value));
+        let place = places.find(|(of, place)| *of == id && place.from == subscription.from);
+        Ok(place.map(|(_, place)| place.cursor))
     }
 
     /// The rows of a table whose keys begin with a prefix, in their order.

@@ -10,11 +10,12 @@ use policy::Caller;
 use store::{Change, Error, Expect, Guard, Keep};
 use telemetry::access::{AccessLog, Entry};
 
-use crate::callback::Callback;
+use crate::callback;
 use crate::callbacks::{Origin, UnderWay};
 use crate::event::Event;
-use crate::feed::Feed;
+use crate::feed::{Feed, Peeked};
 use crate::hub::{Hub, Stored};
+use crate::known::Known;
 use crate::partitions::Notice;
 use crate::send::{self, Sent};
 use crate::settings::LimitedBy;
@@ -30,8 +31,7 @@ pub(crate) struct Job {
     pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) id: Id,
-    pub(crate) subscription: Rc<Subscription>,
-    pub(crate) callback: Callback,
+    pub(crate) subscription: Rc<Known>,
     pub(crate) way: UnderWay,
 }
 
@@ -126,6 +126,21 @@ pub(crate) fn remove(
     })
 }
 
+/// Forgets news of a subscription that is gone.
+pub(crate) fn forget_news(
+    hub: Arc<Hub>,
+    id: Id,
+    news: Change,
+    guard: Option<Guard>,
+) -> LocalBoxFuture<'static, Ended> {
+    Box::pin(async move {
+        match hub.store.change(vec![news], guard.as_ref()).await {
+            Ok(_) => Ended::Nothing,
+            Err(error) => Ended::Looked { id, known: 0, row: Err(error) },
+        }
+    })
+}
+
 /// Finds the event behind another.
 pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, Ended> {
     Box::pin(async move {
@@ -163,8 +178,15 @@ impl Job {
     }
 
     async fn delivered(&self, feed: &Feed, event: u64, is_first: bool) -> Outcome {
-        let event = match feed.read(event.saturating_sub(1), 1).await {
-            Ok(events) => events.into_iter().next().filter(|found| found.id == event),
+        let before = event.saturating_sub(1);
+        let found = match feed.peek(before) {
+            Peeked::Event(found) => Ok(Some(found)),
+            Peeked::Nothing | Peeked::Behind => {
+                feed.read(before, 1).await.map(|events| events.into_iter().next())
+            }
+        };
+        let event = match found {
+            Ok(found) => found.filter(|found| found.id == event),
             Err(Error::Trimmed { .. }) => None,
             Err(_) => return Outcome::Away,
         };
@@ -182,7 +204,7 @@ impl Job {
         }
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
-        let how = (&self.callback, settings.algorithm, settings.delivery.timeout);
+        let how = (settings.algorithm, settings.delivery.timeout);
         let (status, sent) =
             send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
         self.way.note(matches!(sent, Sent::Failed(_)));
@@ -198,11 +220,11 @@ impl Job {
     async fn is_within_limits(&self, event: &Event) -> Result<bool, Error> {
         let Some(limits) = &self.hub.settings.limits else { return Ok(true) };
         let whose = match limits.by {
-            LimitedBy::Subject => self.subscription.subject.clone(),
+            LimitedBy::Subject => self.subscription.common.subject.to_string(),
             LimitedBy::Subscription => self.id.to_string(),
         };
         let mut counters = Vec::new();
-        let tier = limits.of(self.subscription.plan.as_deref());
+        let tier = limits.of(self.subscription.common.plan.as_deref());
         let bytes = u64::try_from(event.body.len()).unwrap_or(u64::MAX);
         for (number, window) in tier.windows.iter().enumerate() {
             for (what, by, limit) in [("events", 1, window.events), ("bytes", bytes, window.bytes)]
@@ -240,9 +262,11 @@ impl Job {
         sent: &Sent,
     ) {
         let Some(log) = &self.log else { return };
-        let path = self.callback.target.split('?').next().unwrap_or_default();
-        let target = self.callback.origin().url();
-        let (id, host) = (event.id.to_string(), self.callback.origin().authority());
+        let target = callback::split(&self.subscription.callback);
+        let target = target.map(|(_, target)| target).unwrap_or_default();
+        let path = target.split('?').next().unwrap_or_default();
+        let (id, origin) = (event.id.to_string(), self.way.origin());
+        let Known { common, .. } = &*self.subscription;
         let cause = match sent {
             Sent::Taken | Sent::Gone => None,
             Sent::Failed(why) => Some(why.as_str()),
@@ -251,7 +275,7 @@ impl Job {
             time,
             client: self.caller.peer.ip(),
             method: b"POST",
-            host: Some(host.as_bytes()),
+            host: Some(origin.authority.as_bytes()),
             path: path.as_bytes(),
             protocol: "HTTP/1.1",
             status,
@@ -262,15 +286,15 @@ impl Job {
             client_wait: Duration::ZERO,
             route: None,
             upstream: Some(self.hub.name()),
-            upstream_target: Some(&target),
+            upstream_target: Some(&origin.url),
             request_id: Some(id.as_bytes()),
             user_agent: None,
             tls: None,
             fault: None,
             cause,
-            operation: Some(&self.subscription.topic),
+            operation: Some(&common.topic),
             soap_fault: None,
-            subject: (!self.subscription.subject.is_empty()).then_some(&*self.subscription.subject),
+            subject: (!common.subject.is_empty()).then_some(&*common.subject),
             retries: 0,
             events: None,
             stream_end: None,
@@ -292,8 +316,8 @@ impl Job {
     /// Tells a callback that its subscription is over. Whatever it answers, that is so.
     pub(crate) fn deny(self) -> LocalBoxFuture<'static, Ended> {
         Box::pin(async move {
-            let how = (&self.callback, self.hub.settings.delivery.timeout);
-            send::denial(&self.way, &self.caller, how, &self.subscription).await;
+            let timeout = self.hub.settings.delivery.timeout;
+            send::denial(&self.way, &self.caller, &self.subscription, timeout).await;
             let origin = self.way.origin();
             drop(self);
             Ended::Denied { origin }
@@ -302,9 +326,9 @@ impl Job {
 
     async fn confirmed(&self, version: u64) -> Option<(u64, Option<Box<Subscription>>)> {
         let intent = self.subscription.intent.as_ref()?;
-        let how = (&self.callback, self.hub.settings.delivery.timeout);
+        let how = (&*self.subscription.callback, self.hub.settings.delivery.timeout);
         let is_confirmed = send::is_confirmed(&self.way, &self.caller, how, intent).await;
-        let mut subscription = (*self.subscription).clone();
+        let mut subscription = self.subscription.to_stored();
         subscription.intent = None;
         let remains = match &**intent {
             Intent::Subscribe(terms) if is_confirmed => {
@@ -315,8 +339,12 @@ impl Job {
             Intent::Unsubscribe(_) => !is_confirmed,
         };
         if !is_confirmed {
-            let (hub, callback) = (self.hub.name(), self.callback.origin().url());
-            tracing::debug!(hub, callback, "a callback did not confirm what was asked for");
+            let (hub, origin) = (self.hub.name(), self.way.origin());
+            tracing::debug!(
+                hub,
+                callback = &*origin.url,
+                "a callback did not confirm what was asked for"
+            );
         }
         if !remains {
             let removed =

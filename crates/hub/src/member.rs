@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use kit::clock::Instant;
 
+use crate::book::End;
+use crate::known::Known;
+use crate::places::Group;
 use crate::settings::Settings;
-use crate::subscription::{Cursor, Open, Subscription};
+use crate::subscription::{Cursor, Id, Open, Subscription};
 
 pub(crate) struct Member {
-    pub(crate) subscription: Rc<Subscription>,
+    pub(crate) subscription: Rc<Known>,
     /// The version of its row.
     pub(crate) version: u64,
     /// The index of its topic.
-    pub(crate) topic: usize,
+    pub(crate) topic: u32,
+    /// Events that have ended since its place was written.
+    pub(crate) unwritten_ends: u32,
     pub(crate) cursor: Cursor,
-    /// Events that are being sent.
-    pub(crate) sending: Vec<u64>,
     /// The next event is being read.
     pub(crate) is_fetching: bool,
     /// Its callback is being asked, or the answer is being written.
@@ -54,8 +57,13 @@ impl Need {
 }
 
 impl Member {
-    /// What it needs at a time since the Unix epoch, where of so many events the end is not written yet.
-    pub(crate) fn need(&self, settings: &Settings, now: Duration, unwritten_ends: usize) -> Need {
+    /// The group that it is in, given its id.
+    pub(crate) fn group(&self, id: Id) -> Group {
+        Group { topic: self.topic, first: id.first() }
+    }
+
+    /// What it needs at a time since the Unix epoch.
+    pub(crate) fn need(&self, settings: &Settings, now: Duration) -> Need {
         if self.is_removing {
             return Need::Nothing;
         }
@@ -68,13 +76,12 @@ impl Member {
         if self.subscription.until.is_none() {
             return Need::Nothing;
         }
-        let is_due = |open: &&Open| {
-            Duration::from_millis(open.due) <= now && !self.sending.contains(&open.event)
-        };
+        let is_due = |open: &&Open| Duration::from_millis(open.due) <= now && !open.is_being_sent;
         if let Some(open) = self.cursor.open.iter().find(is_due) {
             return Need::Retry(open.event);
         }
-        let under_way = self.cursor.open.len() + unwritten_ends;
+        let unwritten_ends = usize::try_from(self.unwritten_ends).unwrap_or(usize::MAX);
+        let under_way = self.cursor.open.len().saturating_add(unwritten_ends);
         match under_way < settings.delivery.concurrency && !self.is_fetching {
             true => Need::Next(self.cursor.head),
             false => Need::Nothing,
@@ -83,18 +90,30 @@ impl Member {
 
     /// True while something of it is under way.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.sending.is_empty() || self.is_fetching || self.is_asking || self.is_removing
+        let is_sending = self.cursor.open.iter().any(|open| open.is_being_sent);
+        is_sending || self.is_fetching || self.is_asking || self.is_removing
     }
 
     /// Begins an event: from now on it is open until it is delivered or given up.
     pub(crate) fn begin(&mut self, event: u64) {
         self.cursor.head = event;
-        self.cursor.open.push(Open { event, attempts: 0, due: 0 });
+        // Most have one at a time, and of many subscriptions.
+        self.cursor.open.reserve_exact(1);
+        self.cursor.open.push(Open::new(event));
     }
 
     /// Ends an event.
     pub(crate) fn end(&mut self, event: u64) {
         self.cursor.open.retain(|open| open.event != event);
+        if self.cursor.open.is_empty() {
+            self.cursor.open = Vec::new();
+        }
+    }
+
+    /// Notes that an event has ended, which has to be written.
+    pub(crate) fn ended(&mut self, id: Id) -> End {
+        self.unwritten_ends = self.unwritten_ends.saturating_add(1);
+        End { id, from: self.subscription.from }
     }
 
     pub(crate) fn open(&mut self, event: u64) -> Option<&mut Open> {
@@ -104,7 +123,7 @@ impl Member {
     /// The time since the Unix epoch at which it has to be looked at again, if nothing happens before.
     pub(crate) fn wakes(&self) -> Option<Duration> {
         let lease = self.subscription.until.map(Duration::from_secs);
-        let waiting = self.cursor.open.iter().filter(|open| !self.sending.contains(&open.event));
+        let waiting = self.cursor.open.iter().filter(|open| !open.is_being_sent);
         waiting.map(|open| Duration::from_millis(open.due)).chain(lease).min()
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kit::clock;
 use telemetry::Delivered;
 
+use crate::book::End;
 use crate::callbacks::Origin;
 use crate::deliver::{AWAY, Deliveries};
 use crate::jobs::{self, Ended, Outcome};
@@ -71,12 +72,7 @@ impl Deliveries {
 
     /// There is a place at an origin again. Two come for each that ended, so that one that works again is used in full soon.
     fn place_at(&mut self, origin: &Origin) {
-        let Some(waiting) = self.waiting.get_mut(origin.name()) else { return };
-        let next: Vec<Id> = waiting.drain(..waiting.len().min(2)).collect();
-        if waiting.is_empty() {
-            self.waiting.remove(origin.name());
-        }
-        self.ready.extend(next);
+        origin.next(&mut self.ready);
     }
 
     fn fetched(&mut self, id: Id, after: u64, event: Result<Option<u64>, ()>) {
@@ -96,16 +92,21 @@ impl Deliveries {
 
     fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        member.sending.retain(|sending| *sending != event);
-        let metrics = self.hub.topics.get(member.topic).map(|topic| topic.metrics.clone());
-        let count = |delivered| metrics.iter().for_each(|metrics| metrics.delivered(delivered));
+        if let Some(open) = member.open(event) {
+            open.is_being_sent = false;
+        }
+        let group = member.group(id);
+        let hub = self.hub.clone();
+        let topic = hub.topics.get(group.topic as usize);
+        let count = |delivered| topic.iter().for_each(|topic| topic.metrics.delivered(delivered));
         match outcome {
             Outcome::Taken => {
                 count(Delivered::Success);
                 member.cursor.failing = false;
                 member.end(event);
                 // The next one begins once that is written.
-                return self.book.note_end(id);
+                let end = member.ended(id);
+                return self.book.note_end(group, end);
             }
             // Nobody got these, so the next one need not wait.
             Outcome::Limited => {
@@ -133,8 +134,19 @@ impl Deliveries {
                 count(delivered);
             }
         }
-        self.book.note(id);
+        self.book.note(group);
         self.queue(id);
+    }
+
+    /// The ends of events are written: the next ones may begin.
+    pub(crate) fn written(&mut self, ends: Vec<End>) {
+        for End { id, from } in ends {
+            let member = self.members.get_mut(&id).filter(|m| m.subscription.from == from);
+            if let Some(member) = member {
+                member.unwritten_ends = member.unwritten_ends.saturating_sub(1);
+                self.queue(id);
+            }
+        }
     }
 
     /// Sets when an event is tried again, or gives it up.
@@ -150,18 +162,19 @@ impl Deliveries {
             return Delivered::Failure;
         }
         member.end(event);
+        let (group, end) = (member.group(id), member.ended(id));
         if delivery.dead_letter {
             let dead = Dead {
                 event,
                 subscription: id.to_string(),
-                callback: member.subscription.callback.clone(),
+                callback: member.subscription.callback.to_string(),
                 attempts,
                 last: why,
             };
             let change = self.hub.dead_change(&dead_key(id, event), stored(&dead));
-            self.book.note_with(id, change);
+            self.book.note_with(group, change);
         }
-        self.book.note_end(id);
+        self.book.note_end(group, end);
         Delivered::Dead
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use kit::LocalBoxFuture;
-use store::nodes::{PARTITIONS, Tenure};
-use store::{Error, Expect};
-use tokio::sync::Semaphore;
+use store::nodes::{PARTITIONS, Standing, Tenure};
+use store::{Error, Expect, Watch};
+use tokio::sync::{Semaphore, watch};
 
 use crate::book::Book;
 use crate::deliver::{AWAY, Deliveries};
 use crate::hub::{Hub, Stored};
-use crate::jobs::Ended;
+use crate::jobs::{self, Ended};
 use crate::lasting::Note;
 use crate::subscription::{Cursor, Id, Open, Subscription, read};
 
@@ -102,6 +102,23 @@ fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, En
     })
 }
 
+/// Waits for news of what the node may do.
+pub(crate) fn changed(mut standing: watch::Receiver<Standing>) -> LocalBoxFuture<'static, ()> {
+    Box::pin(async move {
+        if standing.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+/// Waits for news of a table.
+pub(crate) fn woken(mut watch: Watch) -> LocalBoxFuture<'static, Watch> {
+    Box::pin(async move {
+        watch.changed().await;
+        watch
+    })
+}
+
 impl Deliveries {
     /// Takes over what the node has now, and begins to give back what it has not.
     pub(crate) fn adopt(&mut self) {
@@ -144,7 +161,7 @@ impl Deliveries {
         self.members.clear();
         self.ready.clear();
         self.timers.clear();
-        self.waiting.clear();
+        self.callbacks.clear_waiting();
         self.gone.clear();
         self.again.clear();
         self.is_noticing = false;
@@ -162,13 +179,15 @@ impl Deliveries {
         for partition in 0..PARTITIONS {
             let Some(Part::Leaving(_)) = self.parts.get(partition) else { continue };
             let mut ids = self.members.iter().filter(|(id, _)| id.partition() == partition);
-            let is_busy = ids.any(|(id, member)| member.is_busy() || self.book.has(*id));
-            if is_busy {
+            // A row of a group that is written late would take its new node back.
+            if self.book.has(partition) || ids.any(|(_, member)| member.is_busy()) {
                 continue;
             }
             let all = self.members.keys().filter(|id| id.partition() == partition);
             let ids: Vec<Id> = all.copied().collect();
-            ids.into_iter().for_each(|id| self.drop_member(id));
+            for id in ids {
+                self.drop_member(id);
+            }
             if let Some(part) = self.parts.get_mut(partition) {
                 *part = Part::Elsewhere;
             }
@@ -219,6 +238,7 @@ impl Deliveries {
         match std::mem::replace(part, Part::Elsewhere) {
             Part::Loading(hold, notes) => {
                 *part = Part::Ours(hold);
+                self.make_room(all.len());
                 for (id, version, subscription, cursor) in all {
                     self.insert(id, version, subscription, cursor);
                 }
@@ -227,6 +247,15 @@ impl Deliveries {
             }
             other @ (Part::Elsewhere | Part::Ours(_) | Part::Leaving(_)) => *part = other,
         }
+    }
+
+    /// Makes room for the subscriptions of a partition, and for those of the ones that are still read: all have about as many. What
+    /// grows step by step leaves memory behind.
+    fn make_room(&mut self, count: usize) {
+        let loading = self.parts.iter().filter(|part| matches!(part, Part::Loading(..))).count();
+        let more = count.saturating_mul(loading + 1);
+        self.members.reserve(more);
+        self.timers.reserve_exact(more);
     }
 
     /// Looks for what other nodes and operators have left to see.
@@ -271,13 +300,15 @@ impl Deliveries {
         let text = String::from_utf8_lossy(key).into_owned();
         let forget = self.hub.news_change(key.to_vec(), None, Expect::Anything);
         let Some(member) = self.members.get_mut(&id) else {
-            return self.book.note_with(id, forget);
+            let guard = self.guard.clone();
+            self.under_way.push(jobs::forget_news(self.hub.clone(), id, forget, guard));
+            return;
         };
         if self.again.insert(text) {
             if member.open(event).is_none() {
-                member.cursor.open.push(Open { event, attempts: 0, due: 0 });
+                member.cursor.open.push(Open::new(event));
             }
-            self.book.note_with(id, forget);
+            self.book.note_with(member.group(id), forget);
             self.queue(id);
         }
     }
@@ -306,7 +337,6 @@ impl Deliveries {
                     self.members.get(&id).is_some_and(|m| m.subscription.from != subscription.from);
                 if is_other {
                     self.forget(id, 0);
-                    self.book.note(id);
                 }
                 self.replace(id, version, *subscription);
             }

@@ -9,11 +9,12 @@ use kit::{clock, scratch};
 use message::{Body, Fill, Protocol, Reply, Request, RequestHead};
 use policy::Caller;
 
-use crate::callback::Callback;
+use crate::callback;
 use crate::callbacks::UnderWay;
 use crate::event::Event;
+use crate::known::Known;
 use crate::signature::{Algorithm, SigningKey};
-use crate::subscription::{Intent, Subscription, Terms};
+use crate::subscription::Intent;
 
 /// What came of sending an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +37,11 @@ const CHALLENGE_BYTES: usize = 16;
 pub(crate) async fn event(
     way: &UnderWay,
     caller: &Caller,
-    subscription: &Subscription,
-    (callback, algorithm, timeout): (&Callback, Algorithm, Duration),
+    known: &Known,
+    (algorithm, timeout): (Algorithm, Duration),
     event: &Event,
 ) -> (u16, Sent) {
-    let request = match delivery(subscription, callback, algorithm, event) {
+    let request = match delivery(known, algorithm, event) {
         Ok(request) => request,
         Err(fault) => return (0, Sent::Failed(fault.to_string())),
     };
@@ -60,21 +61,17 @@ pub(crate) async fn event(
     }
 }
 
-fn delivery(
-    subscription: &Subscription,
-    callback: &Callback,
-    algorithm: Algorithm,
-    event: &Event,
-) -> Result<Request, Fault> {
-    let mut head = RequestHead::new(Protocol::Http11, b"POST", callback.target.as_bytes());
+fn delivery(known: &Known, algorithm: Algorithm, event: &Event) -> Result<Request, Fault> {
+    let target = callback::split(&known.callback).map(|(_, target)| target);
+    let target = target.ok_or_else(|| Fault::new(Kind::Internal, "no callback"))?;
+    let mut head = RequestHead::new(Protocol::Http11, b"POST", target.as_bytes());
     let headers = &mut head.headers;
     let unwritable = |_| Fault::new(Kind::Internal, "a header that cannot be written");
     if !event.content_type.is_empty() {
         headers.add("Content-Type", &event.content_type).map_err(unwritable)?;
     }
-    let Terms { base, secret, .. } = &subscription.terms;
-    headers.add("Link", links(base, &subscription.topic).as_bytes()).map_err(unwritable)?;
-    if let Some(secret) = secret {
+    headers.add("Link", known.common.links.as_bytes()).map_err(unwritable)?;
+    if let Some(secret) = &known.secret {
         let signature = SigningKey::new(algorithm, secret.as_bytes()).sign(&event.body);
         headers.add_known("X-Hub-Signature", signature.as_bytes());
     }
@@ -92,9 +89,10 @@ pub(crate) fn links(base: &str, topic: &str) -> String {
 pub(crate) async fn is_confirmed(
     way: &UnderWay,
     caller: &Caller,
-    (callback, timeout): (&Callback, Duration),
+    (written, timeout): (&str, Duration),
     intent: &Intent,
 ) -> bool {
+    let Some((_, target)) = callback::split(written) else { return false };
     let Some(challenge) = challenge() else { return false };
     let parameters = match intent {
         Intent::Subscribe(terms) => format!(
@@ -106,7 +104,7 @@ pub(crate) async fn is_confirmed(
             format!("hub.mode=unsubscribe&hub.topic={}&hub.challenge={challenge}", escaped(asked))
         }
     };
-    let target = callback.target_with(&parameters);
+    let target = callback::with_parameters(&target, &parameters);
     let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
     let deadline = clock::now().checked_add(timeout);
     let answered = async {
@@ -122,15 +120,11 @@ pub(crate) async fn is_confirmed(
 }
 
 /// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2).
-pub(crate) async fn denial(
-    way: &UnderWay,
-    caller: &Caller,
-    (callback, timeout): (&Callback, Duration),
-    subscription: &Subscription,
-) {
-    let asked = match (&*subscription.terms.asked, subscription.intent.as_deref()) {
+pub(crate) async fn denial(way: &UnderWay, caller: &Caller, known: &Known, timeout: Duration) {
+    let Some((_, target)) = callback::split(&known.callback) else { return };
+    let asked = match (&*known.common.asked, known.intent.as_deref()) {
         ("", Some(Intent::Subscribe(terms))) => &terms.asked,
-        ("", Some(Intent::Unsubscribe(_)) | None) => &subscription.topic,
+        ("", Some(Intent::Unsubscribe(_)) | None) => &*known.common.topic,
         (asked, _) => asked,
     };
     let parameters = format!(
@@ -138,7 +132,7 @@ pub(crate) async fn denial(
         escaped(asked),
         escaped("the subscription was removed")
     );
-    let target = callback.target_with(&parameters);
+    let target = callback::with_parameters(&target, &parameters);
     let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
     let deadline = clock::now().checked_add(timeout);
     match way.send(caller, deadline, Request { head, body: Body::Empty }).await {
@@ -170,6 +164,9 @@ fn escaped(text: &str) -> String {
 
 /// Reads a short reply to its end. The connection of a longer or slower one is closed.
 async fn read_away(mut reply: Reply) {
+    if !matches!(reply.body, Body::Stream(_)) {
+        return;
+    }
     let reading = async {
         let mut left = REPLY_BYTES_MAX;
         while left > 0 {

@@ -1,7 +1,6 @@
 //! Signatures of events: an HMAC over their bytes, as `METHOD=HEX`.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use aws_lc_rs::hmac;
 
@@ -51,10 +50,11 @@ impl SigningKey {
     /// The signature of some bytes, as it stands in a header.
     pub fn sign(&self, bytes: &[u8]) -> String {
         let tag = hmac::sign(&self.key, bytes);
-        let mut text = format!("{}=", self.algorithm.name());
+        let mut text = String::with_capacity(self.algorithm.name().len() + 1 + HEX_BYTES_MAX);
+        text.push_str(self.algorithm.name());
+        text.push('=');
         for byte in tag.as_ref() {
-            // Writing to a text never fails.
-            let _written = write!(text, "{byte:02x}");
+            text.extend([byte >> 4, byte & 15].map(hex_digit));
         }
         text
     }
@@ -79,6 +79,10 @@ impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SigningKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }
+}
+
+fn hex_digit(number: u8) -> char {
+    char::from(if number < 10 { b'0' + number } else { b'a' + (number - 10) })
 }
 
 /// The longest signature has 64 bytes.

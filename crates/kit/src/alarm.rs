@@ -18,8 +18,9 @@ use crate::clock;
 /// A deadline that several holders in one task may move.
 pub type SharedAlarm = Rc<RefCell<Alarm>>;
 
-/// Alarms that a thread keeps. More waits at once than this register timers of their own.
-const KEPT_MAX: usize = 256;
+/// Alarms that a thread keeps: as many as deliveries of a hub that are under way. More waits at once than this register timers of
+/// their own.
+const KEPT_MAX: usize = 1024;
 
 thread_local! {
     static SPARE: RefCell<Vec<SharedAlarm>> = const { RefCell::new(Vec::new()) };

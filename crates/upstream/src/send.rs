@@ -72,7 +72,9 @@ impl Upstream {
         request: &mut Request,
         host: &HostSent,
     ) -> Result<Reply, Fault> {
-        request.body.yield_to_ready().await;
+        if !self.settings.writes_at_once {
+            request.body.yield_to_ready().await;
+        }
         let (began, before) = (clock::now(), call.totals.client_wait.get());
         if let Some(end) = self.settings.timeout.total.and_then(|total| began.checked_add(total)) {
             call.deadline = Some(call.deadline.map_or(end, |deadline| deadline.min(end)));

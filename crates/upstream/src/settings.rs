@@ -34,6 +34,9 @@ pub struct Settings {
     pub idle_max: usize,
     /// The interval between look-ups of a target's name.
     pub dns_refresh: Duration,
+    /// Requests are written when they are made. Others let every task that is ready make its own first; calls that are all made by one
+    /// task need not.
+    pub writes_at_once: bool,
     /// TLS settings for `https` targets.
     pub tls: tls::Client,
 }
@@ -281,6 +284,7 @@ pub(crate) mod tests {
             breaker: Breaker { connections: 100, requests: 100, pending: 100 },
             idle_max: 100,
             dns_refresh: Duration::from_secs(5),
+            writes_at_once: false,
             tls: tls::Client::new(&tls::ClientSpec { verify: true, ..Default::default() }).unwrap(),
         }
     }

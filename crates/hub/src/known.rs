@@ -1,0 +1,175 @@
+//! Subscriptions as their worker keeps them, by the hundred thousand: what many have in common is there once.
+
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use std::time::Duration;
+
+use crate::send;
+use crate::subscription::{Intent, Subscription, Terms};
+
+/// A subscription.
+pub(crate) struct Known {
+    pub(crate) common: Rc<Common>,
+    /// The callback as the subscriber wrote it.
+    pub(crate) callback: Box<str>,
+    pub(crate) secret: Option<Box<str>>,
+    pub(crate) until: Option<u64>,
+    pub(crate) from: u64,
+    pub(crate) intent: Option<Box<Intent>>,
+}
+
+/// What subscriptions of one subject to one topic have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) subject: Box<str>,
+    pub(crate) plan: Option<Box<str>>,
+    pub(crate) topic: Box<str>,
+    /// The topic as the subscriber wrote it.
+    pub(crate) asked: Box<str>,
+    base: Box<str>,
+    lease_seconds: u64,
+    /// The links that go with each event.
+    pub(crate) links: Box<str>,
+}
+
+/// All that subscriptions of a worker have in common.
+#[derive(Default)]
+pub(crate) struct Commons(HashSet<Rc<Common>>);
+
+/// So many are worth a look for those that no subscription has any more, each time their number has doubled.
+const MANY: usize = 1024;
+
+impl Known {
+    /// The subscription as it is stored.
+    pub(crate) fn to_stored(&self) -> Subscription {
+        let Common { subject, plan, topic, asked, base, lease_seconds, .. } = &*self.common;
+        Subscription {
+            subject: subject.to_string(),
+            plan: plan.as_deref().map(str::to_owned),
+            topic: topic.to_string(),
+            callback: self.callback.to_string(),
+            until: self.until,
+            terms: Terms {
+                asked: asked.to_string(),
+                secret: self.secret.as_deref().map(str::to_owned),
+                lease_seconds: *lease_seconds,
+                base: base.to_string(),
+            },
+            from: self.from,
+            intent: self.intent.clone(),
+        }
+    }
+
+    /// True once its lease is over.
+    pub(crate) fn is_over(&self, now: Duration) -> bool {
+        self.until.is_some_and(|until| until <= now.as_secs())
+    }
+}
+
+impl Common {
+    /// What tells two apart.
+    fn parts(&self) -> (&str, Option<&str>, &str, &str, &str, u64) {
+        let Common { subject, plan, topic, asked, base, lease_seconds, .. } = self;
+        (subject, plan.as_deref(), topic, asked, base, *lease_seconds)
+    }
+}
+
+impl PartialEq for Common {
+    fn eq(&self, other: &Common) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Common {}
+
+impl Hash for Common {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl Commons {
+    /// A subscription, as it is kept.
+    pub(crate) fn known(&mut self, subscription: Subscription) -> Rc<Known> {
+        let Subscription { subject, plan, topic, callback, until, terms, from, intent } =
+            subscription;
+        let Terms { asked, secret, lease_seconds, base } = terms;
+        let common = Common {
+            links: send::links(&base, &topic).into(),
+            subject: subject.into(),
+            plan: plan.map(String::into_boxed_str),
+            topic: topic.into(),
+            asked: asked.into(),
+            base: base.into(),
+            lease_seconds,
+        };
+        let common = self.shared(common);
+        let (callback, secret) = (callback.into(), secret.map(String::into_boxed_str));
+        Rc::new(Known { common, callback, secret, until, from, intent })
+    }
+
+    fn shared(&mut self, common: Common) -> Rc<Common> {
+        if let Some(known) = self.0.get(&common) {
+            return known.clone();
+        }
+        if self.0.len() >= MANY && self.0.len().is_power_of_two() {
+            self.0.retain(|common| Rc::strong_count(common) > 1);
+        }
+        let common = Rc::new(common);
+        self.0.insert(common.clone());
+        common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscription(subject: &str, number: usize) -> Subscription {
+        Subscription {
+            subject: subject.to_owned(),
+            plan: Some("Gold".to_owned()),
+            topic: "sports".to_owned(),
+            callback: format!("http://a/{number}"),
+            until: Some(10),
+            terms: Terms {
+                asked: "http://hub/topics/sports".to_owned(),
+                secret: Some(format!("secret {number}")),
+                lease_seconds: 60,
+                base: "http://hub".to_owned(),
+            },
+            from: 3,
+            intent: Some(Intent::Unsubscribe("sports".to_owned()).into()),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_all_of_it_and_what_is_common_is_there_once() {
+        let mut commons = Commons::default();
+        let kept: Vec<Rc<Known>> =
+            (0..10).map(|number| commons.known(subscription("ann", number))).collect();
+        let other = commons.known(Subscription { plan: None, ..subscription("ann", 0) });
+        assert_eq!(commons.0.len(), 2);
+        for (number, known) in kept.iter().enumerate() {
+            assert_eq!(known.to_stored(), subscription("ann", number));
+            assert!(Rc::ptr_eq(&known.common, &kept[0].common));
+        }
+        assert_eq!(other.to_stored().plan, None);
+        for (now, is_over) in [(9, false), (10, true), (11, true)] {
+            assert_eq!(other.is_over(Duration::from_secs(now)), is_over);
+        }
+    }
+
+    #[test]
+    fn what_no_subscription_has_any_more_is_forgotten() {
+        let mut commons = Commons::default();
+        let kept = commons.known(subscription("ann", 0));
+        for subject in 0..5 * MANY {
+            commons.known(subscription(&subject.to_string(), 0));
+        }
+        assert!(commons.0.len() <= MANY + 1, "{}", commons.0.len());
+        assert!(Rc::ptr_eq(&commons.known(subscription("ann", 1)).common, &kept.common));
+    }
+}

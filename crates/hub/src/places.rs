@@ -1,0 +1,144 @@
+//! Where subscriptions stand, as that is stored: one row for each group of them.
+//!
+//! An event is for all subscriptions of a topic, and they get it in the order of their ids. So those of one group move on together,
+//! and one row is written where a row for each would cost more than the delivery does.
+
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use store::nodes::PARTITIONS;
+
+use crate::subscription::{Cursor, Id, Open};
+
+/// The subscriptions to a topic whose ids begin with one byte: they have one worker, and are in one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Group {
+    /// The index of the topic.
+    pub(crate) topic: u32,
+    pub(crate) first: u8,
+}
+
+/// The place of a subscription as it is stored. It is of the subscription that began behind `from`, and of none that had the same id
+/// before or after.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) from: u64,
+    pub(crate) cursor: Cursor,
+}
+
+/// The first byte of a value in this form.
+const FORM: u8 = 1;
+
+impl Group {
+    pub(crate) fn partition(self) -> usize {
+        usize::from(self.first >> 4) % PARTITIONS
+    }
+
+    pub(crate) fn ids(self) -> RangeInclusive<Id> {
+        Id::beginning_with(self.first)
+    }
+
+    /// The key of its row, given the name of its topic.
+    pub(crate) fn key(self, topic: &str) -> Vec<u8> {
+        format!("{:02x}/{topic}", self.first).into_bytes()
+    }
+}
+
+/// The value of a row; none if all of the group stand where they began.
+pub(crate) fn written<'c>(places: impl Iterator<Item = (Id, u64, &'c Cursor)>) -> Option<Bytes> {
+    let mut value = vec![FORM];
+    for (id, from, Cursor { head, open, failing }) in places {
+        if *head == from && open.is_empty() && !failing {
+            continue;
+        }
+        value.extend_from_slice(id.as_bytes());
+        value.extend_from_slice(&from.to_be_bytes());
+        value.extend_from_slice(&head.to_be_bytes());
+        value.push(u8::from(*failing));
+        value.extend_from_slice(&u32::try_from(open.len()).unwrap_or(u32::MAX).to_be_bytes());
+        for Open { event, attempts, due, is_being_sent: _ } in open {
+            value.extend_from_slice(&event.to_be_bytes());
+            value.extend_from_slice(&attempts.to_be_bytes());
+            value.extend_from_slice(&due.to_be_bytes());
+        }
+    }
+    (value.len() > 1).then(|| value.into())
+}
+
+/// What the value of a row says. A value of another form, and what is cut, says nothing.
+pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, Place)> {
+    let mut rest = value.strip_prefix(&[FORM]).unwrap_or_default();
+    std::iter::from_fn(move || read_one(&mut rest))
+}
+
+fn read_one(rest: &mut &[u8]) -> Option<(Id, Place)> {
+    let id = Id::of_bytes(*take(rest)?);
+    let from = u64::from_be_bytes(*take(rest)?);
+    let head = u64::from_be_bytes(*take(rest)?);
+    let [failing] = *take(rest)?;
+    let count = u32::from_be_bytes(*take(rest)?);
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let event = u64::from_be_bytes(*take(rest)?);
+        let attempts = u32::from_be_bytes(*take(rest)?);
+        let due = u64::from_be_bytes(*take(rest)?);
+        open.push(Open { attempts, due, ..Open::new(event) });
+    }
+    Some((id, Place { from, cursor: Cursor { head, open, failing: failing != 0 } }))
+}
+
+fn take<'v, const N: usize>(rest: &mut &'v [u8]) -> Option<&'v [u8; N]> {
+    let (first, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callback::Callback;
+
+    fn id(number: u32) -> Id {
+        let callback = Callback::parse(&format!("http://a/{number}")).unwrap();
+        Id::of("ann", "sports", &callback)
+    }
+
+    #[test]
+    fn places_are_read_as_they_were_written_and_cut_ones_as_far_as_they_are_whole() {
+        let open = |event| Open { attempts: 2, due: u64::MAX, ..Open::new(event) };
+        let cursors = [
+            Cursor { head: 9, open: Vec::new(), failing: false },
+            Cursor { head: 7, open: Vec::new(), failing: true },
+            Cursor { head: u64::MAX, open: vec![open(8), open(1)], failing: false },
+            // Where it began.
+            Cursor::behind(7),
+        ];
+        let places = || (0..).zip(&cursors).map(|(number, cursor)| (id(number), 7, cursor));
+        let value = written(places()).unwrap();
+        let expected: Vec<(Id, Place)> = places()
+            .take(3)
+            .map(|(id, from, cursor)| (id, Place { from, cursor: cursor.clone() }))
+            .collect();
+        assert_eq!(read(&value).collect::<Vec<_>>(), expected);
+        for len in 0..value.len() {
+            let cut: Vec<(Id, Place)> = read(&value[..len]).collect();
+            assert!(cut.len() < 3 && expected.starts_with(&cut), "{len}");
+        }
+        assert_eq!(written(places().skip(3)), None);
+        for other in [&b""[..], b"{\"head\":1}", b"\x02", &[FORM; 36]] {
+            assert!(read(other).all(|(_, place)| place.cursor.open.is_empty()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_has_the_ids_of_its_byte_and_their_partition() {
+        for number in 0..300 {
+            let id = id(number);
+            let group = Group { topic: 0, first: id.first() };
+            assert!(group.ids().contains(&id));
+            assert_eq!(group.partition(), id.partition());
+            assert!(!Group { first: id.first() ^ 1, ..group }.ids().contains(&id));
+            assert_eq!(group.key("a/b").get(..2), Some(&id.key()[..2]));
+        }
+    }
+}
