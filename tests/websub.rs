@@ -318,7 +318,7 @@ fn who_does_not_confirm_gets_nothing() {
         answering(|_| b"garbage\r\n\r\n".to_vec()),
         Origin::silent(),
     ];
-    let gateway = start(", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 500ms }");
+    let gateway = start(", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { timeout: 5s }");
     for origin in &origins {
         let reply = send_form(&gateway, &form("subscribe", "sports", &origin.url(), ""));
         assert_eq!(reply.status(), 202);
