@@ -3,6 +3,7 @@
 //! Owns the handshake's part: who may open one, at which topic, and that no extension is agreed on, since a policy could not look into
 //! its frames. What passes then is [`session`]'s. Requests that ask for no WebSocket pass untouched.
 
+mod end;
 mod session;
 mod topic;
 

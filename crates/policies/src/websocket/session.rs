@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::websocket::{
-    self as ws, Begin, CloseCode, Control, Header, Malformed, Mask, Opcode, Part, Payload, Reader,
-    Sender,
+    self as ws, Begin, CloseCode, Control, Header, Mask, Opcode, Part, Payload, Reader, Sender,
 };
 use kit::Alarm;
 use kit::clock::{self, Instant};
@@ -16,6 +15,7 @@ use mediation::json_schema::Document;
 use policy::{Outbox, Relay, Side};
 use telemetry::StreamEnd;
 
+use super::end::End;
 use super::{Settings, Stream};
 use crate::quota::Tier;
 
@@ -83,14 +83,6 @@ enum Fate {
     Streamed,
     Gathered,
     Dropped,
-}
-
-/// An end by the gateway: why, and the codes that the client and the upstream get.
-struct End {
-    why: StreamEnd,
-    client: CloseCode,
-    upstream: CloseCode,
-    reason: &'static str,
 }
 
 impl Direction {
@@ -168,7 +160,7 @@ impl Session {
             let (way, _) = self.way(from, out);
             let part = way.reader.next(bytes).map_err(|malformed| {
                 way.is_over = true;
-                malformed_end(from, malformed)
+                End::malformed(from, malformed)
             })?;
             match part {
                 None => return Ok(()),
@@ -186,7 +178,7 @@ impl Session {
         let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
         let message_bytes = before.saturating_add(data.header.len);
         if message_bytes > self.bytes_max(from) {
-            return Err(too_large(from));
+            return Err(End::too_large(from));
         }
         self.way(from, out).0.message_bytes = message_bytes;
         if data.is_first {
@@ -196,7 +188,7 @@ impl Session {
             // Its beginning has gone on, so the rest cannot be dropped.
             if message_bytes > self.window_bytes() {
                 let code = self.settings().codes.throttled;
-                return Err(by_client(StreamEnd::Quota, code, "too many bytes"));
+                return Err(End::by_client(StreamEnd::Quota, code, "too many bytes"));
             }
             self.charge(data.header.len);
         }
@@ -233,7 +225,7 @@ impl Session {
         let gathers = from == Side::Client && settings.schema.is_some();
         match from {
             Side::Client if !rights.publish => {
-                return Err(by_client(
+                return Err(End::by_client(
                     StreamEnd::Forbidden,
                     settings.codes.forbidden,
                     "no right to publish",
@@ -241,14 +233,18 @@ impl Session {
             }
             Side::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
             Side::Client if gathers && !data.is_text => {
-                return Err(by_client(StreamEnd::Invalid, CloseCode::UNSUPPORTED, "only texts"));
+                return Err(End::by_client(
+                    StreamEnd::Invalid,
+                    CloseCode::UNSUPPORTED,
+                    "only texts",
+                ));
             }
             Side::Client | Side::Upstream => {}
         }
         if let Some(wait) = self.over_quota(data.header.len) {
             if settings.closes {
                 let code = settings.codes.throttled;
-                return Err(by_client(StreamEnd::Quota, code, "too many messages"));
+                return Err(End::by_client(StreamEnd::Quota, code, "too many messages"));
             }
             self.drop_until(wait);
             return Ok(Fate::Dropped);
@@ -341,7 +337,11 @@ impl Session {
             Document::read(message).is_ok_and(|document| schema.allows(&document))
         });
         if !is_valid {
-            return Err(by_client(StreamEnd::Invalid, codes.invalid, "not as the schema says"));
+            return Err(End::by_client(
+                StreamEnd::Invalid,
+                codes.invalid,
+                "not as the schema says",
+            ));
         }
         ws::text(&String::from_utf8_lossy(message), Some(random_mask()), to);
         Ok(())
@@ -461,24 +461,32 @@ impl Session {
             longest.is_some_and(|longest| now.duration_since(way.last_seen) >= longest)
         };
         if self.expires.is_some_and(|at| at <= now) {
-            return Some(by_client(StreamEnd::Expired, codes.expired, "the token has expired"));
+            return Some(End::by_client(
+                StreamEnd::Expired,
+                codes.expired,
+                "the token has expired",
+            ));
         }
         if idle.is_some_and(|idle| now.duration_since(self.last_data) >= idle) {
-            return Some(by_client(
+            return Some(End::by_client(
                 StreamEnd::Idle,
                 CloseCode::GOING_AWAY,
                 "nothing came for too long",
             ));
         }
         if is_silent(&self.up) {
-            return Some(by_client(
+            return Some(End::by_client(
                 StreamEnd::Unanswered,
                 CloseCode::GOING_AWAY,
                 "no answer to pings",
             ));
         }
         is_silent(&self.down).then(|| {
-            by_client(StreamEnd::Unanswered, CloseCode::BAD_GATEWAY, "the service does not answer")
+            End::by_client(
+                StreamEnd::Unanswered,
+                CloseCode::BAD_GATEWAY,
+                "the service does not answer",
+            )
         })
     }
 
@@ -540,7 +548,7 @@ impl Relay for Session {
         let is_between =
             |way: &Direction| !way.is_within_message && way.reader.is_between_messages();
         if self.closing.is_none() && is_between(&self.up) && is_between(&self.down) {
-            self.end(&by_client(StreamEnd::Leaving, CloseCode::GOING_AWAY, ""), out);
+            self.end(&End::by_client(StreamEnd::Leaving, CloseCode::GOING_AWAY, ""), out);
         }
     }
 
@@ -570,32 +578,6 @@ impl Session {
             }
         }
     }
-}
-
-/// An end for which the client gets this code, and the upstream is only told that it is over.
-fn by_client(why: StreamEnd, client: CloseCode, reason: &'static str) -> End {
-    End { why, client, upstream: CloseCode::GOING_AWAY, reason }
-}
-
-fn too_large(from: Side) -> End {
-    let upstream = match from {
-        Side::Client => CloseCode::GOING_AWAY,
-        Side::Upstream => CloseCode::TOO_LARGE,
-    };
-    End {
-        why: StreamEnd::TooLarge,
-        client: CloseCode::TOO_LARGE,
-        upstream,
-        reason: "a message is too large",
-    }
-}
-
-fn malformed_end(from: Side, malformed: Malformed) -> End {
-    let upstream = match from {
-        Side::Client => CloseCode::GOING_AWAY,
-        Side::Upstream => malformed.code,
-    };
-    End { why: StreamEnd::Malformed, client: malformed.code, upstream, reason: malformed.what }
 }
 
 /// A mask that scripts cannot foresee (RFC 6455, 10.3).
