@@ -85,6 +85,9 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
 
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
 async fn open_store(plan: &Plan) -> Result<(), String> {
+    if !plan.hubs.is_empty() {
+        avoid_huge_pages();
+    }
     let Some(store) = plan.store.clone() else { return Ok(()) };
     let path = store.place().to_string();
     let opened = kit::task::beside(move || store.open()).await;
@@ -174,6 +177,14 @@ fn raise_descriptors() {
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => tracing::debug!(limit, "descriptors"),
         Err(e) => tracing::warn!("the limit of descriptors cannot be raised: {e}"),
+    }
+}
+
+/// Gives what is used from now on pages of the usual size. The allocator asks for pages of 2 MiB, of which each is resident as a whole
+/// once a byte of it is used: a quarter of what 100,000 subscriptions take. Requests alone are a little faster with them.
+fn avoid_huge_pages() {
+    if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!("transparent huge pages stay: {e}");
     }
 }
 
