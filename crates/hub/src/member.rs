@@ -76,7 +76,8 @@ impl Member {
         if self.subscription.until.is_none() {
             return Need::Nothing;
         }
-        let is_due = |open: &&Open| Duration::from_millis(open.due) <= now && !open.is_being_sent;
+        let retries = settings.delivery.retries;
+        let is_due = |open: &&Open| retries.is_due(open.due, now) && !open.is_being_sent;
         if let Some(open) = self.cursor.open.iter().find(is_due) {
             return Need::Retry(open.event);
         }

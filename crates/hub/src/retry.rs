@@ -19,6 +19,9 @@ pub struct Retries {
 /// together again.
 const JITTER_PERMILLE: u64 = 200;
 
+/// No pause that has another reason than a failed try is longer: the store was away, or there was no room.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
 impl Retries {
     /// The pause after so many tries have failed; none if it was the last. `chance` is below 1000.
     pub fn pause(&self, failed: u32, chance: u64) -> Option<Duration> {
@@ -37,6 +40,15 @@ impl Retries {
         let jitter = jitter.saturating_mul(chance.min(1000)) / 1000;
         Some(Duration::from_millis(millis.saturating_add(jitter)))
     }
+
+    /// True if what is due at a time, in milliseconds since the Unix epoch, is so now. A time that is further away than the longest
+    /// pause is of a clock that has gone back since.
+    pub fn is_due(&self, due: u64, now: Duration) -> bool {
+        let left = Duration::from_millis(due).saturating_sub(now);
+        let jitter =
+            self.max.saturating_mul(u32::try_from(JITTER_PERMILLE).unwrap_or(u32::MAX)) / 1000;
+        left.is_zero() || left > self.max.saturating_add(jitter).max(PAUSE_MAX)
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +61,18 @@ mod tests {
         factor_permille: 2000,
         max: Duration::from_secs(300),
     };
+
+    #[test]
+    fn a_clock_that_went_back_holds_nothing_up() {
+        let now = Duration::from_secs(1_000_000);
+        let is_due = |seconds: u64| DEFAULT.is_due(seconds * 1000, now);
+        assert!(is_due(0) && is_due(1_000_000), "it is time");
+        assert!(!is_due(1_000_001) && !is_due(1_000_360), "the longest pause with its jitter");
+        assert!(is_due(1_000_361) && is_due(1_003_600), "no pause is so long");
+        let short = Retries { max: Duration::from_millis(10), ..DEFAULT };
+        assert!(!short.is_due(1_000_005_000, now), "the store was away");
+        assert!(short.is_due(u64::MAX, now));
+    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

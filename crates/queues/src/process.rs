@@ -259,7 +259,7 @@ impl Process {
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
         while self.queue.nodes.may_begin(self.term) && self.running.len() < settings.concurrency {
-            if let Some(message) = self.cursor.due(millis(clock::wall()), &self.running) {
+            if let Some(message) = self.cursor.due(&settings.retries, &self.running) {
                 self.retry(message).await?;
                 continue;
             }

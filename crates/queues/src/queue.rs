@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use hub::Retries;
+use kit::clock;
 use policy::Answerer;
 use serde::{Deserialize, Serialize};
 use store::nodes::Nodes;
@@ -147,9 +148,10 @@ impl Drop for Taken {
 
 impl Cursor {
     /// The next message that is due, of those that are not running.
-    pub(crate) fn due(&self, now: u64, running: &[u64]) -> Option<u64> {
-        let mut open = self.open.iter();
-        let due = open.find(|open| open.due <= now && !running.contains(&open.message))?;
+    pub(crate) fn due(&self, retries: &Retries, running: &[u64]) -> Option<u64> {
+        let (mut open, now) = (self.open.iter(), clock::wall());
+        let due =
+            open.find(|open| retries.is_due(open.due, now) && !running.contains(&open.message))?;
         Some(due.message)
     }
 
