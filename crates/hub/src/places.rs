@@ -6,9 +6,8 @@
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use store::nodes::PARTITIONS;
 
-use crate::subscription::{Cursor, Id, Open};
+use crate::subscription::{Cursor, Id, Open, partition_of};
 
 /// The subscriptions to a topic whose ids begin with one byte: they have one worker, and are in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +30,7 @@ const FORM: u8 = 1;
 
 impl Group {
     pub(crate) fn partition(self) -> usize {
-        usize::from(self.first >> 4) % PARTITIONS
+        partition_of(self.first)
     }
 
     pub(crate) fn ids(self) -> RangeInclusive<Id> {

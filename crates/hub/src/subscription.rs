@@ -96,6 +96,11 @@ pub(crate) struct Dead {
     pub(crate) last: String,
 }
 
+/// The partition of all ids that begin with a byte.
+pub(crate) fn partition_of(first: u8) -> usize {
+    usize::from(first >> 4) % PARTITIONS
+}
+
 impl Id {
     pub(crate) fn of(subject: &str, topic: &str, callback: &Callback) -> Id {
         let callback = callback.to_string();
@@ -156,7 +161,7 @@ impl Id {
 
     /// The partition of the node that delivers to it: the first digit. Workers go by all of the first byte.
     pub(crate) fn partition(self) -> usize {
-        usize::from(self.first() >> 4) % PARTITIONS
+        partition_of(self.first())
     }
 
     /// The bytes with which the ids of a worker in a partition begin, as they are stored.
@@ -167,8 +172,7 @@ impl Id {
     ) -> impl Iterator<Item = String> {
         let of_worker = move |first: &u8| usize::from(*first) % workers.max(1) == worker;
         let all = (0..=u8::MAX).filter(of_worker);
-        let of_partition =
-            all.filter(move |first| usize::from(first >> 4) % PARTITIONS == partition);
+        let of_partition = all.filter(move |first| partition_of(*first) == partition);
         of_partition.map(|first| format!("{first:02x}"))
     }
 
