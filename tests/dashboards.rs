@@ -39,7 +39,7 @@ fn samples(text: &str) -> Samples {
 }
 
 /// One question of a dashboard: the title of its panel, the expression and the text of its legend.
-struct Asked {
+struct PanelQuery {
     panel: String,
     expression: String,
     legend: String,
@@ -48,7 +48,7 @@ struct Asked {
 struct Dashboard {
     json: Value,
     variables: Vec<(String, String)>,
-    asked: Vec<Asked>,
+    asked: Vec<PanelQuery>,
 }
 
 fn text(value: &Value) -> String {
@@ -62,7 +62,7 @@ fn dashboard(name: &str) -> Dashboard {
     let variables = variables.map(|one| (text(&one["name"]), text(&one["query"]))).collect();
     let asked = json["panels"].as_array().unwrap().iter().flat_map(|panel| {
         let targets = panel["targets"].as_array().unwrap().iter();
-        targets.map(|target| Asked {
+        targets.map(|target| PanelQuery {
             panel: text(&panel["title"]),
             expression: text(&target["expr"]),
             legend: text(&target["legendFormat"]),
@@ -84,7 +84,7 @@ fn faults(dashboard: &Dashboard, samples: &Samples) -> Vec<String> {
         };
         faults.extend(missing(metric, label, samples).map(|why| format!("${name}: {why}")));
     }
-    for Asked { panel, expression, legend } in &dashboard.asked {
+    for PanelQuery { panel, expression, legend } in &dashboard.asked {
         match read(expression) {
             Err(why) => faults.push(format!("{panel}: {why}: {expression}")),
             Ok(reading) => {
@@ -208,7 +208,7 @@ fn a_wrong_name_is_found() {
     let samples = samples("up{job=\"a\",route=\"b\"} 1\nother 2\n");
     let with = |expression: &str, legend: &str, query: &str| {
         let asked =
-            Asked { panel: "p".into(), expression: expression.into(), legend: legend.into() };
+            PanelQuery { panel: "p".into(), expression: expression.into(), legend: legend.into() };
         let variables = vec![("route".to_owned(), query.to_owned())];
         let dashboard = Dashboard { json: Value::Null, variables, asked: vec![asked] };
         faults(&dashboard, &samples)
@@ -270,7 +270,7 @@ fn sources_and_dashboards_are_provisioned_as_files() {
         }
         assert!(named > asked.len(), "{name}");
         assert!(uids.insert(text(&json["uid"])), "{name} has the uid of another");
-        for Asked { expression, .. } in &asked {
+        for PanelQuery { expression, .. } in &asked {
             if let Some((_, rest)) = expression.split_once("job=\"") {
                 let wanted = rest.split('"').next().unwrap();
                 assert!(job.contains(&format!("job_name: {wanted}\n")), "{expression}");

@@ -25,7 +25,7 @@ fn installed() -> PathBuf {
 }
 
 /// A way to a listener that a test can break. While it is broken nothing passes, and who comes waits.
-struct Way {
+struct ClientKind {
     address: SocketAddr,
     open: Arc<Open>,
 }
@@ -36,8 +36,8 @@ struct Open {
     changed: Condvar,
 }
 
-impl Way {
-    fn to(listener: SocketAddr) -> Way {
+impl ClientKind {
+    fn to(listener: SocketAddr) -> ClientKind {
         let entrance = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = entrance.local_addr().unwrap();
         let open = Arc::new(Open { sockets: Mutex::new(Some(Vec::new())), ..Open::default() });
@@ -61,7 +61,7 @@ impl Way {
                 });
             }
         });
-        Way { address, open }
+        ClientKind { address, open }
     }
 
     fn cut(&self) {
@@ -99,7 +99,7 @@ struct Scene {
     url: String,
     gateway: Gateway,
     authority: Authority,
-    way: Way,
+    way: ClientKind,
     /// The client's connection is cut under its stream, and it comes back by itself.
     comes_back: bool,
     scripts: TempDir,
@@ -165,7 +165,7 @@ impl Scene {
         let own = authority.issue("127.0.0.1");
         let files = [("own.pem", own.certificate.as_str()), ("own.key", &own.key)];
         let gateway = Gateway::start_beside(yaml(&port, 1), &files);
-        let way = Way::to(gateway.address(listener));
+        let way = ClientKind::to(gateway.address(listener));
         let scheme = if listener == "secure" { "https" } else { "http" };
         let url = format!("{scheme}://{}", way.address);
         Scene { service, seen, told, url, gateway, authority, way, comes_back: true, scripts }

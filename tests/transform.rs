@@ -254,7 +254,7 @@ fn explain_tells_what_a_transform_waits_for() {
     std::fs::write(&file, yaml).unwrap();
     let file = file.to_str().unwrap();
     let said = tidegate(&["explain", file]).stdout;
-    assert!(said.contains("policy transform: request: whole, response: whole"), "{said}");
+    assert!(said.contains("policy transform: request: buffered, response: buffered"), "{said}");
     assert!(!said.contains("1.1"), "{said}");
     let said = tidegate(&["explain", file, "GET", "/a"]).stdout;
     assert!(said.contains("policy transform: passes"), "{said}");

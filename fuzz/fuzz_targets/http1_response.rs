@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use http1::{Asked, Limits, parse_response};
+use http1::{MethodKind, Limits, parse_response};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits { head_bytes_max: 512, target_bytes_max: 64, headers_max: 8 };
 
 fuzz_target!(|bytes: &[u8]| {
     for (head, connect) in [(false, false), (true, false), (false, true)] {
-        let (asked, mut lines) = (Asked { head, connect }, Vec::new());
+        let (asked, mut lines) = (MethodKind { head, connect }, Vec::new());
         let whole = parse_response(bytes, &LIMITS, asked, &mut lines);
         for len in 0..bytes.len() {
             let found = parse_response(&bytes[..len], &LIMITS, asked, &mut Vec::new());

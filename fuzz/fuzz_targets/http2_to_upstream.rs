@@ -104,7 +104,7 @@ fn gateway() -> SocketAddr {
 fn serve(file: &std::path::Path, started: &std::sync::mpsc::Sender<SocketAddr>) {
     let runtime = tokio::runtime::LocalRuntime::new().expect("a runtime");
     runtime.block_on(async {
-        let publish = |_: Arc<Plan>| -> control::Publishing { Box::pin(async { Ok(()) }) };
+        let publish = |_: Arc<Plan>| -> control::PublishFuture { Box::pin(async { Ok(()) }) };
         let control = Control::start(file, Box::new(publish)).unwrap_or_else(|report| panic!("{report:#}"));
         let (gateway, upkeep) = Gateway::start(1, control.telemetry().clone()).expect("a worker");
         kit::spawn(upkeep.run());

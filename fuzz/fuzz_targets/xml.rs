@@ -16,9 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     options.limits.expansion_bytes_max = 4 << 10;
     options.limits.token_bytes_max = 1 << 10;
     options.limits.depth_max = 30;
-    let mut whole = Told::default();
+    let mut whole = EventLog::default();
     let ended = xml::parse(document, &options, &mut whole);
-    let (mut chunked, mut parser) = (Told::default(), Parser::new(options.clone()));
+    let (mut chunked, mut parser) = (EventLog::default(), Parser::new(options.clone()));
     let chunks = document.chunks(usize::from(pick >> 2) + 1);
     let fed = chunks.map(|chunk| parser.feed(chunk, &mut chunked)).find(Result::is_err);
     let other = fed.unwrap_or_else(|| parser.finish(&mut chunked));
@@ -30,9 +30,9 @@ fuzz_target!(|bytes: &[u8]| {
     for placeless in [false, true] {
         let mut precedents = TemplateCache::default();
         for document in [document, document, document, &other, document] {
-            let mut plain = Told { placeless, ..Told::default() };
+            let mut plain = EventLog { placeless, ..EventLog::default() };
             let ended = xml::parse(document, &options, &mut plain);
-            let mut told = Told { placeless, ..Told::default() };
+            let mut told = EventLog { placeless, ..EventLog::default() };
             assert_eq!(precedents.parse(document, &options, &mut told), ended);
             assert_eq!(told.finish(), plain.finish());
         }
@@ -56,14 +56,14 @@ fn round_trip(document: &[u8], options: &Options) {
 
 /// What was told, with neighbouring texts as one.
 #[derive(Clone, Default)]
-struct Told {
+struct EventLog {
     events: Vec<String>,
     text: String,
     /// Places are left out: they depend on the texts before them.
     placeless: bool,
 }
 
-impl Told {
+impl EventLog {
     fn add_at(&mut self, here: Here<'_>, event: String) {
         match self.placeless {
             true => self.add(event),
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-impl Sink for Told {
+impl Sink for EventLog {
     type Error = Error;
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Error> {
@@ -116,17 +116,17 @@ impl Sink for Told {
     }
 }
 
-impl Recall for Told {
-    type Memory = Told;
-    type Whole = Told;
+impl Recall for EventLog {
+    type Memory = EventLog;
+    type Whole = EventLog;
     /// The number of the event that the text will be.
     type Gap = usize;
 
-    fn remember(&self) -> Option<Told> {
+    fn remember(&self) -> Option<EventLog> {
         Some(self.clone())
     }
 
-    fn resume(&mut self, memory: &Told) {
+    fn resume(&mut self, memory: &EventLog) {
         self.clone_from(memory);
     }
 
@@ -135,11 +135,11 @@ impl Recall for Told {
         Some(self.events.len())
     }
 
-    fn whole(&mut self) -> Option<Told> {
+    fn whole(&mut self) -> Option<EventLog> {
         self.placeless.then(|| self.clone())
     }
 
-    fn fill<'t, T>(&mut self, whole: &Told, texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &EventLog, texts: T) -> bool
     where
         T: Iterator<Item = (&'t usize, &'t str)> + Clone,
     {

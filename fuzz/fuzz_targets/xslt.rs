@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use xslt::{Budgets, Error, ErrorKind, Failed, Nothing, Run, Stylesheet};
+use xslt::{Budgets, Error, ErrorKind, TransformError, NoDocuments, Run, Stylesheet};
 
 /// The second two have other texts than the first.
 const SOURCES: [&[u8]; 4] = [
@@ -16,7 +16,7 @@ const SOURCES: [&[u8]; 4] = [
 ];
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(stylesheet) = Stylesheet::compile(bytes, "fuzz", &Nothing) else { return };
+    let Ok(stylesheet) = Stylesheet::compile(bytes, "fuzz", &NoDocuments) else { return };
     let budgets = Budgets { steps_max: 200_000, output_bytes_max: 1 << 20, ..Budgets::default() };
     let run = Run { budgets, ..Run::default() };
     let options = xml::Options::default();
@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
                 (Ok(tree), Ok(streamed)) => assert_eq!(tree.bytes, streamed.bytes),
                 // Steps are counted by events where there is no tree.
                 (Err(error), _) if is_limit(error) => {}
-                (_, Err(Failed::Run(error))) if is_limit(&error) => {}
+                (_, Err(TransformError::Run(error))) if is_limit(&error) => {}
                 (Err(_), Err(_)) => {}
                 (tree, streamed) => panic!("{tree:?} and {streamed:?}"),
             }

@@ -10,7 +10,7 @@ const LOG: &str =
     "admin: { address: \"127.0.0.1:0\" }\ntelemetry: { access_log: { path: access.log } }";
 
 /// The reply to a call: HTTP status, `grpc-status`, `grpc-message`, each wherever it came, and the body.
-struct Told {
+struct CallReply {
     http: u16,
     status: String,
     message: String,
@@ -19,7 +19,7 @@ struct Told {
     content_type: String,
 }
 
-fn call(gateway: &Gateway, path: &str, lines: &[(&str, &str)], body: &str) -> Told {
+fn call(gateway: &Gateway, path: &str, lines: &[(&str, &str)], body: &str) -> CallReply {
     let client = H2::connect(gateway.address("public"));
     let mut request = Request::post(format!("http://a.test{path}"))
         .header("te", "trailers")
@@ -32,7 +32,7 @@ fn call(gateway: &Gateway, path: &str, lines: &[(&str, &str)], body: &str) -> To
         let value = reply.headers.get(name).or(reply.trailers.get(name));
         value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
-    Told {
+    CallReply {
         http: reply.status,
         status: text("grpc-status"),
         message: text("grpc-message"),

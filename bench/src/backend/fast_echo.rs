@@ -115,7 +115,7 @@ struct Connection {
 }
 
 /// The content at the start of the received bytes.
-enum Found {
+enum RequestScan {
     Whole {
         head_bytes: usize,
         body_bytes: usize,
@@ -199,18 +199,18 @@ impl Connection {
     fn answer<'a>(&mut self, mut bytes: &'a [u8], fixed: &Fixed) -> io::Result<&'a [u8]> {
         while !bytes.is_empty() {
             match find(bytes) {
-                Found::Part => break,
-                Found::Nonsense => {
+                RequestScan::Part => break,
+                RequestScan::Nonsense => {
                     self.send(REFUSAL, &[])?;
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                Found::Whole { head_bytes, body_bytes } => {
+                RequestScan::Whole { head_bytes, body_bytes } => {
                     let (request, rest) = bytes.split_at(head_bytes + body_bytes);
                     let (_, body) = request.split_at(head_bytes);
                     self.echo(body, fixed)?;
                     bytes = rest;
                 }
-                Found::Chunked { bytes: request_bytes, body } => {
+                RequestScan::Chunked { bytes: request_bytes, body } => {
                     self.echo(&body, fixed)?;
                     bytes = bytes.get(request_bytes..).unwrap_or_default();
                 }
@@ -260,21 +260,21 @@ impl Connection {
     }
 }
 
-fn find(bytes: &[u8]) -> Found {
+fn find(bytes: &[u8]) -> RequestScan {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > SCRATCH_BYTES { Found::Nonsense } else { Found::Part };
+        return if bytes.len() > SCRATCH_BYTES { RequestScan::Nonsense } else { RequestScan::Part };
     };
     let (head, _) = bytes.split_at(end);
     let head_bytes = end + 4;
     let body_bytes = match body_length(head) {
-        None => return Found::Nonsense,
+        None => return RequestScan::Nonsense,
         Some(Length::Chunks) => return chunks(bytes, head_bytes),
         Some(Length::Bytes(bytes)) => bytes,
     };
     if bytes.len() >= head_bytes + body_bytes {
-        Found::Whole { head_bytes, body_bytes }
+        RequestScan::Whole { head_bytes, body_bytes }
     } else {
-        Found::Part
+        RequestScan::Part
     }
 }
 
@@ -305,23 +305,23 @@ fn body_length(head: &[u8]) -> Option<Length> {
 }
 
 /// Puts the chunks of a body together. Trailers are not expected.
-fn chunks(bytes: &[u8], head_bytes: usize) -> Found {
+fn chunks(bytes: &[u8], head_bytes: usize) -> RequestScan {
     let (mut at, mut body) = (head_bytes, Vec::new());
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
-        let Some(line_bytes) = memmem::find(rest, b"\r\n") else { return Found::Part };
+        let Some(line_bytes) = memmem::find(rest, b"\r\n") else { return RequestScan::Part };
         let length = rest.get(..line_bytes).and_then(|line| str::from_utf8(line).ok());
         let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
         let Some(length) = length.filter(|length| body.len() + length <= REQUEST_BYTES_MAX) else {
-            return Found::Nonsense;
+            return RequestScan::Nonsense;
         };
         let from = line_bytes + 2;
-        let Some(chunk) = rest.get(from..from + length + 2) else { return Found::Part };
+        let Some(chunk) = rest.get(from..from + length + 2) else { return RequestScan::Part };
         at += from + length + 2;
         match chunk.split_at(length) {
-            ([], b"\r\n") => return Found::Chunked { bytes: at, body },
+            ([], b"\r\n") => return RequestScan::Chunked { bytes: at, body },
             (chunk, b"\r\n") => body.extend_from_slice(chunk),
-            _ => return Found::Nonsense,
+            _ => return RequestScan::Nonsense,
         }
     }
 }
@@ -355,9 +355,9 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             let found = match find(bytes) {
-                Found::Whole { head_bytes, body_bytes } => Some((head_bytes, body_bytes)),
-                Found::Chunked { bytes, body } => Some((bytes, body.len())),
-                Found::Part | Found::Nonsense => None,
+                RequestScan::Whole { head_bytes, body_bytes } => Some((head_bytes, body_bytes)),
+                RequestScan::Chunked { bytes, body } => Some((bytes, body.len())),
+                RequestScan::Part | RequestScan::Nonsense => None,
             };
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(bytes));
         }

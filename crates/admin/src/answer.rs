@@ -11,7 +11,7 @@ use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-type Controlled = State<Arc<Control>>;
+type ControlState = State<Arc<Control>>;
 
 /// The process is alive, whatever else has failed.
 pub(crate) async fn healthz() -> Json<Value> {
@@ -20,7 +20,7 @@ pub(crate) async fn healthz() -> Json<Value> {
 
 /// True if new clients should come here. A store that is away is told, and does not count: all gateways share it, so that no other
 /// would serve what needs it, and all the rest is served.
-pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Problem> {
+pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, Problem> {
     if let Some(why) = control.not_ready() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
@@ -32,20 +32,20 @@ pub(crate) async fn readyz(State(control): Controlled) -> Result<Json<Value>, Pr
 }
 
 /// The metrics. With thousands of routes they take a while, and `/healthz` must not wait for that.
-pub(crate) async fn metrics(State(control): Controlled) -> Result<Response, Problem> {
+pub(crate) async fn metrics(State(control): ControlState) -> Result<Response, Problem> {
     let rendered = tokio::task::spawn_blocking(move || control.telemetry().render()).await;
     let text = rendered.map_err(|error| internal(&error))?;
     Ok(([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response())
 }
 
 /// The configuration as it was written.
-pub(crate) async fn config(State(control): Controlled) -> Response {
+pub(crate) async fn config(State(control): ControlState) -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], control.config_text()).into_response()
 }
 
 /// Puts a configuration into service.
 pub(crate) async fn put_config(
-    State(control): Controlled,
+    State(control): ControlState,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let outcome = control.apply_text(text).await.map_err(problem)?;
@@ -68,14 +68,14 @@ fn changed(control: &Control, outcome: Outcome) -> Value {
 }
 
 /// The bundles.
-pub(crate) async fn bundles(State(control): Controlled) -> Result<Json<Value>, Problem> {
+pub(crate) async fn bundles(State(control): ControlState) -> Result<Json<Value>, Problem> {
     let bundles = control.bundles().await.map_err(problem)?;
     Ok(Json(view::bundles(&bundles)))
 }
 
 /// Puts a bundle into service, all of it or nothing.
 pub(crate) async fn put_bundle(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
     Archive(archive): Archive,
 ) -> Result<Json<Value>, Problem> {
@@ -89,7 +89,7 @@ pub(crate) async fn put_bundle(
 
 /// Takes a bundle out of service.
 pub(crate) async fn delete_bundle(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let outcome = control.take_out(name).await.map_err(problem)?;
@@ -98,7 +98,7 @@ pub(crate) async fn delete_bundle(
 
 /// Checks a configuration and changes nothing.
 pub(crate) async fn check_config(
-    State(control): Controlled,
+    State(control): ControlState,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let report = control.check_text(text).await.map_err(problem)?;
@@ -111,7 +111,7 @@ pub(crate) async fn check_config(
 
 /// Compares a configuration with the one in service and changes nothing.
 pub(crate) async fn compare_config(
-    State(control): Controlled,
+    State(control): ControlState,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let found = control.compare_text(text).await.map_err(problem)?;
@@ -119,7 +119,7 @@ pub(crate) async fn compare_config(
 }
 
 /// The plan in service, and its origin.
-pub(crate) async fn plan(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn plan(State(control): ControlState) -> Json<Value> {
     let mut plan = view::plan(&control.plan());
     if let Some(plan) = plan.as_object_mut() {
         plan.insert("configuration".to_owned(), view::status(&control.status()));
@@ -127,33 +127,33 @@ pub(crate) async fn plan(State(control): Controlled) -> Json<Value> {
     Json(plan)
 }
 
-pub(crate) async fn routes(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn routes(State(control): ControlState) -> Json<Value> {
     Json(view::routes(&control.plan()))
 }
 
-pub(crate) async fn upstreams(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn upstreams(State(control): ControlState) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
 /// The trace that was asked for last.
-pub(crate) async fn trace(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn trace(State(control): ControlState) -> Json<Value> {
     Json(view::trace(control.telemetry().tracer()))
 }
 
 /// Asks for a trace of the next message that runs through a flow.
-pub(crate) async fn ask_trace(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn ask_trace(State(control): ControlState) -> Json<Value> {
     control.telemetry().tracer().ask();
     Json(view::trace(control.telemetry().tracer()))
 }
 
 /// The revoked tokens.
-pub(crate) async fn revoked(State(control): Controlled) -> Json<Value> {
+pub(crate) async fn revoked(State(control): ControlState) -> Json<Value> {
     Json(view::revoked(&control.plan()))
 }
 
 /// Revokes a token.
 pub(crate) async fn revoke(
-    State(control): Controlled,
+    State(control): ControlState,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let unusable = |why: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why);
@@ -174,7 +174,7 @@ pub(crate) async fn revoke(
 
 /// Undoes a revocation.
 pub(crate) async fn take_back(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     match control.take_back(&id) {
@@ -184,7 +184,7 @@ pub(crate) async fn take_back(
 }
 
 /// The public keys of the tokens that the gateway signs.
-pub(crate) async fn own_keys(State(control): Controlled) -> Response {
+pub(crate) async fn own_keys(State(control): ControlState) -> Response {
     let keys = control.plan().own_keys.to_string();
     ([(header::CONTENT_TYPE, "application/jwk-set+json")], keys).into_response()
 }
@@ -201,7 +201,7 @@ pub(crate) async fn schema() -> Response {
 }
 
 /// The page for people.
-pub(crate) async fn page(State(control): Controlled) -> Html<String> {
+pub(crate) async fn page(State(control): ControlState) -> Html<String> {
     Html(page::html(&view::plan(&control.plan()), &view::status(&control.status())))
 }
 

@@ -18,34 +18,34 @@ use tokio::time::{Sleep, sleep};
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 
 /// A listener with a bound.
-pub(crate) struct Bounded {
+pub(crate) struct BoundedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
 }
 
 /// A connection with its place, which is given back on drop.
-pub(crate) struct Placed {
+pub(crate) struct BoundedConnection {
     stream: TcpStream,
     quiet: Pin<Box<Sleep>>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl Bounded {
-    pub(crate) fn new(listener: TcpListener, max: usize) -> Bounded {
-        Bounded { listener, places: Arc::new(Semaphore::new(max)) }
+impl BoundedListener {
+    pub(crate) fn new(listener: TcpListener, max: usize) -> BoundedListener {
+        BoundedListener { listener, places: Arc::new(Semaphore::new(max)) }
     }
 }
 
-impl Listener for Bounded {
-    type Io = Placed;
+impl Listener for BoundedListener {
+    type Io = BoundedConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Placed, SocketAddr) {
+    async fn accept(&mut self) -> (BoundedConnection, SocketAddr) {
         // Nobody closes the semaphore, so a place always comes.
         let place = self.places.clone().acquire_owned().await.ok();
         // axum's own accept continues after errors, and pauses when the process has no descriptors left.
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Placed { stream, quiet: Box::pin(sleep(QUIET_MAX)), _place: place }, address)
+        (BoundedConnection { stream, quiet: Box::pin(sleep(QUIET_MAX)), _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -53,14 +53,14 @@ impl Listener for Bounded {
     }
 }
 
-impl Placed {
+impl BoundedConnection {
     /// Notes that bytes were received or sent.
     fn speaks(&mut self) {
         self.quiet.as_mut().reset(kit::clock::now() + QUIET_MAX);
     }
 }
 
-impl AsyncRead for Placed {
+impl AsyncRead for BoundedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,7 +78,7 @@ impl AsyncRead for Placed {
     }
 }
 
-impl AsyncWrite for Placed {
+impl AsyncWrite for BoundedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -8,21 +8,21 @@ use control::{Control, HubFailure};
 use serde_json::Value;
 use std::sync::Arc;
 
-type Controlled = State<Arc<Control>>;
+type ControlState = State<Arc<Control>>;
 
-pub(crate) async fn all(State(control): Controlled) -> Result<Json<Value>, Problem> {
+pub(crate) async fn all(State(control): ControlState) -> Result<Json<Value>, Problem> {
     control.hubs().await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn one(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     control.hub(&name).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn subscriptions(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
@@ -31,7 +31,7 @@ pub(crate) async fn subscriptions(
 }
 
 pub(crate) async fn remove_subscription(
-    State(control): Controlled,
+    State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.remove_subscription(&name, &id).await.map_err(problem)?;
@@ -39,7 +39,7 @@ pub(crate) async fn remove_subscription(
 }
 
 pub(crate) async fn dead(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
@@ -48,7 +48,7 @@ pub(crate) async fn dead(
 }
 
 pub(crate) async fn retry(
-    State(control): Controlled,
+    State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.retry_dead(&name, &id).await.map_err(problem)?;
@@ -56,26 +56,26 @@ pub(crate) async fn retry(
 }
 
 pub(crate) async fn remove_dead(
-    State(control): Controlled,
+    State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.remove_dead(&name, &id).await.map_err(problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn queues(State(control): Controlled) -> Result<Json<Value>, Problem> {
+pub(crate) async fn queues(State(control): ControlState) -> Result<Json<Value>, Problem> {
     control.queues().await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn queue(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     control.queue(&name).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn dead_messages(
-    State(control): Controlled,
+    State(control): ControlState,
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
@@ -83,7 +83,7 @@ pub(crate) async fn dead_messages(
 }
 
 pub(crate) async fn retry_message(
-    State(control): Controlled,
+    State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.retry_message(&name, &id).await.map_err(problem)?;
@@ -91,7 +91,7 @@ pub(crate) async fn retry_message(
 }
 
 pub(crate) async fn remove_message(
-    State(control): Controlled,
+    State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     control.remove_message(&name, &id).await.map_err(problem)?;

@@ -20,7 +20,7 @@ mod tests;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use bounded::Bounded;
+use bounded::BoundedListener;
 use control::Control;
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub async fn serve(
     control: Arc<Control>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let listener = Bounded::new(listener, CONNECTIONS_MAX);
+    let listener = BoundedListener::new(listener, CONNECTIONS_MAX);
     axum::serve(listener, router(control)).with_graceful_shutdown(stop).await
 }
 

@@ -137,14 +137,14 @@ fn any(cell: String) -> String {
 /// A value as text inside HTML.
 fn text(value: &Value) -> impl Display {
     let plain = value.as_str().map(str::to_owned);
-    Escaped(
+    EscapedHtml(
         plain.unwrap_or_else(|| if value.is_null() { String::new() } else { value.to_string() }),
     )
 }
 
-struct Escaped(String);
+struct EscapedHtml(String);
 
-impl Display for Escaped {
+impl Display for EscapedHtml {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {

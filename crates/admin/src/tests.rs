@@ -303,7 +303,7 @@ async fn stopping_ends_the_server() {
 async fn connections_past_the_bound_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut bounded = Bounded::new(listener, 1);
+    let mut bounded = BoundedListener::new(listener, 1);
     let (first, _) =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (held, _) = axum::serve::Listener::accept(&mut bounded).await;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use config::Loaded;
+use config::LoadedConfig;
 use message::{Protocol, RequestHead};
 use plan::telemetry::Telemetry;
 
@@ -45,7 +45,7 @@ fn find(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| table.find("public", divan::black_box(&head), head.path()).is_some());
 }
 
-fn loaded() -> Loaded {
+fn loaded() -> LoadedConfig {
     let loaded = config::parse(&text(), Path::new("gate.yaml"));
     assert!(loaded.report.is_empty(), "{}", loaded.report);
     loaded

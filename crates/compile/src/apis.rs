@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use config::{Api, At, Config, Decode as _, LimitPlan, Policy, Report, Route, Spanned, Upstream};
-use import::{Documents, Made, MadeRoute, Model, Options};
+use import::{Documents, GeneratedApi, GeneratedRoute, Model, Options};
 use serde_json::{Map, Value as Json, json};
 
 use crate::plans;
 use crate::policies::{self, Access, Diverts};
 
 /// The result of expanding a configuration's APIs.
-pub(crate) struct Expanded<'c> {
+pub(crate) struct ExpandedApis<'c> {
     /// The configuration with the routes and upstreams that its APIs are made of.
     pub(crate) config: Cow<'c, Config>,
     /// Names of the routes without authentication though their API asks for it: those for paths that are not in the document, and
@@ -21,10 +21,10 @@ pub(crate) struct Expanded<'c> {
 }
 
 /// Makes routes and upstreams of the APIs.
-pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Expanded<'c> {
+pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApis<'c> {
     let mut open = HashSet::new();
     if config.apis.is_empty() {
-        return Expanded { config: Cow::Borrowed(config), open };
+        return ExpandedApis { config: Cow::Borrowed(config), open };
     }
     let mut all = config.clone();
     for (name, api) in config.apis.iter() {
@@ -33,11 +33,11 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Expanded<'c
             add(&mut all, made, api, report);
         }
     }
-    Expanded { config: Cow::Owned(all), open }
+    ExpandedApis { config: Cow::Owned(all), open }
 }
 
 /// If no route of an API asks who the client is, a policy that needs to know is a mistake on all of them.
-fn open_beside_others(made: &Made) -> Vec<String> {
+fn open_beside_others(made: &GeneratedApi) -> Vec<String> {
     let (open, asking): (Vec<_>, Vec<_>) = made.routes.iter().partition(|route| route.open);
     match asking.is_empty() {
         true => Vec::new(),
@@ -45,7 +45,12 @@ fn open_beside_others(made: &Made) -> Vec<String> {
     }
 }
 
-fn made(config: &Config, name: &str, api: &Spanned<Api>, report: &mut Report) -> Option<Made> {
+fn made(
+    config: &Config,
+    name: &str,
+    api: &Spanned<Api>,
+    report: &mut Report,
+) -> Option<GeneratedApi> {
     let keys = &api.value;
     let document = &keys.openapi;
     let read = Documents::read(document.value.as_path(), |path| report.depends_on(path.to_owned()));
@@ -101,7 +106,7 @@ fn of_requests(plan: &LimitPlan) -> Json {
     of_requests.encode()
 }
 
-fn add(all: &mut Config, made: Made, api: &Spanned<Api>, report: &mut Report) {
+fn add(all: &mut Config, made: GeneratedApi, api: &Spanned<Api>, report: &mut Report) {
     for (name, upstream) in made.upstreams {
         let at = api.value.openapi.at;
         let Some(upstream) = config::decode::<Upstream>(&upstream, at, report) else { continue };
@@ -115,7 +120,7 @@ fn add(all: &mut Config, made: Made, api: &Spanned<Api>, report: &mut Report) {
     }
 }
 
-fn add_route(all: &mut Config, made: MadeRoute, api: &Spanned<Api>, report: &mut Report) {
+fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report: &mut Report) {
     // Places in the API are the ones an operator can do something about.
     let mut route = route_of(&made, api.at, report);
     let Some(route_) = &mut route else { return };
@@ -141,7 +146,7 @@ fn add_route(all: &mut Config, made: MadeRoute, api: &Spanned<Api>, report: &mut
     }
 }
 
-fn route_of(made: &MadeRoute, at: At, report: &mut Report) -> Option<Route> {
+fn route_of(made: &GeneratedRoute, at: At, report: &mut Report) -> Option<Route> {
     config::decode::<Route>(&made.route, at, report)
 }
 

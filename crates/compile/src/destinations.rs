@@ -12,7 +12,8 @@ use message::Headers;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{HostSent, Mirror, Upstream};
 use plan::{
-    Destination, Escape, Filled, FixedReply, Forward, PathSent, PathWant, Prepared, Share, Split,
+    Destination, Escape, FilledReply, FixedReply, Forward, PathSent, PathWant, PreparedAnswerer,
+    Share, Split,
 };
 
 use ::flows::FlowEnd;
@@ -24,7 +25,7 @@ use crate::listeners::bytes;
 use crate::{names, paths, policies, templates};
 
 /// A destination whose upstreams are still names.
-pub(crate) enum End<'c> {
+pub(crate) enum UnresolvedDestination<'c> {
     Upstream {
         name: &'c str,
         split: Option<Split>,
@@ -42,7 +43,7 @@ pub(crate) enum End<'c> {
 }
 
 /// What a route may name as its destination.
-pub(crate) struct Named<'c> {
+pub(crate) struct DestinationName<'c> {
     pub(crate) upstreams: BTreeSet<&'c str>,
     pub(crate) flows: &'c Flows,
     pub(crate) hubs: &'c Hubs,
@@ -63,18 +64,20 @@ pub(crate) fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
     paths: &[PathWant],
-    named: &Named<'c>,
+    named: &DestinationName<'c>,
     report: &mut Report,
-) -> Option<End<'c>> {
-    let Named { upstreams, flows, hubs } = named;
+) -> Option<UnresolvedDestination<'c>> {
+    let DestinationName { upstreams, flows, hubs } = named;
     // All are looked at even where only one may stay.
     let Route { upstream, flow, hub, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
     let of = (name.value.as_str(), &route.value);
     let flow = flow.as_ref().map(|flow| self::flow(flow, of, paths, flows, report));
-    let hub = hub.as_ref().map(|name| hubs.end(name, &route.value, report).map(End::Hub));
+    let hub = hub
+        .as_ref()
+        .map(|name| hubs.end(name, &route.value, report).map(UnresolvedDestination::Hub));
     let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
-    let reply = reply.map(|reply| reply.map(End::Respond));
+    let reply = reply.map(|reply| reply.map(UnresolvedDestination::Respond));
     let mut ends = [forward, flow, hub, reply].into_iter().flatten();
     match (ends.next(), ends.next()) {
         (Some(end), None) => end,
@@ -84,7 +87,7 @@ pub(crate) fn end<'c>(
         }
         (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
             // Nobody comes to it.
-            Some(End::Respond(nothing()))
+            Some(UnresolvedDestination::Respond(nothing()))
         }
         (None, None) => {
             // An unreadable destination was complained about already.
@@ -125,7 +128,7 @@ fn flow<'c>(
     paths: &[PathWant],
     flows: &'c Flows,
     report: &mut Report,
-) -> Option<End<'c>> {
+) -> Option<UnresolvedDestination<'c>> {
     let path = sent(route, paths, report);
     let host = host(route, report);
     if let Some(mirror) = &route.mirror {
@@ -141,7 +144,13 @@ fn flow<'c>(
     let flow = flows.get(&name.value)?;
     let (path, host) = (path?, host?);
     if let Some(upstream) = flow.plain_upstream() {
-        return Some(End::Upstream { name: upstream, split: None, mirror: None, path, host });
+        return Some(UnresolvedDestination::Upstream {
+            name: upstream,
+            split: None,
+            mirror: None,
+            path,
+            host,
+        });
     }
     let parameters = templates::parameters(&route.matches.value);
     let end = FlowEnd {
@@ -150,7 +159,7 @@ fn flow<'c>(
         slots: flows.slots.clone(),
         parameters: parameters.into_iter().map(Into::into).collect(),
     };
-    Some(End::Flow { end, path, host })
+    Some(UnresolvedDestination::Flow { end, path, host })
 }
 
 /// The path for the upstream: the same for all paths of the match, since their parameters are.
@@ -181,7 +190,7 @@ fn forward<'c>(
     paths: &[PathWant],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
-) -> Option<End<'c>> {
+) -> Option<UnresolvedDestination<'c>> {
     let split = match &to.value {
         RouteUpstream::One(name) => {
             known(name, to.at, upstreams, report);
@@ -195,7 +204,13 @@ fn forward<'c>(
     if let Some(mirror) = mirror {
         check_mirror(mirror, upstreams, report);
     }
-    Some(End::Upstream { name: to.value.names().next()?, split, mirror, path: path?, host })
+    Some(UnresolvedDestination::Upstream {
+        name: to.value.names().next()?,
+        split,
+        mirror,
+        path: path?,
+        host,
+    })
 }
 
 /// The largest body that is copied: as many copies as may be under way hold 4 GiB of these.
@@ -260,7 +275,7 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
         return None;
     }
     let parameters = templates::parameters(&route.matches.value);
-    let mut filled = Filled::default();
+    let mut filled = FilledReply::default();
     let mut lines = Headers::new();
     let mut escape = Escape::Plain;
     for (name, value) in templates::lines(headers, &parameters, report) {
@@ -325,7 +340,7 @@ pub(crate) fn words(route: &Route) -> String {
     )
 }
 
-impl End<'_> {
+impl UnresolvedDestination<'_> {
     /// Builds it with the upstreams themselves. `diversions` are the names of those that something may divert to.
     pub(crate) fn build(
         self,
@@ -344,22 +359,22 @@ impl End<'_> {
             forwards.collect()
         };
         Some(match self {
-            End::Respond(reply) => Ends {
+            UnresolvedDestination::Respond(reply) => Ends {
                 destination: Destination::answerer(reply),
                 diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
                 split: None,
             },
-            End::Hub(end) => Ends {
+            UnresolvedDestination::Hub(end) => Ends {
                 destination: Destination::answerer(end),
                 diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
                 split: None,
             },
-            End::Flow { end, path, host } => Ends {
+            UnresolvedDestination::Flow { end, path, host } => Ends {
                 diversions: diverted(&path, &host, &None),
-                destination: Destination::answerer(Prepared { path, host, to: end }),
+                destination: Destination::answerer(PreparedAnswerer { path, host, to: end }),
                 split: None,
             },
-            End::Upstream { name, split, mirror, path, host } => {
+            UnresolvedDestination::Upstream { name, split, mirror, path, host } => {
                 let mirror = match mirror {
                     Some(keys) => Some(Arc::new(Mirror {
                         upstream: to(&keys.upstream.value)?,

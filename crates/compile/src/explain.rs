@@ -12,20 +12,23 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use config::{Loaded, is_secret};
+use config::{LoadedConfig, is_secret};
 use message::{Protocol, RequestHead};
 use plan::nodes::{LEASE, PARTITIONS};
-use plan::path::Refused;
-use plan::{Found, Listener, Matcher, PathWant, Place, Plan, Policy, Refusal, Route, Want};
+use plan::path::PathRefusal;
+use plan::{
+    Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, RouteMatch, StoreLocation,
+    ValueCondition,
+};
 use policy::Scheme;
 
-use verdicts::{Asking, Outcome};
+use verdicts::{Outcome, RequestFacts};
 
 /// Routes that are told why they were not taken; past the nearest few nobody reads on.
 const OTHERS_MAX: usize = 20;
 
 /// The configuration with every default spelt out and without its secrets, as YAML, and the routes as they are matched.
-pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
+pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     let mut text = String::from("# Everything that is in effect, defaults included.\n");
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
@@ -52,10 +55,12 @@ pub fn explain(loaded: &Loaded, plan: &Plan) -> String {
 }
 
 /// Where what must not be lost is kept, and who works for it.
-fn kept(place: &Place) -> String {
+fn kept(place: &StoreLocation) -> String {
     match place {
-        Place::Folder(path) => format!("the folder {}, for this gateway alone", path.display()),
-        Place::Database(_) => format!(
+        StoreLocation::Folder(path) => {
+            format!("the folder {}, for this gateway alone", path.display())
+        }
+        StoreLocation::Database(_) => format!(
             "{place}, for all gateways that name it. Each of {PARTITIONS} partitions of deliveries, queues and schedules\n\
              #   is one gateway's at a time, by a lease of {LEASE:?}"
         ),
@@ -112,7 +117,7 @@ pub fn explain_request(
             if resolved.path != head.path() {
                 head.set_path(&resolved.path);
             }
-            taken(&mut text, found, Asking { client, scheme, head }, plan);
+            taken(&mut text, found, RequestFacts { client, scheme, head }, plan);
         }
     }
     others(&mut text, plan, by, &head, &resolved.path);
@@ -136,7 +141,7 @@ fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p List
     Some(listener)
 }
 
-fn refused(text: &mut String, why: Refused) {
+fn refused(text: &mut String, why: PathRefusal) {
     match why.key() {
         None => text.push_str("refused with 400: the path leads above its root\n"),
         Some(key) => {
@@ -161,7 +166,7 @@ fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
     }
 }
 
-fn taken(text: &mut String, found: Found<'_>, asking: Asking, plan: &Plan) {
+fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &Plan) {
     let route = &**found.route;
     line(text, format_args!("route `{}`", route.name));
     let entries = plan.table.routes().filter(|(_, other)| std::ptr::eq(other.as_ref(), route));
@@ -251,13 +256,15 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
     }
 }
 
-fn unmet(name: &str, wants: &[(String, Want)]) -> String {
+fn unmet(name: &str, wants: &[(String, ValueCondition)]) -> String {
     match wants.iter().find(|(wanted, _)| wanted == name) {
-        Some((_, Want::Equals(_))) if is_secret(name) => format!("`{name}` is another one"),
-        Some((_, Want::Equals(value))) => {
+        Some((_, ValueCondition::Equals(_))) if is_secret(name) => {
+            format!("`{name}` is another one")
+        }
+        Some((_, ValueCondition::Equals(value))) => {
             format!("`{name}` is not `{}`", String::from_utf8_lossy(value))
         }
-        Some((_, Want::Present)) | None => format!("`{name}` is missing"),
+        Some((_, ValueCondition::Present)) | None => format!("`{name}` is missing"),
     }
 }
 
@@ -275,9 +282,9 @@ fn describe(matcher: &Matcher) -> String {
     for (kind, wants) in [("header", &matcher.headers), ("query", &matcher.query)] {
         for (name, want) in wants {
             let want = match want {
-                Want::Present => "present".to_owned(),
-                Want::Equals(_) if is_secret(name) => "= (not shown)".to_owned(),
-                Want::Equals(value) => format!("= {}", String::from_utf8_lossy(value)),
+                ValueCondition::Present => "present".to_owned(),
+                ValueCondition::Equals(_) if is_secret(name) => "= (not shown)".to_owned(),
+                ValueCondition::Equals(value) => format!("= {}", String::from_utf8_lossy(value)),
             };
             text.push_str(&format!(", {kind} {name} {want}"));
         }

@@ -2,8 +2,8 @@
 
 use config::{At, Cache, Policy, Report, Route, Spanned};
 
-use crate::policies::{self, Access, Counts, Diverts, Facts};
-use crate::{templates, told};
+use crate::policies::{self, Access, CountedRequests, Diverts, Facts};
+use crate::{client_lines, templates};
 
 /// Names of the policies that find out who asks.
 const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls";
@@ -15,7 +15,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     for (at, (policy, row)) in rows.iter().enumerate() {
         let (above, below) = rows.split_at(at);
         let identifies = |(_, row): &&Row<'_>| row.access == Access::Identifies;
-        let counts = row.counts != Counts::Nothing;
+        let counts = row.counts != CountedRequests::Nothing;
         if row.asks_identity && !above.iter().any(|row| identifies(&row)) {
             match below.iter().find(identifies).map(|(policy, _)| policy.value.name()) {
                 Some(identify) => {
@@ -38,7 +38,9 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 }
             }
         }
-        if row.counts == Counts::Operations && !above.iter().any(|(_, row)| row.tells_operations) {
+        if row.counts == CountedRequests::Operations
+            && !above.iter().any(|(_, row)| row.tells_operations)
+        {
             let what =
                 format!("`{}` counts by operation, and none is known there", policy.value.name());
             let help =
@@ -93,7 +95,7 @@ fn check_cache(
         let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
         report.error(place, what, "move it below `key_type`");
     }
-    let may_tell = told::teller(route, behind).filter(|_| keys.ttl.is_some());
+    let may_tell = client_lines::teller(route, behind).filter(|_| keys.ttl.is_some());
     if let Some(name) = find(&|row| row.replies_differ) {
         let what = format!(
             "`cache` stands above `{name}`, so one client would get what another was replied"

@@ -4,7 +4,7 @@
 
 mod databases;
 mod expressions;
-mod kept;
+mod stateful_steps;
 mod steps;
 mod stylesheets;
 

@@ -190,7 +190,7 @@ fn settings(
 
 fn limits(written: &Spanned<HubLimits>, config: &Config, report: &mut Report) -> Limits {
     let keys = &written.value;
-    let limits = plans::Written {
+    let limits = plans::LimitKeys {
         at: written.at,
         intact: written.intact,
         noun: "events",

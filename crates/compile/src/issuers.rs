@@ -6,10 +6,10 @@ use std::sync::Arc;
 use config::{Config, Decode as _, FilePath, Report, Spanned, WebUrl};
 use jose::{KeySet, Signer};
 use plan::telemetry::Telemetry;
-use plan::upstreams::{Settings, Timeouts};
-use plan::{Plan, Revoked};
+use plan::upstreams::{Timeouts, UpstreamSettings};
+use plan::{Plan, RevokedTokens};
 use policies::jwt::backend::OwnKeys;
-use policies::jwt::{Introspection, Issuer, Keys, Location, Published};
+use policies::jwt::{Introspection, Issuer, Keys, Location, PublishedKeys};
 
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
@@ -22,7 +22,7 @@ const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 pub(crate) struct Tokens {
     /// By name; nothing where there was a complaint.
     issuers: HashMap<String, Option<Arc<Issuer>>>,
-    pub(crate) revoked: Arc<Revoked>,
+    pub(crate) revoked: Arc<RevokedTokens>,
     /// The keys that sign our own, and the document that they become.
     pub(crate) signers: Vec<Arc<Signer>>,
     pub(crate) own_keys: Arc<OwnKeys>,
@@ -102,7 +102,7 @@ fn issuer(
         Some(asked) => Some((asked, outlet(&asked.value.url.value, keys, report)?)),
         None => None,
     };
-    let place = |published: &Arc<Published>| format!("{:p}", Arc::as_ptr(published));
+    let place = |published: &Arc<PublishedKeys>| format!("{:p}", Arc::as_ptr(published));
     let secret = keys.introspection.as_ref().and_then(|asked| asked.value.client_secret.as_ref());
     let key = format!(
         "issuer {name} {} {read:?} {:?} {:?} {:?}",
@@ -235,7 +235,7 @@ fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Locat
     Some((url, location))
 }
 
-fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<Settings> {
+fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<UpstreamSettings> {
     let timeout =
         Timeouts { connect: keys.timeout.0, response: keys.timeout.0, total: None, idle: IDLE };
     upstreams::to_url(&url.target, timeout, &keys.tls, report)
@@ -244,17 +244,17 @@ fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<Se
 fn published(
     name: &str,
     keys: &config::Issuer,
-    settings: Settings,
+    settings: UpstreamSettings,
     location: &Location,
     builder: &mut PolicyBuilder<'_>,
     telemetry: &Telemetry,
-) -> Arc<Published> {
+) -> Arc<PublishedKeys> {
     let key = format!("published keys {name} {location:?} {:?} {settings:?}", keys.refresh.0);
     let outlet = builder.own_outlet(settings);
     let published = builder.kept_or(&key, || {
         let (refresh, timeout) = (keys.refresh.0, keys.timeout.0);
         let metrics = telemetry.issuer(name);
-        Arc::new(Published::new(name, outlet, location.clone(), refresh, timeout, metrics))
+        Arc::new(PublishedKeys::new(name, outlet, location.clone(), refresh, timeout, metrics))
     });
     builder.work(published.clone());
     published

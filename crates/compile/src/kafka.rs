@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use ::kafka::{Broker, Form, Kafka, Made, Mechanism, Message, Sasl, Settings, is_topic};
-use ::store::{Apart, Store};
+use ::kafka::{
+    Broker, Kafka, KafkaSettings, Mechanism, Message, RecordForm, Sasl, TopicSettings, is_topic,
+};
+use ::store::{SplitStore, Store};
 use config::{HubKafka, HubSaslMechanism, Report, Spanned};
 
 use crate::listeners::bytes;
@@ -14,7 +16,7 @@ use crate::{names, upstreams};
 
 /// The log of a hub.
 pub(crate) struct Log {
-    settings: Settings,
+    settings: KafkaSettings,
     /// What it is, for people.
     pub(crate) said: String,
     /// Where it is, with a mark before it. It changes when the log is another one.
@@ -34,7 +36,8 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let tls = keys.tls.as_ref().map(|tls| upstreams::client(tls, report));
     let sasl = sasl(keys, report);
     let message_bytes_max = bytes(hub.event_bytes_max.value).saturating_add(AROUND_EVENT);
-    let made = Made { age: hub.retention.age.0, bytes: hub.retention.bytes.0, message_bytes_max };
+    let made =
+        TopicSettings { age: hub.retention.age.0, bytes: hub.retention.bytes.0, message_bytes_max };
     let prefix = &keys.topics_prefix.value;
     let listed = brokers.iter().map(Broker::to_string).collect::<Vec<_>>().join(", ");
     let place = format!(", in Kafka at {listed}, {prefix}");
@@ -48,13 +51,13 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
         said: format!("events in Kafka at {listed}, topics `{prefix}*`"),
         place,
         key: key.finish(),
-        settings: Settings {
+        settings: KafkaSettings {
             brokers,
             tls,
             sasl,
             topics_prefix: prefix.clone(),
             made,
-            form: Form {
+            form: RecordForm {
                 message: |record| {
                     let (content_type, value) = hub::event_of(record)?;
                     Some(Message { content_type, value })
@@ -69,7 +72,7 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
 pub(crate) fn store(log: &Log, builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     let name = format!("log {:016x}{}", log.key, log.place);
     let logs = builder.kept_or(&name, || Arc::new(Kafka::new(log.settings.clone())));
-    Arc::new(Apart { logs, rest: builder.store.late() })
+    Arc::new(SplitStore { logs, rest: builder.store.late() })
 }
 
 fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<Broker> {

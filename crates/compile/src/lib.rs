@@ -4,13 +4,14 @@
 //! certificate has to fit its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
 //! the configuration names, it is a function from a configuration and the plan before to the next plan.
 //!
-//! The public names: [`compile`] and [`Compiled`]; [`explain`] for a whole configuration and [`explain_request`] for one
+//! The public names: [`compile`] and [`CompiledPlan`]; [`explain`] for a whole configuration and [`explain_request`] for one
 //! request and [`explain_differences`] for a change.
 
 #![forbid(unsafe_code)]
 
 mod apis;
 mod cases;
+mod client_lines;
 mod destinations;
 mod explain;
 mod facts;
@@ -33,7 +34,6 @@ mod sets;
 mod store;
 mod streams;
 mod templates;
-mod told;
 mod upstreams;
 
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{At, Config, Loaded, LogFormat, LogPath, Report};
+use config::{At, Config, LoadedConfig, LogFormat, LogPath, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
@@ -51,7 +51,7 @@ use policy_builder::PolicyBuilder;
 pub use explain::{explain, explain_differences, explain_request};
 
 /// A plan that may be served.
-pub struct Compiled {
+pub struct CompiledPlan {
     /// The plan.
     pub plan: Plan,
     /// Warnings for the operator, without errors.
@@ -63,21 +63,21 @@ pub struct Compiled {
 /// Parts that did not change since `previous` are taken over from it, so that connections, health and counts stay. Metrics are
 /// made in `telemetry`, and only if there is no complaint.
 pub fn compile(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     previous: Option<&Plan>,
     telemetry: &Telemetry,
-) -> Result<Compiled, Report> {
+) -> Result<CompiledPlan, Report> {
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
     let config = sets::expand(config, &mut report);
-    let apis::Expanded { config, open } = apis::expand(&config, &mut report);
+    let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
 
     let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
     let mut upstreams = upstreams::compile(config, &mut report);
     let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
     builder.tokens = issuers::Tokens::new(previous);
-    builder.store = store::Place::new(loaded, config, previous, &mut report);
+    builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);
     issuers::compile(config, &mut builder, telemetry, &mut report);
     let entrances = queues::entrances(config, &mut builder);
     let flows = flows::compile(config, &entrances, &mut builder, &mut report);
@@ -122,7 +122,7 @@ pub fn compile(
         access_log,
         alive: telemetry.reload().plan_alive(),
     };
-    Ok(Compiled { plan, warnings })
+    Ok(CompiledPlan { plan, warnings })
 }
 
 /// The configured number, else one for each core, within the same bounds. Workers are started once, so a plan keeps the

@@ -1,7 +1,7 @@
 //! The paths of a route: matched, cut, and sent instead.
 
 use config::{Config, Match, Report, Route, RoutePath, Spanned};
-use plan::{PathRegex, PathSent, PathWant, Pattern, Piece, Segment};
+use plan::{PathPiece, PathRegex, PathSent, PathWant, Pattern, Segment};
 
 use crate::listeners::path_rules;
 
@@ -178,7 +178,7 @@ fn pieces(
     names: &[&str],
     open: bool,
     report: &Report,
-) -> Result<Vec<Piece>, String> {
+) -> Result<Vec<PathPiece>, String> {
     if !template.starts_with('/') {
         return Err("a rewritten path begins with `/`".to_owned());
     }
@@ -190,8 +190,8 @@ fn pieces(
             return Err("a `{` without its `}`".to_owned());
         };
         pieces.push(match names.iter().position(|known| *known == name) {
-            Some(index) => Piece::Parameter(index),
-            None if name == "**" && open => Piece::Rest,
+            Some(index) => PathPiece::Parameter(index),
+            None if name == "**" && open => PathPiece::Rest,
             None if name == "**" => return Err("`{**}` has nothing to stand for".to_owned()),
             None => {
                 let meant = report.suggest(name, names.iter().copied());
@@ -204,12 +204,12 @@ fn pieces(
     Ok(pieces)
 }
 
-fn text_piece(text: &str) -> Result<Option<Piece>, String> {
+fn text_piece(text: &str) -> Result<Option<PathPiece>, String> {
     if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || "?#\\}".contains(*c)) {
         return Err(format!("{odd:?} cannot stand in a path; write it percent-encoded"));
     }
     if text.split('/').any(|segment| segment == "." || segment == "..") {
         return Err("`.` and `..` cannot stand in a path that is sent".to_owned());
     }
-    Ok((!text.is_empty()).then(|| Piece::Text(text.as_bytes().into())))
+    Ok((!text.is_empty()).then(|| PathPiece::Text(text.as_bytes().into())))
 }

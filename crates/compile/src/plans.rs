@@ -29,7 +29,7 @@ pub(crate) struct Plans {
 }
 
 /// The keys of limits as a policy or a hub has them.
-pub(crate) struct Written<'c> {
+pub(crate) struct LimitKeys<'c> {
     pub(crate) at: At,
     /// True if a missing key was not written, rather than written wrong.
     pub(crate) intact: bool,
@@ -88,7 +88,7 @@ pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
     }
 }
 
-impl Written<'_> {
+impl LimitKeys<'_> {
     /// The limits of whoever has a plan and of whoever has none.
     pub(crate) fn compile(&self, config: &Config, report: &mut Report) -> Plans {
         Plans { otherwise: self.otherwise(config, report), named: self.named(config, report) }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use config::{Report, Spanned};
 use plan::telemetry::Telemetry;
-use plan::upstreams::{Settings, Upstream};
+use plan::upstreams::{Upstream, UpstreamSettings};
 use plan::{Background, CarriedState, Fetch, Plan, UpstreamHandle};
 
 use crate::issuers::Tokens;
 use crate::names;
 use crate::policies::openapi::ReadDocument;
-use crate::store::Place;
+use crate::store::StoreBuilder;
 
 /// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
     /// Where what must not be lost is kept.
-    pub(crate) store: Place,
+    pub(crate) store: StoreBuilder,
     pub(crate) telemetry: &'p Telemetry,
     /// Of the plan that is made.
     pub(crate) generation: u64,
@@ -28,9 +28,9 @@ pub(crate) struct PolicyBuilder<'p> {
     /// Names of the configured upstreams.
     upstreams: Vec<String>,
     /// Their settings, in the same order.
-    settings: Vec<Settings>,
+    settings: Vec<UpstreamSettings>,
     /// Upstreams that no operator named: one for each URL a policy calls.
-    made: Vec<Settings>,
+    made: Vec<UpstreamSettings>,
     outlets: HashMap<String, Arc<UpstreamHandle>>,
     /// API documents by their files, so that each is read once, on however many routes it is.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
@@ -41,12 +41,12 @@ pub(crate) struct PolicyBuilder<'p> {
 impl<'p> PolicyBuilder<'p> {
     pub(crate) fn new(
         previous: Option<&'p Plan>,
-        upstreams: &[Settings],
+        upstreams: &[UpstreamSettings],
         telemetry: &'p Telemetry,
     ) -> PolicyBuilder<'p> {
         PolicyBuilder {
             tokens: Tokens::default(),
-            store: Place::default(),
+            store: StoreBuilder::default(),
             telemetry,
             generation: previous.map_or(1, |plan| plan.generation + 1),
             previous: previous.map(|plan| &plan.kept),
@@ -140,13 +140,13 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// A way to an upstream that exists only for a policy. Equal settings share one; others of the same name get a number.
-    pub(crate) fn own_outlet(&mut self, settings: Settings) -> Arc<dyn Fetch> {
+    pub(crate) fn own_outlet(&mut self, settings: UpstreamSettings) -> Arc<dyn Fetch> {
         let name = self.own_upstream(settings);
         self.outlet_to(&name)
     }
 
     /// An upstream that exists only for a policy, by the name it got.
-    pub(crate) fn own_upstream(&mut self, mut settings: Settings) -> String {
+    pub(crate) fn own_upstream(&mut self, mut settings: UpstreamSettings) -> String {
         let name = settings.name.clone();
         let mut number = 1;
         while let Some(made) = self.made.iter().find(|made| made.name == settings.name) {
@@ -166,7 +166,7 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Settings of the upstreams that policies asked for.
-    pub(crate) fn made(&self) -> Vec<Settings> {
+    pub(crate) fn made(&self) -> Vec<UpstreamSettings> {
         self.made.clone()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::flows::FlowEnd;
-use ::queues::{Entrance, Order, Queue, Retries, Settings};
+use ::queues::{Entrance, Order, Queue, QueueSettings, Retries};
 use config::{Config, QueueOrder, Report, Spanned};
 
 use crate::flows::Flows;
@@ -60,7 +60,7 @@ pub(crate) fn compile(
     queues
 }
 
-fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> Settings {
+fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> QueueSettings {
     let config::Queue { retry, dead_letter, concurrency, order, .. } = &queue.value;
     let is_strict = *order == QueueOrder::Strict;
     if concurrency.value.get() > 1 && is_strict {
@@ -71,7 +71,7 @@ fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> Settings {
         let what = "the first pause is longer than the longest, which counts";
         report.warn(queue.at, what, "write `retry` so that `initial` is the shorter one");
     }
-    Settings {
+    QueueSettings {
         retries: Retries {
             attempts: retry.attempts.get(),
             initial: retry.initial.0,

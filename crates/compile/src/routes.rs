@@ -8,13 +8,13 @@ use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
     Destination, Errors, Matcher, OnReload, PathWant, Policy, Preflights, Slots, Streams, Table,
-    Want,
+    ValueCondition,
 };
 
-use crate::destinations::{End, Ends, Named};
+use crate::destinations::{DestinationName, Ends, UnresolvedDestination};
 use crate::flows::Flows;
 use crate::hubs::Hubs;
-use crate::policies::{self, Access, Counts, Facts};
+use crate::policies::{self, Access, CountedRequests, Facts};
 use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
 use crate::{destinations, facts, files, names, paths, streams};
@@ -37,7 +37,7 @@ pub(crate) struct Draft<'c> {
     /// Query parameters with credentials.
     secrets: Box<[String]>,
     /// Nothing where that was complained about.
-    end: Option<End<'c>>,
+    end: Option<UnresolvedDestination<'c>>,
     body_bytes_max: Option<u64>,
     streams: Streams,
 }
@@ -55,7 +55,7 @@ pub(crate) fn check<'c>(
         report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
     }
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
-    let named = Named { upstreams, flows, hubs };
+    let named = DestinationName { upstreams, flows, hubs };
     let mut drafts: Vec<Draft<'c>> = Vec::new();
     for (name, route) in config.routes.iter() {
         facts::check(&route.value, open.contains(&name.value), report);
@@ -206,7 +206,7 @@ fn draft<'c>(
     name: &'c Spanned<String>,
     route: &'c Spanned<Route>,
     config: &'c Config,
-    named: &Named<'c>,
+    named: &DestinationName<'c>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
@@ -258,14 +258,14 @@ fn draft<'c>(
 fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Draft<'c> {
     for matcher in &mut draft.matchers {
         matcher.methods = vec!["GET".to_owned(), "HEAD".to_owned()];
-        matcher.query.push(("wsdl".to_owned(), Want::Present));
+        matcher.query.push(("wsdl".to_owned(), ValueCondition::Present));
     }
     let mut rows = policies::of(route).into_iter();
     draft.policies.retain(|_| {
         let row = rows.next();
-        row.is_some_and(|row| row.access != Access::Open || row.counts != Counts::Nothing)
+        row.is_some_and(|row| row.access != Access::Open || row.counts != CountedRequests::Nothing)
     });
-    draft.end = Some(End::Respond(destinations::document(bytes)));
+    draft.end = Some(UnresolvedDestination::Respond(destinations::document(bytes)));
     draft.operations = Vec::new();
     draft
 }
@@ -347,12 +347,12 @@ fn wants(
     map: &Map<Spanned<ValueMatch>>,
     report: &mut Report,
     name_of: impl Fn(&Spanned<String>, &mut Report) -> Option<String>,
-) -> Vec<(String, Want)> {
+) -> Vec<(String, ValueCondition)> {
     map.iter()
         .filter_map(|(name, want)| {
             let want = match &want.value {
-                ValueMatch::Present => Want::Present,
-                ValueMatch::Exact(value) => Want::Equals(value.as_bytes().into()),
+                ValueMatch::Present => ValueCondition::Present,
+                ValueMatch::Exact(value) => ValueCondition::Equals(value.as_bytes().into()),
             };
             Some((name_of(name, report)?, want))
         })

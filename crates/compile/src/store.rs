@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, Loaded, Report};
+use config::{Config, LoadedConfig, Report};
 use plan::nodes::PARTITIONS;
 use plan::telemetry::{DurableReading, SharedReading, Telemetry};
-use plan::{Late, Plan, SYNC_BOUNDS};
+use plan::{LazyStore, Plan, SYNC_BOUNDS};
 use sql::{Address, TlsMode};
 
 /// The folder of a configuration that names none, beside its file.
@@ -16,26 +16,26 @@ const FOLDER: &str = "var/tidegate";
 
 /// The store of the plan that is made.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct StoreBuilder {
     /// The one of the plan before, or the configured one, or the one that something asked for.
-    late: Option<Arc<Late>>,
+    late: Option<Arc<LazyStore>>,
     default: PathBuf,
 }
 
-impl Place {
+impl StoreBuilder {
     /// The place that is configured, if it is, with complaints about it.
     pub(crate) fn new(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         config: &Config,
         previous: Option<&Plan>,
         report: &mut Report,
-    ) -> Place {
+    ) -> StoreBuilder {
         let file = loaded.files.first().map(|file| file.as_path());
         let default = file.and_then(Path::parent).unwrap_or(Path::new("")).join(FOLDER);
         let running = previous.and_then(|plan| plan.store.clone());
-        let Some(written) = &config.store else { return Place { late: running, default } };
+        let Some(written) = &config.store else { return StoreBuilder { late: running, default } };
         let Some(place) = configured(written, report) else {
-            return Place { late: running, default };
+            return StoreBuilder { late: running, default };
         };
         if let Some(running) = &running
             && *running.place() != place
@@ -44,16 +44,16 @@ impl Place {
             let what = format!("the store stays at {stays} until the gateway is started again");
             report.warn(written.at, what, "restart it, or write what is running");
         }
-        Place { late: running.or_else(|| Some(Arc::new(Late::at(place)))), default }
+        StoreBuilder { late: running.or_else(|| Some(Arc::new(LazyStore::at(place)))), default }
     }
 
     /// The store, for what must not be lost. Without `store` in the configuration it is in the default's place.
-    pub(crate) fn late(&mut self) -> Arc<Late> {
-        self.late.get_or_insert_with(|| Arc::new(Late::new(&self.default))).clone()
+    pub(crate) fn late(&mut self) -> Arc<LazyStore> {
+        self.late.get_or_insert_with(|| Arc::new(LazyStore::new(&self.default))).clone()
     }
 
     /// What goes into the plan; its counts become metrics.
-    pub(crate) fn finish(self, telemetry: &Telemetry) -> Option<Arc<Late>> {
+    pub(crate) fn finish(self, telemetry: &Telemetry) -> Option<Arc<LazyStore>> {
         if let Some(counted) = self.late.clone() {
             telemetry.set_durable(Box::new(move || reading(&counted)));
         }
@@ -64,14 +64,17 @@ impl Place {
 const HELP: &str =
     "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host";
 
-fn configured(store: &config::Spanned<config::Store>, report: &mut Report) -> Option<plan::Place> {
+fn configured(
+    store: &config::Spanned<config::Store>,
+    report: &mut Report,
+) -> Option<plan::StoreLocation> {
     match (&store.value.path, &store.value.postgres) {
         (Some(_), Some(postgres)) => {
             let what = "a store is in a folder or in a database, not in both";
             report.error(postgres.at, what, "leave one of `path` and `postgres` out");
             None
         }
-        (Some(path), None) => Some(plan::Place::Folder(path.value.as_path().to_owned())),
+        (Some(path), None) => Some(plan::StoreLocation::Folder(path.value.as_path().to_owned())),
         (None, Some(postgres)) => database(&postgres.value.0)
             .map_err(|why| {
                 let what = format!("the URL of the store's database is malformed: {why}");
@@ -89,7 +92,7 @@ fn configured(store: &config::Spanned<config::Store>, report: &mut Report) -> Op
 }
 
 /// The database of a URL, or what is wrong with it, without its text.
-fn database(url: &str) -> Result<plan::Place, String> {
+fn database(url: &str) -> Result<plan::StoreLocation, String> {
     let begins = || "it does not begin with `postgres://`".to_owned();
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(begins());
@@ -105,10 +108,10 @@ fn database(url: &str) -> Result<plan::Place, String> {
     let client =
         |verify| tls::Client::new(&tls::ClientSpec { verify, ..tls::ClientSpec::default() });
     let tls = verify.map(client).transpose().map_err(|why| why.to_string())?;
-    Ok(plan::Place::Database(Box::new(store::Database { address, tls })))
+    Ok(plan::StoreLocation::Database(Box::new(store::Database { address, tls })))
 }
 
-fn reading(store: &Late) -> Option<DurableReading> {
+fn reading(store: &LazyStore) -> Option<DurableReading> {
     let measured = store.measured()?;
     let bounds = SYNC_BOUNDS.iter().map(|bound| bound.as_secs_f64()).chain([f64::INFINITY]);
     Some(DurableReading {
@@ -122,7 +125,7 @@ fn reading(store: &Late) -> Option<DurableReading> {
     })
 }
 
-fn shared(store: &Late) -> SharedReading {
+fn shared(store: &LazyStore) -> SharedReading {
     let nodes = store.nodes();
     let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     SharedReading {

@@ -9,7 +9,7 @@ use crate::policy_builder::PolicyBuilder;
 
 /// The parts of a route, as written: a reload that leaves them equal does not change the route.
 #[derive(PartialEq)]
-struct Written {
+struct RouteParts {
     route: Route,
     /// The upstreams it may send requests to.
     upstreams: Vec<Option<Upstream>>,
@@ -17,7 +17,7 @@ struct Written {
 
 /// The same with the generation of the plan that had it first.
 struct Since {
-    written: Written,
+    written: RouteParts,
     generation: u64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn of(
             let own = route.upstream.iter().flat_map(|to| to.value.names());
             let names = own.chain(others.iter().map(String::as_str));
             let upstreams = names.map(|name| config.upstreams.get(name).cloned()).collect();
-            let written = Written { route: route.clone(), upstreams };
+            let written = RouteParts { route: route.clone(), upstreams };
             OnReload::Close { since: since(name, written, builder) }
         }
     };
@@ -43,7 +43,7 @@ pub(crate) fn of(
     Streams { reload, drain: route.streams.drain, age_max }
 }
 
-fn since(name: &str, written: Written, builder: &mut PolicyBuilder<'_>) -> u64 {
+fn since(name: &str, written: RouteParts, builder: &mut PolicyBuilder<'_>) -> u64 {
     let generation = builder.generation;
     let now = Arc::new(Since { written, generation });
     let is_same = |before: &Since| before.written == now.written;

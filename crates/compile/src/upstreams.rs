@@ -12,15 +12,15 @@ use config::{
 };
 use plan::Plan;
 use plan::telemetry::Telemetry;
-use plan::upstreams::{self as settled, HashKey, Settings, TargetSettings, Upstream};
+use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
 use tls::{Client, ClientSpec};
 
 use crate::listeners::{bytes, count};
-use crate::policies::{self, Named};
+use crate::policies::{self, NamedUpstreams};
 use crate::{files, paths};
 
 /// Settings of every upstream, as far as they are sound.
-pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
+pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSettings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
     let mirrors = config.routes.iter().filter_map(|(_, route)| route.value.mirror.as_ref());
     let mirrors = mirrors.map(|mirror| mirror.value.upstream.value.as_str());
@@ -28,8 +28,8 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
     let mut used: HashSet<&str> = used.collect();
     for row in config.routes.iter().flat_map(|(_, route)| policies::of(&route.value)) {
         match row.upstreams {
-            Named::These(names) => used.extend(names),
-            Named::Any => used.extend(config.upstreams.names()),
+            NamedUpstreams::These(names) => used.extend(names),
+            NamedUpstreams::Any => used.extend(config.upstreams.names()),
         }
     }
     used.extend(crate::flows::upstreams(config));
@@ -58,7 +58,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<Settings> {
 
 /// Upstreams whose settings did not change are those of the plan before, with their connections and their health.
 pub(crate) fn build(
-    all: Vec<Settings>,
+    all: Vec<UpstreamSettings>,
     previous: Option<&Plan>,
     telemetry: &Telemetry,
 ) -> Vec<Arc<Upstream>> {
@@ -84,10 +84,10 @@ pub(crate) fn to_url(
     timeout: settled::Timeouts,
     tls: &UpstreamTls,
     report: &mut Report,
-) -> Option<Settings> {
+) -> Option<UpstreamSettings> {
     let target =
         TargetSettings { https: url.tls, host: url.host.clone(), port: url.port, weight: 1 };
-    Some(Settings {
+    Some(UpstreamSettings {
         name: target.url(),
         addresses: None,
         targets: vec![target],
@@ -118,7 +118,7 @@ fn settings(
     upstream: &config::Upstream,
     clients: &mut Clients,
     report: &mut Report,
-) -> Option<Settings> {
+) -> Option<UpstreamSettings> {
     check_targets(&upstream.targets, &upstream.tls, report);
     for Target { url, .. } in &upstream.targets.value {
         warn_of_loop(config, &url.value, url.at, report);
@@ -128,7 +128,7 @@ fn settings(
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
     let targets: Vec<TargetSettings> = upstream.targets.value.iter().map(target).collect();
-    Some(Settings {
+    Some(UpstreamSettings {
         name: name.to_owned(),
         addresses: None,
         sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, &targets, report)),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
-use config::Loaded;
+use config::LoadedConfig;
 use expect_test::{Expect, expect};
 use plan::Plan;
 use plan::telemetry::Telemetry;
@@ -45,7 +45,7 @@ routes:
 telemetry: { access_log: { format: "{client} {status}", path: /var/log/access.log } }
 "#;
 
-fn load(text: &str) -> Loaded {
+fn load(text: &str) -> LoadedConfig {
     config::parse(text, Path::new("gate.yaml"))
 }
 

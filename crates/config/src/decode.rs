@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::excerpt::hidden_at;
 use crate::hidden::without_secret;
-use crate::node::{Entry, Node, Value};
+use crate::node::{MapEntry, Node, Value};
 use crate::report::{At, Report, quote};
 use crate::schema::SchemaBuilder;
 
@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The entries of a map, whatever its keys.
-    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Entry]> {
+    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [MapEntry]> {
         match &node.value {
             Value::Map(entries) => Some(entries),
             Value::Null => {
@@ -136,7 +136,7 @@ impl<'a> Decoder<'a> {
         let entries = self.entries(node, "a map")?;
         self.refuse_two_names(entries, known, older);
         let mut misspelt = Vec::new();
-        let unknown = |entry: &&Entry| first_name(&entry.key, known, older).is_none();
+        let unknown = |entry: &&MapEntry| first_name(&entry.key, known, older).is_none();
         for entry in entries.iter().filter(unknown) {
             let meant = self.suggest(&entry.key, known.iter().copied());
             misspelt.extend(meant);
@@ -149,9 +149,9 @@ impl<'a> Decoder<'a> {
         Some(Section { node, older, misspelt })
     }
 
-    fn refuse_two_names(&mut self, entries: &[Entry], known: &[&str], older: &[(&str, &str)]) {
+    fn refuse_two_names(&mut self, entries: &[MapEntry], known: &[&str], older: &[(&str, &str)]) {
         for (_, first) in older {
-            let same = |entry: &&Entry| first_name(&entry.key, known, older) == Some(first);
+            let same = |entry: &&MapEntry| first_name(&entry.key, known, older) == Some(first);
             let mut names = entries.iter().filter(same);
             let Some(kept) = names.next() else { continue };
             for other in names {

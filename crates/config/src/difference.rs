@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::decode::Decode as _;
 use crate::excerpt::is_secret;
 use crate::hidden::without_user;
-use crate::load::Loaded;
+use crate::load::LoadedConfig;
 use crate::node::{Node, Value};
 use crate::substitute::read_text;
 use crate::values::NOT_SHOWN;
@@ -41,7 +41,7 @@ pub enum Change {
 
 /// The reader of the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownValue {
     /// One who has both texts: all but secrets.
     Operator,
     /// One who may ask the admin API: neither values of headers and parameters nor bodies.
@@ -52,8 +52,8 @@ pub enum Shown {
 const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters"];
 
 /// The differences of two configurations, in the order of their sections.
-pub fn differences(old: &Loaded, new: &Loaded, shown: Shown) -> Vec<Difference> {
-    let encoded = |loaded: &Loaded| loaded.config.as_ref().map(|config| config.encode());
+pub fn differences(old: &LoadedConfig, new: &LoadedConfig, shown: ShownValue) -> Vec<Difference> {
+    let encoded = |loaded: &LoadedConfig| loaded.config.as_ref().map(|config| config.encode());
     let (before, after) = (encoded(old), encoded(new));
     let comparison = Comparison { old, new, shown };
     let mut found = Vec::new();
@@ -66,8 +66,8 @@ pub fn differences(old: &Loaded, new: &Loaded, shown: Shown) -> Vec<Difference> 
 }
 
 /// A configuration with all defaults, as its operator may see it: without secrets.
-pub fn shown(loaded: &Loaded) -> Option<Json> {
-    let comparison = Comparison { old: loaded, new: loaded, shown: Shown::Operator };
+pub fn shown(loaded: &LoadedConfig) -> Option<Json> {
+    let comparison = Comparison { old: loaded, new: loaded, shown: ShownValue::Operator };
     loaded.config.as_ref().map(|config| comparison.show("", &config.encode()))
 }
 
@@ -125,9 +125,9 @@ impl<'a> Side<'a> {
 }
 
 struct Comparison<'l> {
-    old: &'l Loaded,
-    new: &'l Loaded,
-    shown: Shown,
+    old: &'l LoadedConfig,
+    new: &'l LoadedConfig,
+    shown: ShownValue,
 }
 
 impl Comparison<'_> {
@@ -282,9 +282,9 @@ impl Comparison<'_> {
             [self.old, self.new].iter().any(|loaded| loaded.files.iter().any(|one| one == file))
         };
         match self.shown {
-            Shown::Api if HOLDERS.contains(&holder) || key == "body" => true,
+            ShownValue::Api if HOLDERS.contains(&holder) || key == "body" => true,
             // `key: key.pem` is where one is.
-            Shown::Api | Shown::Operator => is_secret(key) && !names_file(),
+            ShownValue::Api | ShownValue::Operator => is_secret(key) && !names_file(),
         }
     }
 }
@@ -303,7 +303,7 @@ fn kind(item: &Json) -> Option<&str> {
 }
 
 /// A file as it is seen from the folder of the configuration that names it.
-fn beside<'t>(text: &'t str, loaded: &Loaded) -> Option<&'t Path> {
+fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     let path = Path::new(text);
     let named = loaded.files.iter().any(|file| file == path);
     let mut folders = loaded.report.sources().iter().map(|source| &source.folder);
@@ -340,7 +340,7 @@ mod tests {
             assert!(!loaded.report.has_errors(), "{}", loaded.report);
             loaded
         };
-        let found = differences(&loaded(old), &loaded(new), Shown::Operator);
+        let found = differences(&loaded(old), &loaded(new), ShownValue::Operator);
         let told = found.iter().map(|one| {
             let again = Difference::from_json(&one.to_json());
             assert_eq!(again.as_ref(), Some(one));
@@ -404,7 +404,7 @@ mod tests {
         let values =
             ["/a: { b: hush, n: 17 }", "/a: { b: hush2, n: 18 }", "/c: [{ d: [hush, 17] }]"];
         for (old, new) in [(0, 1), (0, 2), (2, 1)] {
-            let found = differences(&loaded(values[old]), &loaded(values[new]), Shown::Api);
+            let found = differences(&loaded(values[old]), &loaded(values[new]), ShownValue::Api);
             let told = format!("{found:?}");
             assert!(!found.is_empty() && !told.contains("hush"), "{told}");
             assert!(!told.contains("17") && !told.contains("18"), "{told}");

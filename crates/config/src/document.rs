@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Number, Value as Json};
 
 use crate::decode::{Decode, Decoder};
-use crate::node::{Entry, Node, Scalar, Value};
+use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Report, Source, Sources};
 use crate::yaml;
 
@@ -86,7 +86,11 @@ fn node(made: &Json, at: At) -> Node {
         Json::Object(members) => Value::Map(
             members
                 .iter()
-                .map(|(key, value)| Entry { key: key.clone(), key_at: at, node: node(value, at) })
+                .map(|(key, value)| MapEntry {
+                    key: key.clone(),
+                    key_at: at,
+                    node: node(value, at),
+                })
                 .collect(),
         ),
     };

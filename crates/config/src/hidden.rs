@@ -20,7 +20,7 @@ const ANYWHERE_CHARS_MIN: usize = 8;
 
 /// The texts that were put in for references. They are never shown, not even to one who looks for defects.
 #[derive(Clone, Default)]
-pub(crate) struct Hidden(Vec<Arc<PutIn>>);
+pub(crate) struct HiddenTexts(Vec<Arc<PutIn>>);
 
 /// One scalar with references.
 struct PutIn {
@@ -32,7 +32,7 @@ struct PutIn {
     values: Vec<String>,
 }
 
-impl Hidden {
+impl HiddenTexts {
     /// Notes what a scalar became.
     pub(crate) fn put_in(&mut self, at: At, written: &str, text: &str, values: &[String]) {
         let values: Vec<String> = values.iter().flat_map(|value| forms(value)).collect();
@@ -171,7 +171,7 @@ pub(crate) fn without_user(text: &str) -> String {
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for HiddenTexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hidden")
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::decode::{Decode, Decoder};
-use crate::node::{Entry, Node, Value};
+use crate::node::{MapEntry, Node, Value};
 use crate::report::{At, Report, Source, Sources};
 use crate::sections::Config;
 use crate::substitute::{Substitution, Variables, read_text};
@@ -14,7 +14,7 @@ use crate::yaml;
 
 /// The outcome of reading a configuration.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration, defaults filled in; nothing if the text has no shape at all. If the report
     /// has errors it is what could be read, for `compile` to find the other complaints and never to serve.
     pub config: Option<Config>,
@@ -27,14 +27,15 @@ pub struct Loaded {
     pub(crate) tree: Option<Node>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// True if there is a configuration that says nothing below a key, nor below one that is probably a misspelt one.
     pub fn lacks(&self, key: &str) -> bool {
         let Some(Value::Map(entries)) = self.tree.as_ref().map(|tree| &tree.value) else {
             return false;
         };
-        let meant = |entry: &&Entry| self.report.suggest(&entry.key, [key]).is_some();
-        let empty = |entry: &Entry| matches!(&entry.node.value, Value::Map(map) if map.is_empty());
+        let meant = |entry: &&MapEntry| self.report.suggest(&entry.key, [key]).is_some();
+        let empty =
+            |entry: &MapEntry| matches!(&entry.node.value, Value::Map(map) if map.is_empty());
         entries.iter().find(meant).is_none_or(empty)
     }
 }
@@ -78,7 +79,7 @@ const FILES_MAX: usize = 10_000;
 const BUNDLES_MAX: usize = 1_000;
 
 /// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration, with the bundles in the folder that it names.
-pub fn load(path: &Path) -> Loaded {
+pub fn load(path: &Path) -> LoadedConfig {
     let mut reading = Reading::of(path);
     reading.add_bundles();
     reading.finish(&environment())
@@ -101,18 +102,18 @@ pub fn bundles_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads text in hand. Relative paths start at the folder of `name`.
-pub fn parse(text: &str, name: &Path) -> Loaded {
+pub fn parse(text: &str, name: &Path) -> LoadedConfig {
     parse_with(text, name, &environment())
 }
 
 /// Reads texts that were read before, with what the environment and the files they name say now.
-pub fn read_again(sources: &Sources) -> Loaded {
+pub fn read_again(sources: &Sources) -> LoadedConfig {
     let texts = sources.iter().cloned().collect();
     Reading { texts, ..Reading::default() }.finish(&environment())
 }
 
 /// [`parse`] with variables of the caller's.
-pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> Loaded {
+pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> LoadedConfig {
     let mut reading = Reading::default();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     match bytes > yaml::FILE_BYTES_MAX {
@@ -209,7 +210,7 @@ impl Reading {
         self.unreadable.push((At::file(index), format!("cannot read this: {reason}")));
     }
 
-    fn finish(self, variables: Variables<'_>) -> Loaded {
+    fn finish(self, variables: Variables<'_>) -> LoadedConfig {
         let Self { texts, mut files, unreadable, of_bundles } = self;
         let sources = Sources::new(texts);
         let mut report = Report::new(sources.clone());
@@ -247,7 +248,7 @@ impl Reading {
                 files.push(file);
             }
         }
-        Loaded { config, report, files, tree }
+        LoadedConfig { config, report, files, tree }
     }
 }
 
@@ -289,7 +290,7 @@ fn merge(all: Node, tree: Node, report: &mut Report) -> Node {
     }
 }
 
-fn add_section(entries: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
+fn add_section(entries: &mut Vec<MapEntry>, entry: MapEntry, report: &mut Report) {
     let Some(first) = entries.iter_mut().find(|first| first.key == entry.key) else {
         entries.push(entry);
         return;
@@ -305,7 +306,7 @@ fn add_section(entries: &mut Vec<Entry>, entry: Entry, report: &mut Report) {
     }
 }
 
-fn add_names(names: &mut Vec<Entry>, more: Vec<Entry>, report: &mut Report) {
+fn add_names(names: &mut Vec<MapEntry>, more: Vec<MapEntry>, report: &mut Report) {
     let places: HashMap<String, At> =
         names.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
     for entry in more {
@@ -316,7 +317,7 @@ fn add_names(names: &mut Vec<Entry>, more: Vec<Entry>, report: &mut Report) {
     }
 }
 
-fn complain_twice(entry: &Entry, first: At, report: &mut Report) {
+fn complain_twice(entry: &MapEntry, first: At, report: &mut Report) {
     let first = report.sources().place(first);
     report.error(
         entry.key_at,

@@ -25,7 +25,7 @@ pub enum Value {
     /// `[a, b]` or lines with dashes.
     List(Vec<Node>),
     /// `{ a: b }` or lines with colons. No key occurs twice.
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
 }
 
 /// The text of a value.
@@ -40,7 +40,7 @@ pub struct Scalar {
 
 /// One key of a map and its value.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct MapEntry {
     /// The key's text.
     pub key: String,
     /// The place at which the key starts.

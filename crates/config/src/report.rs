@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::excerpt::{Excerpt, excerpt};
-use crate::hidden::Hidden;
+use crate::hidden::HiddenTexts;
 
 /// A place in one of the [`Sources`]. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +69,7 @@ pub struct Report {
     left_out: usize,
     sources: Sources,
     files: BTreeSet<PathBuf>,
-    hidden: Hidden,
+    hidden: HiddenTexts,
 }
 
 /// Past this many complaints the rest is only counted: nobody reads the thousand-and-first, and a

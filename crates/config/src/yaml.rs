@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use crate::node::{Entry, Node, Scalar, Value};
+use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Report};
 
 /// A file larger than this is not a configuration; 5,000 routes are about 2 MiB.
@@ -80,7 +80,7 @@ struct Cost {
 }
 
 /// A collection whose end has not been seen.
-struct Open {
+struct OpenCollection {
     at: At,
     anchor: usize,
     before: Cost,
@@ -91,10 +91,10 @@ struct Open {
 enum OpenKind {
     List(Vec<Node>),
     Map {
-        entries: Vec<Entry>,
+        entries: Vec<MapEntry>,
         seen: HashMap<String, At>,
         key: Option<(Key, At)>,
-        merged: Vec<Entry>,
+        merged: Vec<MapEntry>,
     },
 }
 
@@ -110,7 +110,7 @@ enum Key {
 struct Tree<'r> {
     file: u32,
     report: &'r mut Report,
-    stack: Vec<Open>,
+    stack: Vec<OpenCollection>,
     anchors: HashMap<usize, (Node, Cost)>,
     root: Option<Node>,
     /// The cost of the tree so far.
@@ -200,7 +200,7 @@ impl Tree<'_> {
         if self.stack.len() >= DEPTH_MAX {
             return self.too_deep(at);
         }
-        self.stack.push(Open { at, anchor, before, depth_below: 0, kind });
+        self.stack.push(OpenCollection { at, anchor, before, depth_below: 0, kind });
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Tree<'_> {
                 None => *key = Some(accept_key(node, seen, self.report)),
                 Some((Key::Name(name), key_at)) => {
                     let node = Node { owner: key_at, ..node };
-                    entries.push(Entry { key: name, key_at, node });
+                    entries.push(MapEntry { key: name, key_at, node });
                 }
                 Some((Key::Merge, _)) => take_over(node, merged, self.report),
                 Some((Key::Refused, _)) => {}
@@ -303,7 +303,7 @@ impl Tree<'_> {
 }
 
 /// The keys of the map behind `<<`, or of each map of a list there.
-fn take_over(node: Node, merged: &mut Vec<Entry>, report: &mut Report) {
+fn take_over(node: Node, merged: &mut Vec<MapEntry>, report: &mut Report) {
     let maps = match node.value {
         Value::List(items) => items,
         Value::Map(_) | Value::Null | Value::Unreadable | Value::Scalar(_) => vec![node],

@@ -4,8 +4,8 @@
 use crate::Report;
 use crate::file::Draft;
 use crate::watched::Contents;
-use compile::Compiled;
-use config::{Difference, Loaded, LogPath, Shown, Sources};
+use compile::CompiledPlan;
+use config::{Difference, LoadedConfig, LogPath, ShownValue, Sources};
 use plan::Plan;
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +36,7 @@ pub(crate) struct Built {
 }
 
 /// The outcome of a compilation, and the files it depends on in any case.
-pub(crate) struct Tried {
+pub(crate) struct CompileAttempt {
     pub(crate) result: Result<Built, Report>,
     pub(crate) files: Vec<PathBuf>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn attempt(
     previous: Option<&Plan>,
     telemetry: &Telemetry,
     known: &Contents,
-) -> Tried {
+) -> CompileAttempt {
     let mut before = known.again();
     let loaded = input.load();
     let compiled = compile::compile(&loaded, previous, telemetry);
@@ -81,14 +81,14 @@ pub(crate) fn attempt(
     let sources = loaded.report.sources().clone();
     let bundles = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
     let bundles = bundles.map(|bundles| bundles.folder.value.as_path().to_owned());
-    let result = compiled.map(|Compiled { plan, warnings }| Built {
+    let result = compiled.map(|CompiledPlan { plan, warnings }| Built {
         plan: Arc::new(plan),
         warnings,
         sources,
         contents,
         bundles,
     });
-    Tried { result, files }
+    CompileAttempt { result, files }
 }
 
 /// All complaints about a configuration. Its metrics are thrown away.
@@ -103,11 +103,11 @@ pub(crate) fn check(input: &Input) -> Report {
 pub(crate) fn differences(sources: &Sources, input: &Input) -> Result<Vec<Difference>, Report> {
     let new = input.load();
     compile::compile(&new, None, &Telemetry::new(1))?;
-    Ok(config::differences(&config::read_again(sources), &new, Shown::Api))
+    Ok(config::differences(&config::read_again(sources), &new, ShownValue::Api))
 }
 
 impl Input {
-    fn load(&self) -> Loaded {
+    fn load(&self) -> LoadedConfig {
         match self {
             Input::Path(path) => config::load(path),
             Input::Text(text, place) | Input::Unwritten(text, place) => config::parse(text, place),
@@ -124,7 +124,7 @@ impl Input {
     }
 
     /// All files that the configuration depends on, its own included; `named` are files that those name.
-    fn files(&self, loaded: &Loaded, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    fn files(&self, loaded: &LoadedConfig, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
         let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
         let named = named.iter().filter(|file| *file != path && !loaded.files.contains(file));
@@ -134,7 +134,7 @@ impl Input {
 
 /// True if the gateway itself writes what its configuration names. Watching it would mean a reload for each line of the access log,
 /// and for each file in the folder of the store.
-fn is_written(file: &Path, loaded: &Loaded) -> bool {
+fn is_written(file: &Path, loaded: &LoadedConfig) -> bool {
     let Some(config) = &loaded.config else { return false };
     let store = config.store.as_ref().and_then(|store| store.value.path.as_ref());
     if store.is_some_and(|path| path.value.as_path() == file) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use crate::unpack::{self, Unpacked};
+use crate::unpack::{self, UnpackedBundle};
 use crate::{Control, Failure, Outcome, blocking, lock, to_the_end};
 
 /// A bundle in its folder.
@@ -54,7 +54,7 @@ impl Control {
             let (place, staged) = (folder.join(&name), folder.join(format!(".{name}.new")));
             let unpacking = staged.clone();
             let unpacked = blocking(move || stage(&archive, &unpacking)).await?;
-            let Unpacked { notes } = unpacked.map_err(Failure::Unfit)?;
+            let UnpackedBundle { notes } = unpacked.map_err(Failure::Unfit)?;
             *lock(&kept) = notes;
             control.swap(place, Some(staged)).await
         };
@@ -165,7 +165,7 @@ fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// Unpacks an archive into a folder, which is not there afterwards if it is unfit.
-fn stage(archive: &[u8], staged: &Path) -> Result<Unpacked, String> {
+fn stage(archive: &[u8], staged: &Path) -> Result<UnpackedBundle, String> {
     let failed = |error: io::Error| format!("{}: {error}", staged.display());
     remove(staged).map_err(failed)?;
     fs::create_dir_all(staged).map_err(failed)?;

@@ -25,11 +25,11 @@ impl From<NotDone> for HubFailure {
     }
 }
 
-impl From<queues::NotDone> for HubFailure {
-    fn from(not_done: queues::NotDone) -> HubFailure {
+impl From<queues::ActionError> for HubFailure {
+    fn from(not_done: queues::ActionError) -> HubFailure {
         match not_done {
-            queues::NotDone::Unknown => HubFailure::Unknown("There is no such dead message."),
-            queues::NotDone::Store(error) => HubFailure::Unavailable(error.to_string()),
+            queues::ActionError::Unknown => HubFailure::Unknown("There is no such dead message."),
+            queues::ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
         }
     }
 }

@@ -24,7 +24,7 @@ pub use config::{Report, json_schema};
 pub use hubs::HubFailure;
 pub use plan::Plan;
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
-pub use status::{Failed, Status};
+pub use status::{FailedAttempt, Status};
 pub use watch::POLL_EVERY;
 
 use build::{Built, Input};
@@ -49,10 +49,10 @@ const SENT: &str = "sent.yaml";
 
 /// Puts a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges use
 /// the new plan. On an error the old plan stays in service.
-pub type Publish = Box<dyn Fn(Arc<Plan>) -> Publishing + Send + Sync>;
+pub type Publish = Box<dyn Fn(Arc<Plan>) -> PublishFuture + Send + Sync>;
 
 /// The future of a [`Publish`].
-pub type Publishing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type PublishFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Decides which configuration is in service.
 pub struct Control {
@@ -63,7 +63,7 @@ pub struct Control {
     current: Mutex<Arc<Current>>,
     /// The files whose change triggers a reload, with their last known stamps.
     watched: Mutex<Stamps>,
-    last_failed: Mutex<Option<Arc<Failed>>>,
+    last_failed: Mutex<Option<Arc<FailedAttempt>>>,
     /// Held during a change; further changes wait for their turn.
     turn: tokio::sync::Mutex<()>,
     compiler: Compiler,
@@ -79,7 +79,7 @@ struct Current {
     /// `None` if a file changed while it was read: then the plan's content is unknown, and the next poll compiles again.
     contents: Option<Contents>,
     /// The text, if the file does not have it.
-    unwritten: Option<Unwritten>,
+    unwritten: Option<UnsavedText>,
     hash: String,
     /// Since the Unix epoch.
     since: Duration,
@@ -90,7 +90,7 @@ struct Current {
 /// A text that is in service and could not be written, and the file's content at that time: once the file changes, it counts
 /// again.
 #[derive(Clone)]
-struct Unwritten {
+struct UnsavedText {
     text: String,
     file: Contents,
 }
@@ -270,7 +270,7 @@ impl Control {
         if self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
-        let Some(Unwritten { file, .. }) = self.current().unwritten.clone() else {
+        let Some(UnsavedText { file, .. }) = self.current().unwritten.clone() else {
             return self.change(self.files()).await;
         };
         if blocking(move || file.again() != file).await? {
@@ -290,7 +290,7 @@ impl Control {
     /// The files as they are, or the text that could not be written to its file.
     fn files(&self) -> Input {
         match self.current().unwritten.clone() {
-            Some(Unwritten { text, .. }) => Input::Unwritten(text, self.path.clone()),
+            Some(UnsavedText { text, .. }) => Input::Unwritten(text, self.path.clone()),
             None => Input::Path(self.path.clone()),
         }
     }
@@ -336,7 +336,7 @@ impl Control {
         };
         if let Input::Text(text, path) = &*input {
             let (text, path) = (text.clone(), path.clone());
-            let left = blocking(move || Unwritten { text, file: Contents::read(&[path]) }).await;
+            let left = blocking(move || UnsavedText { text, file: Contents::read(&[path]) }).await;
             let current = Current::clone(&self.current()).with_unwritten(left.ok());
             *lock(&self.current) = Arc::new(current);
         }
@@ -383,7 +383,7 @@ impl Control {
                     generation,
                     "the new configuration is refused, the old one serves:\n{failure}"
                 );
-                Some(Arc::new(Failed { at: kit::clock::wall(), why: failure.to_string() }))
+                Some(Arc::new(FailedAttempt { at: kit::clock::wall(), why: failure.to_string() }))
             }
         };
         *lock(&self.last_failed) = failed;
@@ -403,7 +403,7 @@ impl Current {
     }
 
     /// Sets the text that could not be written, and notes the file's actual content, which differs from it.
-    fn with_unwritten(mut self, unwritten: Option<Unwritten>) -> Current {
+    fn with_unwritten(mut self, unwritten: Option<UnsavedText>) -> Current {
         if let (Some(contents), Some(unwritten)) = (&mut self.contents, &unwritten) {
             contents.correct(&unwritten.file);
         }

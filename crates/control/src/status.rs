@@ -16,12 +16,12 @@ pub struct Status {
     /// Its warnings.
     pub warnings: Report,
     /// The last attempt to change it, if it was refused.
-    pub last_failed: Option<Arc<Failed>>,
+    pub last_failed: Option<Arc<FailedAttempt>>,
 }
 
 /// A refused attempt.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailedAttempt {
     /// The time, since the Unix epoch.
     pub at: Duration,
     /// All complaints, as in the log.

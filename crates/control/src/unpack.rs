@@ -11,7 +11,7 @@ use zip::ZipArchive;
 
 /// The result of unpacking.
 #[derive(Debug, Default)]
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedBundle {
     /// Parts of artifacts of Synapse that were not converted as they are.
     pub(crate) notes: Vec<String>,
 }
@@ -43,14 +43,14 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const TAR_BYTES_MAX: u64 = ALL_BYTES_MAX + FILES_MAX as u64 * 4_096;
 
 /// Unpacks an archive. The error says what is wrong with it.
-pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     match archive.starts_with(&GZIP) {
         true => unpack_tar(archive, folder),
         false => unpack_zip(archive, folder),
     }
 }
 
-fn unpack_zip(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
         .map_err(|error| format!("this is no ZIP archive and no .tar.gz: {error}"))?;
     if zip.len() > FILES_MAX {
@@ -72,7 +72,7 @@ fn unpack_zip(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
 }
 
 /// A `.tar.gz` is read twice, so that its names are known before anything is written.
-fn unpack_tar(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+fn unpack_tar(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let mut names = Vec::new();
     each_of_tar(archive, |name, _, _| {
         check(name)?;
@@ -164,10 +164,10 @@ impl<'f> Files<'f> {
         Ok(size)
     }
 
-    fn end(self) -> Result<Unpacked, String> {
+    fn end(self) -> Result<UnpackedBundle, String> {
         match self.seen.is_empty() {
             true => Err("the archive has no files".to_owned()),
-            false => Ok(Unpacked::default()),
+            false => Ok(UnpackedBundle::default()),
         }
     }
 }
@@ -243,7 +243,7 @@ fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// A Composite Application archive, as the configuration that it is imported to.
-fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
+fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let copy = folder.with_extension("new.car");
     let imported = fs::write(&copy, archive)
         .map_err(|error| format!("the archive cannot be kept: {error}"))
@@ -268,7 +268,7 @@ fn convert(archive: &[u8], folder: &Path) -> Result<Unpacked, String> {
         let place = place.strip_prefix(&own).unwrap_or(&place);
         format!("{place}: {word}: {}: {}", row.what, row.note)
     });
-    Ok(Unpacked { notes: notes.collect() })
+    Ok(UnpackedBundle { notes: notes.collect() })
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
-use plan::upstreams::{Balance, HashKey, Settings, Upstream};
+use plan::upstreams::{Balance, HashKey, Upstream, UpstreamSettings};
 use plan::{
     AccessLogSettings, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters, Plan,
-    Policy, Route, Want,
+    Policy, Route, ValueCondition,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use telemetry::trace::{Seen, TracedStep, Tracer};
+use telemetry::trace::{TracedMessage, TracedStep, Tracer};
 
 /// The whole plan.
 pub fn plan(plan: &Plan) -> Value {
@@ -165,11 +165,13 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
     })
 }
 
-fn wants(wants: &[(String, Want)]) -> Value {
-    let want = |(name, want): &(String, Want)| match want {
-        Want::Present => json!({ "name": name, "present": true }),
+fn wants(wants: &[(String, ValueCondition)]) -> Value {
+    let want = |(name, want): &(String, ValueCondition)| match want {
+        ValueCondition::Present => json!({ "name": name, "present": true }),
         // The value may be a client's secret.
-        Want::Equals(_) => json!({ "name": name, "present": true, "equals": "(not shown)" }),
+        ValueCondition::Equals(_) => {
+            json!({ "name": name, "present": true, "equals": "(not shown)" })
+        }
     };
     wants.iter().map(want).collect()
 }
@@ -203,7 +205,7 @@ fn upstream(upstream: &Upstream) -> Value {
     view
 }
 
-fn settings(settings: &Settings) -> Value {
+fn settings(settings: &UpstreamSettings) -> Value {
     let (timeout, retry, breaker) = (&settings.timeout, &settings.retry, &settings.breaker);
     json!({
         "name": settings.name,
@@ -285,7 +287,7 @@ pub fn bundles(bundles: &[Bundle]) -> Value {
     json!({ "bundles": bundles.collect::<Vec<Value>>() })
 }
 
-fn seen(seen: &Seen) -> Value {
+fn seen(seen: &TracedMessage) -> Value {
     json!({
         "status": seen.status,
         "content_type": seen.content_type,

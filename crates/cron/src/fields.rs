@@ -21,7 +21,7 @@ pub(crate) struct Fields {
 
 /// An expression that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed(String);
+pub struct CronError(String);
 
 /// A kind of field.
 struct Kind {
@@ -51,21 +51,21 @@ const KINDS: [Kind; 6] = [
 /// The bit of the last day of a month.
 const LAST_DAY: u64 = 1;
 
-impl fmt::Display for Malformed {
+impl fmt::Display for CronError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for CronError {}
 
 impl Fields {
-    pub(crate) fn parse(text: &str) -> Result<Fields, Malformed> {
+    pub(crate) fn parse(text: &str) -> Result<Fields, CronError> {
         let texts: Vec<&str> = text.split_whitespace().collect();
         let Ok(texts): Result<[&str; 6], _> = texts.as_slice().try_into() else {
             let names = KINDS.map(|kind| kind.name).join(", ");
             let count = texts.len();
-            return Err(Malformed(format!("{count} fields, where 6 are needed: {names}")));
+            return Err(CronError(format!("{count} fields, where 6 are needed: {names}")));
         };
         let mut bits = [0; 6];
         for ((bits, text), kind) in bits.iter_mut().zip(texts).zip(&KINDS) {
@@ -134,11 +134,11 @@ fn first(bits: u64, from: i8) -> Option<i8> {
 }
 
 impl Kind {
-    fn parse(&self, text: &str) -> Result<u64, Malformed> {
+    fn parse(&self, text: &str) -> Result<u64, CronError> {
         text.split(',').map(|item| self.item(item)).try_fold(0, |all, item| Ok(all | item?))
     }
 
-    fn item(&self, item: &str) -> Result<u64, Malformed> {
+    fn item(&self, item: &str) -> Result<u64, CronError> {
         if self.name == "day" && item.eq_ignore_ascii_case("l") {
             return Ok(LAST_DAY);
         }
@@ -170,7 +170,7 @@ impl Kind {
         Ok(values.fold(0, |bits, value| bits | 1 << value))
     }
 
-    fn value(&self, item: &str, text: &str) -> Result<u32, Malformed> {
+    fn value(&self, item: &str, text: &str) -> Result<u32, CronError> {
         let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.min);
         let value = named.or_else(|| text.parse().ok());
@@ -182,7 +182,7 @@ impl Kind {
         Ok(value)
     }
 
-    fn wrong(&self, item: &str, what: &str) -> Malformed {
-        Malformed(format!("the {} `{}`: {what}", self.name, item.escape_debug()))
+    fn wrong(&self, item: &str, what: &str) -> CronError {
+        CronError(format!("the {} `{}`: {what}", self.name, item.escape_debug()))
     }
 }

@@ -16,7 +16,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan as _};
 
-pub use fields::Malformed;
+pub use fields::CronError;
 
 use fields::Fields;
 
@@ -39,7 +39,7 @@ const CHANGE_HOURS: i64 = 25;
 
 impl Cron {
     /// Reads an expression, for the clock of a time zone such as `Europe/Berlin`, or `UTC`.
-    pub fn parse(text: &str, zone: &str) -> Result<Result<Cron, Malformed>, UnknownZone> {
+    pub fn parse(text: &str, zone: &str) -> Result<Result<Cron, CronError>, UnknownZone> {
         let zone = TimeZone::get(zone).map_err(|_| UnknownZone)?;
         Ok(Fields::parse(text).map(|fields| Cron { fields, zone }))
     }

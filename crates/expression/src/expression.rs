@@ -9,7 +9,7 @@ use crate::path::Path;
 use crate::rule::Rule;
 use crate::tape::JsonText;
 use crate::value::JsonNodes;
-use crate::{Budget, Error, ErrorKind, Failure, FailureKind, Known, Names, Scope, Slot, Value};
+use crate::{Budget, Error, ErrorKind, Failure, FailureKind, NameKind, Names, Scope, Slot, Value};
 
 /// No expression that a person wrote is longer.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
@@ -56,7 +56,7 @@ enum Program {
 }
 
 /// A name at the beginning of a text, resolved.
-struct Leading {
+struct LeadingName {
     slot: Slot,
     /// Bytes of the text that it takes.
     end: usize,
@@ -221,7 +221,7 @@ pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, Fail
         depth_max: budget.limits().depth_max as usize + 1,
         entries_max: 2 * budget.limits().results_max as usize,
     };
-    let what = |malformed: json::Malformed| FailureKind::Malformed(malformed.what.into());
+    let what = |malformed: json::JsonError| FailureKind::Malformed(malformed.what.into());
     Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
 }
 
@@ -235,7 +235,7 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     if behind.is_empty() || behind.starts_with(['.', '[']) {
         return Ok(Program::Query { slot: names.body(), query: Query::compile(text)? });
     }
-    let Leading { slot, end } = leading(text, names)?;
+    let LeadingName { slot, end } = leading(text, names)?;
     let rest = text.get(end..).unwrap_or_default();
     if rest.is_empty() {
         return Ok(Program::Slot(slot));
@@ -262,7 +262,7 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
 }
 
 /// The name at the beginning: `$body`, `$headers.X-Id`, `$headers['X.Id']`.
-fn leading(text: &str, names: &dyn Names) -> Result<Leading, Error> {
+fn leading(text: &str, names: &dyn Names) -> Result<LeadingName, Error> {
     let is_name = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
     let word = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
@@ -274,9 +274,9 @@ fn leading(text: &str, names: &dyn Names) -> Result<Leading, Error> {
     loop {
         let shown = || text.get(..end).unwrap_or_default().into();
         match names.find(&parts) {
-            Some(Known::Value(slot)) => return Ok(Leading { slot, end }),
+            Some(NameKind::Value(slot)) => return Ok(LeadingName { slot, end }),
             None => return Err(ErrorKind::UnknownName(shown()).at(text, 0)),
-            Some(Known::Group(_)) => {}
+            Some(NameKind::Group(_)) => {}
         }
         let rest = text.get(end..).unwrap_or_default();
         let quoted = ["['", "[\""].iter().find_map(|open| {
@@ -296,13 +296,13 @@ fn leading(text: &str, names: &dyn Names) -> Result<Leading, Error> {
 }
 
 /// The value that a dotted name begins with, and how many of its parts name it.
-pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(Known, usize)> {
+pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(NameKind, usize)> {
     let mut taken = 1;
     loop {
         let known = names.find(parts.get(..taken)?)?;
         match known {
-            Known::Group(_) if taken < parts.len() => taken += 1,
-            Known::Group(_) | Known::Value(_) => return Some((known, taken)),
+            NameKind::Group(_) if taken < parts.len() => taken += 1,
+            NameKind::Group(_) | NameKind::Value(_) => return Some((known, taken)),
         }
     }
 }

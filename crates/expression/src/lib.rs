@@ -24,6 +24,7 @@
 mod budget;
 mod error;
 mod expression;
+mod first_node;
 mod jsonpath;
 mod markup;
 mod names;
@@ -32,14 +33,13 @@ mod path;
 mod rule;
 mod tape;
 mod template;
-mod unread;
 mod value;
 
 pub use budget::{Budget, Limits};
 pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use expression::{Expression, Language};
 pub use jsonpath::Query;
-pub use names::{Known, Member, Names, Scope, Slot};
+pub use names::{Member, NameKind, Names, Scope, Slot};
 pub use tape::{JsonNode, JsonText};
 pub use template::{Kind, Template};
 pub use value::{JsonNodes, NodeGroup, Nodes, Number, Value};

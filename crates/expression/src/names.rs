@@ -8,7 +8,7 @@ pub struct Slot(pub u32);
 
 /// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum NameKind {
     /// A value. The rest behind the name is a path into it.
     Value(Slot),
     /// Several values, each by a further name: `headers`, `path`. CEL may take all of them as a map.
@@ -19,7 +19,7 @@ pub enum Known {
 pub trait Names {
     /// The meaning of a dotted name, without the `$`: `["body"]`, `["headers", "X-Id"]`, `["reply", "status"]`. It is asked
     /// with one part more as long as the answer is a group. None: there is no such name.
-    fn find(&self, path: &[&str]) -> Option<Known>;
+    fn find(&self, path: &[&str]) -> Option<NameKind>;
 
     /// The URI of a prefix.
     fn namespace(&self, prefix: &str) -> Option<&str>;

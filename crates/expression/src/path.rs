@@ -15,11 +15,11 @@ use xpath::{
 };
 
 use crate::expression::{below, followed, resolve};
+use crate::first_node::Search;
 use crate::jsonpath::Query;
-use crate::unread::Search;
 use crate::value::NodeGroup;
 use crate::{
-    Budget, Error, ErrorKind, FailureKind, Known, Names, Nodes, Number, Scope, Slot, Value,
+    Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
 };
 
 /// A compiled path, or any other expression of XPath.
@@ -116,7 +116,7 @@ impl Statics for Meaning<'_> {
     fn variable(&self, name: &Name) -> Option<u32> {
         let parts: Vec<&str> = name.local.split('.').collect();
         let (known, taken) = resolve(&parts, self.names).filter(|_| name.uri.is_empty())?;
-        let Known::Value(slot) = known else { return None };
+        let NameKind::Value(slot) = known else { return None };
         let rest = parts.get(taken..).unwrap_or_default();
         let members = (!rest.is_empty()).then(|| Query::of_names(rest.iter().copied()));
         let mut found = self.found.borrow_mut();
@@ -286,8 +286,8 @@ fn translated(text: &str, error: xpath::Error, names: &dyn Names) -> Error {
             let parts: Vec<&str> = name.split('.').collect();
             let shown = format!("${name}").into();
             match resolve(&parts, names) {
-                Some((Known::Group(_), _)) => ErrorKind::Group(shown),
-                Some((Known::Value(_), _)) | None => ErrorKind::UnknownName(shown),
+                Some((NameKind::Group(_), _)) => ErrorKind::Group(shown),
+                Some((NameKind::Value(_), _)) | None => ErrorKind::UnknownName(shown),
             }
         }
         xpath::ErrorKind::Type(what) => ErrorKind::Type(what),

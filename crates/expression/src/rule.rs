@@ -3,7 +3,7 @@
 //! The library counts no steps. The most that an expression can cost is computed before it runs, from how its loops are nested
 //! and from the size of its values; an expression that could cost more than is left does not run.
 
-mod look;
+mod analysis;
 mod values;
 
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, Program};
 
-use crate::{Budget, Error, ErrorKind, FailureKind, Known, Member, Names, Scope, Slot, Value};
-use look::Seen;
-use values::Given;
+use crate::{Budget, Error, ErrorKind, FailureKind, Member, NameKind, Names, Scope, Slot, Value};
+use analysis::CostFactors;
+use values::GivenValues;
 
 /// No expression that a person wrote is longer. The library's parser needs room by the square of it.
 const RULE_BYTES_MAX: usize = 4096;
@@ -28,10 +28,10 @@ pub(crate) struct Rule {
     program: Program,
     env: Arc<Env>,
     /// Names of values, and of groups.
-    roots: Vec<(Box<str>, Known)>,
+    roots: Vec<(Box<str>, NameKind)>,
     /// Names behind `vars.`.
-    variables: Vec<(Box<str>, Known)>,
-    seen: Seen,
+    variables: Vec<(Box<str>, NameKind)>,
+    seen: CostFactors,
 }
 
 impl Rule {
@@ -47,7 +47,7 @@ impl Rule {
             let what = first.map_or("it cannot be read", |error| &error.msg);
             ErrorKind::syntax(what).at(text, offset(text, line, column))
         })?;
-        let looked = look::at(&program, &env).map_err(|(kind, id)| {
+        let looked = analysis::at(&program, &env).map_err(|(kind, id)| {
             let place = program.source_info().offset_for(id).map_or(0, |(from, _)| from);
             // The library counts characters.
             let offset = text.char_indices().nth(place as usize).map_or(0, |(at, _)| at);
@@ -69,7 +69,7 @@ impl Rule {
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let all = self.roots.iter().chain(&self.variables);
-        all.map(|(_, Known::Value(slot) | Known::Group(slot))| *slot).collect()
+        all.map(|(_, NameKind::Value(slot) | NameKind::Group(slot))| *slot).collect()
     }
 
     pub(crate) fn value(
@@ -77,7 +77,7 @@ impl Rule {
         scope: &dyn Scope,
         budget: &mut Budget,
     ) -> Result<Value, FailureKind> {
-        let mut given = Given::new(budget);
+        let mut given = GivenValues::new(budget);
         let mut context = Context::with_env(self.env.clone());
         for (name, known) in &self.roots {
             let value = known_value(*known, scope, &mut given, 0)?;
@@ -105,14 +105,14 @@ fn key(name: &str) -> Key {
 }
 
 fn known_value(
-    known: Known,
+    known: NameKind,
     scope: &dyn Scope,
-    given: &mut Given<'_>,
+    given: &mut GivenValues<'_>,
     depth: usize,
 ) -> Result<cel::Value, FailureKind> {
     let group = match known {
-        Known::Value(slot) => return given.value(&scope.value(slot)?),
-        Known::Group(slot) => slot,
+        NameKind::Value(slot) => return given.value(&scope.value(slot)?),
+        NameKind::Group(slot) => slot,
     };
     if depth >= GROUPS_MAX {
         return Err(FailureKind::Limit { name: "groups", max: GROUPS_MAX as u64 });
@@ -121,7 +121,7 @@ fn known_value(
     for (name, member) in scope.members(group)? {
         let value = match member {
             Member::Value(value) => given.value(&value)?,
-            Member::Group(slot) => known_value(Known::Group(slot), scope, given, depth + 1)?,
+            Member::Group(slot) => known_value(NameKind::Group(slot), scope, given, depth + 1)?,
         };
         all.insert(key(&name), value);
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use json::{Entry, Kind, Limits, Malformed};
+use json::{JsonError, Kind, Limits, TapeEntry};
 
 /// Up to so many members names are compared with one another; a table costs more.
 const COMPARED_MAX: u32 = 8;
@@ -19,7 +19,7 @@ pub struct JsonNode(pub u32);
 #[derive(Debug)]
 pub struct JsonText {
     text: String,
-    tape: Vec<Entry>,
+    tape: Vec<TapeEntry>,
     /// Members that a later one of the same name hides.
     hidden: OnceLock<HashSet<u32>>,
 }
@@ -38,7 +38,7 @@ impl JsonText {
     pub const ROOT: JsonNode = JsonNode(0);
 
     /// Reads a text.
-    pub fn read(text: String, limits: &Limits) -> Result<Arc<JsonText>, Malformed> {
+    pub fn read(text: String, limits: &Limits) -> Result<Arc<JsonText>, JsonError> {
         let mut tape = Vec::new();
         json::read(&text, limits, &mut tape)?;
         Ok(Arc::new(JsonText { text, tape, hidden: OnceLock::new() }))
@@ -50,7 +50,7 @@ impl JsonText {
     }
 
     #[inline]
-    fn entry(&self, at: u32) -> Option<&Entry> {
+    fn entry(&self, at: u32) -> Option<&TapeEntry> {
         self.tape.get(at as usize)
     }
 

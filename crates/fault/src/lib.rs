@@ -18,12 +18,12 @@ pub struct Fault {
     /// For the client: one safe sentence, if the kind's title does not say enough.
     pub detail: Option<Box<str>>,
     /// Details that only few faults have.
-    pub more: Option<Box<More>>,
+    pub more: Option<Box<FaultExtras>>,
 }
 
 /// Details for the client that only few faults have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct More {
+pub struct FaultExtras {
     /// The reference system's code, if it differs from the kind's (behaviours of Choreo Connect, table 2.4).
     pub code: Option<u32>,
     /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values need no escaping.
@@ -33,12 +33,12 @@ pub struct More {
     /// One sentence for each mistake in the message, with its place.
     pub errors: Vec<Box<str>>,
     /// Details of a step over XML messages.
-    pub processing: Option<Processing>,
+    pub processing: Option<ProcessingFault>,
 }
 
 /// A fault of a step that validates, transforms or routes XML messages, as SOAP faults tell it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Processing {
+pub struct ProcessingFault {
     /// The step, as the reference system names it.
     pub step: &'static str,
     /// The mistake, in the reference system's words.
@@ -304,7 +304,7 @@ impl Fault {
     }
 
     /// Names the step over XML messages that failed.
-    pub fn with_processing(mut self, processing: Processing) -> Fault {
+    pub fn with_processing(mut self, processing: ProcessingFault) -> Fault {
         self.more.get_or_insert_default().processing = Some(processing);
         self
     }

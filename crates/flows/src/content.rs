@@ -7,9 +7,9 @@ use bytes::Bytes;
 use expression::{FailureKind, JsonNodes, JsonText, Nodes, Value};
 use fault::{Fault, Kind};
 use mediation::charset;
-use mediation::form::{self, Form};
+use mediation::form::{self, FormKind};
 use mediation::multipart::Multipart;
-use message::{Gathered, Trailers};
+use message::{GatheredBody, Trailers};
 use telemetry::parses;
 use xml::Document;
 
@@ -94,7 +94,7 @@ impl Content {
     }
 
     /// The same with the tree that a policy has read already.
-    pub(crate) fn of(body: Gathered, content_type: Option<&[u8]>, maker: Maker) -> Content {
+    pub(crate) fn of(body: GatheredBody, content_type: Option<&[u8]>, maker: Maker) -> Content {
         let tree = body.tree().cloned();
         let content = Content::new(body.bytes, content_type, maker);
         if let Some(document) = tree {
@@ -105,9 +105,9 @@ impl Content {
     }
 
     /// The body for an engine, which gets the tree if there is one.
-    pub(crate) fn gathered(&self) -> Gathered {
+    pub(crate) fn gathered(&self) -> GatheredBody {
         let (content_type, bytes) = self.looked_into();
-        let mut body = Gathered::new(bytes.clone(), Trailers::new());
+        let mut body = GatheredBody::new(bytes.clone(), Trailers::new());
         let settled = charset::settled(content_type, bytes).is_some();
         if let (Some(Ok(View::Xml { document, .. })), false) = (self.view.get(), settled) {
             body.keep_tree(document.clone());
@@ -137,7 +137,7 @@ impl Content {
     /// The fields of a form.
     pub(crate) fn fields(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
         let content_type = self.content_type.as_deref().unwrap_or_default();
-        let Some(form) = Form::of(content_type) else { return Ok(None) };
+        let Some(form) = FormKind::of(content_type) else { return Ok(None) };
         let read = || read_json(&form.fields(content_type, &self.bytes)?);
         match self.fields.get_or_init(read) {
             Ok(fields) => Ok(Some(fields)),
@@ -231,7 +231,7 @@ impl Content {
         if Format::of(Some(content_type)) != Format::Other {
             return read(content_type, &self.bytes);
         }
-        if Form::of(content_type) == Some(Form::Multipart) {
+        if FormKind::of(content_type) == Some(FormKind::Multipart) {
             Multipart::read(content_type, &self.bytes)?;
         }
         match Root::of(content_type, &self.bytes)? {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fault::Fault;
 use kit::clock;
 use message::{Reply, Request};
-use policy::{Answer, Answerer, Exchange, Explained};
+use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value as Json, json};
 use telemetry::FlowMetrics;
 use telemetry::trace::Tracer;
@@ -63,8 +63,8 @@ impl Answerer for FlowEnd {
         Answer::Wait(Box::pin(self.run(ex, request)))
     }
 
-    fn explained(&self, _parameters: &[&str]) -> Explained {
-        Explained {
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
+        Explanation {
             what: format!("flow `{}`", self.flow.name),
             how: vec![match self.flow.block.steps().len() {
                 1 => "1 step".to_owned(),

@@ -28,7 +28,7 @@ pub use tracing::Level;
 
 pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
 pub use step::{
-    Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header,
-    Into, Kept, Made, MadeFault, Payload, Query, Respond, Scatter, Schemas, SoapHeader, Source,
-    Split, Sql, Step, Steps, Test, Throttle, Type, Validate, Xslt,
+    Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, FaultTemplate, Foreach,
+    Gather, Header, Into, MessageCache, Payload, PayloadSource, Query, Respond, Scatter, Schemas,
+    SoapHeader, Source, Split, Sql, Step, Steps, Test, Throttle, Type, Validate, Xslt,
 };

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::clock;
 use mediation::charset;
-use mediation::content_coding::{self, Coding, Undecoded};
-use message::{Body, Gathered, Headers, Reply};
+use mediation::content_coding::{self, Coding, DecodeError};
+use message::{Body, GatheredBody, Headers, Reply};
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
@@ -110,8 +110,10 @@ impl Message {
         wait.add(clock::now().duration_since(began));
         let mut body = gathered?;
         if let Some(name) = content_coding::named(&self.lines) {
-            body =
-                Gathered::new(decoded(&name, &body.bytes, bytes_max, maker)?.into(), body.trailers);
+            body = GatheredBody::new(
+                decoded(&name, &body.bytes, bytes_max, maker)?.into(),
+                body.trailers,
+            );
             OF_BYTES.iter().for_each(|name| self.lines.remove(name));
         }
         let content = Content::of(body, self.content_type(), maker);
@@ -229,8 +231,8 @@ fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Maker) -> Result<V
         ));
     };
     coding.decode(bytes, bytes_max).map_err(|why| match why {
-        Undecoded::Malformed => Fault::new(malformed, format!("the body is not coded as {name}")),
-        Undecoded::TooLarge => {
+        DecodeError::Malformed => Fault::new(malformed, format!("the body is not coded as {name}")),
+        DecodeError::TooLarge => {
             Fault::new(too_large, format!("the body is over {bytes_max} bytes without its coding"))
         }
     })

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use expression::{Known, Names, Slot};
+use expression::{NameKind, Names, Slot};
 
 /// The meaning of a slot. All flows of a configuration share one list of these, since they run one another's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum SlotMeaning {
     /// The document of the message: where paths that begin with `/` begin.
     Document,
     /// `$body`.
@@ -66,7 +66,7 @@ pub const RESERVED: [&str; 10] = [
 /// The slots that flows of one configuration use, and their variables. It grows while flows are compiled.
 #[derive(Debug, Default)]
 pub struct NameTable {
-    slots: RefCell<Vec<Named>>,
+    slots: RefCell<Vec<SlotMeaning>>,
     variables: Vec<Box<str>>,
 }
 
@@ -77,7 +77,7 @@ pub struct Variables(HashMap<u32, bool>);
 /// The slots when all flows are compiled.
 #[derive(Debug, Default)]
 pub struct Slots {
-    pub(crate) named: Box<[Named]>,
+    pub(crate) named: Box<[SlotMeaning]>,
     /// Names of the variables by their numbers, for CEL.
     pub(crate) variables: Box<[Box<str>]>,
 }
@@ -131,7 +131,7 @@ impl NameTable {
     }
 
     /// True if some expression asks for the body of the request as it came.
-    pub(crate) fn has(&self, slot: Slot, is: impl Fn(&Named) -> bool) -> bool {
+    pub(crate) fn has(&self, slot: Slot, is: impl Fn(&SlotMeaning) -> bool) -> bool {
         self.slots.borrow().get(slot.0 as usize).is_some_and(is)
     }
 
@@ -140,7 +140,7 @@ impl NameTable {
         Slots { named: self.slots.into_inner().into(), variables: self.variables.into() }
     }
 
-    fn slot(&self, named: Named) -> Slot {
+    fn slot(&self, named: SlotMeaning) -> Slot {
         let mut slots = self.slots.borrow_mut();
         let known = slots.iter().position(|known| *known == named);
         let at = known.unwrap_or_else(|| {
@@ -153,31 +153,31 @@ impl NameTable {
     fn find(&self, path: &[&str], variables: &Variables) -> Option<Meaning> {
         use Meaning::{Group, Value};
         Some(match path {
-            ["body"] => Value(Named::Body),
-            ["envelope"] => Value(Named::Document),
-            ["header"] => Value(Named::SoapHeader),
-            ["method"] => Value(Named::Method),
-            ["status"] => Value(Named::Status),
-            ["headers"] => Group(Named::Headers),
-            ["headers", name] => Value(Named::Header((*name).into())),
-            ["path"] => Group(Named::Paths),
-            ["path", name] => Value(Named::Path((*name).into())),
-            ["query"] => Group(Named::Queries),
-            ["query", name] => Value(Named::Query((*name).into())),
+            ["body"] => Value(SlotMeaning::Body),
+            ["envelope"] => Value(SlotMeaning::Document),
+            ["header"] => Value(SlotMeaning::SoapHeader),
+            ["method"] => Value(SlotMeaning::Method),
+            ["status"] => Value(SlotMeaning::Status),
+            ["headers"] => Group(SlotMeaning::Headers),
+            ["headers", name] => Value(SlotMeaning::Header((*name).into())),
+            ["path"] => Group(SlotMeaning::Paths),
+            ["path", name] => Value(SlotMeaning::Path((*name).into())),
+            ["query"] => Group(SlotMeaning::Queries),
+            ["query", name] => Value(SlotMeaning::Query((*name).into())),
             ["request"] => {
-                self.slot(Named::RequestHeaders);
-                Group(Named::Request)
+                self.slot(SlotMeaning::RequestHeaders);
+                Group(SlotMeaning::Request)
             }
-            ["request", "body"] => Value(Named::RequestBody),
-            ["request", "method"] => Value(Named::Method),
-            ["request", "headers"] => Group(Named::RequestHeaders),
-            ["request", "headers", name] => Value(Named::RequestHeader((*name).into())),
-            ["error"] => Group(Named::Error),
+            ["request", "body"] => Value(SlotMeaning::RequestBody),
+            ["request", "method"] => Value(SlotMeaning::Method),
+            ["request", "headers"] => Group(SlotMeaning::RequestHeaders),
+            ["request", "headers", name] => Value(SlotMeaning::RequestHeader((*name).into())),
+            ["error"] => Group(SlotMeaning::Error),
             ["error", part] => {
                 let (_, part) = ERROR_PARTS.iter().find(|(name, _)| name == part)?;
-                Value(Named::ErrorPart(*part))
+                Value(SlotMeaning::ErrorPart(*part))
             }
-            ["vars"] => Group(Named::Variables),
+            ["vars"] => Group(SlotMeaning::Variables),
             ["vars", rest @ ..] | rest => self.find_variable(rest, variables)?,
         })
     }
@@ -187,30 +187,30 @@ impl NameTable {
         let (name, rest) = path.split_first()?;
         let number = self.variable(name)?;
         Some(match (variables.holds_reply(number)?, rest) {
-            (false, []) => Value(Named::Variable(number)),
+            (false, []) => Value(SlotMeaning::Variable(number)),
             (true, []) => {
-                self.slot(Named::ReplyHeaders(number));
-                Group(Named::Variable(number))
+                self.slot(SlotMeaning::ReplyHeaders(number));
+                Group(SlotMeaning::Variable(number))
             }
-            (true, ["status"]) => Value(Named::ReplyStatus(number)),
-            (true, ["body"]) => Value(Named::ReplyBody(number)),
-            (true, ["headers"]) => Group(Named::ReplyHeaders(number)),
-            (true, ["headers", name]) => Value(Named::ReplyHeader(number, (*name).into())),
+            (true, ["status"]) => Value(SlotMeaning::ReplyStatus(number)),
+            (true, ["body"]) => Value(SlotMeaning::ReplyBody(number)),
+            (true, ["headers"]) => Group(SlotMeaning::ReplyHeaders(number)),
+            (true, ["headers", name]) => Value(SlotMeaning::ReplyHeader(number, (*name).into())),
             _ => return None,
         })
     }
 }
 
 enum Meaning {
-    Value(Named),
-    Group(Named),
+    Value(SlotMeaning),
+    Group(SlotMeaning),
 }
 
 impl Names for FlowNames<'_> {
-    fn find(&self, path: &[&str]) -> Option<Known> {
+    fn find(&self, path: &[&str]) -> Option<NameKind> {
         Some(match self.table.find(path, self.variables)? {
-            Meaning::Value(named) => Known::Value(self.table.slot(named)),
-            Meaning::Group(named) => Known::Group(self.table.slot(named)),
+            Meaning::Value(named) => NameKind::Value(self.table.slot(named)),
+            Meaning::Group(named) => NameKind::Group(self.table.slot(named)),
         })
     }
 
@@ -223,18 +223,18 @@ impl Names for FlowNames<'_> {
     }
 
     fn document(&self) -> Slot {
-        self.table.slot(Named::Document)
+        self.table.slot(SlotMeaning::Document)
     }
 
     fn body(&self) -> Slot {
-        self.table.slot(Named::Body)
+        self.table.slot(SlotMeaning::Body)
     }
 }
 
-impl Named {
+impl SlotMeaning {
     /// True if its value is inside the message.
     pub(crate) fn looks_inside(&self) -> bool {
-        matches!(self, Named::Document | Named::Body | Named::SoapHeader)
+        matches!(self, SlotMeaning::Document | SlotMeaning::Body | SlotMeaning::SoapHeader)
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
             (&["error", "code"], Some(true)),
             (&["error", "other"], None),
         ] {
-            let found = names.find(path).map(|known| matches!(known, Known::Value(_)));
+            let found = names.find(path).map(|known| matches!(known, NameKind::Value(_)));
             assert_eq!(found, is_value, "{path:?}");
         }
         assert_eq!(names.find(&["body"]), names.find(&["body"]));

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use mediation::charset;
-use mediation::multipart::{Malformed, Multipart, Part};
+use mediation::multipart::{Multipart, MultipartError, Part};
 
 /// A root part.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Root {
     }
 
     /// None: a message of that type has no root part.
-    pub(crate) fn of(content_type: &[u8], bytes: &Bytes) -> Result<Option<Root>, Malformed> {
+    pub(crate) fn of(content_type: &[u8], bytes: &Bytes) -> Result<Option<Root>, MultipartError> {
         if !Root::is_in(content_type) {
             return Ok(None);
         }

@@ -13,7 +13,7 @@ use queues::Entrance;
 use regex::Regex;
 use telemetry::FlowMetrics;
 
-use crate::names::{NameTable, Named};
+use crate::names::{NameTable, SlotMeaning};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
     cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, store,
@@ -21,13 +21,13 @@ use crate::steps::{
 };
 use crate::trace;
 
-pub use crate::steps::cache::{Cache, Kept};
+pub use crate::steps::cache::{Cache, MessageCache};
 pub use crate::steps::call::{Call, Query};
 pub use crate::steps::convert::Convert;
 pub use crate::steps::enrich::{Enrich, EnrichAction, Source};
 pub use crate::steps::gather::{Foreach, Gather, Into, Scatter, Split};
 pub use crate::steps::header::Header;
-pub use crate::steps::payload::{Made, Payload, Respond};
+pub use crate::steps::payload::{Payload, PayloadSource, Respond};
 pub use crate::steps::soap_header::SoapHeader;
 pub use crate::steps::sql::Sql;
 pub use crate::steps::validate::{Schemas, Validate};
@@ -60,7 +60,7 @@ pub enum Action {
     Call(Box<Call>),
     Respond(Box<Respond>),
     Drop,
-    Fault(Box<MadeFault>),
+    Fault(Box<FaultTemplate>),
     Set(Vec<(u32, Expression, Option<Type>)>),
     Header(Header),
     SoapHeader(SoapHeader),
@@ -87,7 +87,7 @@ pub enum Action {
 pub type Throttle = Box<dyn Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> + Send + Sync>;
 
 /// A fault that a flow makes.
-pub struct MadeFault {
+pub struct FaultTemplate {
     pub client: bool,
     pub reason: Template,
     pub detail: Option<Template>,
@@ -109,7 +109,7 @@ pub enum Test {
 
 /// The way in which a list of steps ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum StepsEnd {
     /// All of them ran.
     Through,
     /// One of them gave the answer.
@@ -120,12 +120,13 @@ impl Step {
     /// A step whose expressions were compiled with the names of `table`.
     pub fn new(action: Action, table: &NameTable, metrics: Arc<FlowMetrics>) -> Step {
         let slots = action.slots();
-        let any = |is: fn(&Named) -> bool| slots.iter().any(|slot| table.has(*slot, is));
+        let any = |is: fn(&SlotMeaning) -> bool| slots.iter().any(|slot| table.has(*slot, is));
         let inner = action.inner().into_iter().flat_map(|steps| steps.iter());
         Step {
-            looks: any(Named::looks_inside) || action.needs_content(),
-            asks_request: any(|named| matches!(named, Named::Request | Named::RequestBody))
-                || inner.into_iter().any(Step::asks_request),
+            looks: any(SlotMeaning::looks_inside) || action.needs_content(),
+            asks_request: any(|named| {
+                matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody)
+            }) || inner.into_iter().any(Step::asks_request),
             action,
             metrics,
         }
@@ -149,7 +150,7 @@ impl Step {
     }
 
     /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
-    fn record(&self, ended: &Result<Ended, Fault>, began: Instant, run: &Run<'_>) {
+    fn record(&self, ended: &Result<StepsEnd, Fault>, began: Instant, run: &Run<'_>) {
         let in_calls = run.waited.replace(Duration::ZERO);
         let own = clock::now().duration_since(began).saturating_sub(in_calls);
         let (own, in_calls) = match self.action.inner().is_empty() {
@@ -338,7 +339,7 @@ pub(crate) fn run<'a>(
     steps: &'a [Step],
     run: &'a Run<'a>,
     state: &'a mut State,
-) -> LocalBoxFuture<'a, Result<Ended, Fault>> {
+) -> LocalBoxFuture<'a, Result<StepsEnd, Fault>> {
     match &run.recording {
         None => run_all(steps, run, state),
         Some(recording) => Box::pin(trace::run(recording, steps, run, state)),
@@ -350,22 +351,22 @@ pub(crate) fn run_all<'a>(
     steps: &'a [Step],
     run: &'a Run<'a>,
     state: &'a mut State,
-) -> LocalBoxFuture<'a, Result<Ended, Fault>> {
+) -> LocalBoxFuture<'a, Result<StepsEnd, Fault>> {
     Box::pin(async move {
         for step in steps {
             let began = clock::now();
             let ended = one(step, run, state).await;
             step.record(&ended, began, run);
-            if ended? == Ended::Answered {
-                return Ok(Ended::Answered);
+            if ended? == StepsEnd::Answered {
+                return Ok(StepsEnd::Answered);
             }
         }
-        Ok(Ended::Through)
+        Ok(StepsEnd::Through)
     })
 }
 
 /// Runs one step.
-async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     run.waited.set(Duration::ZERO);
     if step.looks && state.message.content().is_none() {
         let began = clock::now();
@@ -389,7 +390,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
         Action::Sequence(block) => block.run(run, state).await?,
         Action::Cache(cache) => cache::cached(cache, run, state).await?,
         Action::Validate(validate) => match validate::check(validate, run, state)? {
-            validate::Outcome::Valid => Ended::Through,
+            validate::Outcome::Valid => StepsEnd::Through,
             validate::Outcome::Otherwise(steps, why) => {
                 let outer = state.caught.replace(why.into());
                 let ended = self::run(steps, run, state).await?;
@@ -420,16 +421,16 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<Ended, Fau
 }
 
 /// Runs a step that chooses no other steps.
-async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     match action {
         Action::Call(call) => call::call(call, run, state).await?,
         Action::Respond(respond) => {
             payload::respond(respond, run, state)?;
-            return Ok(Ended::Answered);
+            return Ok(StepsEnd::Answered);
         }
         Action::Drop => {
             payload::drop_message(state);
-            return Ok(Ended::Answered);
+            return Ok(StepsEnd::Answered);
         }
         Action::Fault(made) => return Err(made.fault(run, state)?),
         Action::Set(values) => {
@@ -452,7 +453,7 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
         Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
         Action::Store(queue) => {
             store::store(queue, run, state).await?;
-            return Ok(Ended::Answered);
+            return Ok(StepsEnd::Answered);
         }
         Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
         Action::Sql(made) => sql::sql(made, run, state).await?,
@@ -462,7 +463,7 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<End
         | Action::Cache(_)
         | Action::Validate(_) => {}
     }
-    Ok(Ended::Through)
+    Ok(StepsEnd::Through)
 }
 
 /// True if steps do something with the message that they begin with, or end with it.
@@ -491,7 +492,7 @@ impl Block {
 
     /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's. When the flow's time is
     /// over, its steps find none left to wait in.
-    pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<Ended, Fault> {
+    pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
         let outer = state.keeps;
         state.keeps |= self.keeps;
         let ended = self::run(&self.steps, run, state).await;
@@ -520,7 +521,7 @@ impl Test {
     }
 }
 
-impl MadeFault {
+impl FaultTemplate {
     fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
         let kind = match self.client {
             true => Kind::FlowRefused,

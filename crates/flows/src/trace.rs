@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 
 use fault::Fault;
-use telemetry::trace::{STEPS_MAX, Seen, Trace, TracedStep, body};
+use telemetry::trace::{STEPS_MAX, Trace, TracedMessage, TracedStep, body};
 
 use crate::message::{Message, Payload};
 use crate::state::{Run, State};
-use crate::step::{Ended, Step, run_all};
+use crate::step::{Step, StepsEnd, run_all};
 
 /// A record of the steps of a run so far.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) async fn run(
     steps: &[Step],
     run: &Run<'_>,
     state: &mut State,
-) -> Result<Ended, Fault> {
+) -> Result<StepsEnd, Fault> {
     for step in steps {
         hold(&mut state.message, run).await?;
         let number = recording.begin(step, state);
@@ -36,11 +36,11 @@ pub(crate) async fn run(
             ended = ended.and(Err(fault));
         }
         recording.end(number, &ended, state);
-        if ended? == Ended::Answered {
-            return Ok(Ended::Answered);
+        if ended? == StepsEnd::Answered {
+            return Ok(StepsEnd::Answered);
         }
     }
-    Ok(Ended::Through)
+    Ok(StepsEnd::Through)
 }
 
 /// Reads a small body of a known length that is not coded.
@@ -66,7 +66,7 @@ impl Recording {
         number
     }
 
-    fn end(&self, number: usize, ended: &Result<Ended, Fault>, state: &State) {
+    fn end(&self, number: usize, ended: &Result<StepsEnd, Fault>, state: &State) {
         if let Some(step) = self.steps.borrow_mut().get_mut(number) {
             step.after = Some(match ended {
                 Ok(_) => Ok(seen(&state.message)),
@@ -85,10 +85,10 @@ impl Recording {
     }
 }
 
-fn seen(message: &Message) -> Seen {
+fn seen(message: &Message) -> TracedMessage {
     let content_type = String::from_utf8_lossy(message.content_type().unwrap_or_default());
     let content = message.content();
-    Seen {
+    TracedMessage {
         status: message.status,
         content_type: content_type.into(),
         bytes: content.map(|content| content.bytes.len()),

@@ -6,7 +6,7 @@ use message::Headers;
 
 use crate::content::Content;
 use crate::message::Message;
-use crate::names::{ERROR_PARTS, ErrorPart, Named};
+use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
 use crate::state::{Run, State, Variable, code};
 
 /// The values of one state.
@@ -16,7 +16,7 @@ pub(crate) struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn named(&self, slot: Slot) -> Option<&Named> {
+    fn named(&self, slot: Slot) -> Option<&SlotMeaning> {
         self.run.slots.named.get(slot.0 as usize)
     }
 
@@ -87,56 +87,58 @@ impl Scope for Values<'_> {
     fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
         let Some(named) = self.named(slot) else { return Ok(Value::Nothing) };
         Ok(match named {
-            Named::Document => self.content()?.document()?,
-            Named::Body => self.content()?.body()?,
-            Named::SoapHeader => self.content()?.soap_header()?,
-            Named::Method => line(Some(self.run.head.method())),
-            Named::Status => self.state.status.map_or(Value::Nothing, number),
-            Named::Header(name) => self.header(name),
-            Named::Path(name) => self.path(name),
-            Named::Query(name) => self.query(name),
-            Named::RequestBody => match &*self.run.request.borrow() {
+            SlotMeaning::Document => self.content()?.document()?,
+            SlotMeaning::Body => self.content()?.body()?,
+            SlotMeaning::SoapHeader => self.content()?.soap_header()?,
+            SlotMeaning::Method => line(Some(self.run.head.method())),
+            SlotMeaning::Status => self.state.status.map_or(Value::Nothing, number),
+            SlotMeaning::Header(name) => self.header(name),
+            SlotMeaning::Path(name) => self.path(name),
+            SlotMeaning::Query(name) => self.query(name),
+            SlotMeaning::RequestBody => match &*self.run.request.borrow() {
                 Some(content) => content.body()?,
                 None => Value::Nothing,
             },
-            Named::RequestHeader(name) => line(self.run.head.headers.get(name)),
-            Named::ErrorPart(part) => self.error(*part),
-            Named::Variable(number) => match self.state.variable(*number) {
+            SlotMeaning::RequestHeader(name) => line(self.run.head.headers.get(name)),
+            SlotMeaning::ErrorPart(part) => self.error(*part),
+            SlotMeaning::Variable(number) => match self.state.variable(*number) {
                 Some(Variable::Value(value)) => value.clone(),
                 Some(Variable::Reply(_)) | None => Value::Nothing,
             },
-            Named::ReplyStatus(number) => {
+            SlotMeaning::ReplyStatus(number) => {
                 let status = self.reply(*number).and_then(|reply| reply.status);
                 status.map_or(Value::Nothing, self::number)
             }
-            Named::ReplyHeader(number, name) => {
+            SlotMeaning::ReplyHeader(number, name) => {
                 line(self.reply(*number).and_then(|reply| reply.lines.get(name)))
             }
-            Named::ReplyBody(number) => match self.reply(*number).and_then(Message::content) {
-                Some(content) => content.body()?,
-                None => Value::Nothing,
-            },
-            Named::Headers
-            | Named::Paths
-            | Named::Queries
-            | Named::Request
-            | Named::RequestHeaders
-            | Named::Error
-            | Named::Variables
-            | Named::ReplyHeaders(_) => Value::Nothing,
+            SlotMeaning::ReplyBody(number) => {
+                match self.reply(*number).and_then(Message::content) {
+                    Some(content) => content.body()?,
+                    None => Value::Nothing,
+                }
+            }
+            SlotMeaning::Headers
+            | SlotMeaning::Paths
+            | SlotMeaning::Queries
+            | SlotMeaning::Request
+            | SlotMeaning::RequestHeaders
+            | SlotMeaning::Error
+            | SlotMeaning::Variables
+            | SlotMeaning::ReplyHeaders(_) => Value::Nothing,
         })
     }
 
     fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
         #[allow(clippy::wildcard_enum_match_arm, reason = "all others are no bodies")]
         let fields = match self.named(slot) {
-            Some(Named::Body) => self.content()?.fields()?,
-            Some(Named::RequestBody) => {
+            Some(SlotMeaning::Body) => self.content()?.fields()?,
+            Some(SlotMeaning::RequestBody) => {
                 let request = self.run.request.borrow();
                 let fields = request.as_deref().map(Content::fields).transpose()?.flatten();
                 return Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))));
             }
-            Some(Named::ReplyBody(number)) => {
+            Some(SlotMeaning::ReplyBody(number)) => {
                 let held = self.reply(*number).and_then(Message::content);
                 held.map(|held| held.fields()).transpose()?.flatten()
             }
@@ -155,44 +157,44 @@ impl Scope for Values<'_> {
             lines.collect()
         };
         Ok(match named {
-            Named::Headers => {
+            SlotMeaning::Headers => {
                 let mut lines = of_lines(&self.state.message.lines);
                 if self.state.message.status.is_none() {
                     lines.extend(of_lines(&self.state.request_lines));
                 }
                 lines
             }
-            Named::RequestHeaders => of_lines(&self.run.head.headers),
-            Named::Paths => {
+            SlotMeaning::RequestHeaders => of_lines(&self.run.head.headers),
+            SlotMeaning::Paths => {
                 let names = self.run.parameters.iter();
                 names.map(|name| (name.clone(), Member::Value(self.path(name)))).collect()
             }
-            Named::Queries => {
+            SlotMeaning::Queries => {
                 let all = self.queries();
                 all.map(|(name, value)| (name.into(), Member::Value(value))).collect()
             }
-            Named::Error => self.error_parts(),
-            Named::Variables => self.variables(),
-            Named::Variable(number) => self.reply_parts(*number)?,
-            Named::Request => self.request_parts()?,
-            Named::ReplyHeaders(number) => match self.state.variable(*number) {
+            SlotMeaning::Error => self.error_parts(),
+            SlotMeaning::Variables => self.variables(),
+            SlotMeaning::Variable(number) => self.reply_parts(*number)?,
+            SlotMeaning::Request => self.request_parts()?,
+            SlotMeaning::ReplyHeaders(number) => match self.state.variable(*number) {
                 Some(Variable::Reply(reply)) => of_lines(&reply.lines),
                 Some(Variable::Value(_)) | None => Vec::new(),
             },
-            Named::Document
-            | Named::Body
-            | Named::SoapHeader
-            | Named::Method
-            | Named::Status
-            | Named::Header(_)
-            | Named::Path(_)
-            | Named::Query(_)
-            | Named::RequestBody
-            | Named::RequestHeader(_)
-            | Named::ErrorPart(_)
-            | Named::ReplyStatus(_)
-            | Named::ReplyBody(_)
-            | Named::ReplyHeader(..) => Vec::new(),
+            SlotMeaning::Document
+            | SlotMeaning::Body
+            | SlotMeaning::SoapHeader
+            | SlotMeaning::Method
+            | SlotMeaning::Status
+            | SlotMeaning::Header(_)
+            | SlotMeaning::Path(_)
+            | SlotMeaning::Query(_)
+            | SlotMeaning::RequestBody
+            | SlotMeaning::RequestHeader(_)
+            | SlotMeaning::ErrorPart(_)
+            | SlotMeaning::ReplyStatus(_)
+            | SlotMeaning::ReplyBody(_)
+            | SlotMeaning::ReplyHeader(..) => Vec::new(),
         })
     }
 }
@@ -223,7 +225,7 @@ impl Values<'_> {
             ("status".into(), Member::Value(status)),
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];
-        parts.extend(self.group("headers", &Named::ReplyHeaders(number)));
+        parts.extend(self.group("headers", &SlotMeaning::ReplyHeaders(number)));
         Ok(parts)
     }
 
@@ -235,12 +237,12 @@ impl Values<'_> {
             ("method".into(), Member::Value(line(Some(self.run.head.method())))),
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];
-        parts.extend(self.group("headers", &Named::RequestHeaders));
+        parts.extend(self.group("headers", &SlotMeaning::RequestHeaders));
         Ok(parts)
     }
 
     /// A group inside another, which has had its slot since it was compiled.
-    fn group(&self, name: &str, named: &Named) -> Option<(Box<str>, Member)> {
+    fn group(&self, name: &str, named: &SlotMeaning) -> Option<(Box<str>, Member)> {
         let at = self.run.slots.named.iter().position(|known| known == named)?;
         Some((name.into(), Member::Group(Slot(u32::try_from(at).ok()?))))
     }

@@ -11,7 +11,7 @@ pub const REPLY_BYTES_MAX: usize = 4096;
 
 /// What a service says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Serving {
+pub enum ServingStatus {
     Unknown,
     Serving,
     NotServing,
@@ -35,7 +35,7 @@ pub fn request(service: &str) -> Vec<u8> {
 }
 
 /// Reads the body of a reply.
-pub fn reply(body: &[u8]) -> Result<Serving, &'static str> {
+pub fn reply(body: &[u8]) -> Result<ServingStatus, &'static str> {
     let (prefix, mut message) =
         body.split_at_checked(PREFIX_BYTES).ok_or("a reply without a message")?;
     let len = prefix.iter().skip(1).fold(0, |len: usize, byte| (len << 8) | usize::from(*byte));
@@ -44,12 +44,12 @@ pub fn reply(body: &[u8]) -> Result<Serving, &'static str> {
         Some(0) => return Err("a reply that is not one message"),
         Some(_) | None => return Err("a compressed reply, which was not asked for"),
     }
-    let mut serving = Serving::Unknown;
+    let mut serving = ServingStatus::Unknown;
     while !message.is_empty() {
         let cut = "a field without an end";
         let tag = read_varint(&mut message).ok_or(cut)?;
         match (tag >> 3, tag & 7) {
-            (1, 0) => serving = Serving::of(read_varint(&mut message).ok_or(cut)?),
+            (1, 0) => serving = ServingStatus::of(read_varint(&mut message).ok_or(cut)?),
             (_, 0) => drop(read_varint(&mut message).ok_or(cut)?),
             (_, 1) => skip(&mut message, 8).ok_or(cut)?,
             (_, 2) => {
@@ -63,23 +63,23 @@ pub fn reply(body: &[u8]) -> Result<Serving, &'static str> {
     Ok(serving)
 }
 
-impl Serving {
-    fn of(number: u64) -> Serving {
+impl ServingStatus {
+    fn of(number: u64) -> ServingStatus {
         match number {
-            1 => Serving::Serving,
-            2 => Serving::NotServing,
-            3 => Serving::ServiceUnknown,
-            _ => Serving::Unknown,
+            1 => ServingStatus::Serving,
+            2 => ServingStatus::NotServing,
+            3 => ServingStatus::ServiceUnknown,
+            _ => ServingStatus::Unknown,
         }
     }
 
     /// The name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
-            Serving::Unknown => "UNKNOWN",
-            Serving::Serving => "SERVING",
-            Serving::NotServing => "NOT_SERVING",
-            Serving::ServiceUnknown => "SERVICE_UNKNOWN",
+            ServingStatus::Unknown => "UNKNOWN",
+            ServingStatus::Serving => "SERVING",
+            ServingStatus::NotServing => "NOT_SERVING",
+            ServingStatus::ServiceUnknown => "SERVICE_UNKNOWN",
         }
     }
 }
@@ -131,15 +131,15 @@ mod tests {
             reply(&[&[0, 0, 0, 0, len], message].concat())
         };
         for (message, serving) in [
-            (&[8, 1][..], Serving::Serving),
-            (&[8, 2], Serving::NotServing),
-            (&[8, 3], Serving::ServiceUnknown),
-            (&[], Serving::Unknown),
-            (&[8, 9], Serving::Unknown),
-            (&[0x12, 2, 8, 2, 8, 1], Serving::Serving),
+            (&[8, 1][..], ServingStatus::Serving),
+            (&[8, 2], ServingStatus::NotServing),
+            (&[8, 3], ServingStatus::ServiceUnknown),
+            (&[], ServingStatus::Unknown),
+            (&[8, 9], ServingStatus::Unknown),
+            (&[0x12, 2, 8, 2, 8, 1], ServingStatus::Serving),
             (
                 &[8, 1, 0x15, 1, 2, 3, 4, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x20, 0xff, 1],
-                Serving::Serving,
+                ServingStatus::Serving,
             ),
         ] {
             assert_eq!(of(message), Ok(serving), "{message:?}");

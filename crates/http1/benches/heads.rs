@@ -1,6 +1,6 @@
 //! The cost of parsing one head. `cargo bench -p http1`
 
-use http1::{Asked, Decoder, Framing, Limits};
+use http1::{Decoder, Framing, Limits, MethodKind};
 
 fn main() {
     divan::main();
@@ -56,7 +56,7 @@ fn request(bencher: divan::Bencher<'_, '_>, client: &str) {
 fn response(bencher: divan::Bencher<'_, '_>) {
     let (limits, mut lines) = (Limits::default(), Vec::new());
     let head = divan::black_box(RESPONSE);
-    bencher.bench_local(|| http1::parse_response(head, &limits, Asked::default(), &mut lines));
+    bencher.bench_local(|| http1::parse_response(head, &limits, MethodKind::default(), &mut lines));
 }
 
 /// httparse alone, the floor of the above.

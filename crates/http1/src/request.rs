@@ -3,8 +3,8 @@
 use httparse::Status;
 
 use crate::lines::{Slot, collect, header_error, line_end, offset, with_slots};
-use crate::rules::{Checked, Parts, check_request, within_limits};
-use crate::target::Form;
+use crate::rules::{HeadCheck, Parts, check_request, within_limits};
+use crate::target::TargetForm;
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
@@ -21,7 +21,7 @@ pub struct RequestHead {
     /// The target, as sent.
     pub target: Span,
     /// The form of the target.
-    pub form: Form,
+    pub form: TargetForm,
     /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
     /// authority (which means `/`).
     pub path: Span,
@@ -86,7 +86,7 @@ fn parse_into<'b>(
         version,
         lines,
     };
-    let Checked { form, path, framing, keep_alive, upgrade, expect_continue, host } =
+    let HeadCheck { form, path, framing, keep_alive, upgrade, expect_continue, host } =
         check_request(&parts, limits)?;
     Ok(Some(RequestHead {
         head_len: end,

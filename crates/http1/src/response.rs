@@ -8,7 +8,7 @@ use crate::{Error, Framing, Limits, Line, Span, Version};
 
 /// The request's method, as far as it decides the framing of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct MethodKind {
     /// The request was a HEAD.
     pub head: bool,
     /// The request was a CONNECT.
@@ -39,7 +39,7 @@ pub struct ResponseHead {
 pub fn parse_response(
     bytes: &[u8],
     limits: &Limits,
-    asked: Asked,
+    asked: MethodKind,
     lines: &mut Vec<Line>,
 ) -> Result<Option<ResponseHead>, Error> {
     with_slots(limits, |slots| parse_into(bytes, limits, asked, slots, lines))
@@ -49,7 +49,7 @@ pub fn parse_response(
 fn parse_into<'b>(
     bytes: &'b [u8],
     limits: &Limits,
-    asked: Asked,
+    asked: MethodKind,
     slots: &mut [Slot<'b>],
     lines: &mut Vec<Line>,
 ) -> Result<Option<ResponseHead>, Error> {
@@ -84,7 +84,7 @@ fn parse_into<'b>(
 }
 
 /// RFC 9112 section 6.3. Rules 1 and 2 override the headers, the last rule applies if there are none.
-fn framing(status: u16, asked: Asked, said: Option<Framing>) -> Framing {
+fn framing(status: u16, asked: MethodKind, said: Option<Framing>) -> Framing {
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let tunnel = asked.connect && matches!(status, 200..=299);
     match bodiless || tunnel || asked.head {

@@ -3,7 +3,7 @@
 
 use crate::fields::Fields;
 use crate::request::METHOD_BYTES_MAX;
-use crate::target::{self, Form, Target};
+use crate::target::{self, Target, TargetForm};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
 /// A request's head in parts, all of them spans of `bytes`. The bytes of names and values were checked when they were read: a
@@ -26,9 +26,9 @@ pub struct Parts<'a> {
 
 /// The result of checking a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct HeadCheck {
     /// The form of the target.
-    pub form: Form,
+    pub form: TargetForm,
     /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
     /// authority (which means `/`).
     pub path: Span,
@@ -46,7 +46,7 @@ pub struct Checked {
 
 /// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all servers
 /// read alike, no expectation but a 100. It checks all limits except the head's own size.
-pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<Checked, Error> {
+pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<HeadCheck, Error> {
     let Parts { bytes, method, target, version, lines, .. } = *parts;
     within_limits(method.len(), target.len(), limits)?;
     if lines.len() > limits.headers_max {
@@ -57,7 +57,7 @@ pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<Checked, Erro
     for line in lines {
         fields.note_request(bytes, line)?;
     }
-    Ok(Checked {
+    Ok(HeadCheck {
         form: read.form,
         path: within(read.path, target),
         framing: fields.framing(version)?.unwrap_or(Framing::None),

@@ -6,7 +6,7 @@ use crate::{Error, Span};
 
 /// The four forms of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum TargetForm {
     /// `/path?query`
     Origin,
     /// `http://host/path?query`
@@ -20,7 +20,7 @@ pub enum Form {
 /// A parsed target, as offsets into itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    pub(crate) form: Form,
+    pub(crate) form: TargetForm,
     /// `host[:port]` of the absolute and the authority form.
     pub(crate) authority: Option<Span>,
     /// Path and query; empty if there is none.
@@ -42,7 +42,7 @@ pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
             return Err(Error::Target);
         }
         return Ok(Target {
-            form: Form::Authority,
+            form: TargetForm::Authority,
             authority: Some(whole),
             path: nothing,
             port: "",
@@ -51,17 +51,18 @@ pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     if target.first() == Some(&b'/') {
         check_path(target)?;
         let path = Span::new(0, target.len());
-        return Ok(Target { form: Form::Origin, authority: None, path, port: "" });
+        return Ok(Target { form: TargetForm::Origin, authority: None, path, port: "" });
     }
     if target == b"*" && method == b"OPTIONS" {
-        return Ok(Target { form: Form::Asterisk, authority: None, path: nothing, port: "" });
+        return Ok(Target { form: TargetForm::Asterisk, authority: None, path: nothing, port: "" });
     }
     absolute(target)
 }
 
 /// True if this is a path with or without a query, or the `*` of OPTIONS.
 pub fn is_target(method: &[u8], target: &[u8]) -> bool {
-    read(method, target).is_ok_and(|read| matches!(read.form, Form::Origin | Form::Asterisk))
+    read(method, target)
+        .is_ok_and(|read| matches!(read.form, TargetForm::Origin | TargetForm::Asterisk))
 }
 
 /// True if this is a `host` or `host:port` as in a Host header: a DNS-like name, an IPv4 address or an IPv6 address in
@@ -122,7 +123,7 @@ fn absolute(target: &[u8]) -> Result<Target, Error> {
     }
     check_path(path)?;
     Ok(Target {
-        form: Form::Absolute,
+        form: TargetForm::Absolute,
         authority: Some(Span::new(start, start + length)),
         path: Span::new(start + length, target.len()),
         port,
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(method: &str, target: &str, expected: Option<(Form, &str, &str)>) {
+    fn check(method: &str, target: &str, expected: Option<(TargetForm, &str, &str)>) {
         let found = read(method.as_bytes(), target.as_bytes()).ok();
         let text = |span: Span| std::str::from_utf8(span.of(target.as_bytes())).unwrap();
         let found = found.map(|t| (t.form, t.authority.map_or("", text), text(t.path)));
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn forms() {
-        use Form::*;
+        use TargetForm::*;
         check("GET", "/", Some((Origin, "", "/")));
         check("GET", "/a%20b?c={\"d\":1}|\\", Some((Origin, "", "/a%20b?c={\"d\":1}|\\")));
         check("GET", "/a?b%00%0a%zz", Some((Origin, "", "/a?b%00%0a%zz")));

@@ -1,7 +1,7 @@
 //! Properties of all inputs: no panic, the same result however they are cut, and our own output can be decoded. httparse and
 //! plain models give a second opinion.
 
-use http1::{Asked, Decoder, Error, Framing, Limits, Span};
+use http1::{Decoder, Error, Framing, Limits, MethodKind, Span};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { head_bytes_max: 300, target_bytes_max: 40, headers_max: 6 };
@@ -61,7 +61,7 @@ fn request(bytes: &[u8]) -> Result<Option<(http1::RequestHead, Vec<http1::Line>)
 
 fn response(bytes: &[u8]) -> Result<Option<(http1::ResponseHead, Vec<http1::Line>)>, Error> {
     let mut lines = vec![];
-    let asked = Asked::default();
+    let asked = MethodKind::default();
     Ok(http1::parse_response(bytes, &LIMITS, asked, &mut lines)?.map(|head| (head, lines)))
 }
 

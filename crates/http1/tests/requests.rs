@@ -1,7 +1,7 @@
 //! Request heads, case by case: the result of parsing each, or the reason why it is refused.
 
 use http1::Error::{self, *};
-use http1::{Form, Framing, Limits, Version, parse_request};
+use http1::{Framing, Limits, TargetForm, Version, parse_request};
 
 /// Shows a head in one line: `METHOD target 1.x framing`, then the flags that are on, then the
 /// host and the lines.
@@ -16,7 +16,7 @@ fn show(bytes: &[u8], limits: &Limits) -> Result<Option<String>, Error> {
         (head.keep_alive, "keep"),
         (head.upgrade, "upgrade"),
         (head.expect_continue, "expect"),
-        (head.form == Form::Absolute, "absolute"),
+        (head.form == TargetForm::Absolute, "absolute"),
     ] {
         if on {
             shown = format!("{shown} {flag}");

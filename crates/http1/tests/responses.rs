@@ -1,9 +1,9 @@
 //! Response heads, case by case.
 
 use http1::Error::{self, *};
-use http1::{Asked, Limits, Version, parse_response};
+use http1::{Limits, MethodKind, Version, parse_response};
 
-fn show(bytes: &[u8], asked: Asked) -> Result<Option<String>, Error> {
+fn show(bytes: &[u8], asked: MethodKind) -> Result<Option<String>, Error> {
     let mut lines = Vec::new();
     let Some(head) = parse_response(bytes, &Limits::default(), asked, &mut lines)? else {
         return Ok(None);
@@ -27,7 +27,7 @@ fn show(bytes: &[u8], asked: Asked) -> Result<Option<String>, Error> {
 #[track_caller]
 fn check(input: &str, expected: &str) {
     assert_eq!(
-        show(input.as_bytes(), Asked::default()),
+        show(input.as_bytes(), MethodKind::default()),
         Ok(Some(expected.to_owned())),
         "{input:?}"
     );
@@ -35,7 +35,7 @@ fn check(input: &str, expected: &str) {
 
 #[track_caller]
 fn refuse(input: &str, expected: Error) {
-    assert_eq!(show(input.as_bytes(), Asked::default()), Err(expected), "{input:?}");
+    assert_eq!(show(input.as_bytes(), MethodKind::default()), Err(expected), "{input:?}");
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn framing_depends_on_status_and_request() {
         "1.1 304 'X' None keep [Transfer-Encoding=chunked] +0",
     );
     let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-    let head = show(ok, Asked { head: true, connect: false }).unwrap().unwrap();
+    let head = show(ok, MethodKind { head: true, connect: false }).unwrap().unwrap();
     assert_eq!(head, "1.1 200 'OK' None keep [Content-Length=5] +0");
-    let connect = Asked { head: false, connect: true };
+    let connect = MethodKind { head: false, connect: true };
     assert_eq!(show(ok, connect).unwrap().unwrap(), head);
     let refused = show(b"HTTP/1.1 403 No\r\nContent-Length: 5\r\n\r\n", connect).unwrap().unwrap();
     assert_eq!(refused, "1.1 403 'No' Length(5) keep [Content-Length=5] +0");

@@ -40,11 +40,11 @@ pub(crate) enum Part {
 
 /// Takes lines from the decoder, checks the form of each by RFC 9113 and stores it. Checks across lines are left to
 /// [`http1::check_request`], whose rules hold for HTTP/1 as well.
-pub(crate) struct Reading<'a> {
+pub(crate) struct BlockReader<'a> {
     block: &'a mut Block,
     part: Part,
     bytes_left: usize,
-    seen: Seen,
+    seen: SeenPseudoHeaders,
     head: Head,
     cookie: Vec<u8>,
     /// True if `:scheme` is `http`.
@@ -54,7 +54,7 @@ pub(crate) struct Reading<'a> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenPseudoHeaders {
     method: bool,
     scheme: bool,
     path: bool,
@@ -65,8 +65,8 @@ struct Seen {
     host: bool,
 }
 
-impl<'a> Reading<'a> {
-    pub(crate) fn new(block: &'a mut Block, part: Part, bytes_max: usize) -> Reading<'a> {
+impl<'a> BlockReader<'a> {
+    pub(crate) fn new(block: &'a mut Block, part: Part, bytes_max: usize) -> BlockReader<'a> {
         block.bytes.clear();
         block.lines.clear();
         let nothing = Span { start: 0, end: 0 };
@@ -79,11 +79,11 @@ impl<'a> Reading<'a> {
             content_length: None,
             is_too_large: false,
         };
-        Reading {
+        BlockReader {
             block,
             part,
             bytes_left: bytes_max,
-            seen: Seen::default(),
+            seen: SeenPseudoHeaders::default(),
             head,
             cookie: Vec::new(),
             is_plain: false,
@@ -227,7 +227,7 @@ impl<'a> Reading<'a> {
             return Err("a reply without a status");
         }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
-        let Seen { method, scheme, path, authority, protocol, .. } = self.seen;
+        let SeenPseudoHeaders { method, scheme, path, authority, protocol, .. } = self.seen;
         let whole = match (is_connect, protocol) {
             (true, true) => authority && scheme && path,
             (true, false) => authority && !scheme && !path,
@@ -280,7 +280,7 @@ mod tests {
 
     fn read(part: Part, lines: &[(&str, &str)]) -> Result<(String, Head), &'static str> {
         let mut block = Block::default();
-        let mut reading = Reading::new(&mut block, part, 1000);
+        let mut reading = BlockReader::new(&mut block, part, 1000);
         lines.iter().for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
         let head = reading.finish()?;
         let lines = block.lines.iter().map(|line| line.line.of(&block.bytes));
@@ -390,7 +390,7 @@ mod tests {
     fn the_authority_is_the_host_unless_a_line_says_so() {
         let authority = |more: &[(&str, &str)]| {
             let mut block = Block::default();
-            let mut reading = Reading::new(&mut block, Part::Request, 1000);
+            let mut reading = BlockReader::new(&mut block, Part::Request, 1000);
             let lines = GET.iter().chain(more);
             lines.for_each(|(name, value)| reading.line(name.as_bytes(), value.as_bytes()));
             let authority = reading.finish().unwrap().authority;

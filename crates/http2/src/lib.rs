@@ -33,7 +33,9 @@ mod session;
 
 pub use block::{Block, Head};
 pub use error::{Code, Error};
-pub use session::{Asking, Config, Event, Gone, PREFACE, Piece, RESETS_PER_SECOND, Read, Session};
+pub use session::{
+    BodyPiece, Config, Event, Gone, PREFACE, RESETS_PER_SECOND, ReadOutcome, RequestLine, Session,
+};
 
 /// Decodes a block of compressed header lines with an empty table, for fuzzing; returns the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {

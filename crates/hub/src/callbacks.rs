@@ -117,7 +117,7 @@ impl Callbacks {
 
     fn upstream(&self, target: TargetSettings) -> Arc<Upstream> {
         let none = Failures::default();
-        let settings = upstream::Settings {
+        let settings = upstream::UpstreamSettings {
             protocol: upstream::Protocol::Http1,
             name: "(callbacks)".to_owned(),
             addresses: Some(self.ways.rule.clone()),

@@ -16,7 +16,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
-use store::nodes::{PARTITIONS, Standing};
+use store::nodes::{NodeStanding, PARTITIONS};
 use store::{Change, Error, Expect, Guard, Watch};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -67,7 +67,7 @@ pub(crate) struct Members {
 pub(crate) struct Deliveries {
     pub(crate) hub: Arc<Hub>,
     /// What the node may do, and what of that was taken over.
-    pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) standing: watch::Receiver<NodeStanding>,
     standing_news: LocalBoxFuture<'static, ()>,
     pub(crate) term: u64,
     pub(crate) guard: Option<Guard>,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
 use message::{Body, Reply, Request, RequestHead};
-use policy::{Answer, Answerer, Exchange, Explained};
+use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
 
 use crate::event::Event;
@@ -47,10 +47,10 @@ impl Answerer for HubEnd {
         Answer::Wait(Box::pin(self.serve(ex, request)))
     }
 
-    fn explained(&self, _parameters: &[&str]) -> Explained {
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
         let topics = self.hub.topics.len();
         let log = self.hub.settings.log.as_ref().map(|(said, _)| said.to_string());
-        Explained {
+        Explanation {
             what: format!("hub `{}`", self.hub.name()),
             how: std::iter::once(format!("{topics} topics")).chain(log).collect(),
         }

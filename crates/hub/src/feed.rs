@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use store::{Error, Read, Store, Watch};
+use store::{Error, ReadQuery, Store, Watch};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -140,7 +140,7 @@ impl Feed {
             let from = recent.partition_point(|event| event.id <= after);
             return Ok(recent.range(from..).take(count).cloned().collect());
         }
-        let read = Read { records_max: count, ..Read::after(after) };
+        let read = ReadQuery { records_max: count, ..ReadQuery::after(after) };
         let records = self.store.read(&self.log, read).await?.records;
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
     }
@@ -154,7 +154,7 @@ impl Feed {
             self.tell();
         }
         loop {
-            let read = self.store.read(&self.log, Read::after(self.newest.get())).await;
+            let read = self.store.read(&self.log, ReadQuery::after(self.newest.get())).await;
             let read = match read {
                 Err(Error::Trimmed { oldest }) => {
                     // Nobody can have what was trimmed before it was read.

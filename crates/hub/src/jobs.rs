@@ -8,7 +8,7 @@ use std::time::Duration;
 use kit::{LocalBoxFuture, clock};
 use policy::Caller;
 use store::{Change, Error, Expect, Guard, Keep};
-use telemetry::access::{AccessLog, Entry};
+use telemetry::access::{AccessEntry, AccessLog};
 
 use crate::callback;
 use crate::callbacks::{Origin, UnderWay};
@@ -271,7 +271,7 @@ impl Job {
             Sent::Taken | Sent::Gone => None,
             Sent::Failed(why) => Some(why.as_str()),
         };
-        let entry = Entry {
+        let entry = AccessEntry {
             time,
             client: self.caller.peer.ip(),
             method: b"POST",

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use kit::clock;
-use telemetry::Delivered;
+use telemetry::DeliveryOutcome;
 
 use crate::book::End;
 use crate::callbacks::Origin;
@@ -101,7 +101,7 @@ impl Deliveries {
         let count = |delivered| topic.iter().for_each(|topic| topic.metrics.delivered(delivered));
         match outcome {
             Outcome::Taken => {
-                count(Delivered::Success);
+                count(DeliveryOutcome::Success);
                 member.cursor.failing = false;
                 member.end(event);
                 // The next one begins once that is written.
@@ -110,15 +110,15 @@ impl Deliveries {
             }
             // Nobody got these, so the next one need not wait.
             Outcome::Limited => {
-                count(Delivered::Limited);
+                count(DeliveryOutcome::Limited);
                 member.end(event);
             }
             Outcome::Expired => {
-                count(Delivered::Expired);
+                count(DeliveryOutcome::Expired);
                 member.end(event);
             }
             Outcome::Gone => {
-                count(Delivered::Success);
+                count(DeliveryOutcome::Success);
                 member.end(event);
                 member.is_removing = true;
                 let (version, guard) = (member.version, self.guard.clone());
@@ -150,16 +150,16 @@ impl Deliveries {
     }
 
     /// Sets when an event is tried again, or gives it up.
-    fn failed(&mut self, id: Id, event: u64, why: String) -> Delivered {
-        let Some(member) = self.members.get_mut(&id) else { return Delivered::Failure };
+    fn failed(&mut self, id: Id, event: u64, why: String) -> DeliveryOutcome {
+        let Some(member) = self.members.get_mut(&id) else { return DeliveryOutcome::Failure };
         member.cursor.failing = true;
         let delivery = &self.hub.settings.delivery;
-        let Some(open) = member.open(event) else { return Delivered::Failure };
+        let Some(open) = member.open(event) else { return DeliveryOutcome::Failure };
         open.attempts = open.attempts.saturating_add(1);
         let attempts = open.attempts;
         if let Some(pause) = delivery.retries.pause(attempts, fastrand::u64(..1000)) {
             open.due = millis(clock::wall() + pause);
-            return Delivered::Failure;
+            return DeliveryOutcome::Failure;
         }
         member.end(event);
         let (group, end) = (member.group(id), member.ended(id));
@@ -175,7 +175,7 @@ impl Deliveries {
             self.book.note_with(group, change);
         }
         self.book.note_end(group, end);
-        Delivered::Dead
+        DeliveryOutcome::Dead
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kit::LocalBoxFuture;
-use store::nodes::{PARTITIONS, Standing, Tenure};
+use store::nodes::{NodeStanding, PARTITIONS, Tenure};
 use store::{Error, Expect, Watch};
 use tokio::sync::{Semaphore, watch};
 
@@ -103,7 +103,7 @@ fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, En
 }
 
 /// Waits for news of what the node may do.
-pub(crate) fn changed(mut standing: watch::Receiver<Standing>) -> LocalBoxFuture<'static, ()> {
+pub(crate) fn changed(mut standing: watch::Receiver<NodeStanding>) -> LocalBoxFuture<'static, ()> {
     Box::pin(async move {
         if standing.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::SharedAlarm;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Caller, Ending, Exchange, Residence, Resident as _, Scheme};
+use policy::{Caller, EndSignal, Exchange, Residence, Resident as _, Scheme};
 use serde_json::Value;
 use store::nodes::Nodes;
 use store::{Faults, Memory, Store};
@@ -91,7 +91,7 @@ impl Node {
                 caller: caller(worker),
                 workers: WORKERS,
                 access_log: Rc::new(|| None),
-                ending: Rc::<Ending>::default(),
+                ending: Rc::<EndSignal>::default(),
             };
             tasks.push(kit::spawn(hub.clone().live(place)));
         }

@@ -27,7 +27,7 @@ pub struct Documents {
 
 /// A place in a document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spot {
+pub struct JsonLocation {
     /// The URI of the file.
     uri: String,
     /// The JSON Pointer (RFC 6901).
@@ -75,17 +75,17 @@ impl Documents {
     }
 
     /// The root of the document.
-    pub fn root(&self) -> Spot {
-        Spot { uri: self.root.clone(), pointer: String::new() }
+    pub fn root(&self) -> JsonLocation {
+        JsonLocation { uri: self.root.clone(), pointer: String::new() }
     }
 
     /// The value at a place.
-    pub fn at(&self, spot: &Spot) -> Option<&Json> {
+    pub fn at(&self, spot: &JsonLocation) -> Option<&Json> {
         self.files.get(&spot.uri)?.pointer(&spot.pointer)
     }
 
     /// The place of a member of the value at `spot`, with references followed.
-    pub fn member(&self, spot: &Spot, name: &str) -> Result<Option<Spot>, String> {
+    pub fn member(&self, spot: &JsonLocation, name: &str) -> Result<Option<JsonLocation>, String> {
         let child = spot.child(name);
         match self.at(&child) {
             Some(_) => self.follow(child).map(Some),
@@ -94,7 +94,7 @@ impl Documents {
     }
 
     /// Follows references until there is none; returns the place itself if it holds none.
-    pub fn follow(&self, spot: Spot) -> Result<Spot, String> {
+    pub fn follow(&self, spot: JsonLocation) -> Result<JsonLocation, String> {
         let mut at = spot;
         for _ in 0..HOPS_MAX {
             let reference = self.at(&at).and_then(|value| value.get("$ref")).and_then(Json::as_str);
@@ -109,7 +109,7 @@ impl Documents {
     }
 
     /// The same for a member that is a schema. One that says more beside its reference holds both, and stays where it is.
-    pub fn schema(&self, spot: &Spot, name: &str) -> Result<Option<Spot>, String> {
+    pub fn schema(&self, spot: &JsonLocation, name: &str) -> Result<Option<JsonLocation>, String> {
         let child = spot.child(name);
         match self.at(&child) {
             Some(_) => self.follow_schema(child).map(Some),
@@ -118,7 +118,7 @@ impl Documents {
     }
 
     /// Follows the references of a schema up to one that says more beside its own.
-    pub fn follow_schema(&self, spot: Spot) -> Result<Spot, String> {
+    pub fn follow_schema(&self, spot: JsonLocation) -> Result<JsonLocation, String> {
         self.follow(spot.clone())?;
         let mut at = spot;
         for _ in 0..HOPS_MAX {
@@ -131,7 +131,7 @@ impl Documents {
     }
 
     /// The place that the value at `spot` refers to, if it does.
-    pub fn referred(&self, spot: &Spot) -> Result<Option<Spot>, String> {
+    pub fn referred(&self, spot: &JsonLocation) -> Result<Option<JsonLocation>, String> {
         let reference = self.at(spot).and_then(|value| value.get("$ref")).and_then(Json::as_str);
         reference.map(|reference| spot.resolve(reference)).transpose()
     }
@@ -169,16 +169,16 @@ fn says_more(schema: &Json) -> bool {
     schema.as_object().is_some_and(|members| !members.keys().all(|name| describes(name)))
 }
 
-impl Spot {
+impl JsonLocation {
     /// The root of a file.
-    pub(crate) fn of_file(uri: &str) -> Spot {
-        Spot { uri: uri.to_owned(), pointer: String::new() }
+    pub(crate) fn of_file(uri: &str) -> JsonLocation {
+        JsonLocation { uri: uri.to_owned(), pointer: String::new() }
     }
 
     /// The place of a member or item of the value here.
-    pub fn child(&self, name: &str) -> Spot {
+    pub fn child(&self, name: &str) -> JsonLocation {
         let name = name.replace('~', "~0").replace('/', "~1");
-        Spot { uri: self.uri.clone(), pointer: format!("{}/{name}", self.pointer) }
+        JsonLocation { uri: self.uri.clone(), pointer: format!("{}/{name}", self.pointer) }
     }
 
     /// The URI of the file.
@@ -191,7 +191,7 @@ impl Spot {
         format!("{}#{}", self.uri, escaped(&self.pointer, b"/~"))
     }
 
-    fn resolve(&self, reference: &str) -> Result<Spot, String> {
+    fn resolve(&self, reference: &str) -> Result<JsonLocation, String> {
         let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let here = path_of(&self.uri);
         let uri = match file_of(&here, reference)? {
@@ -200,13 +200,13 @@ impl Spot {
         };
         let pointer = unescaped(fragment);
         match pointer.is_empty() || pointer.starts_with('/') {
-            true => Ok(Spot { uri, pointer }),
+            true => Ok(JsonLocation { uri, pointer }),
             false => Err(format!("{self} refers to `{reference}`, which is no JSON pointer")),
         }
     }
 }
 
-impl std::fmt::Display for Spot {
+impl std::fmt::Display for JsonLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = path_of(&self.uri);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -301,7 +301,7 @@ fn unescaped(text: &str) -> String {
 impl Documents {
     /// The value that a reference in a file points to.
     pub(crate) fn target(&self, uri: &str, reference: &str) -> Option<&Json> {
-        let spot = self.follow(Spot::of_file(uri).resolve(reference).ok()?).ok()?;
+        let spot = self.follow(JsonLocation::of_file(uri).resolve(reference).ok()?).ok()?;
         self.at(&spot)
     }
 }

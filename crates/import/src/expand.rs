@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::documents::{Documents, Spot};
+use crate::documents::{Documents, JsonLocation};
 use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::Levels;
 use crate::model::{Model, Operation, Path};
@@ -37,8 +37,8 @@ pub struct Options {
 
 /// The routes and upstreams of an API.
 #[derive(Debug, Default)]
-pub struct Made {
-    pub routes: Vec<MadeRoute>,
+pub struct GeneratedApi {
+    pub routes: Vec<GeneratedRoute>,
     /// Upstreams by name, each the value for `upstreams.NAME`.
     pub upstreams: Vec<(String, Json)>,
     /// Errors that make the document unusable.
@@ -48,7 +48,7 @@ pub struct Made {
 }
 
 #[derive(Debug)]
-pub struct MadeRoute {
+pub struct GeneratedRoute {
     pub name: String,
     /// The value for `routes.NAME`.
     pub route: Json,
@@ -70,7 +70,7 @@ const WITHOUT_EFFECT: [&str; 5] = [
 ];
 
 /// Makes the routes and upstreams of a document.
-pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
+pub fn expand(documents: &Documents, model: &Model, options: &Options) -> GeneratedApi {
     let root = documents.root();
     let api = Levels { documents, root: &root, path: None, operation: None };
     let written = api.of_api("basePath").or_else(|| api.of_api("base-path"));
@@ -78,7 +78,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Made {
         options.base_path.clone().or_else(|| written.and_then(Json::as_str).map(str::to_owned));
     let base = base.unwrap_or_default().trim_end_matches('/').to_owned();
     let mut expansion =
-        Expansion { options, api, base, model, named: Vec::new(), made: Made::default() };
+        Expansion { options, api, base, model, named: Vec::new(), made: GeneratedApi::default() };
     match endpoints::named(&api) {
         Ok(named) => expansion.named = named,
         Err(fault) => expansion.made.errors.push(fault),
@@ -99,7 +99,7 @@ struct Expansion<'a> {
     base: String,
     model: &'a Model,
     named: Vec<(String, Endpoint)>,
-    made: Made,
+    made: GeneratedApi,
 }
 
 impl<'a> Expansion<'a> {
@@ -157,7 +157,7 @@ impl<'a> Expansion<'a> {
         }
         let name = format!("{} {} {}", self.options.name, operation.method, path.template);
         let route = Json::Object(route);
-        let made = MadeRoute { name, route, own_at, open: asked.open, scopes: asked.scopes };
+        let made = GeneratedRoute { name, route, own_at, open: asked.open, scopes: asked.scopes };
         self.made.routes.push(made);
     }
 
@@ -192,7 +192,13 @@ impl<'a> Expansion<'a> {
         let mut route = self.route(path, policies);
         route.insert("respond".to_owned(), json!({ "status": 404 }));
         let route = Json::Object(route);
-        self.made.routes.push(MadeRoute { name, route, own_at, open: true, scopes: Vec::new() });
+        self.made.routes.push(GeneratedRoute {
+            name,
+            route,
+            own_at,
+            open: true,
+            scopes: Vec::new(),
+        });
     }
 
     fn route(&self, path: &str, policies: Vec<Json>) -> Map<String, Json> {
@@ -285,7 +291,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    fn warn_of_ignored(&mut self, levels: &Levels<'_>, spot: &Spot) {
+    fn warn_of_ignored(&mut self, levels: &Levels<'_>, spot: &JsonLocation) {
         for name in WITHOUT_EFFECT {
             if levels.member(name).is_some() {
                 let warning = format!("{spot}: `{name}` has no effect here");

@@ -2,15 +2,15 @@
 
 use serde_json::Value as Json;
 
-use crate::documents::{Documents, Spot};
+use crate::documents::{Documents, JsonLocation};
 
 /// The places where extensions are looked up, the most specific first.
 #[derive(Clone, Copy)]
 pub(crate) struct Levels<'a> {
     pub(crate) documents: &'a Documents,
-    pub(crate) root: &'a Spot,
-    pub(crate) path: Option<&'a Spot>,
-    pub(crate) operation: Option<&'a Spot>,
+    pub(crate) root: &'a JsonLocation,
+    pub(crate) path: Option<&'a JsonLocation>,
+    pub(crate) operation: Option<&'a JsonLocation>,
 }
 
 impl<'a> Levels<'a> {
@@ -29,11 +29,11 @@ impl<'a> Levels<'a> {
         self.places().find_map(|spot| self.documents.at(spot)?.get(name))
     }
 
-    fn places(&self) -> impl Iterator<Item = &'a Spot> {
+    fn places(&self) -> impl Iterator<Item = &'a JsonLocation> {
         [self.operation, self.path, Some(self.root)].into_iter().flatten()
     }
 
-    fn of(&self, spot: &Spot, name: &str) -> Option<&'a Json> {
+    fn of(&self, spot: &JsonLocation, name: &str) -> Option<&'a Json> {
         let value = self.documents.at(spot)?;
         let ours = value.get(format!("x-tidegate-{name}"));
         ours.or_else(|| value.get(format!("x-wso2-{name}"))).filter(|value| !value.is_null())

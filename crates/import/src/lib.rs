@@ -5,7 +5,7 @@
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml`] writes.
 //!
-//! The public names: [`Documents`] and [`Spot`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
+//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
 //! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses).
 #![forbid(unsafe_code)]
 
@@ -22,9 +22,9 @@ mod upgrade;
 pub mod wsdl;
 mod yaml;
 
-pub use documents::{Documents, Spot};
-pub use expand::{Made, MadeRoute, Options, expand};
+pub use documents::{Documents, JsonLocation};
+pub use expand::{GeneratedApi, GeneratedRoute, Options, expand};
 pub use listener::listen_beside;
 pub use model::{Body, Content, Model, Operation, Parameter, Path, Reply};
-pub use read_write_only::Side;
+pub use read_write_only::SchemaSide;
 pub use yaml::yaml;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::documents::{Documents, Spot};
+use crate::documents::{Documents, JsonLocation};
 
 /// The operations that a document describes.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Model {
 pub struct Path {
     /// The path as in the document: `/pets/{id}`.
     pub template: String,
-    pub spot: Spot,
+    pub spot: JsonLocation,
     pub operations: Vec<Operation>,
 }
 
@@ -24,7 +24,7 @@ pub struct Path {
 pub struct Operation {
     /// In upper case.
     pub method: String,
-    pub spot: Spot,
+    pub spot: JsonLocation,
     pub parameters: Vec<Parameter>,
     pub body: Option<Body>,
     pub replies: Vec<Reply>,
@@ -38,7 +38,7 @@ pub struct Parameter {
     pub required: bool,
     pub style: Option<String>,
     pub explode: Option<bool>,
-    pub schema: Option<Spot>,
+    pub schema: Option<JsonLocation>,
     /// True if its value is JSON.
     pub json: bool,
     /// True if it may be empty, whatever its schema says.
@@ -55,7 +55,7 @@ pub struct Body {
 pub struct Content {
     /// In lower case, without parameters. It may be a range such as `text/*`.
     pub media_type: String,
-    pub schema: Option<Spot>,
+    pub schema: Option<JsonLocation>,
     /// Members of a form whose lists are sent as one value, with their style.
     pub joined: Vec<(String, Option<String>)>,
 }
@@ -106,7 +106,7 @@ impl Model {
     }
 }
 
-fn path(documents: &Documents, paths: &Spot, template: &str) -> Result<Path, String> {
+fn path(documents: &Documents, paths: &JsonLocation, template: &str) -> Result<Path, String> {
     let spot = documents.follow(paths.child(template))?;
     let shared = parameters(documents, &spot)?;
     let mut operations = Vec::new();
@@ -120,9 +120,9 @@ fn path(documents: &Documents, paths: &Spot, template: &str) -> Result<Path, Str
 
 fn operation(
     documents: &Documents,
-    spot: &Spot,
+    spot: &JsonLocation,
     name: &str,
-    shared: &[Spot],
+    shared: &[JsonLocation],
 ) -> Result<Operation, String> {
     let mut parameters_of: Vec<Parameter> = Vec::new();
     // Parameters of the operation replace the path's with the same name and place.
@@ -160,14 +160,18 @@ fn operation(
 }
 
 /// The places of the parameters of a path or an operation.
-fn parameters(documents: &Documents, spot: &Spot) -> Result<Vec<Spot>, String> {
+fn parameters(documents: &Documents, spot: &JsonLocation) -> Result<Vec<JsonLocation>, String> {
     let list = spot.child("parameters");
     let count = documents.at(&list).and_then(Json::as_array).map_or(0, Vec::len);
     (0..count).map(|at| documents.follow(list.child(&at.to_string()))).collect()
 }
 
 /// A parameter, or a header of a reply, whose name is its key.
-fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Parameter, String> {
+fn parameter(
+    documents: &Documents,
+    at: &JsonLocation,
+    name: Option<&str>,
+) -> Result<Parameter, String> {
     let value = documents.at(at).unwrap_or(&Json::Null);
     let word = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
     let missing = |what: &str| format!("{at}: a parameter without `{what}`");
@@ -200,7 +204,7 @@ fn parameter(documents: &Documents, at: &Spot, name: Option<&str>) -> Result<Par
     })
 }
 
-fn headers(documents: &Documents, reply: &Spot) -> Result<Vec<Parameter>, String> {
+fn headers(documents: &Documents, reply: &JsonLocation) -> Result<Vec<Parameter>, String> {
     let headers = reply.child("headers");
     let names = names(documents, &headers).into_iter();
     let names = names.filter(|name| !name.eq_ignore_ascii_case("content-type"));
@@ -212,7 +216,7 @@ fn headers(documents: &Documents, reply: &Spot) -> Result<Vec<Parameter>, String
         .collect()
 }
 
-fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
+fn content(documents: &Documents, of: &JsonLocation) -> Result<Vec<Content>, String> {
     let content = of.child("content");
     let names = names(documents, &content).into_iter();
     names
@@ -226,7 +230,7 @@ fn content(documents: &Documents, of: &Spot) -> Result<Vec<Content>, String> {
 }
 
 /// The lists of a form that `encoding` sends as one value each, because they do not explode.
-fn joined(documents: &Documents, content: &Spot) -> Vec<(String, Option<String>)> {
+fn joined(documents: &Documents, content: &JsonLocation) -> Vec<(String, Option<String>)> {
     let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
     let members = encoding.into_iter().flatten().filter_map(|(name, said)| {
         let style = said.get("style").and_then(Json::as_str).map(str::to_owned);
@@ -237,12 +241,12 @@ fn joined(documents: &Documents, content: &Spot) -> Vec<(String, Option<String>)
     members.collect()
 }
 
-fn names(documents: &Documents, spot: &Spot) -> Vec<String> {
+fn names(documents: &Documents, spot: &JsonLocation) -> Vec<String> {
     let members = documents.at(spot).and_then(Json::as_object);
     members.map(|members| members.keys().cloned().collect()).unwrap_or_default()
 }
 
-fn flag(documents: &Documents, spot: &Spot, name: &str) -> bool {
+fn flag(documents: &Documents, spot: &JsonLocation, name: &str) -> bool {
     documents.at(spot).and_then(|value| value.get(name)).and_then(Json::as_bool).unwrap_or_default()
 }
 

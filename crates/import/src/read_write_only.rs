@@ -4,39 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use crate::documents::{Documents, Spot};
+use crate::documents::{Documents, JsonLocation};
 
 /// The message that a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum SchemaSide {
     Request,
     Response,
 }
 
 /// Properties that a schema requires, but that are excused on this side.
-type Excused = BTreeMap<Spot, BTreeSet<String>>;
+type ExcusedProperties = BTreeMap<JsonLocation, BTreeSet<String>>;
 
 impl Documents {
     /// The documents for the messages of one side: properties of the other side are neither required nor allowed.
-    pub fn of_side(&self, side: Side) -> Vec<(String, Json)> {
+    pub fn of_side(&self, side: SchemaSide) -> Vec<(String, Json)> {
         let flag = match side {
-            Side::Request => "readOnly",
-            Side::Response => "writeOnly",
+            SchemaSide::Request => "readOnly",
+            SchemaSide::Response => "writeOnly",
         };
-        let mut excused = Excused::new();
+        let mut excused = ExcusedProperties::new();
         for (uri, document) in self.files() {
-            self.excuse(&Spot::of_file(uri), document, flag, &mut excused);
+            self.excuse(&JsonLocation::of_file(uri), document, flag, &mut excused);
         }
         let files = self.files().map(|(uri, document)| {
             let mut document = document.clone();
-            self.without(&Spot::of_file(uri), &mut document, flag, &excused);
+            self.without(&JsonLocation::of_file(uri), &mut document, flag, &excused);
             (uri.to_owned(), document)
         });
         files.collect()
     }
 
     /// A composed schema requires all that its parts require. So a property of the other side is excused in all parts.
-    fn excuse(&self, spot: &Spot, value: &Json, flag: &str, excused: &mut Excused) {
+    fn excuse(
+        &self,
+        spot: &JsonLocation,
+        value: &Json,
+        flag: &str,
+        excused: &mut ExcusedProperties,
+    ) {
         if is_of_several(value) {
             let mut parts = Vec::new();
             self.add_parts(spot.clone(), &mut parts);
@@ -59,7 +65,7 @@ impl Documents {
     }
 
     /// A schema and all its parts, each once.
-    fn add_parts(&self, spot: Spot, parts: &mut Vec<Spot>) {
+    fn add_parts(&self, spot: JsonLocation, parts: &mut Vec<JsonLocation>) {
         let Some(value) = self.at(&spot).filter(|_| !parts.contains(&spot)) else { return };
         parts.push(spot.clone());
         let count = value.get("allOf").and_then(Json::as_array).map_or(0, Vec::len);
@@ -70,14 +76,20 @@ impl Documents {
         }
     }
 
-    fn flagged(&self, spot: &Spot, flag: &str) -> Vec<String> {
+    fn flagged(&self, spot: &JsonLocation, flag: &str) -> Vec<String> {
         let properties = self.at(&spot.child("properties")).and_then(Json::as_object);
         let properties = properties.into_iter().flatten();
         let flagged = properties.filter(|(_, property)| self.has_flag(spot.uri(), property, flag));
         flagged.map(|(name, _)| name.clone()).collect()
     }
 
-    fn without(&self, spot: &Spot, value: &mut Json, flag: &str, excused: &Excused) {
+    fn without(
+        &self,
+        spot: &JsonLocation,
+        value: &mut Json,
+        flag: &str,
+        excused: &ExcusedProperties,
+    ) {
         match value {
             Json::Object(members) => {
                 self.drop_properties(spot, members, flag, excused);
@@ -96,10 +108,10 @@ impl Documents {
 
     fn drop_properties(
         &self,
-        spot: &Spot,
+        spot: &JsonLocation,
         members: &mut Map<String, Json>,
         flag: &str,
-        excused: &Excused,
+        excused: &ExcusedProperties,
     ) {
         let mut gone = excused.get(spot).cloned().unwrap_or_default();
         if let Some(Json::Object(properties)) = members.get_mut("properties") {

@@ -27,7 +27,7 @@ pub(crate) fn convert(documents: &mut Documents) -> Result<(), String> {
     if let Some(schemes) = old.get("securityDefinitions") {
         members.insert("components".to_owned(), json!({ "securitySchemes": security(schemes) }));
     }
-    let reading = Reading { documents: &known, root: old };
+    let reading = SwaggerReader { documents: &known, root: old };
     if let Some(Json::Object(paths)) = members.get_mut("paths") {
         for path in paths.values_mut() {
             if let Some(item) = path.as_object_mut() {
@@ -41,12 +41,12 @@ pub(crate) fn convert(documents: &mut Documents) -> Result<(), String> {
     Ok(())
 }
 
-struct Reading<'a> {
+struct SwaggerReader<'a> {
     documents: &'a Documents,
     root: &'a Json,
 }
 
-impl Reading<'_> {
+impl SwaggerReader<'_> {
     fn path(&self, item: &mut Map<String, Json>) -> Result<(), String> {
         let shared = self.resolved(item.remove("parameters"))?;
         for method in METHODS {

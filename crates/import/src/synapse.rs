@@ -24,11 +24,11 @@ use std::path::Path;
 use artifacts::{Artifacts, Files};
 use converter::{Converter, Flow};
 use element::Element;
-pub use table::{Outcome, Place, Row, Table};
+pub use table::{ArtifactPosition, Outcome, Row, Table};
 
 /// The result of an import.
 #[derive(Debug)]
-pub struct Imported {
+pub struct ImportResult {
     /// A whole configuration, as YAML.
     pub configuration: String,
     /// The same without a listener, for a gateway that has its own.
@@ -41,7 +41,7 @@ pub struct Imported {
 
 /// Reads a file, a folder or a Composite Application archive. The error names an unreadable file; a part without a counterpart
 /// is in the table.
-pub fn import(path: &Path) -> Result<Imported, String> {
+pub fn import(path: &Path) -> Result<ImportResult, String> {
     let sources = archive::read(path)?;
     let mut table = Table::default();
     let files = Files::parse(sources, &mut table);
@@ -61,7 +61,7 @@ pub fn import(path: &Path) -> Result<Imported, String> {
         keys.remove("listen");
     }
     let (configuration, part) = (crate::yaml(&whole), crate::yaml(&part));
-    Ok(Imported { configuration, part, files: out.files, table })
+    Ok(ImportResult { configuration, part, files: out.files, table })
 }
 
 impl<'a> Converter<'a> {

@@ -10,23 +10,26 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use ::wsdl::typed::{self, Api, Proof, Wanted};
+use ::wsdl::typed::{self, Api, PortChoice, Proof};
 use ::wsdl::{Complaint, Description, Limits};
 use serde_json::{Map, Value as Json, json};
-use xsd::{Resolver, Unresolved};
+use xsd::{ResolveError, Resolver};
 
 /// The maximum size of a file: large standards have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A description, with a hash of every byte it was made of.
-pub struct Read {
+pub struct ReadDescription {
     pub description: Description,
     pub content: u64,
 }
 
 /// Reads a description with everything it names; `imports` gives files for locations. The error is a list of complaints with
 /// their places.
-pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, Vec<String>> {
+pub fn description(
+    file: &Path,
+    imports: &[(String, PathBuf)],
+) -> Result<ReadDescription, Vec<String>> {
     let location = xsd::join("", &file.to_string_lossy());
     let mut given = HashMap::new();
     for (written, path) in imports {
@@ -39,7 +42,7 @@ pub fn description(file: &Path, imports: &[(String, PathBuf)]) -> Result<Read, V
     let mut read = files.read.into_inner().unwrap_or_default();
     read.sort_unstable();
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
-    Ok(Read { description, content })
+    Ok(ReadDescription { description, content })
 }
 
 /// A complaint. If the policy `soap` would accept the mistake, the text says why it counts here.
@@ -67,17 +70,17 @@ impl Files {
 }
 
 impl Resolver for Files {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
-        let path = self.path(location).ok_or(Unresolved::Absent)?;
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
+        let path = self.path(location).ok_or(ResolveError::Absent)?;
         let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
-            true => Unresolved::Absent,
-            false => Unresolved::Refused(error.to_string()),
+            true => ResolveError::Absent,
+            false => ResolveError::Refused(error.to_string()),
         };
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(refused)?;
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(refused)?;
         if !u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
-            return Err(Unresolved::Refused(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+            return Err(ResolveError::Refused(format!("it is larger than {FILE_BYTES_MAX} bytes")));
         }
         if let Ok(mut read) = self.read.lock() {
             read.push((location.to_owned(), bytes.clone()));
@@ -103,7 +106,7 @@ pub struct RestOptions {
 
 /// The result of an import.
 #[derive(Debug)]
-pub struct Offered {
+pub struct WsdlImport {
     /// A whole configuration.
     pub configuration: Json,
     /// The round trip of each operation.
@@ -115,9 +118,9 @@ pub struct Offered {
 }
 
 /// Reads a description and makes the configuration that offers it; tests each operation's round trip.
-pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
+pub fn offer(options: &RestOptions) -> Result<WsdlImport, Vec<String>> {
     let read = description(&options.file, &options.imports)?;
-    let wanted = Wanted { service: options.service.as_deref(), port: options.port.as_deref() };
+    let wanted = PortChoice { service: options.service.as_deref(), port: options.port.as_deref() };
     let api = typed::api(&read.description, wanted).map_err(|what| vec![what])?;
     let left_out = api.left_out().map(|(name, why)| (name.to_owned(), why.to_owned())).collect();
     if api.operations().is_empty() {
@@ -132,7 +135,7 @@ pub fn offer(options: &RestOptions) -> Result<Offered, Vec<String>> {
         true => Vec::new(),
         false => others.map(str::to_owned).collect(),
     };
-    Ok(Offered { configuration, proofs: typed::prove(&api), left_out, other_services })
+    Ok(WsdlImport { configuration, proofs: typed::prove(&api), left_out, other_services })
 }
 
 /// A name in a form that fits into a path.

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use import::synapse::{Imported, Outcome, import};
+use import::synapse::{ImportResult, Outcome, import};
 
 const HEAD: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
 
-fn imported(files: &[(&str, &str)]) -> Imported {
+fn imported(files: &[(&str, &str)]) -> ImportResult {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);

@@ -20,14 +20,14 @@ pub struct KeySet {
 }
 
 /// Keys that were left out of a set: the name, if there is one, and the reason.
-pub type Left = Vec<(Option<String>, KeyError)>;
+pub type SkippedKey = Vec<(Option<String>, KeyError)>;
 
 impl KeySet {
     /// Parses a JWK set, or a single JWK. Leaves out keys that are not for verifying and keys that are easily mistaken for one
     /// another. None if the text is not a key set, or has more than [`KEYS_MAX`] keys.
-    pub fn from_json(text: &[u8]) -> Option<(KeySet, Left)> {
+    pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
         let document = json::object(text)?;
-        let mut left = Left::new();
+        let mut left = SkippedKey::new();
         let jwks: Vec<&Object> = match document.get("keys") {
             Some(Value::Array(keys)) => keys.iter().filter_map(Value::as_object).collect(),
             Some(_) => return None,
@@ -122,7 +122,7 @@ impl KeySet {
 
 /// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys. The maker of such a set mistook
 /// one key for another, and so might we.
-fn unmistakable(keys: Vec<Key>, left: &mut Left) -> Vec<Key> {
+fn unmistakable(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     let mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
     let alike = |a: &Key, b: &Key| {
         a.id.is_some()

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::interpreter::{self, Compiled, Outcome};
+use crate::interpreter::{self, CompiledProgram, Outcome};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
 /// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
@@ -115,7 +115,7 @@ fn answer_all() -> io::Result<()> {
     }
 }
 
-fn answer(compiled: &Compiled, message: &[u8], socket: &mut UnixStream) -> io::Result<()> {
+fn answer(compiled: &CompiledProgram, message: &[u8], socket: &mut UnixStream) -> io::Result<()> {
     let (kind, bytes) = match compiled.run(message) {
         Ok(Some(value)) => (status::VALUE, value),
         Ok(None) => (status::NOTHING, Vec::new()),

@@ -13,7 +13,7 @@ use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX, TEXT_BYTES_MAX};
 type Data = data::JustLut<Val>;
 
 /// A program that can run on the thread that compiled it.
-pub(crate) struct Compiled(jaq_core::compile::Filter<jaq_core::Native<Data>>);
+pub(crate) struct CompiledProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 
 /// What a program makes of a message: a value, none, or the words about a failure.
 pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
@@ -23,33 +23,33 @@ const BRACKETS_MAX: i32 = 500;
 
 /// A defect of a program's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed {
+pub struct ProgramError {
     pub at: TextPosition,
     pub what: String,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TextPosition { line, column, .. } = self.at;
         write!(f, "line {line}, column {column}: {}", self.what)
     }
 }
 
-impl Malformed {
+impl ProgramError {
     /// A defect at a part of the text.
-    fn at(text: &str, part: &str, what: String) -> Malformed {
-        Malformed { at: TextPosition::of(text, load::span(text, part).start), what }
+    fn at(text: &str, part: &str, what: String) -> ProgramError {
+        ProgramError { at: TextPosition::of(text, load::span(text, part).start), what }
     }
 
-    fn whole(what: String) -> Malformed {
-        Malformed { at: TextPosition::of("", 0), what }
+    fn whole(what: String) -> ProgramError {
+        ProgramError { at: TextPosition::of("", 0), what }
     }
 }
 
 /// Looks for defects of a text. On a stack of its own, since the parser calls itself for each bracket.
-pub(crate) fn check(text: &str) -> Result<(), Malformed> {
+pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(Malformed::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
+        return Err(ProgramError::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
     }
     let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
@@ -57,23 +57,24 @@ pub(crate) fn check(text: &str) -> Result<(), Malformed> {
     });
     if deepest > BRACKETS_MAX {
         let what = format!("brackets are nested deeper than {BRACKETS_MAX}");
-        return Err(Malformed::whole(what));
+        return Err(ProgramError::whole(what));
     }
     let stack = std::thread::Builder::new().stack_size(CHECK_STACK_BYTES);
     let text = text.to_owned();
     let thread = stack.spawn(move || compile(&text).map(drop));
-    let compiled =
-        thread.map_err(|error| Malformed::whole(format!("no thread to read it: {error}")))?.join();
+    let compiled = thread
+        .map_err(|error| ProgramError::whole(format!("no thread to read it: {error}")))?
+        .join();
     compiled.unwrap_or_else(|_| Err(unread()))
 }
 
 /// The defect of a text of which the library says no place.
-fn unread() -> Malformed {
-    Malformed::whole("the program cannot be read".to_owned())
+fn unread() -> ProgramError {
+    ProgramError::whole("the program cannot be read".to_owned())
 }
 
 /// Compiles a text.
-pub(crate) fn compile(text: &str) -> Result<Compiled, Malformed> {
+pub(crate) fn compile(text: &str) -> Result<CompiledProgram, ProgramError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     // The environment is no message's business.
@@ -93,38 +94,38 @@ pub(crate) fn compile(text: &str) -> Result<Compiled, Malformed> {
                 String::new()
             };
             let what = format!("there is no {} `{name}{arity}`", kind.as_str());
-            Some(Malformed::at(text, name, what))
+            Some(ProgramError::at(text, name, what))
         })
     })?;
-    Ok(Compiled(filter))
+    Ok(CompiledProgram(filter))
 }
 
-fn first<F, E>(errors: Vec<(F, E)>, told: impl Fn(F, E) -> Option<Malformed>) -> Malformed {
+fn first<F, E>(errors: Vec<(F, E)>, told: impl Fn(F, E) -> Option<ProgramError>) -> ProgramError {
     let told = errors.into_iter().next().and_then(|(file, error)| told(file, error));
     told.unwrap_or_else(unread)
 }
 
-fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option<Malformed> {
+fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option<ProgramError> {
     Some(match error {
         load::Error::Io(errors) => {
             let (part, _) = errors.into_iter().next()?;
-            Malformed::at(text, part, "a program of a flow reads no other files".to_owned())
+            ProgramError::at(text, part, "a program of a flow reads no other files".to_owned())
         }
         load::Error::Lex(errors) => {
             let (expected, rest) = errors.into_iter().next()?;
-            Malformed::at(text, rest, format!("{} is expected", expected.as_str()))
+            ProgramError::at(text, rest, format!("{} is expected", expected.as_str()))
         }
         load::Error::Parse(errors) => {
             let (expected, found) = errors.into_iter().next()?;
             let at = if found.is_empty() { text.get(text.len()..)? } else { found };
             let found = if found.is_empty() { "the end" } else { found };
             let found: String = found.chars().take(20).collect();
-            Malformed::at(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
+            ProgramError::at(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
         }
     })
 }
 
-impl Compiled {
+impl CompiledProgram {
     /// Runs it over one message. None: it gave no value. The error is for the log.
     pub(crate) fn run(&self, message: &[u8]) -> Outcome {
         let input = match message.is_empty() {

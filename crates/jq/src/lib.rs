@@ -14,8 +14,8 @@ mod interpreter;
 mod program;
 
 pub use engine::{ARGUMENT, serve};
-pub use interpreter::Malformed;
-pub use program::{Failed, Program};
+pub use interpreter::ProgramError;
+pub use program::{Program, ProgramFailure};
 
 /// Bytes of a program's text.
 const TEXT_BYTES_MAX: usize = 64 << 10;

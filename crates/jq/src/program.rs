@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::engine::Engine;
-use crate::interpreter::{self, Malformed};
+use crate::interpreter::{self, ProgramError};
 
 /// A program, for all workers. Its engines start when messages need them, and end with it.
 pub struct Program {
@@ -19,7 +19,7 @@ pub struct Program {
 
 /// The reason why a message has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failed {
+pub enum ProgramFailure {
     /// The program's own words about the message.
     Refused(String),
     /// The engine ended: it used too much memory or stack.
@@ -30,13 +30,17 @@ pub enum Failed {
     TooLarge,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for ProgramFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Refused(what) => f.write_str(what),
-            Failed::Ended => f.write_str("it was stopped: it used too much memory or stack"),
-            Failed::NotStarted(what) => write!(f, "no process for it could be started: {what}"),
-            Failed::TooLarge => write!(f, "the message is over {MESSAGE_BYTES_MAX} bytes"),
+            ProgramFailure::Refused(what) => f.write_str(what),
+            ProgramFailure::Ended => {
+                f.write_str("it was stopped: it used too much memory or stack")
+            }
+            ProgramFailure::NotStarted(what) => {
+                write!(f, "no process for it could be started: {what}")
+            }
+            ProgramFailure::TooLarge => write!(f, "the message is over {MESSAGE_BYTES_MAX} bytes"),
         }
     }
 }
@@ -52,7 +56,7 @@ impl Program {
     ///
     /// # Errors
     /// The first defect, with its place.
-    pub fn new(text: &str) -> Result<Program, Malformed> {
+    pub fn new(text: &str) -> Result<Program, ProgramError> {
         interpreter::check(text)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Program { text: text.into(), places: Semaphore::new(cores), idle: Mutex::default() })
@@ -61,21 +65,21 @@ impl Program {
     /// Runs it over a message of JSON; an empty one is `null`. None: it gave no value. Dropping the future stops the program.
     ///
     /// # Errors
-    /// See [`Failed`].
-    pub async fn run(&self, message: &[u8]) -> Result<Option<Vec<u8>>, Failed> {
+    /// See [`ProgramFailure`].
+    pub async fn run(&self, message: &[u8]) -> Result<Option<Vec<u8>>, ProgramFailure> {
         if message.len() > MESSAGE_BYTES_MAX {
-            return Err(Failed::TooLarge);
+            return Err(ProgramFailure::TooLarge);
         }
-        let not_started = |error: &dyn fmt::Display| Failed::NotStarted(error.to_string());
+        let not_started = |error: &dyn fmt::Display| ProgramFailure::NotStarted(error.to_string());
         let _place = self.places.acquire().await.map_err(|error| not_started(&error))?;
         let kept = self.idle().pop();
         let engine = match kept {
             Some(engine) => engine,
             None => Engine::start(&self.text).map_err(|error| not_started(&error))?,
         };
-        let outcome = engine.run(message).await.map_err(|_| Failed::Ended)?;
+        let outcome = engine.run(message).await.map_err(|_| ProgramFailure::Ended)?;
         self.idle().push(engine);
-        outcome.map_err(Failed::Refused)
+        outcome.map_err(ProgramFailure::Refused)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Engine>> {

@@ -1,7 +1,7 @@
 //! JSON parsed once, into a list of where its values are: the tape.
 //!
 //! Owns the strict grammar of RFC 8259 and the limits of a text. It makes no tree: a value is its place in the text and the
-//! number of values in it, so that members can be visited in any order a schema wants. Text goes in, [`Entry`]s come out; the
+//! number of values in it, so that members can be visited in any order a schema wants. Text goes in, [`TapeEntry`] values come out; the
 //! only thing it writes are strings. It knows no schema, compares no names and parses no number.
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// One value, or the key of a member before its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct TapeEntry {
     pub kind: Kind,
     /// Offsets in the text, without the quotes: from `from` up to `to`.
     pub from: u32,
@@ -52,7 +52,7 @@ pub struct Limits {
 
 /// The reason why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed {
+pub struct JsonError {
     /// The offset in bytes.
     pub at: usize,
     /// The element that was expected at that offset.
@@ -60,15 +60,15 @@ pub struct Malformed {
 }
 
 /// Parses a text onto a tape, which is cleared first.
-pub fn read(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<(), Malformed> {
+pub fn read(text: &str, limits: &Limits, tape: &mut Vec<TapeEntry>) -> Result<(), JsonError> {
     parse(text, limits, tape).map(|_| ())
 }
 
 /// See [`read`]; returns how deep objects and arrays are inside one another.
-fn parse(text: &str, limits: &Limits, tape: &mut Vec<Entry>) -> Result<usize, Malformed> {
+fn parse(text: &str, limits: &Limits, tape: &mut Vec<TapeEntry>) -> Result<usize, JsonError> {
     tape.clear();
     if u32::try_from(text.len()).is_err() {
-        return Err(Malformed { at: 0, what: "a shorter text" });
+        return Err(JsonError { at: 0, what: "a shorter text" });
     }
     reader::read(text.as_bytes(), limits, tape)
 }
@@ -121,7 +121,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { depth_max: 100, entries_max: 1000 };
 
-    fn kinds(text: &str) -> Result<Vec<(Kind, u32, u32)>, Malformed> {
+    fn kinds(text: &str) -> Result<Vec<(Kind, u32, u32)>, JsonError> {
         let mut tape = Vec::new();
         read(text, &LIMITS, &mut tape)?;
         Ok(tape.iter().map(|entry| (entry.kind, entry.next, entry.count)).collect())

@@ -1,6 +1,6 @@
 //! The grammar, without recursion.
 
-use crate::{Entry, Kind, Limits, Malformed};
+use crate::{JsonError, Kind, Limits, TapeEntry};
 
 /// No object or array is open.
 const NONE: u32 = u32::MAX;
@@ -12,8 +12,8 @@ const PIECE: usize = 32;
 pub(crate) fn read(
     bytes: &[u8],
     limits: &Limits,
-    tape: &mut Vec<Entry>,
-) -> Result<usize, Malformed> {
+    tape: &mut Vec<TapeEntry>,
+) -> Result<usize, JsonError> {
     let mut reader = Reader { bytes, at: 0, limits, tape, open: NONE, depth: 0, deepest: 0 };
     reader.document()?;
     Ok(reader.deepest)
@@ -23,7 +23,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     limits: &'a Limits,
-    tape: &'a mut Vec<Entry>,
+    tape: &'a mut Vec<TapeEntry>,
     /// The innermost open object or array. Until it is closed, its `to` holds the enclosing one.
     open: u32,
     depth: usize,
@@ -31,7 +31,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<(), Malformed> {
+    fn document(&mut self) -> Result<(), JsonError> {
         self.blanks();
         self.value()?;
         while self.open != NONE {
@@ -83,22 +83,22 @@ impl Reader<'_> {
     }
 
     #[cold]
-    fn refuse<T>(&self, what: &'static str) -> Result<T, Malformed> {
-        Err(Malformed { at: self.at, what })
+    fn refuse<T>(&self, what: &'static str) -> Result<T, JsonError> {
+        Err(JsonError { at: self.at, what })
     }
 
     #[inline]
-    fn push(&mut self, kind: Kind, from: usize, to: usize) -> Result<(), Malformed> {
+    fn push(&mut self, kind: Kind, from: usize, to: usize) -> Result<(), JsonError> {
         if self.tape.len() >= self.limits.entries_max {
             return self.refuse("fewer values: the text has too many");
         }
         let next = number(self.tape.len() + 1);
-        self.tape.push(Entry { kind, from: number(from), to: number(to), next, count: 0 });
+        self.tape.push(TapeEntry { kind, from: number(from), to: number(to), next, count: 0 });
         Ok(())
     }
 
     #[inline]
-    fn value(&mut self) -> Result<(), Malformed> {
+    fn value(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             Some(b'"') => self.string(),
             Some(b'{') => self.begin(Kind::Object),
@@ -111,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    fn begin(&mut self, kind: Kind) -> Result<(), Malformed> {
+    fn begin(&mut self, kind: Kind) -> Result<(), JsonError> {
         if self.depth >= self.limits.depth_max {
             return self.refuse("fewer objects and arrays inside one another");
         }
@@ -124,7 +124,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), Malformed> {
+    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), JsonError> {
         let from = self.at;
         match self.bytes.get(from..from + word.len()) {
             Some(found) if found == word => {
@@ -136,7 +136,7 @@ impl Reader<'_> {
     }
 
     #[inline]
-    fn key(&mut self) -> Result<(), Malformed> {
+    fn key(&mut self) -> Result<(), JsonError> {
         if self.peek() != Some(b'"') {
             return self.refuse("a member's name in quotes");
         }
@@ -151,7 +151,7 @@ impl Reader<'_> {
     }
 
     #[inline]
-    fn string(&mut self) -> Result<(), Malformed> {
+    fn string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         let from = self.at;
         let mut kind = Kind::Plain;
@@ -171,7 +171,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), Malformed> {
+    fn escape(&mut self) -> Result<(), JsonError> {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
@@ -206,7 +206,7 @@ impl Reader<'_> {
         self.at > from
     }
 
-    fn number(&mut self) -> Result<(), Malformed> {
+    fn number(&mut self) -> Result<(), JsonError> {
         let from = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;

@@ -4,23 +4,23 @@ use std::cell::RefCell;
 
 use kit::pack::{self, Spare};
 
-use crate::{Entry, Kind, Limits, Malformed};
+use crate::{JsonError, Kind, Limits, TapeEntry};
 
 thread_local! {
-    static TAPES: Spare<Entry> = const { RefCell::new(Vec::new()) };
+    static TAPES: Spare<TapeEntry> = const { RefCell::new(Vec::new()) };
 }
 
 /// The values of one text in order; the first is the whole of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tape {
-    entries: Vec<Entry>,
+    entries: Vec<TapeEntry>,
     /// Objects and arrays inside one another.
     depth: usize,
 }
 
 impl Tape {
     /// Parses a text.
-    pub fn read(text: &str, limits: &Limits) -> Result<Tape, Malformed> {
+    pub fn read(text: &str, limits: &Limits) -> Result<Tape, JsonError> {
         let mut tape = Tape { entries: pack::take(&TAPES), depth: 0 };
         tape.depth = crate::parse(text, limits, &mut tape.entries)?;
         Ok(tape)
@@ -30,12 +30,12 @@ impl Tape {
     pub fn of_string(text: &str) -> Tape {
         let mut entries = pack::take(&TAPES);
         let to = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        entries.push(Entry { kind: Kind::Plain, from: 0, to, next: 1, count: 0 });
+        entries.push(TapeEntry { kind: Kind::Plain, from: 0, to, next: 1, count: 0 });
         Tape { entries, depth: 0 }
     }
 
     #[inline]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[TapeEntry] {
         &self.entries
     }
 

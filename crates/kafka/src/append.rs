@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::Message;
 use crate::batch::{self, Producer};
 use crate::cluster::{Cluster, Lane, Topic};
-use crate::logs::Place;
+use crate::logs::ByteReservation;
 use crate::protocol::{Failure, check, name, unread};
 
 /// An append that waits.
@@ -25,7 +25,7 @@ pub(crate) struct Append {
     pub(crate) bytes: usize,
     pub(crate) done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
     /// Held until it is answered.
-    pub(crate) _place: Place,
+    pub(crate) _place: ByteReservation,
 }
 
 /// The appends of a topic.
@@ -243,7 +243,7 @@ mod tests {
 
     fn waiting(bytes: usize) -> Append {
         let (done, _) = oneshot::channel();
-        Append { messages: Vec::new(), bytes, done, _place: Place::default() }
+        Append { messages: Vec::new(), bytes, done, _place: ByteReservation::default() }
     }
 
     #[test]

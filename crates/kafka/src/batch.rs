@@ -22,7 +22,7 @@ pub(crate) struct Producer {
 
 /// A record that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FetchedRecord {
     pub(crate) offset: i64,
     /// Milliseconds since the Unix epoch.
     pub(crate) time: i64,
@@ -32,7 +32,7 @@ pub(crate) struct Found {
 /// What was in an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batches {
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FetchedRecord>,
     /// The offset behind the last batch; none if there was none.
     pub(crate) next: Option<i64>,
     /// The first offsets of batches that nobody can read.
@@ -40,11 +40,11 @@ pub(crate) struct Batches {
 }
 
 /// A transaction that was given up: its producer, and the first offset of it.
-pub(crate) type Aborted = (i64, i64);
+pub(crate) type AbortedTransaction = (i64, i64);
 
 /// A batch is not what was written.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct DamagedBatch;
 
 /// Bytes of a batch before its records.
 const HEAD_BYTES: usize = 61;
@@ -94,8 +94,8 @@ pub(crate) fn encode<'m>(
 pub(crate) fn decode(
     mut bytes: Bytes,
     from: i64,
-    mut aborted: Vec<Aborted>,
-) -> Result<Batches, Damaged> {
+    mut aborted: Vec<AbortedTransaction>,
+) -> Result<Batches, DamagedBatch> {
     let mut batches = Batches::default();
     aborted.sort_by_key(|(_, first)| *first);
     let mut aborted = aborted.into_iter().peekable();
@@ -142,12 +142,12 @@ const CONTROL: u16 = 1 << 5;
 
 impl Batch {
     /// Takes the next batch off; none if the bytes end before it does.
-    fn next(bytes: &mut Bytes) -> Result<Option<Batch>, Damaged> {
+    fn next(bytes: &mut Bytes) -> Result<Option<Batch>, DamagedBatch> {
         let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
         let mut head = Bytes::copy_from_slice(head);
         let first = head.get_i64();
-        let len = usize::try_from(head.get_i32()).map_err(|_| Damaged)?;
-        let whole = len.checked_add(12).filter(|whole| *whole >= HEAD_BYTES).ok_or(Damaged)?;
+        let len = usize::try_from(head.get_i32()).map_err(|_| DamagedBatch)?;
+        let whole = len.checked_add(12).filter(|whole| *whole >= HEAD_BYTES).ok_or(DamagedBatch)?;
         if bytes.len() < whole {
             return Ok(None);
         }
@@ -156,7 +156,7 @@ impl Batch {
         let magic = head.get_u8();
         let sum = head.get_u32();
         if magic != MAGIC || crc32c::crc32c(records.get(21..).unwrap_or_default()) != sum {
-            return Err(Damaged);
+            return Err(DamagedBatch);
         }
         let batch = Batch {
             first,
@@ -183,7 +183,7 @@ impl Batch {
     }
 
     /// Its records from an offset on; none if they cannot be read.
-    fn read(&self, from: i64) -> Option<Vec<Found>> {
+    fn read(&self, from: i64) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
             0 => self.records.clone(),
             kind => compression::unpack(kind, &self.records)?,
@@ -199,7 +199,7 @@ impl Batch {
     }
 
     /// The next of its records.
-    fn record(&self, bytes: &mut Bytes) -> Option<Found> {
+    fn record(&self, bytes: &mut Bytes) -> Option<FetchedRecord> {
         let len = usize::try_from(number(bytes)?).ok()?;
         let mut record = take(bytes, len)?;
         let _attributes = take(&mut record, 1)?;
@@ -223,7 +223,7 @@ impl Batch {
         if !(self.first..=self.last()).contains(&offset) {
             return None;
         }
-        Some(Found { offset, time, message: Message { content_type, value } })
+        Some(FetchedRecord { offset, time, message: Message { content_type, value } })
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
             wrong[at] ^= 0x10;
             // The leader's epoch is not part of the sum, and a length that grew ends behind what is there.
             let read = decode(wrong.into(), 0, Vec::new());
-            let is_seen = matches!(read, Err(Damaged)) || read == Ok(Batches::default());
+            let is_seen = matches!(read, Err(DamagedBatch)) || read == Ok(Batches::default());
             assert!(is_seen || (12..16).contains(&at), "{at}: {read:?}");
         }
     }

@@ -18,11 +18,11 @@ use crate::append::Appends;
 use crate::connection::Connection;
 use crate::protocol::{Failure, check, name};
 use crate::tail::{Tail, Windows};
-use crate::{Broker, Settings, is_topic};
+use crate::{Broker, KafkaSettings, is_topic};
 
 /// The cluster as this thread knows it.
 pub(crate) struct Cluster {
-    pub(crate) settings: Settings,
+    pub(crate) settings: KafkaSettings,
     pub(crate) watches: Arc<Watches>,
     /// Wakes the follower when a topic is watched for the first time.
     pub(crate) followed: Notify,
@@ -84,7 +84,7 @@ const WAIT: Duration = Duration::from_secs(5);
 const LOOKS_MAX: u32 = 20;
 
 impl Cluster {
-    pub(crate) fn new(settings: Settings, watches: Arc<Watches>) -> Cluster {
+    pub(crate) fn new(settings: KafkaSettings, watches: Arc<Watches>) -> Cluster {
         Cluster {
             settings,
             watches,

@@ -14,13 +14,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::protocol::{Ask, Failure, check, unread};
-use crate::{Broker, Settings, sasl};
+use crate::protocol::{Failure, ProtocolRequest, check, unread};
+use crate::{Broker, KafkaSettings, sasl};
 
 /// An open connection.
 pub(crate) struct Connection {
     writer: Mutex<WriteHalf<Box<dyn Stream>>>,
-    waiting: Rc<RefCell<Waiting>>,
+    waiting: Rc<RefCell<PendingRequests>>,
     next: Cell<i32>,
     /// Of each request that the broker knows: its number, and the oldest and newest version.
     versions: RefCell<Vec<(i16, i16, i16)>>,
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
 
 /// Those who wait for answers, in the order of their requests.
 #[derive(Default)]
-struct Waiting {
+struct PendingRequests {
     queue: VecDeque<(i32, oneshot::Sender<Bytes>)>,
     is_over: bool,
 }
@@ -47,14 +47,17 @@ const CLIENT: &str = "tidegate";
 
 impl Connection {
     /// Connects, and agrees on versions.
-    pub(crate) async fn open(broker: &Broker, settings: &Settings) -> Result<Connection, Failure> {
+    pub(crate) async fn open(
+        broker: &Broker,
+        settings: &KafkaSettings,
+    ) -> Result<Connection, Failure> {
         match tokio::time::timeout(CONNECT_MAX, Connection::opened(broker, settings)).await {
             Ok(opened) => opened,
             Err(_) => Err(Failure::Unreached(format!("{broker} does not answer"))),
         }
     }
 
-    async fn opened(broker: &Broker, settings: &Settings) -> Result<Connection, Failure> {
+    async fn opened(broker: &Broker, settings: &KafkaSettings) -> Result<Connection, Failure> {
         let unreached = |error: io::Error| Failure::Unreached(format!("{broker}: {error}"));
         let stream = kit::dial::tcp(&broker.host, broker.port).await.map_err(unreached)?;
         let stream: Box<dyn Stream> = match &settings.tls {
@@ -62,7 +65,7 @@ impl Connection {
             None => Box::new(stream),
         };
         let (reading, writing) = tokio::io::split(stream);
-        let waiting = Rc::<RefCell<Waiting>>::default();
+        let waiting = Rc::<RefCell<PendingRequests>>::default();
         let connection = Connection {
             writer: Mutex::new(writing),
             waiting: waiting.clone(),
@@ -80,7 +83,7 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn agree(&self, settings: &Settings) -> Result<(), Failure> {
+    async fn agree(&self, settings: &KafkaSettings) -> Result<(), Failure> {
         // Version 0 of this one is known to every broker.
         let known = self.ask_in(&ApiVersionsRequest::default(), 0, CONNECT_MAX).await?;
         check(known.error_code)?;
@@ -98,7 +101,7 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer, at most so long. The connection ends if none comes.
-    pub(crate) async fn ask<A: Ask>(
+    pub(crate) async fn ask<A: ProtocolRequest>(
         &self,
         request: &A,
         wait: Duration,
@@ -107,7 +110,7 @@ impl Connection {
         self.ask_in(request, version, wait).await
     }
 
-    async fn ask_in<A: Ask>(
+    async fn ask_in<A: ProtocolRequest>(
         &self,
         request: &A,
         version: i16,
@@ -128,7 +131,7 @@ impl Connection {
     }
 
     /// The version of a request that both sides speak.
-    fn version<A: Ask>(&self) -> Result<i16, Failure> {
+    fn version<A: ProtocolRequest>(&self) -> Result<i16, Failure> {
         let versions = self.versions.borrow();
         let known = versions.iter().find(|(key, ..)| *key == A::KEY as i16);
         let version = known.map(|(_, min, max)| (*min, A::NEWEST.min(*max)));
@@ -171,7 +174,7 @@ impl Drop for Connection {
     }
 }
 
-impl Waiting {
+impl PendingRequests {
     /// Nobody gets an answer any more.
     fn end(&mut self) {
         self.is_over = true;
@@ -180,7 +183,7 @@ impl Waiting {
 }
 
 /// A request as it is sent: its length, its header, and itself.
-fn framed<A: Ask>(request: &A, version: i16, id: i32) -> Option<BytesMut> {
+fn framed<A: ProtocolRequest>(request: &A, version: i16, id: i32) -> Option<BytesMut> {
     let mut frame = BytesMut::new();
     frame.put_i32(0);
     let header = RequestHeader::default()
@@ -196,7 +199,7 @@ fn framed<A: Ask>(request: &A, version: i16, id: i32) -> Option<BytesMut> {
 }
 
 /// Hands answers to those who wait, until the connection ends.
-async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<Waiting>>) {
+async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<PendingRequests>>) {
     while let Ok(answer) = frame(&mut stream).await {
         let id = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
         let next = waiting.borrow_mut().queue.pop_front();

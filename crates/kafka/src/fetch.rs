@@ -8,10 +8,10 @@ use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{BrokerId, FetchRequest, ListOffsetsRequest};
 use kit::clock;
-use store::{Error, Read, Record, Records, Span, limits};
+use store::{Error, ReadQuery, Record, Records, Span, limits};
 
-use crate::Form;
-use crate::batch::{self, Found};
+use crate::RecordForm;
+use crate::batch::{self, FetchedRecord};
 use crate::cluster::{Cluster, Lane, Topic};
 use crate::connection::Connection;
 use crate::protocol::{Failure, check, name, unread};
@@ -28,13 +28,13 @@ pub(crate) struct Ends {
 
 /// One end of a topic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum End {
+pub(crate) enum TopicEnd {
     Oldest,
     Next,
 }
 
 /// What one fetch found in a topic.
-pub(crate) struct Fetched {
+pub(crate) struct FetchResult {
     pub(crate) records: Vec<Record>,
     /// The offset at which to go on.
     pub(crate) next: i64,
@@ -65,7 +65,7 @@ const FETCH_BYTES_EACH: usize = 4 << 10;
 
 impl Cluster {
     /// Records behind a position.
-    pub(crate) async fn read(&self, topic: &Topic, read: Read) -> Result<Records, Error> {
+    pub(crate) async fn read(&self, topic: &Topic, read: ReadQuery) -> Result<Records, Error> {
         let near = topic.tail.borrow().read(read);
         let near = near.or_else(|| self.windows.borrow().read(&topic.name, read));
         // What was appended here can be read at once; the follower may not have come to it yet.
@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     /// What a read takes of a fetch.
-    fn taken(&self, topic: &Topic, fetched: Fetched, offset: i64, read: Read) -> Records {
+    fn taken(&self, topic: &Topic, fetched: FetchResult, offset: i64, read: ReadQuery) -> Records {
         let newest = position(fetched.end - 1);
         let after = position(offset - 1);
         let records = bounded(fetched.records.iter().cloned(), read);
@@ -124,8 +124,8 @@ impl Cluster {
     async fn ends(&self, topic: &Topic) -> Result<Ends, Error> {
         let ends = self.again(topic, async || {
             let connection = self.leader(topic, Lane::Reads).await?;
-            let oldest = one_end(&connection, topic, End::Oldest).await?;
-            let next = one_end(&connection, topic, End::Next).await?;
+            let oldest = one_end(&connection, topic, TopicEnd::Oldest).await?;
+            let next = one_end(&connection, topic, TopicEnd::Next).await?;
             Ok(Ends { oldest, next: next.max(oldest) })
         });
         ends.await.map_err(|failure| failure.into_error(&topic.name))
@@ -150,7 +150,12 @@ impl Cluster {
     }
 
     /// One fetch from an offset on, which does not wait.
-    async fn fetch(&self, topic: &Topic, offset: i64, read: Read) -> Result<Fetched, Failure> {
+    async fn fetch(
+        &self,
+        topic: &Topic,
+        offset: i64,
+        read: ReadQuery,
+    ) -> Result<FetchResult, Failure> {
         let connection = self.leader(topic, Lane::Reads).await?;
         let few = read.records_max.saturating_mul(FETCH_BYTES_EACH).max(FETCH_BYTES_MIN);
         let bytes = read.bytes_max.clamp(FETCH_BYTES_MIN, limits::READ_BYTES_MAX).min(few);
@@ -191,8 +196,8 @@ pub(crate) fn read_partition(
     topic: &Topic,
     partition: PartitionData,
     offset: i64,
-    form: Form,
-) -> Result<Fetched, Failure> {
+    form: RecordForm,
+) -> Result<FetchResult, Failure> {
     check(partition.error_code)?;
     let end = match partition.last_stable_offset {
         stable if stable >= 0 => stable,
@@ -208,7 +213,7 @@ pub(crate) fn read_partition(
         tracing::warn!(topic, id, "a batch in Kafka that cannot be read is passed over");
     }
     let records = batches.found.into_iter().filter(|found| found.offset < end);
-    Ok(Fetched {
+    Ok(FetchResult {
         records: records.filter_map(|found| record(found, form)).collect(),
         next: batches.next.unwrap_or(offset).max(offset),
         end,
@@ -219,11 +224,11 @@ pub(crate) fn read_partition(
 pub(crate) async fn one_end(
     connection: &Connection,
     topic: &Topic,
-    end: End,
+    end: TopicEnd,
 ) -> Result<i64, Failure> {
     let timestamp = match end {
-        End::Oldest => -2,
-        End::Next => -1,
+        TopicEnd::Oldest => -2,
+        TopicEnd::Next => -1,
     };
     let partition =
         ListOffsetsPartition::default().with_current_leader_epoch(-1).with_timestamp(timestamp);
@@ -241,7 +246,7 @@ pub(crate) async fn one_end(
 }
 
 /// A message as a record of the log.
-fn record(found: Found, form: Form) -> Option<Record> {
+fn record(found: FetchedRecord, form: RecordForm) -> Option<Record> {
     let bytes = (form.record)(&found.message)?;
     let time = Duration::from_millis(u64::try_from(found.time).unwrap_or_default());
     Some(Record { position: position(found.offset), time, bytes })

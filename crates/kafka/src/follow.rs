@@ -10,7 +10,7 @@ use store::Subject;
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Lane, Topic};
-use crate::fetch::{End, one_end, part, position, read_partition, request};
+use crate::fetch::{TopicEnd, one_end, part, position, read_partition, request};
 use crate::protocol::{Failure, check};
 
 /// How long a fetch waits at the broker. A topic that is new joins after it.
@@ -99,7 +99,7 @@ impl Cluster {
                 // A position is the offset behind it.
                 Some(newest) => i64::try_from(newest).unwrap_or(i64::MAX),
                 None => {
-                    let next = match one_end(&connection, topic, End::Next).await {
+                    let next = match one_end(&connection, topic, TopicEnd::Next).await {
                         Err(failure @ (Failure::Lost(_) | Failure::Unreached(_))) => {
                             return Err(failure);
                         }

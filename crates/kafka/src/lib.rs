@@ -1,7 +1,7 @@
 //! Logs in Kafka: the log part of the store's contract over the topics of a cluster that others use as well.
 //!
 //! Owns the conversation with the brokers: connections, leaders, batches, and the thread on which it takes place. It never learns
-//! what a record means ([`Form`] says what of it is whose), and keeps no table, no lease and no place of a reader. A call enters by
+//! what a record means ([`RecordForm`] says what of it is whose), and keeps no table, no lease and no place of a reader. A call enters by
 //! [`Kafka`], which is a [`store::Logs`], and leaves as an answer from the thread.
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub use logs::Kafka;
 
 /// Where the cluster is and what is done there.
 #[derive(Clone)]
-pub struct Settings {
+pub struct KafkaSettings {
     /// Some of its brokers. They name the others.
     pub brokers: Vec<Broker>,
     pub tls: Option<tls::Client>,
@@ -42,8 +42,8 @@ pub struct Settings {
     /// What the names of topics begin with. The name of a log follows, from its last slash on.
     pub topics_prefix: String,
     /// How topics are made that are not there.
-    pub made: Made,
-    pub form: Form,
+    pub made: TopicSettings,
+    pub form: RecordForm,
 }
 
 /// The address of a broker.
@@ -72,7 +72,7 @@ pub enum Mechanism {
 
 /// The settings of topics that are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Made {
+pub struct TopicSettings {
     /// How long their records are kept.
     pub age: Duration,
     /// How many bytes of them.
@@ -92,7 +92,7 @@ pub struct Message {
 
 /// What a record of a log is as a message, and the other way round. None for what has no such form.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
+pub struct RecordForm {
     pub message: fn(&Bytes) -> Option<Message>,
     pub record: fn(&Message) -> Option<Bytes>,
 }
@@ -122,7 +122,7 @@ impl fmt::Debug for Sasl {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for KafkaSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("brokers", &self.brokers).finish_non_exhaustive()
     }

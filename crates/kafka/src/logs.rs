@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use store::{
-    Answer, Error, Guard, Keep, Logs, Read, Records, Span, Subject, Watch, Watches, limits,
+    Answer, Error, Guard, Keep, Logs, ReadQuery, Records, Span, Subject, Watch, Watches, limits,
 };
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::append::{self, Append};
 use crate::batch::AROUND_BYTES;
 use crate::cluster::Cluster;
-use crate::{Settings, follow};
+use crate::{KafkaSettings, follow};
 
 /// Logs in Kafka. Nothing is opened before the first call.
 pub struct Kafka {
-    settings: Settings,
+    settings: KafkaSettings,
     watches: Arc<Watches>,
     commands: OnceLock<Option<mpsc::Sender<Command>>>,
     /// Bytes of appends that wait or are under way.
@@ -30,7 +30,7 @@ pub struct Kafka {
 /// What the thread is asked.
 enum Command {
     Append(String, Append),
-    Read(String, Read, oneshot::Sender<Result<Records, Error>>),
+    Read(String, ReadQuery, oneshot::Sender<Result<Records, Error>>),
     Span(String, oneshot::Sender<Result<Span, Error>>),
     Follow(String),
 }
@@ -42,7 +42,7 @@ const COMMANDS_MAX: usize = 4096;
 const BYTES_MAX: usize = 64 << 20;
 
 impl Kafka {
-    pub fn new(settings: Settings) -> Kafka {
+    pub fn new(settings: KafkaSettings) -> Kafka {
         Kafka {
             settings,
             watches: Arc::default(),
@@ -93,7 +93,7 @@ impl Kafka {
             messages.ok_or_else(|| Error::Away("a record that is no message".to_owned()))?;
         let bytes = records.iter().map(|record| record.len() + AROUND_BYTES).sum();
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let place = Place { bytes, of: self.bytes.clone() };
+        let place = ByteReservation { bytes, of: self.bytes.clone() };
         if before > 0 && before.saturating_add(bytes) > BYTES_MAX {
             return Err(Error::Busy);
         }
@@ -103,12 +103,12 @@ impl Kafka {
 
 /// The bytes of an append among those that wait.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct ByteReservation {
     bytes: usize,
     of: Arc<AtomicUsize>,
 }
 
-impl Drop for Place {
+impl Drop for ByteReservation {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -139,10 +139,10 @@ impl Logs for Kafka {
         })
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
         let records_max = read.records_max.min(limits::READ_RECORDS_MAX);
         let bytes_max = read.bytes_max.min(limits::READ_BYTES_MAX);
-        let read = Read { records_max, bytes_max, ..read };
+        let read = ReadQuery { records_max, bytes_max, ..read };
         self.ask(log, |log, done| Command::Read(log, read, done))
     }
 
@@ -165,7 +165,7 @@ impl Logs for Kafka {
 }
 
 /// The thread: hands each command to a task, until the last handle is gone.
-fn run(settings: Settings, watches: Arc<Watches>, mut commands: mpsc::Receiver<Command>) {
+fn run(settings: KafkaSettings, watches: Arc<Watches>, mut commands: mpsc::Receiver<Command>) {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let runtime = match runtime {
         Ok(runtime) => runtime,

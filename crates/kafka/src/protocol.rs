@@ -12,7 +12,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use store::Error;
 
 /// A request, with what is known of it beside its fields.
-pub(crate) trait Ask: Encodable + HeaderVersion {
+pub(crate) trait ProtocolRequest: Encodable + HeaderVersion {
     const KEY: ApiKey;
     /// The newest version that is spoken here. Later ones name topics by ids, or add what is not needed.
     const NEWEST: i16;
@@ -21,7 +21,7 @@ pub(crate) trait Ask: Encodable + HeaderVersion {
 
 macro_rules! asks {
     ($($key:ident($request:ident -> $answer:ident, $newest:literal);)*) => {
-        $(impl Ask for $request {
+        $(impl ProtocolRequest for $request {
             const KEY: ApiKey = ApiKey::$key;
             const NEWEST: i16 = $newest;
             type Answer = $answer;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use store::{Read, Record};
+use store::{ReadQuery, Record};
 
 /// Records of one topic that are kept.
 const RECORDS_MAX: usize = 1000;
@@ -14,12 +14,12 @@ const BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Tail {
     records: VecDeque<Record>,
     bytes: usize,
-    reach: Option<Reach>,
+    reach: Option<FollowerPosition>,
 }
 
 /// What the follower has seen.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
+struct FollowerPosition {
     /// Every record behind this position, up to `newest`, is there.
     floor: u64,
     /// The position up to which everything was seen.
@@ -35,7 +35,7 @@ impl Tail {
     /// Begins behind a position, and gives the bytes that were dropped.
     pub(crate) fn begin(&mut self, newest: u64) -> usize {
         self.records.clear();
-        self.reach = Some(Reach { floor: newest, newest });
+        self.reach = Some(FollowerPosition { floor: newest, newest });
         std::mem::take(&mut self.bytes)
     }
 
@@ -64,7 +64,7 @@ impl Tail {
     }
 
     /// Records behind a position; none where they are not all here, or there is nothing behind it.
-    pub(crate) fn read(&self, read: Read) -> Option<(Vec<Record>, u64)> {
+    pub(crate) fn read(&self, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let reach = self.reach.filter(|reach| reach.floor <= read.after)?;
         let from = self.records.partition_point(|record| record.position <= read.after);
         let found = bounded(self.records.range(from..).cloned(), read);
@@ -84,7 +84,7 @@ const WINDOWS_MAX: usize = 32;
 impl Windows {
     /// Keeps what a read behind a position has found. `newest` is the log's newest position.
     pub(crate) fn keep(&mut self, topic: &str, after: u64, records: &[Record], newest: u64) {
-        let read = Read { after, records_max: RECORDS_MAX, bytes_max: BYTES_MAX };
+        let read = ReadQuery { after, records_max: RECORDS_MAX, bytes_max: BYTES_MAX };
         let mut window = Tail::default();
         window.begin(after);
         window.extend(bounded(records.iter().cloned(), read), newest);
@@ -96,14 +96,14 @@ impl Windows {
     }
 
     /// Records behind a position, if the last read of the topic found them.
-    pub(crate) fn read(&self, topic: &str, read: Read) -> Option<(Vec<Record>, u64)> {
+    pub(crate) fn read(&self, topic: &str, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let (_, window) = self.newest_last.iter().find(|(name, _)| name == topic)?;
         window.read(read)
     }
 }
 
 /// As many of them as were asked for; the first whatever its size.
-pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: Read) -> Vec<Record> {
+pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: ReadQuery) -> Vec<Record> {
     let mut room = read.bytes_max;
     let mut is_first = true;
     let fits = |record: &Record| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     fn positions(tail: &Tail, after: u64) -> Option<Vec<u64>> {
-        let (records, _) = tail.read(Read::after(after))?;
+        let (records, _) = tail.read(ReadQuery::after(after))?;
         Some(records.iter().map(|record| record.position).collect())
     }
 
@@ -166,7 +166,7 @@ mod tests {
         let mut windows = Windows::default();
         let all: Vec<Record> = (3..=5).map(|number| record(number, 1)).collect();
         windows.keep("a", 2, &all, 9);
-        let one = |after| Read { after, records_max: 1, bytes_max: 100 };
+        let one = |after| ReadQuery { after, records_max: 1, bytes_max: 100 };
         let found =
             windows.read("a", one(4)).map(|(records, newest)| (records[0].position, newest));
         assert_eq!(found, Some((5, 9)));
@@ -184,7 +184,7 @@ mod tests {
         for (records_max, bytes_max, count) in
             [(5, 1000, 5), (100, 35, 3), (100, 30, 3), (100, 0, 1), (0, 1000, 0)]
         {
-            let read = Read { after: 0, records_max, bytes_max };
+            let read = ReadQuery { after: 0, records_max, bytes_max };
             assert_eq!(bounded(all(), read).len(), count, "{read:?}");
         }
     }

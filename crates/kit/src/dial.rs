@@ -14,7 +14,7 @@ use crate::Wire;
 
 /// The address of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ServiceAddress {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }

@@ -142,8 +142,8 @@ pub fn keep_alive<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
 /// The number of written bytes that the peer has acknowledged. Costs a system call; none if the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
-    let mut told = Told::default();
-    let size = u32::try_from(size_of::<Told>()).ok()?;
+    let mut told = TcpStats::default();
+    let size = u32::try_from(size_of::<TcpStats>()).ok()?;
     let mut len = size;
     // SAFETY: the socket is open as long as it is borrowed, and the system writes at most `len` bytes, which is the size of
     // `told`, for which any bytes are valid.
@@ -166,7 +166,7 @@ pub fn delivery(_: &TcpStream) -> Option<Delivery> {
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 #[repr(C)]
-struct Told {
+struct TcpStats {
     _states_and_times: [u32; 6],
     /// Segments.
     unacknowledged: u32,

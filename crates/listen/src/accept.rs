@@ -29,7 +29,7 @@ pub(crate) struct Connection {
 /// once, long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Accepts until the door closes.
+/// Accepts until the listener closes.
 pub(crate) async fn run(
     worker: Rc<Worker>,
     listener_state: Rc<ListenerState>,
@@ -111,7 +111,7 @@ async fn begin(
     let listener = listener_state.listener();
     let preparing = prepare(&listener, &mut permit, socket, peer, worker.index);
     match tokio::time::timeout(listener.timeout.tls, preparing).await {
-        Ok(Ok(Prepared { wire, caller, http2 })) => {
+        Ok(Ok(AcceptedConnection { wire, caller, http2 })) => {
             let connection = Connection { worker, permit, caller: Rc::new(caller) };
             return Some(Begun { wire, connection, http2 });
         }
@@ -142,7 +142,7 @@ fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
     }
 }
 
-struct Prepared {
+struct AcceptedConnection {
     wire: Wire,
     caller: Caller,
     http2: bool,
@@ -154,7 +154,7 @@ async fn prepare(
     mut socket: TcpStream,
     peer: SocketAddr,
     worker: usize,
-) -> Result<Prepared, (Refusal, io::Error)> {
+) -> Result<AcceptedConnection, (Refusal, io::Error)> {
     let local = socket.local_addr().map_err(|e| (Refusal::Accept, e))?;
     let mut ends = (peer, local);
     if listener.proxy_protocol {
@@ -169,7 +169,7 @@ async fn prepare(
     }
     let Some(tls) = &listener.tls else {
         let caller = Caller::new(peer, local, Scheme::Http, worker);
-        return Ok(Prepared { wire: Wire::Plain(socket), caller, http2: false });
+        return Ok(AcceptedConnection { wire: Wire::Plain(socket), caller, http2: false });
     };
     let stream =
         TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
@@ -184,7 +184,7 @@ async fn prepare(
     let wire = Wire::Wrapped(Box::new(stream));
     let caller = Caller::new(peer, local, Scheme::Https, worker);
     let caller = Caller { tls: Some(version), certificate, ..caller };
-    Ok(Prepared { wire, caller, http2 })
+    Ok(AcceptedConnection { wire, caller, http2 })
 }
 
 #[cfg(test)]

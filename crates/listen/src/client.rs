@@ -14,16 +14,16 @@ use kit::scratch::{self, SCRATCH_BYTES};
 use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
-use crate::pace::{Pace, Replying};
+use crate::pace::{Pace, ReplyStarted};
 
 /// A connection's state, shared within its task.
-pub(crate) type Shared = Rc<SharedClient>;
+pub(crate) type ClientHandle = Rc<SharedClient>;
 
 /// The state itself, which is also where an upstream's interim replies go.
 pub(crate) struct SharedClient(RefCell<Client>);
 
 impl SharedClient {
-    pub(crate) fn new(wire: Wire) -> Shared {
+    pub(crate) fn new(wire: Wire) -> ClientHandle {
         Rc::new(SharedClient(RefCell::new(Client::new(wire))))
     }
 }
@@ -89,7 +89,7 @@ impl Client {
 
     /// The rest of the body is still to come: it is held to the listener's bounds.
     pub(crate) fn expect_body(&mut self, listener: &plan::Listener) {
-        self.pace = Some(Box::new(Pace::of(listener, Replying::default())));
+        self.pace = Some(Box::new(Pace::of(listener, ReplyStarted::default())));
     }
 
     /// The reply begins, whether or not all of the body was read.
@@ -233,7 +233,7 @@ fn gone(error: io::Error) -> Fault {
 }
 
 /// The current request's body as a source.
-pub(crate) struct ClientBody(pub(crate) Shared);
+pub(crate) struct ClientBody(pub(crate) ClientHandle);
 
 impl Source for ClientBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
@@ -258,7 +258,7 @@ impl Source for ClientBody {
 }
 
 /// The way out to the client. Borrowed only while it writes, so that the body in between may read.
-pub(crate) struct ClientWriter<'a>(pub(crate) &'a Shared);
+pub(crate) struct ClientWriter<'a>(pub(crate) &'a ClientHandle);
 
 impl WriteTarget for ClientWriter<'_> {
     fn poll_send(

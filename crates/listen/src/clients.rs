@@ -13,18 +13,18 @@ const SHARDS: usize = 16;
 
 /// A listener's connections.
 #[derive(Debug, Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenConnections {
     all: AtomicUsize,
     of_client: [Mutex<HashMap<u64, usize>>; SHARDS],
 }
 
 /// One of a client's connections; dropped with it.
-pub(crate) struct Counted {
-    open: Arc<Open>,
+pub(crate) struct CountedConnection {
+    open: Arc<OpenConnections>,
     client: u64,
 }
 
-impl Open {
+impl OpenConnections {
     /// One more, unless there are as many as there may be.
     pub(crate) fn enter(&self, max: usize) -> bool {
         let free = |open: usize| (open < max).then_some(open + 1);
@@ -36,13 +36,17 @@ impl Open {
     }
 
     /// One more of this client, unless it has as many as it may.
-    pub(crate) fn count(self: &Arc<Open>, client: IpAddr, max: usize) -> Option<Counted> {
+    pub(crate) fn count(
+        self: &Arc<OpenConnections>,
+        client: IpAddr,
+        max: usize,
+    ) -> Option<CountedConnection> {
         let client = number(client);
         let mut shard = self.shard(client)?;
         let count = shard.entry(client).or_default();
         let free = *count < max;
         *count += usize::from(free);
-        free.then(|| Counted { open: self.clone(), client })
+        free.then(|| CountedConnection { open: self.clone(), client })
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, HashMap<u64, usize>>> {
@@ -52,7 +56,7 @@ impl Open {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let Some(mut shard) = self.open.shard(self.client) else { return };
         let left = shard.get_mut(&self.client).map_or(0, |count| {
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn clients_are_counted_and_forgotten() {
-        let open = Arc::new(Open::default());
+        let open = Arc::new(OpenConnections::default());
         let count = |client: &str| open.count(client.parse().unwrap(), 2);
         let held = [count("192.0.2.1"), count("::ffff:192.0.2.1"), count("2001:db8::1")];
         assert!(held.iter().all(Option::is_some));

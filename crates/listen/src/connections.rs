@@ -13,7 +13,7 @@ use kit::clock::{self, Instant};
 use plan::{Listener, OnReload, Plan, Route};
 use telemetry::ListenerMetrics;
 
-use crate::clients::{Counted, Open};
+use crate::clients::{CountedConnection, OpenConnections};
 
 /// One listener as a worker sees it. It outlives plans: a reload changes what it says, not what it is.
 pub(crate) struct ListenerState {
@@ -24,10 +24,10 @@ pub(crate) struct ListenerState {
     /// Its time to end has run out.
     cutting: Cell<bool>,
     /// Connections open over all workers.
-    open: Arc<Open>,
+    open: Arc<OpenConnections>,
     next: Cell<u64>,
-    /// The tasks to wake when the door closes, by the number of their connection.
-    wakers: RefCell<HashMap<u64, Watched>>,
+    /// The tasks to wake when the listener closes, by the number of their connection.
+    wakers: RefCell<HashMap<u64, WatchedTask>>,
     /// The open streams that a reload may end, by the number of their watch.
     streams: RefCell<HashMap<u64, Stream>>,
     /// Connections that were idle longest when it was looked last, the longest at the end.
@@ -42,9 +42,9 @@ struct Stream {
     changed: Rc<Cell<bool>>,
 }
 
-/// A task as its door knows it.
+/// A task as its listener knows it.
 #[derive(Default)]
-struct Watched {
+struct WatchedTask {
     waker: Option<Waker>,
     idle: Rc<Cell<Idle>>,
 }
@@ -67,7 +67,7 @@ const IDLEST_MAX: usize = 256;
 /// The time between two looks at all. To look at 65,536 takes half a millisecond, which a flood may cost one part in twenty.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Lets a task know when its door closes.
+/// Lets a task know when its listener closes.
 pub(crate) struct Watch {
     listener_state: Rc<ListenerState>,
     number: u64,
@@ -81,14 +81,14 @@ pub(crate) struct Permit {
     worker: usize,
     watch: Watch,
     /// The count that this client is in.
-    counted: Option<Counted>,
+    counted: Option<CountedConnection>,
 }
 
 impl ListenerState {
     pub(crate) fn new(
         listener: Arc<Listener>,
         metrics: Arc<ListenerMetrics>,
-        open: Arc<Open>,
+        open: Arc<OpenConnections>,
     ) -> Rc<ListenerState> {
         Rc::new(ListenerState {
             metrics,
@@ -136,7 +136,7 @@ impl ListenerState {
 
     pub(crate) fn watch(self: &Rc<ListenerState>) -> Watch {
         let number = self.next.replace(self.next.get() + 1);
-        let watched = Watched::default();
+        let watched = WatchedTask::default();
         let idle = watched.idle.clone();
         self.wakers.borrow_mut().insert(number, watched);
         Watch { listener_state: self.clone(), number, registered: Cell::new(false), idle }
@@ -174,7 +174,11 @@ impl ListenerState {
     }
 
     /// Looks at all connections for those that are idle longest; not where it has just done so.
-    fn look(&self, wakers: &HashMap<u64, Watched>, idlest: &mut Vec<(Instant, u64)>) -> Option<()> {
+    fn look(
+        &self,
+        wakers: &HashMap<u64, WatchedTask>,
+        idlest: &mut Vec<(Instant, u64)>,
+    ) -> Option<()> {
         let now = clock::now();
         let looked = self.looked.get().map(|looked| now.saturating_duration_since(looked));
         if looked.is_some_and(|ago| ago < LOOK_EVERY) {
@@ -196,9 +200,9 @@ impl ListenerState {
 
     /// The next that has been idle since it was looked at.
     fn still_idle<'w>(
-        wakers: &'w HashMap<u64, Watched>,
+        wakers: &'w HashMap<u64, WatchedTask>,
         idlest: &mut Vec<(Instant, u64)>,
-    ) -> Option<&'w Watched> {
+    ) -> Option<&'w WatchedTask> {
         while let Some((since, number)) = idlest.pop() {
             let known = wakers.get(&number);
             if let Some(known) = known.filter(|known| known.idle.get() == Idle::Since(since)) {
@@ -240,7 +244,7 @@ impl ListenerState {
 }
 
 impl Watch {
-    /// True if the door is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
+    /// True if the listener is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
     /// registers once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         if !self.registered.replace(true)

@@ -12,12 +12,12 @@ use telemetry::StreamKind;
 
 use crate::accept::Connection;
 use crate::connections::Permit;
-use crate::stay::Stay;
+use crate::stream_lifetime::StreamLifetime;
 
 /// The body of an event stream, which ends behind a whole event as soon as it has to leave.
 struct Events {
     body: Body,
-    stay: Rc<Stay>,
+    stay: Rc<StreamLifetime>,
     scanner: EventScanner,
     /// Bytes that were made since it last waited.
     made: usize,
@@ -31,12 +31,12 @@ pub(crate) fn end_between(
     reply: &mut Reply,
     account: &Account,
     connection: &Connection,
-) -> Option<Rc<Stay>> {
+) -> Option<Rc<StreamLifetime>> {
     if reply.body.remaining().is_some() || !reply.head.is_event_stream() {
         return None;
     }
     let body = std::mem::take(&mut reply.body);
-    let stay = Rc::new(Stay::begin(account, connection, StreamKind::Sse));
+    let stay = Rc::new(StreamLifetime::begin(account, connection, StreamKind::Sse));
     let events = Events { body, stay: stay.clone(), scanner: EventScanner::default(), made: 0 };
     reply.body = Body::Stream(Box::new(events));
     Some(stay)

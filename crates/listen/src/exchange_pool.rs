@@ -11,18 +11,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::h1::{Arrival, Exchanged, H1};
+use crate::h1::{Arrival, ExchangeStage, H1};
 
 /// Free futures that a thread keeps: one round of its loop has as many connections.
 const FREE_MAX: usize = 64;
 
 thread_local! {
     /// The one that was used last is at the end.
-    static FREE: RefCell<Vec<Pooled>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<PooledFuture>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A future of exchanges, and where it takes them.
-struct Pooled {
+struct PooledFuture {
     handover: Rc<Handover>,
     work: Pin<Box<dyn Future<Output = Infallible>>>,
 }
@@ -31,23 +31,26 @@ struct Pooled {
 #[derive(Default)]
 struct Handover {
     begun: Cell<Option<(Rc<H1>, Arrival)>>,
-    ended: Cell<Option<Exchanged>>,
+    ended: Cell<Option<ExchangeStage>>,
 }
 
 /// An exchange in a future of the pool. If it is dropped before its end, so is the future.
-struct Running(Option<Pooled>);
+struct RunningExchange(Option<PooledFuture>);
 
 /// One exchange, from its head to the end of its reply or to the beginning of one that lasts.
-pub(crate) fn exchange(h1: Rc<H1>, arrival: Arrival) -> impl Future<Output = Exchanged> + Unpin {
-    let pooled = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(Pooled::new);
+pub(crate) fn exchange(
+    h1: Rc<H1>,
+    arrival: Arrival,
+) -> impl Future<Output = ExchangeStage> + Unpin {
+    let pooled = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(PooledFuture::new);
     pooled.handover.begun.set(Some((h1, arrival)));
-    Running(Some(pooled))
+    RunningExchange(Some(pooled))
 }
 
-impl Pooled {
-    fn new() -> Pooled {
+impl PooledFuture {
+    fn new() -> PooledFuture {
         let handover = Rc::new(Handover::default());
-        Pooled { work: Box::pin(work(handover.clone())), handover }
+        PooledFuture { work: Box::pin(work(handover.clone())), handover }
     }
 
     fn give_back(self) {
@@ -70,10 +73,10 @@ async fn work(handover: Rc<Handover>) -> Infallible {
     }
 }
 
-impl Future for Running {
-    type Output = Exchanged;
+impl Future for RunningExchange {
+    type Output = ExchangeStage;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exchanged> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ExchangeStage> {
         let Some(pooled) = &mut self.0 else { return Poll::Pending };
         let Poll::Pending = pooled.work.as_mut().poll(cx);
         let Some(ended) = pooled.handover.ended.take() else { return Poll::Pending };

@@ -16,14 +16,14 @@ use tokio::sync::{mpsc, oneshot};
 use upstream::Upstream;
 
 use crate::sockets::Sockets;
-use crate::worker::{self, Order, Serving};
+use crate::worker::{self, Order, ServingPlan};
 
 /// All workers of the process.
 pub struct Gateway {
     telemetry: Arc<Telemetry>,
     workers: Vec<mpsc::Sender<Order>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    held: Mutex<Held>,
+    held: Mutex<RetainedState>,
     upkeep: mpsc::Sender<Arc<Plan>>,
     /// Set once what drains is not waited for any more.
     cut: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub struct Upkeep {
 
 /// State that outlives a plan because the next one may say the same.
 #[derive(Default)]
-struct Held {
+struct RetainedState {
     sockets: Sockets,
     access_log: Option<RunningLog>,
 }
@@ -89,7 +89,7 @@ impl Gateway {
         let mut adopted = Vec::new();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let (sender, done) = oneshot::channel();
-            let serving = Serving { plan: plan.clone(), access_log: access_log.clone() };
+            let serving = ServingPlan { plan: plan.clone(), access_log: access_log.clone() };
             let order = Order::Adopt { serving, sockets, done: sender };
             worker.send(order).await.map_err(|_| "a worker has ended".to_owned())?;
             adopted.push(done);
@@ -191,7 +191,7 @@ async fn rounds(work: Weak<dyn Background>, caller: Rc<Caller>) {
     }
 }
 
-impl Held {
+impl RetainedState {
     /// The running access log if the plan says the same about it, a new one if not.
     fn access_log(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningLog>, String> {
         let Some(settings) = &plan.access_log else { return Ok(None) };

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use http1::{Form, Framing, Version};
+use http1::{Framing, TargetForm, Version};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
 use message::{Body, Headers, Outgoing, Protocol, Reply, Request, RequestHead, Tunnel};
@@ -15,12 +15,12 @@ use pipeline::Account;
 use policy::{Exchange, Interim};
 
 use crate::accept::Connection;
-use crate::client::{Client, ClientBody, Shared, SharedClient};
+use crate::client::{Client, ClientBody, ClientHandle, SharedClient};
 use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
-use crate::stay::Stay;
-use crate::tunnel::{self, Joining, is_websocket};
+use crate::stream_lifetime::StreamLifetime;
+use crate::tunnel::{self, TunnelSettings, is_websocket};
 use crate::{events, exchange_pool, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
@@ -31,7 +31,7 @@ const CLOSING: Duration = Duration::from_millis(10);
 
 /// One connection. Thousands wait at a time, so it holds what it needs while it waits, and little else.
 pub(crate) struct H1 {
-    client: Shared,
+    client: ClientHandle,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
     /// For the next head, and between two heads for what the exchange waits for outside: one timer for all of them.
@@ -41,7 +41,7 @@ pub(crate) struct H1 {
 
 /// The reason for which the alarm was set, while the next head is waited for.
 #[derive(Default)]
-struct Waiting {
+struct WaitReason {
     /// For the rest of a head.
     for_rest: bool,
     /// To close, since the listener does.
@@ -73,25 +73,25 @@ enum Work<E, R> {
 }
 
 /// The stage that an exchange has reached.
-pub(crate) enum Exchanged {
+pub(crate) enum ExchangeStage {
     /// To its end.
     Over(After),
     /// To a reply that lasts.
-    Lasts(Box<Lasting>),
+    Lasts(Box<LongExchange>),
 }
 
 /// An event stream or a tunnel that begins, apart from the exchange that led to it: what that needed is not kept for hours.
-pub(crate) struct Lasting {
+pub(crate) struct LongExchange {
     /// With whether it is a WebSocket.
     tunnel: Option<(Box<Tunnel>, bool)>,
-    stay: Option<Rc<Stay>>,
-    replying: Replying,
+    stay: Option<Rc<StreamLifetime>>,
+    replying: ReplyWriter,
     /// Dropped last, as it writes the record.
     account: Account,
 }
 
 /// A reply that is being written.
-struct Replying {
+struct ReplyWriter {
     outgoing: Outgoing,
     /// The connection can go on after it.
     keep_alive: bool,
@@ -130,8 +130,8 @@ impl H1 {
             let after = match self.work(next) {
                 Work::Exchange(exchange) => {
                     match events::until_cut(&self.connection.permit, exchange).await {
-                        Some(Exchanged::Over(after)) => after,
-                        Some(Exchanged::Lasts(lasting)) => self.stay(lasting).await,
+                        Some(ExchangeStage::Over(after)) => after,
+                        Some(ExchangeStage::Lasts(lasting)) => self.stay(lasting).await,
                         None => After::Cut,
                     }
                 }
@@ -168,13 +168,13 @@ impl H1 {
         let now = clock::now();
         self.alarm.borrow_mut().set(now, wait);
         self.connection.permit.set_idle(Some(now));
-        let mut waiting = Waiting::default();
+        let mut waiting = WaitReason::default();
         let next = poll_fn(|cx| self.poll_next(cx, &mut waiting)).await;
         self.connection.permit.set_idle(None);
         next
     }
 
-    fn poll_next(&self, cx: &mut Context<'_>, waiting: &mut Waiting) -> Poll<Next> {
+    fn poll_next(&self, cx: &mut Context<'_>, waiting: &mut WaitReason) -> Poll<Next> {
         let mut client = self.client.borrow_mut();
         let mut input = scratch::lend();
         if !client.partial.is_begun() {
@@ -220,7 +220,7 @@ impl H1 {
         &self,
         cx: &mut Context<'_>,
         begun: bool,
-        waiting: &mut Waiting,
+        waiting: &mut WaitReason,
     ) -> Poll<Next> {
         let mut alarm = self.alarm.borrow_mut();
         let timeout = &self.listener.timeout;
@@ -316,7 +316,8 @@ impl H1 {
     fn work(
         self: &Rc<H1>,
         next: Next,
-    ) -> Work<impl Future<Output = Exchanged> + Unpin + use<>, impl Future<Output = After>> {
+    ) -> Work<impl Future<Output = ExchangeStage> + Unpin + use<>, impl Future<Output = After>>
+    {
         match next {
             Next::Request(arrival) => {
                 Work::Exchange(exchange_pool::exchange(self.clone(), arrival))
@@ -328,7 +329,7 @@ impl H1 {
     }
 
     /// One exchange, from its head to the end of its reply, or to the beginning of one that lasts.
-    pub(crate) async fn exchange(&self, mut arrival: Arrival) -> Exchanged {
+    pub(crate) async fn exchange(&self, mut arrival: Arrival) -> ExchangeStage {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;
@@ -358,24 +359,24 @@ impl H1 {
                 let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
                 let mut replying = self.replying(&account, rules, reply, tunnel.is_some());
                 if stay.is_some() || tunnel.is_some() {
-                    let lasting = Lasting { account, replying, stay, tunnel };
-                    return Exchanged::Lasts(Box::new(lasting));
+                    let lasting = LongExchange { account, replying, stay, tunnel };
+                    return ExchangeStage::Lasts(Box::new(lasting));
                 }
-                Exchanged::Over(self.send(&mut account, &mut replying, None).await)
+                ExchangeStage::Over(self.send(&mut account, &mut replying, None).await)
             }
-            None => Exchanged::Over(After::Cut),
+            None => ExchangeStage::Over(After::Cut),
         }
     }
 
-    async fn stay(&self, lasting: Box<Lasting>) -> After {
+    async fn stay(&self, lasting: Box<LongExchange>) -> After {
         let lasting = Box::pin(self.last(lasting));
         let after = events::until_cut(&self.connection.permit, lasting).await;
         after.unwrap_or(After::Cut)
     }
 
     /// The rest of an exchange whose reply lasts. What lasts stays where it is, in its box.
-    async fn last(&self, mut lasting: Box<Lasting>) -> After {
-        let Lasting { account, replying, stay, tunnel } = &mut *lasting;
+    async fn last(&self, mut lasting: Box<LongExchange>) -> After {
+        let LongExchange { account, replying, stay, tunnel } = &mut *lasting;
         match tunnel.take() {
             Some((tunnel, is_websocket)) => {
                 self.tunnel(account, replying, *tunnel, is_websocket).await
@@ -415,7 +416,7 @@ impl H1 {
         rules: ReplyRules,
         reply: Reply,
         tunnelled: bool,
-    ) -> Replying {
+    ) -> ReplyWriter {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
         // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
@@ -424,14 +425,14 @@ impl H1 {
         let (outgoing, keep_alive) =
             reply::outgoing(reply, ReplyRules { keep_alive, ..rules }, tunnelled);
         let ends_by_closing = rules.protocol == Protocol::Http10 && outgoing.is_endless();
-        Replying { outgoing, keep_alive, ends_by_closing }
+        ReplyWriter { outgoing, keep_alive, ends_by_closing }
     }
 
     async fn send(
         &self,
         account: &mut Account,
-        replying: &mut Replying,
-        stay: Option<Rc<Stay>>,
+        replying: &mut ReplyWriter,
+        stay: Option<Rc<StreamLifetime>>,
     ) -> After {
         let timeout = self.listener.timeout.body;
         let outgoing = &mut replying.outgoing;
@@ -484,7 +485,7 @@ impl H1 {
     async fn tunnel(
         &self,
         account: &mut Account,
-        replying: &mut Replying,
+        replying: &mut ReplyWriter,
         tunnel: Tunnel,
         is_websocket: bool,
     ) -> After {
@@ -496,7 +497,7 @@ impl H1 {
             account.request_bytes = self.client.borrow().body_bytes;
             return broke(account, fault, false);
         }
-        let joining = Joining {
+        let joining = TunnelSettings {
             account,
             connection: &self.connection,
             listener: &self.listener,
@@ -556,12 +557,12 @@ fn request_head(parsed: &http1::RequestHead, headers: Headers, host: &[u8]) -> R
         Version::Http10 => Protocol::Http10,
         Version::Http11 => Protocol::Http11,
     };
-    let target = if parsed.form == Form::Absolute { parsed.path } else { parsed.target };
+    let target = if parsed.form == TargetForm::Absolute { parsed.path } else { parsed.target };
     let mut head = RequestHead::parsed(headers, protocol, parsed.method, target);
-    if parsed.form == Form::Absolute && head.path().is_empty() {
+    if parsed.form == TargetForm::Absolute && head.path().is_empty() {
         head.set_path(b"/");
     }
-    if parsed.form == Form::Absolute && !head.headers.contains("host") {
+    if parsed.form == TargetForm::Absolute && !head.headers.contains("host") {
         head.headers.add_known("Host", host);
     }
     head

@@ -25,13 +25,13 @@ mod reply;
 mod residents;
 mod schedules;
 mod sockets;
-mod stay;
+mod stream_lifetime;
 mod tunnel;
 mod unbound;
 mod worker;
 mod write_progress;
 
 pub use gateway::{Gateway, Upkeep};
-pub use unbound::Unbound;
+pub use unbound::UnboundListener;
 #[cfg(feature = "fake")]
 pub use unbound::proxy_header;

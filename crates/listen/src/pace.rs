@@ -30,13 +30,13 @@ pub(crate) struct Pace {
     /// Since when the client is waited for.
     waiting: Option<Instant>,
     nearest: Nearest,
-    replying: Replying,
+    replying: ReplyStarted,
     /// Taken when it is first needed: most bodies are there when they are asked for.
     alarm: Option<SharedAlarm>,
 }
 
 /// The reply has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
-pub(crate) type Replying = Rc<Cell<bool>>;
+pub(crate) type ReplyStarted = Rc<Cell<bool>>;
 
 /// The reason for which the alarm was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ enum Nearest {
 
 impl Pace {
     /// For a body that begins now.
-    pub(crate) fn of(listener: &Listener, replying: Replying) -> Pace {
+    pub(crate) fn of(listener: &Listener, replying: ReplyStarted) -> Pace {
         let timeout = &listener.timeout;
         let total = timeout.body_total.unwrap_or_default();
         Pace {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use kit::scratch::{self, Scratch};
 use kit::{SharedAlarm, Wire, clock};
-use policy::{Outbox, Relay, Side};
+use policy::{Outbox, Relay, TunnelSide};
 
-use crate::stay::Stay;
-use crate::tunnel::{End, Passed, Silence};
+use crate::stream_lifetime::StreamLifetime;
+use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
 
 /// More memory than this is not kept for the next tunnel that has something to send. What was read at once fits.
 const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;
@@ -34,21 +34,21 @@ thread_local! {
 /// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
 /// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
 pub(crate) async fn join(
-    (client, upstream): (End, End),
+    (client, upstream): (TunnelEnd, TunnelEnd),
     relay: Box<dyn Relay>,
     silence: Silence,
     alarm: &SharedAlarm,
-    stay: &Stay,
-) -> (Passed, io::Result<()>, Option<Wire>) {
-    let mut relayed = Relayed {
+    stay: &StreamLifetime,
+) -> (PassedBytes, io::Result<()>, Option<Wire>) {
+    let mut relayed = RelayState {
         relay,
         out: Outbox::default(),
-        client: Joined::new(client.0),
-        upstream: Joined::new(upstream.0),
+        client: RelayEnd::new(client.0),
+        upstream: RelayEnd::new(upstream.0),
         is_over: false,
     };
-    relayed.relay.on_bytes(Side::Client, &client.1, &mut relayed.out);
-    relayed.relay.on_bytes(Side::Upstream, &upstream.1, &mut relayed.out);
+    relayed.relay.on_bytes(TunnelSide::Client, &client.1, &mut relayed.out);
+    relayed.relay.on_bytes(TunnelSide::Upstream, &upstream.1, &mut relayed.out);
     drop((client.1, upstream.1));
     alarm.borrow_mut().set(clock::now(), silence.open);
     let mut was_over = false;
@@ -72,22 +72,22 @@ pub(crate) async fn join(
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
-    let Relayed { client, upstream, .. } = relayed;
-    let passed = Passed { up: upstream.sent_before, down: client.sent_before };
+    let RelayState { client, upstream, .. } = relayed;
+    let passed = PassedBytes { up: upstream.sent_before, down: client.sent_before };
     (passed, ended, (!client.is_gone).then_some(client.wire))
 }
 
-struct Relayed {
+struct RelayState {
     relay: Box<dyn Relay>,
     out: Outbox,
-    client: Joined,
-    upstream: Joined,
+    client: RelayEnd,
+    upstream: RelayEnd,
     /// Only the last bytes have to go out.
     is_over: bool,
 }
 
 /// One end of the tunnel.
-struct Joined {
+struct RelayEnd {
     wire: Wire,
     /// Bytes of its outbox that it has taken.
     sent: usize,
@@ -99,7 +99,7 @@ struct Joined {
     is_gone: bool,
 }
 
-impl Relayed {
+impl RelayState {
     /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
     fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
         lend_room(&mut self.out);
@@ -109,7 +109,7 @@ impl Relayed {
     }
 
     fn pass(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
-        let Relayed { relay, out, client, upstream, is_over } = self;
+        let RelayState { relay, out, client, upstream, is_over } = self;
         let mut bytes = scratch::lend();
         // A side that has nothing is not asked again: the task is woken when it has.
         let [mut client_may_have, mut upstream_may_have] = [true; 2];
@@ -128,12 +128,12 @@ impl Relayed {
             let [client_is_free, upstream_is_free] = is_sent;
             let mut has_come = false;
             if upstream_is_free && client_may_have {
-                let read = client.poll_read(cx, &mut bytes, relay, Side::Client, out);
+                let read = client.poll_read(cx, &mut bytes, relay, TunnelSide::Client, out);
                 client_may_have = read.is_ready();
                 has_come |= client_may_have;
             }
             if client_is_free && upstream_may_have {
-                let read = upstream.poll_read(cx, &mut bytes, relay, Side::Upstream, out);
+                let read = upstream.poll_read(cx, &mut bytes, relay, TunnelSide::Upstream, out);
                 upstream_may_have = read.is_ready();
                 has_come |= upstream_may_have;
             }
@@ -169,9 +169,9 @@ fn take_room_back(out: &mut Outbox) {
     });
 }
 
-impl Joined {
-    fn new(wire: Wire) -> Joined {
-        Joined { wire, sent: 0, sent_before: 0, has_ended: false, is_gone: false }
+impl RelayEnd {
+    fn new(wire: Wire) -> RelayEnd {
+        RelayEnd { wire, sent: 0, sent_before: 0, has_ended: false, is_gone: false }
     }
 
     /// Ready once its outbox is empty.
@@ -212,7 +212,7 @@ impl Joined {
         cx: &mut Context<'_>,
         bytes: &mut Scratch,
         relay: &mut Box<dyn Relay>,
-        side: Side,
+        side: TunnelSide,
         out: &mut Outbox,
     ) -> Poll<()> {
         if self.has_ended {
@@ -239,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_side_holds_what_it_has_not_taken_and_little_more() {
         let (near, mut far) = tokio::io::duplex(1000);
-        let mut side = Joined::new(Wire::Wrapped(Box::new(near)));
+        let mut side = RelayEnd::new(Wire::Wrapped(Box::new(near)));
         let message: Vec<u8> = (0..READ_BYTES).map(|n| n.to_le_bytes()[0]).collect();
         let mut out = Vec::with_capacity(4 * READ_BYTES);
         out.extend_from_slice(&message);

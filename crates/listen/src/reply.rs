@@ -9,12 +9,12 @@ use fault::{Fault, Kind};
 use kit::alarm::{self, SharedAlarm};
 use kit::clock::{self, Instant};
 use kit::scratch;
-use message::{Body, Broken, Outgoing, Protocol, Reply};
+use message::{Body, CopyError, Outgoing, Protocol, Reply};
 use pipeline::Account;
 
-use crate::client::{ClientWriter, Shared};
+use crate::client::{ClientHandle, ClientWriter};
 use crate::date;
-use crate::stay::Stay;
+use crate::stream_lifetime::StreamLifetime;
 use crate::write_progress::WriteProgress;
 
 /// Facts about the request that rule its reply.
@@ -27,7 +27,7 @@ pub(crate) struct ReplyRules {
 }
 
 /// The way in which a reply's end is marked.
-enum Framing {
+enum ReplyFraming {
     /// No body, and nothing said about one.
     None,
     /// As the head says already, or of this length.
@@ -39,16 +39,16 @@ enum Framing {
 /// Readies a reply for the wire. Gives what to write, and whether the connection can go on after it.
 pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> (Outgoing, bool) {
     let framing = framing(&mut reply, rules);
-    let keep_alive = rules.keep_alive && !matches!(framing, Framing::Close);
+    let keep_alive = rules.keep_alive && !matches!(framing, ReplyFraming::Close);
     let mut head = scratch::lend();
     reply.head.write_to(&mut head);
     if !reply.head.headers.contains("date") {
         date::write_to(&mut head);
     }
     match framing {
-        Framing::Length(Some(n)) => http1::content_length(n, &mut head),
-        Framing::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Framing::None | Framing::Length(None) | Framing::Close => {}
+        ReplyFraming::Length(Some(n)) => http1::content_length(n, &mut head),
+        ReplyFraming::Chunked => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        ReplyFraming::None | ReplyFraming::Length(None) | ReplyFraming::Close => {}
     }
     match (keep_alive, rules.protocol) {
         (true, Protocol::Http10) => head.extend_from_slice(b"Connection: keep-alive\r\n"),
@@ -58,48 +58,48 @@ pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> 
         _ => {}
     }
     head.extend_from_slice(b"\r\n");
-    (Outgoing::new(head, reply.body, matches!(framing, Framing::Chunked)), keep_alive)
+    (Outgoing::new(head, reply.body, matches!(framing, ReplyFraming::Chunked)), keep_alive)
 }
 
 /// RFC 9112, 6.3, from the sender's side. Drops a body that may not be sent.
-fn framing(reply: &mut Reply, rules: ReplyRules) -> Framing {
+fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     let status = reply.head.status;
     let said = reply.head.headers.get("content-length");
     let (announced, said) = (said.is_some(), said.and_then(http1::parse_content_length));
     if status < 200 || status == 204 {
         reply.head.headers.remove("content-length");
         reply.body = Body::Empty;
-        return Framing::None;
+        return ReplyFraming::None;
     }
     let remaining = reply.body.remaining();
     if status == 304 || rules.head {
         // What a GET would have got: as the upstream said, or as long as the body made here.
         let made = remaining.filter(|n| !announced && *n > 0);
         reply.body = Body::Empty;
-        return if made.is_some() { Framing::Length(made) } else { Framing::None };
+        return if made.is_some() { ReplyFraming::Length(made) } else { ReplyFraming::None };
     }
     if said.is_some() && said == remaining {
-        return Framing::Length(None);
+        return ReplyFraming::Length(None);
     }
     if announced {
         // One line frames a body, never two, and never one that is wrong (RFC 9112, 6.3).
         reply.head.headers.remove("content-length");
     }
     match remaining {
-        Some(n) => Framing::Length(Some(n)),
-        None if rules.protocol == Protocol::Http10 => Framing::Close,
-        None => Framing::Chunked,
+        Some(n) => ReplyFraming::Length(Some(n)),
+        None if rules.protocol == Protocol::Http10 => ReplyFraming::Close,
+        None => ReplyFraming::Chunked,
     }
 }
 
 /// Writes a reply as fast as it is made and taken. What it waits for is put down to whoever it waited for. A stream asks `stay` how long
 /// it may.
 pub(crate) async fn write(
-    client: &Shared,
+    client: &ClientHandle,
     outgoing: &mut Outgoing,
     account: &mut Account,
     timeout: Duration,
-    stay: Option<Rc<Stay>>,
+    stay: Option<Rc<StreamLifetime>>,
 ) -> Result<(), Fault> {
     let endless = outgoing.is_endless();
     let write_progress = WriteProgress::default();
@@ -120,14 +120,14 @@ struct Writing {
     write_progress: WriteProgress,
     /// Taken when it is first needed: most clients take their reply at once.
     alarm: Option<SharedAlarm>,
-    stay: Option<Rc<Stay>>,
+    stay: Option<Rc<StreamLifetime>>,
 }
 
 impl Writing {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        client: &Shared,
+        client: &ClientHandle,
         outgoing: &mut Outgoing,
         account: &mut Account,
     ) -> Poll<Result<(), Fault>> {
@@ -140,11 +140,11 @@ impl Writing {
         }
         match outgoing.poll(cx, &mut ClientWriter(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Ready(Err(Broken::Source(fault))) => {
+            Poll::Ready(Err(CopyError::Source(fault))) => {
                 outgoing.flush(cx, &mut ClientWriter(client));
                 Poll::Ready(Err(fault))
             }
-            Poll::Ready(Err(Broken::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
+            Poll::Ready(Err(CopyError::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
             Poll::Pending => self.poll_waiting(cx, client, outgoing),
         }
     }
@@ -152,7 +152,7 @@ impl Writing {
     fn poll_waiting(
         &mut self,
         cx: &mut Context<'_>,
-        client: &Shared,
+        client: &ClientHandle,
         outgoing: &Outgoing,
     ) -> Poll<Result<(), Fault>> {
         if let Some(stay) = self.stay.as_ref().filter(|stay| stay.poll_over(cx).is_ready()) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use plan::{Plan, Resident};
-use policy::{Caller, Ending, Residence, Scheme};
+use policy::{Caller, EndSignal, Residence, Scheme};
 use tokio::task::JoinHandle;
 
 use crate::worker::Worker;
@@ -13,14 +13,14 @@ use crate::worker::Worker;
 /// The residents of a worker.
 #[derive(Default)]
 pub(crate) struct Residents {
-    running: Vec<Running>,
+    running: Vec<RunningResident>,
     /// Of earlier plans, on their way to their end.
     leaving: Vec<JoinHandle<()>>,
 }
 
-struct Running {
+struct RunningResident {
     what: Arc<dyn Resident>,
-    ending: Rc<Ending>,
+    ending: Rc<EndSignal>,
     task: JoinHandle<()>,
 }
 
@@ -29,12 +29,12 @@ impl Residents {
     pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
         let mut before = std::mem::take(&mut self.running);
         for resident in plan.residents() {
-            let is_it = |running: &Running| {
+            let is_it = |running: &RunningResident| {
                 std::ptr::addr_eq(Arc::as_ptr(&running.what), Arc::as_ptr(&resident))
             };
             self.running.push(match before.iter().position(is_it) {
                 Some(at) => before.swap_remove(at),
-                None => Running::start(resident, worker, workers),
+                None => RunningResident::start(resident, worker, workers),
             });
         }
         self.leaving.retain(|task| !task.is_finished());
@@ -53,15 +53,15 @@ impl Residents {
     }
 }
 
-impl Running {
-    fn start(what: Arc<dyn Resident>, worker: &Rc<Worker>, workers: usize) -> Running {
+impl RunningResident {
+    fn start(what: Arc<dyn Resident>, worker: &Rc<Worker>, workers: usize) -> RunningResident {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker.index));
-        let ending = Rc::<Ending>::default();
+        let ending = Rc::<EndSignal>::default();
         let of_plan = worker.clone();
         let access_log = Rc::new(move || of_plan.current().recorders.access_log.clone());
         let place = Residence { caller, workers, access_log, ending: ending.clone() };
         let task = kit::spawn(what.clone().live(place));
-        Running { what, ending, task }
+        RunningResident { what, ending, task }
     }
 }

@@ -25,11 +25,11 @@ const SKIPPED_MAX: u64 = 1000;
 /// The schedules that a worker runs. Each one is run by one worker of the process.
 #[derive(Default)]
 pub(crate) struct Schedules {
-    running: Vec<Running>,
+    running: Vec<RunningSchedule>,
 }
 
 /// The task of a schedule. It goes on over reloads as long as its name and its times are the same.
-struct Running {
+struct RunningSchedule {
     name: String,
     timing: Timing,
     state: Rc<State>,
@@ -53,15 +53,15 @@ impl Schedules {
             let known = before.iter().position(|running| running.is_of(schedule));
             self.running.push(match known {
                 Some(at) => before.swap_remove(at),
-                None => Running::start(schedule, worker.clone()),
+                None => RunningSchedule::start(schedule, worker.clone()),
             });
         }
-        before.iter().for_each(Running::end);
+        before.iter().for_each(RunningSchedule::end);
     }
 
     /// Begins no more runs. True once none is under way.
     pub(crate) fn drain(&mut self) -> bool {
-        self.running.iter().for_each(Running::end);
+        self.running.iter().for_each(RunningSchedule::end);
         self.running.retain(|running| running.state.is_busy.get() && !running.task.is_finished());
         self.running.is_empty()
     }
@@ -75,12 +75,12 @@ fn is_run_by(schedule: &Schedule, worker: usize, workers: usize) -> bool {
     u64::try_from(worker).is_ok_and(|worker| hasher.finish() % workers == worker)
 }
 
-impl Running {
-    fn start(schedule: &Schedule, worker: Rc<Worker>) -> Running {
+impl RunningSchedule {
+    fn start(schedule: &Schedule, worker: Rc<Worker>) -> RunningSchedule {
         let (name, timing) = (schedule.name.clone(), schedule.timing.clone());
         let state = Rc::<State>::default();
         let task = kit::spawn(run(name.clone(), timing.clone(), worker, state.clone()));
-        Running { name, timing, state, task }
+        RunningSchedule { name, timing, state, task }
     }
 
     fn is_of(&self, schedule: &Schedule) -> bool {
@@ -104,7 +104,7 @@ async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>)
             tokio::time::sleep(wait).await;
         }
         let Some(schedule) = find(&worker, &name, &timing) else { return };
-        if let Some(turn) = Turn::of(&worker, &name) {
+        if let Some(turn) = RunRight::of(&worker, &name) {
             state.is_busy.set(true);
             run_once(&schedule, worker.index).await;
             state.is_busy.set(false);
@@ -132,17 +132,17 @@ async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>)
 }
 
 /// The right to run a schedule: of several gateways that share a store, one at a time has it.
-struct Turn {
+struct RunRight {
     _hold: Option<Tenure>,
 }
 
-impl Turn {
-    fn of(worker: &Worker, name: &str) -> Option<Turn> {
+impl RunRight {
+    fn of(worker: &Worker, name: &str) -> Option<RunRight> {
         let current = worker.current();
-        let Some(store) = &current.plan.store else { return Some(Turn { _hold: None }) };
+        let Some(store) = &current.plan.store else { return Some(RunRight { _hold: None }) };
         let (nodes, partition) = (store.nodes(), nodes::partition(name));
         let hold = nodes.hold(partition, nodes.standing().term);
-        hold.filter(|_| nodes.has(partition)).map(|hold| Turn { _hold: Some(hold) })
+        hold.filter(|_| nodes.has(partition)).map(|hold| RunRight { _hold: Some(hold) })
     }
 }
 

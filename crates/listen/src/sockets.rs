@@ -9,7 +9,7 @@ use std::time::Duration;
 use plan::Listener;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::clients::Open;
+use crate::clients::OpenConnections;
 
 /// The addresses that are bound.
 #[derive(Default)]
@@ -29,14 +29,14 @@ pub(crate) struct Key {
 struct Bound {
     name: String,
     actual: SocketAddr,
-    open: Arc<Open>,
+    open: Arc<OpenConnections>,
 }
 
 /// The parts that a worker gets for one listener.
-pub(crate) struct Opened {
+pub(crate) struct ListenerParts {
     pub(crate) listener: Arc<Listener>,
     /// Connections open over all workers.
-    pub(crate) open: Arc<Open>,
+    pub(crate) open: Arc<OpenConnections>,
     /// The socket, where the worker does not have it yet.
     pub(crate) socket: Option<TcpListener>,
 }
@@ -58,9 +58,9 @@ impl Sockets {
         &mut self,
         listeners: &[Arc<Listener>],
         workers: usize,
-    ) -> Result<Vec<Vec<Opened>>, String> {
+    ) -> Result<Vec<Vec<ListenerParts>>, String> {
         let mut bound = HashMap::new();
-        let mut lists: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut lists: Vec<Vec<ListenerParts>> = (0..workers).map(|_| Vec::new()).collect();
         for listener in listeners {
             let failed = |e: io::Error| {
                 let hint = match e.kind() == io::ErrorKind::AddrInUse {
@@ -81,7 +81,7 @@ impl Sockets {
             let mut sockets = sockets.into_iter();
             for list in &mut lists {
                 let (listener, open) = (listener.clone(), known.open.clone());
-                list.push(Opened { listener, open, socket: sockets.next() });
+                list.push(ListenerParts { listener, open, socket: sockets.next() });
             }
             bound.insert(Key::of(listener), Bound { name: listener.name.clone(), ..known });
         }

@@ -17,11 +17,11 @@ use tokio::io::AsyncWrite;
 use crate::accept::Connection;
 use crate::frames::{Frames, GOING_AWAY, GOING_AWAY_MASKED};
 use crate::relay;
-use crate::stay::Stay;
+use crate::stream_lifetime::StreamLifetime;
 
 /// Bytes that passed each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct PassedBytes {
     pub(crate) up: u64,
     pub(crate) down: u64,
 }
@@ -36,10 +36,10 @@ pub(crate) struct Silence {
 }
 
 /// One side of a tunnel, with what was read of it before.
-pub(crate) type End = (Wire, Vec<u8>);
+pub(crate) type TunnelEnd = (Wire, Vec<u8>);
 
 /// What a tunnel needs to know of the exchange that led to it.
-pub(crate) struct Joining<'a> {
+pub(crate) struct TunnelSettings<'a> {
     pub(crate) account: &'a mut Account,
     pub(crate) connection: &'a Connection,
     pub(crate) listener: &'a Listener,
@@ -55,13 +55,13 @@ pub(crate) fn is_websocket(reply: &Reply) -> bool {
 /// Passes on what comes from both sides until the end, through a policy if one looks into it, and counts it. Gives the client's stream
 /// back if its last bytes are not to be lost to a reset.
 pub(crate) async fn run(
-    client: End,
+    client: TunnelEnd,
     tunnel: Tunnel,
     is_websocket: bool,
-    Joining { account, connection, listener, alarm }: Joining<'_>,
+    TunnelSettings { account, connection, listener, alarm }: TunnelSettings<'_>,
 ) -> Option<Wire> {
     let kind = if is_websocket { StreamKind::WebSocket } else { StreamKind::Tunnel };
-    let stay = Stay::begin(account, connection, kind);
+    let stay = StreamLifetime::begin(account, connection, kind);
     let timeout = &listener.timeout;
     let half_closed = timeout.idle.min(timeout.tunnel);
     let silence = Silence { open: timeout.tunnel, half_closed };
@@ -89,12 +89,12 @@ pub(crate) async fn run(
 /// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
 /// its stay is over is cut.
 async fn join(
-    ((mut client, from_client), (mut upstream, from_upstream)): (End, End),
+    ((mut client, from_client), (mut upstream, from_upstream)): (TunnelEnd, TunnelEnd),
     is_websocket: bool,
     silence: Silence,
     alarm: &SharedAlarm,
-    stay: &Stay,
-) -> (Passed, io::Result<()>) {
+    stay: &StreamLifetime,
+) -> (PassedBytes, io::Result<()>) {
     let mut up = Direction::new(from_client, is_websocket.then_some(GOING_AWAY_MASKED));
     let mut down = Direction::new(from_upstream, is_websocket.then_some(GOING_AWAY));
     alarm.borrow_mut().set(clock::now(), silence.open);
@@ -123,7 +123,7 @@ async fn join(
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
-    (Passed { up: up.passed, down: down.passed }, ended)
+    (PassedBytes { up: up.passed, down: down.passed }, ended)
 }
 
 /// One way through a tunnel.

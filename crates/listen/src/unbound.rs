@@ -12,24 +12,29 @@ use policy::{Caller, Scheme};
 use telemetry::Telemetry;
 
 use crate::accept::Connection;
-use crate::clients::Open;
+use crate::clients::OpenConnections;
 use crate::connections::ListenerState;
 use crate::h1::H1;
 use crate::h2;
 use crate::worker::Worker;
 
 /// The first worker of a plan, with one of its listeners.
-pub struct Unbound {
+pub struct UnboundListener {
     worker: Rc<Worker>,
     listener_state: Rc<ListenerState>,
 }
 
-impl Unbound {
-    pub fn new(plan: Arc<Plan>, listener: Arc<Listener>, telemetry: Arc<Telemetry>) -> Unbound {
+impl UnboundListener {
+    pub fn new(
+        plan: Arc<Plan>,
+        listener: Arc<Listener>,
+        telemetry: Arc<Telemetry>,
+    ) -> UnboundListener {
         let metrics = telemetry.listener(&listener.name);
-        let listener_state = ListenerState::new(listener, metrics, Arc::new(Open::default()));
+        let listener_state =
+            ListenerState::new(listener, metrics, Arc::new(OpenConnections::default()));
         let recorders = Rc::new(Recorders { telemetry, access_log: None });
-        Unbound { worker: Worker::of(plan, recorders), listener_state }
+        UnboundListener { worker: Worker::of(plan, recorders), listener_state }
     }
 
     /// Serves a connection to its end; one that finds no place has none. What TLS and a PROXY header would say is not asked.

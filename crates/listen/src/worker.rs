@@ -21,18 +21,18 @@ use crate::accept;
 use crate::connections::ListenerState;
 use crate::residents::Residents;
 use crate::schedules::Schedules;
-use crate::sockets::{Key, Opened};
+use crate::sockets::{Key, ListenerParts};
 
 /// Orders of the gateway to a worker.
 pub(crate) enum Order {
     /// Serve this from now on. Exchanges that began with another plan end with it.
-    Adopt { serving: Serving, sockets: Vec<Opened>, done: oneshot::Sender<()> },
+    Adopt { serving: ServingPlan, sockets: Vec<ListenerParts>, done: oneshot::Sender<()> },
     /// Accept no more and end, at once where `cut` is set; true if every exchange ended in time.
     Drain { limit: Duration, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
 }
 
 /// A plan with what belongs to it.
-pub(crate) struct Serving {
+pub(crate) struct ServingPlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Te
 }
 
 async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
-    let mut doors = Doors {
+    let mut listeners = WorkerListeners {
         index,
         worker: None,
         telemetry,
@@ -92,12 +92,12 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
     while let Some(order) = orders.recv().await {
         match order {
             Order::Adopt { serving, sockets, done } => {
-                doors.adopt(serving, sockets).await;
+                listeners.adopt(serving, sockets).await;
                 // Nobody waits any more if the gateway gave up.
                 let _heard = done.send(());
             }
             Order::Drain { limit, cut, done } => {
-                let _heard = done.send(doors.drain(limit, &cut).await);
+                let _heard = done.send(listeners.drain(limit, &cut).await);
                 return;
             }
         }
@@ -119,28 +119,28 @@ async fn cut_after(drain: Duration, listener_state: Weak<ListenerState>) {
     }
 }
 
-/// The doors of a worker.
-struct Doors {
+/// A worker's side of all listeners.
+struct WorkerListeners {
     index: usize,
     telemetry: Arc<Telemetry>,
     /// Made with the first plan.
     worker: Option<Rc<Worker>>,
-    open: HashMap<Key, Open>,
+    open: HashMap<Key, OpenListener>,
     /// Closed, but with connections that still end.
     leaving: Vec<Rc<ListenerState>>,
     schedules: Schedules,
     residents: Residents,
 }
 
-struct Open {
+struct OpenListener {
     listener_state: Rc<ListenerState>,
     /// Holds the socket.
     accepting: Option<JoinHandle<()>>,
 }
 
-impl Doors {
+impl WorkerListeners {
     /// Serves a plan. The sockets that it does not name are closed then, so that a plan after it may name them again.
-    async fn adopt(&mut self, serving: Serving, sockets: Vec<Opened>) {
+    async fn adopt(&mut self, serving: ServingPlan, sockets: Vec<ListenerParts>) {
         let plan = serving.plan.clone();
         let worker = self.publish(serving);
         self.schedules.adopt(&plan, &worker, self.telemetry.workers());
@@ -154,14 +154,14 @@ impl Doors {
                     ListenerState::new(opened.listener.clone(), metrics, opened.open);
                 let accept = |socket| accept::run(worker.clone(), listener_state.clone(), socket);
                 let accepting = opened.socket.map(|socket| kit::spawn(accept(socket)));
-                Open { listener_state, accepting }
+                OpenListener { listener_state, accepting }
             });
             open.listener_state.set_listener(opened.listener);
             open.listener_state.tell_changes(&plan);
             self.open.insert(key, open);
         }
         self.leaving.retain(|listener_state| listener_state.open_here() > 0);
-        for Open { listener_state, accepting } in before.into_values() {
+        for OpenListener { listener_state, accepting } in before.into_values() {
             listener_state.close();
             kit::spawn(cut_after(plan.drain, Rc::downgrade(&listener_state)));
             self.leaving.push(listener_state);
@@ -172,7 +172,7 @@ impl Doors {
         }
     }
 
-    fn publish(&mut self, serving: Serving) -> Rc<Worker> {
+    fn publish(&mut self, serving: ServingPlan) -> Rc<Worker> {
         let recorders = Rc::new(Recorders {
             telemetry: self.telemetry.clone(),
             access_log: serving.access_log,
@@ -193,18 +193,18 @@ impl Doors {
 
     async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
-        let Doors { open, leaving, schedules, residents, .. } = self;
+        let WorkerListeners { open, leaving, schedules, residents, .. } = self;
         // Nothing new begins.
         let _are_over = (schedules.drain(), residents.drain());
-        let doors = || open.values().map(|open| &open.listener_state).chain(&*leaving);
-        doors().for_each(|listener_state| listener_state.close());
+        let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
+        all().for_each(|listener_state| listener_state.close());
         loop {
-            let are_open = doors().any(|listener_state| listener_state.open_here() > 0);
+            let are_open = all().any(|listener_state| listener_state.open_here() > 0);
             if !are_open && schedules.drain() && residents.drain() {
                 return true;
             }
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {
-                doors().for_each(|listener_state| listener_state.cut());
+                all().for_each(|listener_state| listener_state.cut());
                 tokio::task::yield_now().await;
                 return false;
             }

@@ -30,7 +30,7 @@ pub enum Coding {
 
 /// The reason why a coding was not taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undecoded {
+pub enum DecodeError {
     /// The bytes are not of the coding.
     Malformed,
     /// The body is over the bound without its coding.
@@ -60,7 +60,7 @@ impl Coding {
     }
 
     /// The body without its coding, of at most `bytes_max` bytes.
-    pub fn decode(self, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, Undecoded> {
+    pub fn decode(self, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         let mut out = Vec::new();
         let read = match self {
@@ -71,8 +71,8 @@ impl Coding {
             }
         };
         match (read, out.len() > bytes_max) {
-            (Err(_), _) => Err(Undecoded::Malformed),
-            (Ok(_), true) => Err(Undecoded::TooLarge),
+            (Err(_), _) => Err(DecodeError::Malformed),
+            (Ok(_), true) => Err(DecodeError::TooLarge),
             (Ok(_), false) => Ok(out),
         }
     }

@@ -10,14 +10,14 @@ use json::push_string;
 use kit::percent;
 
 use crate::charset;
-use crate::multipart::{Malformed, Multipart, Part, parameter};
+use crate::multipart::{Multipart, MultipartError, Part, parameter};
 
 /// More than any form has.
 const FIELDS_MAX: usize = 10_000;
 
 /// A kind of form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum FormKind {
     UrlEncoded,
     Multipart,
 }
@@ -30,23 +30,23 @@ struct Fields {
     count: usize,
 }
 
-impl Form {
+impl FormKind {
     /// The kind that a content type says.
-    pub fn of(content_type: &[u8]) -> Option<Form> {
+    pub fn of(content_type: &[u8]) -> Option<FormKind> {
         let media_type = message::media_type(content_type);
         let is = |name: &str| media_type.eq_ignore_ascii_case(name.as_bytes());
         match (is("application/x-www-form-urlencoded"), is("multipart/form-data")) {
-            (true, _) => Some(Form::UrlEncoded),
-            (false, true) => Some(Form::Multipart),
+            (true, _) => Some(FormKind::UrlEncoded),
+            (false, true) => Some(FormKind::Multipart),
             (false, false) => None,
         }
     }
 
     /// The fields as an object of JSON.
-    pub fn fields(self, content_type: &[u8], body: &[u8]) -> Result<String, Malformed> {
+    pub fn fields(self, content_type: &[u8], body: &[u8]) -> Result<String, MultipartError> {
         let mut fields = Fields::default();
         match self {
-            Form::UrlEncoded => {
+            FormKind::UrlEncoded => {
                 for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
                     let mut halves = pair.splitn(2, |byte| *byte == b'=');
                     let mut next = || percent::decoded(halves.next().unwrap_or_default(), true);
@@ -55,7 +55,7 @@ impl Form {
                     fields.push(String::from_utf8_lossy(&name).into_owned(), value)?;
                 }
             }
-            Form::Multipart => {
+            FormKind::Multipart => {
                 let message = Multipart::read(content_type, body)?;
                 for part in message.parts() {
                     let (name, value) = field(part, body)?;
@@ -68,7 +68,7 @@ impl Form {
 }
 
 impl Fields {
-    fn push(&mut self, name: String, value: String) -> Result<(), Malformed> {
+    fn push(&mut self, name: String, value: String) -> Result<(), MultipartError> {
         self.count += 1;
         if self.count > FIELDS_MAX {
             return Err("there are over 10,000 fields");
@@ -106,7 +106,7 @@ fn string(text: &str) -> String {
 }
 
 /// The name and value of a part.
-fn field(part: &Part, message: &[u8]) -> Result<(String, String), Malformed> {
+fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError> {
     let disposition = part.line(message, "content-disposition");
     let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
     let name = parameter(&disposition, "name").ok_or("a part of the form has no name")?;
@@ -186,12 +186,12 @@ mod tests {
             ),
             (PARTS, b"--b", Err("no part begins with the boundary")),
         ] {
-            let form = Form::of(content_type.as_bytes()).unwrap();
+            let form = FormKind::of(content_type.as_bytes()).unwrap();
             let fields = form.fields(content_type.as_bytes(), body);
             assert_eq!(fields.as_deref(), expected.as_ref().map(|text| &**text), "{body:?}");
         }
         let many = "a&".repeat(10_001);
-        assert!(Form::UrlEncoded.fields(TYPE.as_bytes(), many.as_bytes()).is_err());
-        assert_eq!(Form::of(b"text/plain"), None);
+        assert!(FormKind::UrlEncoded.fields(TYPE.as_bytes(), many.as_bytes()).is_err());
+        assert_eq!(FormKind::of(b"text/plain"), None);
     }
 }

@@ -49,7 +49,7 @@ pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
         return text;
     }
     let (line, ours) = (error.at.line, error.kind.to_string());
-    let mut open = Open::default();
+    let mut open = OpenElements::default();
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     let read = xml::parse(bytes, &options, &mut open);
     debug_assert!(read.is_err());
@@ -71,11 +71,11 @@ pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
 
 /// Open elements as they are written, each with its line.
 #[derive(Default)]
-struct Open {
+struct OpenElements {
     elements: Vec<(String, u32)>,
 }
 
-impl Sink for Open {
+impl Sink for OpenElements {
     type Error = xml::Error;
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {

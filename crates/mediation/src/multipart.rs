@@ -24,7 +24,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BOUNDARY_BYTES_MAX: usize = 70;
 
 /// The reason why a message cannot be taken apart.
-pub type Malformed = &'static str;
+pub type MultipartError = &'static str;
 
 /// The places of the parts of a message.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Part {
 
 impl Multipart {
     /// Takes a message apart whose content type is of several parts.
-    pub fn read(content_type: &[u8], message: &[u8]) -> Result<Multipart, Malformed> {
+    pub fn read(content_type: &[u8], message: &[u8]) -> Result<Multipart, MultipartError> {
         let delimiter = delimiter(content_type)?;
         let mut parts = Vec::new();
         let mut line =
@@ -71,7 +71,7 @@ impl Multipart {
     }
 
     /// The part that `start` names, else the first.
-    pub fn root(&self, content_type: &[u8], message: &[u8]) -> Result<&Part, Malformed> {
+    pub fn root(&self, content_type: &[u8], message: &[u8]) -> Result<&Part, MultipartError> {
         let Some(start) = parameter(content_type, "start") else {
             return self.parts.first().ok_or("there is no part");
         };
@@ -91,7 +91,7 @@ impl Multipart {
 
 impl Part {
     /// The part between two delimiter lines.
-    fn read(message: &[u8], start: usize, end: usize) -> Result<Part, Malformed> {
+    fn read(message: &[u8], start: usize, end: usize) -> Result<Part, MultipartError> {
         // A part without header lines begins with the empty line.
         let from = start.saturating_sub(2);
         let region = message.get(from..end + 2).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Part {
     }
 
     /// The content without its transfer encoding.
-    pub fn content<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>, Malformed> {
+    pub fn content<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>, MultipartError> {
         let body = message.get(self.body.clone()).unwrap_or_default();
         let encoding = self.line(message, "content-transfer-encoding").unwrap_or_default();
         match &*encoding.to_ascii_lowercase() {
@@ -198,7 +198,7 @@ fn next_line(message: &[u8], delimiter: &[u8], from: usize) -> Option<DelimiterL
     None
 }
 
-fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, Malformed> {
+fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, MultipartError> {
     let boundary = parameter(content_type, "boundary").ok_or("the boundary is not named")?;
     let fits = (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
         && boundary.iter().all(|byte| matches!(byte, b' '..=b'~'))
@@ -262,7 +262,7 @@ fn halves(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line.get(..at)?, line.get(at + 1..)?))
 }
 
-fn base64(body: &[u8]) -> Result<Vec<u8>, Malformed> {
+fn base64(body: &[u8]) -> Result<Vec<u8>, MultipartError> {
     use base64::Engine as _;
     let digits: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let engine = base64::engine::general_purpose::STANDARD;
@@ -270,7 +270,7 @@ fn base64(body: &[u8]) -> Result<Vec<u8>, Malformed> {
 }
 
 /// RFC 2045, 6.7.
-fn quoted_printable(body: &[u8]) -> Result<Vec<u8>, Malformed> {
+fn quoted_printable(body: &[u8]) -> Result<Vec<u8>, MultipartError> {
     let mut out = Vec::with_capacity(body.len());
     let mut rest = body;
     while let Some((first, behind)) = rest.split_first() {
@@ -298,7 +298,7 @@ mod tests {
 
     const TYPE: &[u8] = b"multipart/related; boundary=\"b b\"; start=\"<r@x>\"";
 
-    fn parts(content_type: &[u8], message: &[u8]) -> Result<Vec<String>, Malformed> {
+    fn parts(content_type: &[u8], message: &[u8]) -> Result<Vec<String>, MultipartError> {
         let read = Multipart::read(content_type, message)?;
         let shown = read.parts.iter().map(|part| {
             let content = part.content(message)?;

@@ -9,13 +9,16 @@ mod parameter;
 mod path;
 mod text;
 
-use message::{Gathered, Headers};
+use message::{GatheredBody, Headers};
 
-use body::Checked;
+use body::BodyCheck;
 use path::Paths;
 
-pub use model::{Content, MediaRange, Object, Operation, Parameter, PathItem, Piece, Place, Reply};
-pub use model::{RequestBody, Shape, Statuses, Style, Types};
+pub use model::{
+    Content, MediaRange, Object, Operation, Parameter, ParameterLocation, PathItem, Reply,
+    SegmentPiece,
+};
+pub use model::{ParameterTypes, RequestBody, Statuses, Style, Types};
 pub use path::Values;
 
 /// The operations of a document.
@@ -32,7 +35,7 @@ pub struct Operations {
 pub type OperationAt = (usize, usize);
 
 /// The result of a search by method and path.
-pub enum Found<'a> {
+pub enum OperationMatch<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
     /// An OPTIONS request.
     Options(&'a str),
@@ -42,7 +45,7 @@ pub enum Found<'a> {
 
 /// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum OpenApiRejection {
     /// A content type that is not described.
     OtherType(String),
     /// The faults, at least one, each with its place.
@@ -61,14 +64,14 @@ impl Operations {
     }
 
     /// The operation of a method and a path, and the values of its path.
-    pub fn find<'a>(&'a self, method: &[u8], path: &'a [u8]) -> Found<'a> {
+    pub fn find<'a>(&'a self, method: &[u8], path: &'a [u8]) -> OperationMatch<'a> {
         let path = match path.strip_prefix(self.base_path.as_bytes()) {
             Some(b"") => &b"/"[..],
             Some(path) => path,
-            None => return Found::Nothing,
+            None => return OperationMatch::Nothing,
         };
         let Some((at, values)) = self.paths.find(&self.items, path) else {
-            return Found::Nothing;
+            return OperationMatch::Nothing;
         };
         let operations = self.items.get(at).map(|item| &item.operations[..]);
         let named = |method: &[u8]| {
@@ -78,12 +81,12 @@ impl Operations {
         let head_as_get = || (method == b"HEAD").then(|| named(b"GET")).flatten();
         let index = named(method).or_else(head_as_get);
         match index.and_then(|index| Some((index, operations?.get(index)?))) {
-            Some((index, operation)) => Found::Operation((at, index), operation, values),
+            Some((index, operation)) => OperationMatch::Operation((at, index), operation, values),
             None => {
                 let allow = self.allowed.get(at).map(String::as_str).unwrap_or_default();
                 match method {
-                    b"OPTIONS" => Found::Options(allow),
-                    _ => Found::OtherMethod(allow),
+                    b"OPTIONS" => OperationMatch::Options(allow),
+                    _ => OperationMatch::OtherMethod(allow),
                 }
             }
         }
@@ -97,9 +100,9 @@ impl Operation {
         values: &Values<'_>,
         query: &[u8],
         headers: &Headers,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
         max: usize,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), OpenApiRejection> {
         let mut wrong = parameter::faults(self, values, query, headers, max);
         match &self.body {
             Some(described) if body.bytes.is_empty() && described.required => {
@@ -107,23 +110,23 @@ impl Operation {
             }
             Some(_) if body.bytes.is_empty() => {}
             Some(described) => match body::check(&described.content, headers, body, true, max) {
-                Checked::Good => {}
-                Checked::OtherType(other) => return Err(Refused::OtherType(other)),
-                Checked::Wrong(more) => wrong.extend(more),
+                BodyCheck::Good => {}
+                BodyCheck::OtherType(other) => return Err(OpenApiRejection::OtherType(other)),
+                BodyCheck::Wrong(more) => wrong.extend(more),
             },
             None => {}
         }
-        if wrong.is_empty() { Ok(()) } else { Err(Refused::Wrong(wrong)) }
+        if wrong.is_empty() { Ok(()) } else { Err(OpenApiRejection::Wrong(wrong)) }
     }
 
     /// Validates a response by its status. `has_none`: there is no body, whatever is described. The error is as in
-    /// [`Refused::Wrong`].
+    /// [`OpenApiRejection::Wrong`].
     pub fn check_response(
         &self,
         status: u16,
         has_none: bool,
         headers: &Headers,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
         max: usize,
     ) -> Result<(), Vec<String>> {
         let described = self.replies.iter().map(|reply| (reply.statuses.fits(status), reply));
@@ -141,9 +144,9 @@ impl Operation {
             }
         } else if !has_none && !reply.content.is_empty() {
             match body::check(&reply.content, headers, body, false, max) {
-                Checked::Good => {}
-                Checked::OtherType(other) => wrong.push(not_described(&other)),
-                Checked::Wrong(more) => wrong.extend(more),
+                BodyCheck::Good => {}
+                BodyCheck::OtherType(other) => wrong.push(not_described(&other)),
+                BodyCheck::Wrong(more) => wrong.extend(more),
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }

@@ -13,7 +13,7 @@ use kit::clock;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use crate::Failed;
+use crate::Rejection;
 
 /// The time that a message waits beyond a fetch, for the fetches that follow from it and for the compiling.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const LATE: &str = "The definition has not been fetched yet";
 
 /// The times at which a definition is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct RefreshTimes {
     /// For one document.
     pub timeout: Duration,
     /// Until all is made anew.
@@ -37,17 +37,17 @@ pub struct Pace {
 }
 
 /// The last good definition. It outlives the supply that made it: the next one for the same serves it until it has a newer.
-pub struct Last<M>(ArcSwapOption<M>);
+pub struct LastGood<M>(ArcSwapOption<M>);
 
-impl<M> Last<M> {
+impl<M> LastGood<M> {
     pub fn put(&self, definition: Arc<M>) {
         self.0.store(Some(definition));
     }
 }
 
-impl<M> Default for Last<M> {
-    fn default() -> Last<M> {
-        Last(ArcSwapOption::empty())
+impl<M> Default for LastGood<M> {
+    fn default() -> LastGood<M> {
+        LastGood(ArcSwapOption::empty())
     }
 }
 
@@ -55,8 +55,8 @@ impl<M> Default for Last<M> {
 pub struct RemoteDefinition<M> {
     /// For the log.
     name: String,
-    pace: Pace,
-    serving: Arc<Last<M>>,
+    pace: RefreshTimes,
+    serving: Arc<LastGood<M>>,
     state: watch::Sender<State>,
     /// A message asked for it. A definition that is not eager waits for that.
     asked: AtomicBool,
@@ -70,7 +70,7 @@ struct State {
     /// There is one that serves.
     ready: bool,
     /// The reason why the last try failed.
-    failed: Option<Failed>,
+    failed: Option<Rejection>,
     failures: u32,
     due: Option<clock::Instant>,
 }
@@ -79,8 +79,8 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     /// `last` serves at once. `fetched`: it is made of fetched documents, so that its age is not known, and it is due at once.
     pub fn new(
         name: &str,
-        pace: Pace,
-        last: Arc<Last<M>>,
+        pace: RefreshTimes,
+        last: Arc<LastGood<M>>,
         fetched: bool,
         maker: Arc<dyn Any + Send + Sync>,
     ) -> RemoteDefinition<M> {
@@ -102,7 +102,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     }
 
     /// The definition that serves, or why none does.
-    pub fn current(&self) -> Result<Guard<Option<Arc<M>>>, Failed> {
+    pub fn current(&self) -> Result<Guard<Option<Arc<M>>>, Rejection> {
         if !self.pace.eager {
             self.ask();
         }
@@ -138,9 +138,9 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         }
     }
 
-    fn late(&self) -> Failed {
+    fn late(&self) -> Rejection {
         let cause = format!("what '{}' is made of has not been fetched yet", self.name);
-        Failed::hiding(LATE, LATE, cause)
+        Rejection::hiding(LATE, LATE, cause)
     }
 }
 
@@ -183,7 +183,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     }
 
     /// It could not be made.
-    pub fn fail(&self, failed: Failed) {
+    pub fn fail(&self, failed: Rejection) {
         let failures = self.state.borrow().failures;
         // The first time and now and then after it: an outage is told, and does not fill the log.
         if failures == 0 || failures.is_power_of_two() {

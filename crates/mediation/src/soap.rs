@@ -17,14 +17,14 @@ use std::sync::Arc;
 use message::Headers;
 use telemetry::SoapFault;
 
-use crate::{Failed, charset};
+use crate::{Rejection, charset};
 
-pub use action::{Actions, Asked, Expected, IN_OPT_OUT, IN_OUT, Strictness};
+pub use action::{ActionRules, Actions, IN_OPT_OUT, IN_OUT, OperationAction, Strictness};
 pub use check::Envelope;
 pub use code::Code;
-pub use definitions::{Api, Compiled, Definitions};
-pub use schemas::{Schemas, Tried};
-pub use wsdl::Soap as Version;
+pub use definitions::{Api, CompiledDefinition, Definitions};
+pub use schemas::{SchemaResult, Schemas};
+pub use wsdl::SoapVersion as Version;
 
 /// The schema of SOAP 1.1 envelopes that is built in.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
@@ -45,7 +45,7 @@ pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SO
 
 /// The facts found about a message, so far as they were asked for; also about one that is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct MessageFacts {
     /// By the root's namespace; none for XML that is no envelope.
     pub version: Option<Version>,
     /// The index of the operation that the first element in the body calls, if it is known.
@@ -62,8 +62,8 @@ impl Definitions {
         headers: &Headers,
         message: &[u8],
         translated: bool,
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         self.check_coding(headers)?;
         let settled = charset::settled(headers.get("content-type"), message);
         let text = settled.as_deref().unwrap_or(message);
@@ -76,14 +76,14 @@ impl Definitions {
         self: &Arc<Self>,
         content_type: Option<&[u8]>,
         message: &[u8],
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         let settled = charset::settled(content_type, message);
         check::check(self, settled.as_deref().unwrap_or(message), None, found)
     }
 
     /// Checks that an input is in the coding that its head names; none is decoded here.
-    fn check_coding(&self, headers: &Headers) -> Result<(), Failed> {
+    fn check_coding(&self, headers: &Headers) -> Result<(), Rejection> {
         match self.lenient {
             true => Ok(()),
             false => label::coding(headers),
@@ -96,7 +96,7 @@ impl Definitions {
         headers: &Headers,
         message: &[u8],
         version: Option<Version>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Rejection> {
         match self.lenient {
             true => Ok(()),
             false => label::content_type(headers, message, version),
@@ -105,15 +105,15 @@ impl Definitions {
 }
 
 /// An input that is checked while it arrives.
-pub struct Arriving {
+pub struct ArrivingInput {
     definitions: Arc<Definitions>,
-    feed: check::Feed,
+    feed: check::ArrivingMessage,
 }
 
-impl Arriving {
+impl ArrivingInput {
     /// Fails where there is no definition yet, so that the message has to wait for one with all its bytes.
-    pub fn new(definitions: Arc<Definitions>) -> Result<Arriving, Failed> {
-        Ok(Arriving { feed: check::Feed::new(definitions.clone())?, definitions })
+    pub fn new(definitions: Arc<Definitions>) -> Result<ArrivingInput, Rejection> {
+        Ok(ArrivingInput { feed: check::ArrivingMessage::new(definitions.clone())?, definitions })
     }
 
     /// Checks the bytes of `so_far` behind `from`. The error is the first fault.
@@ -122,8 +122,8 @@ impl Arriving {
         headers: &Headers,
         so_far: &[u8],
         from: usize,
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         if from == 0 {
             self.definitions.check_coding(headers)?;
         }
@@ -140,9 +140,9 @@ impl Arriving {
         headers: &Headers,
         message: &[u8],
         translated: bool,
-        found: &mut Found,
-    ) -> Result<(), Failed> {
-        let Arriving { definitions, feed } = self;
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
+        let ArrivingInput { definitions, feed } = self;
         if charset::may_differ(headers.get("content-type"), message) {
             return definitions.check_input(headers, message, translated, found);
         }

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use message::{Gathered, Headers};
+use message::{GatheredBody, Headers};
 use serde_json::{Map, Value as Json, json};
 use telemetry::SoapFault;
-use wsdl::Soap;
-use wsdl::typed::{self, Api, Operation, Said};
+use wsdl::SoapVersion;
+use wsdl::typed::{self, Api, Operation, ReadMessage};
 
 use crate::{charset, parsed};
 
@@ -41,14 +41,14 @@ pub struct Faults {
 
 /// The reason why JSON is not translated, as its sender is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum TranslationError {
     Wrong(String),
     TooLarge(String),
 }
 
 /// A service's message as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct TranslatedMessage {
     pub bytes: Bytes,
     /// None where there are no bytes.
     pub content_type: Option<&'static str>,
@@ -58,7 +58,11 @@ pub struct Made {
 
 impl Translation {
     /// The envelope for a call of an operation.
-    pub fn to_soap(&self, operation: &Operation, body: &mut Gathered) -> Result<Bytes, Refused> {
+    pub fn to_soap(
+        &self,
+        operation: &Operation,
+        body: &mut GatheredBody,
+    ) -> Result<Bytes, TranslationError> {
         let bytes = body.bytes.clone();
         let envelope = self.envelope(operation, body, &bytes);
         envelope.map(|made| made.into_bytes().into()).map_err(|why| refused(&why, &bytes))
@@ -67,14 +71,15 @@ impl Translation {
     fn envelope(
         &self,
         operation: &Operation,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
         bytes: &[u8],
-    ) -> Result<String, typed::Refused> {
+    ) -> Result<String, typed::RequestRefusal> {
         let bytes_max = self.made_bytes_max();
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.trim_ascii().is_empty() => {
-                let tape = parsed::tape(body, text, &typed::LIMITS)
-                    .map_err(|why| typed::Refused::Malformed { at: why.at, expected: why.what })?;
+                let tape = parsed::tape(body, text, &typed::LIMITS).map_err(|why| {
+                    typed::RequestRefusal::Malformed { at: why.at, expected: why.what }
+                })?;
                 self.api.request_on(operation, text, &tape, bytes_max)
             }
             // It complains itself of bytes that are no text; nothing means an empty object.
@@ -90,12 +95,12 @@ impl Translation {
                 .any(|own| http1::is_alias(name, own))
         });
         match self.api.version() {
-            Soap::V11 => {
+            SoapVersion::V11 => {
                 headers.add_known("Content-Type", b"text/xml; charset=utf-8");
                 headers.add_known("Accept", b"text/xml");
                 headers.add_known("SOAPAction", action.as_bytes());
             }
-            Soap::V12 => {
+            SoapVersion::V12 => {
                 headers.add_known("Content-Type", action.as_bytes());
                 headers.add_known("Accept", b"application/soap+xml");
             }
@@ -111,25 +116,25 @@ impl Translation {
         message: &[u8],
         status: u16,
         id: &str,
-    ) -> Result<Made, String> {
+    ) -> Result<TranslatedMessage, String> {
         let settled = charset::settled(content_type, message);
         let message = settled.as_deref().unwrap_or(message);
-        let made = |text: String, content_type| Made {
+        let made = |text: String, content_type| TranslatedMessage {
             bytes: text.into_bytes().into(),
             content_type: Some(content_type),
             fault: None,
         };
         match self.api.reply(operation, message, self.made_bytes_max()) {
-            Ok(Said::Value(json)) => Ok(made(json, JSON)),
-            Ok(Said::Nothing) if operation.is_one_way() => {
-                Ok(Made { bytes: Bytes::new(), content_type: None, fault: None })
+            Ok(ReadMessage::Value(json)) => Ok(made(json, JSON)),
+            Ok(ReadMessage::Nothing) if operation.is_one_way() => {
+                Ok(TranslatedMessage { bytes: Bytes::new(), content_type: None, fault: None })
             }
-            Ok(Said::Nothing) => Ok(made("{}".to_owned(), JSON)),
-            Ok(Said::Fault(fault)) => {
+            Ok(ReadMessage::Nothing) => Ok(made("{}".to_owned(), JSON)),
+            Ok(ReadMessage::Fault(fault)) => {
                 let status = self.faults.status(&fault, status);
                 let code = SoapFault::of_code(&fault.code);
                 let problem = made(problem(id, status, &fault), PROBLEM);
-                Ok(Made { fault: Some((code, status)), ..problem })
+                Ok(TranslatedMessage { fault: Some((code, status)), ..problem })
             }
             Err(why) if status < 400 => Err(why.to_string()),
             Err(_) => Ok(made(no_message(id, status), PROBLEM)),
@@ -142,20 +147,20 @@ impl Translation {
 }
 
 #[cold]
-fn refused(why: &typed::Refused, json: &[u8]) -> Refused {
+fn refused(why: &typed::RequestRefusal, json: &[u8]) -> TranslationError {
     match why {
-        typed::Refused::Malformed { at, expected } => {
+        typed::RequestRefusal::Malformed { at, expected } => {
             let before = json.get(..*at).unwrap_or(json);
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
             let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let column = before.len().saturating_sub(start) + 1;
             let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
-            Refused::Wrong(text)
+            TranslationError::Wrong(text)
         }
-        typed::Refused::Mismatch(mismatch) if mismatch.is_too_large() => {
-            Refused::TooLarge(mismatch.to_string())
+        typed::RequestRefusal::Mismatch(mismatch) if mismatch.is_too_large() => {
+            TranslationError::TooLarge(mismatch.to_string())
         }
-        typed::Refused::Mismatch(mismatch) => Refused::Wrong(mismatch.to_string()),
+        typed::RequestRefusal::Mismatch(mismatch) => TranslationError::Wrong(mismatch.to_string()),
     }
 }
 

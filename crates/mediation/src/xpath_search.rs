@@ -7,11 +7,11 @@ mod find;
 
 use std::sync::Arc;
 
-use message::Gathered;
+use message::GatheredBody;
 use xml::Document;
 use xpath::{Budget, DocumentSet, ErrorKind, Evaluation, Expr, Limits, NoHost};
 
-use crate::{Failed, charset, libxml_messages, parsed};
+use crate::{Rejection, charset, libxml_messages, parsed};
 use find::Search;
 
 /// Nodes looked at for one message, all cases together.
@@ -40,18 +40,18 @@ impl Cases {
     pub fn first(
         &self,
         content_type: Option<&[u8]>,
-        body: &mut Gathered,
-    ) -> Result<Option<usize>, Failed> {
+        body: &mut GatheredBody,
+    ) -> Result<Option<usize>, Rejection> {
         let Some(search) = &self.search else {
             return self.in_tree(parsed::tree(content_type, body)?);
         };
         let settled = charset::settled(content_type, &body.bytes);
         let message = settled.as_deref().unwrap_or(&body.bytes);
-        let malformed = |error| Failed::client(libxml_messages::malformed(&error, message));
+        let malformed = |error| Rejection::client(libxml_messages::malformed(&error, message));
         search.first(message).map_err(malformed)
     }
 
-    fn in_tree(&self, document: Arc<Document>) -> Result<Option<usize>, Failed> {
+    fn in_tree(&self, document: Arc<Document>) -> Result<Option<usize>, Rejection> {
         let world = DocumentSet::new(document);
         let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
         for (at, case) in self.cases.iter().enumerate() {
@@ -61,9 +61,9 @@ impl Cases {
                 Ok(node) => node.is_some_and(|node| world.string_value(node) == case.equals),
                 Err(error) if matches!(error.kind, ErrorKind::Type(_)) => {
                     let text = case.expression.text(&mut evaluation);
-                    text.map_err(|error| Failed::server(error.to_string()))? == case.equals
+                    text.map_err(|error| Rejection::server(error.to_string()))? == case.equals
                 }
-                Err(error) => return Err(Failed::server(error.to_string())),
+                Err(error) => return Err(Rejection::server(error.to_string())),
             };
             if fits {
                 return Ok(Some(at));
@@ -163,7 +163,7 @@ mod tests {
         let cases = cases(&[("/a/b", "1")]);
         assert!(cases.search.is_some());
         for document in ["<a><b>1</b>", "<a><b>1</b></b>", "<a><b>1</b></a><a/>", ""] {
-            let mut body = Gathered::new(document.into(), Vec::new());
+            let mut body = GatheredBody::new(document.into(), Vec::new());
             assert!(cases.first(None, &mut body).is_err(), "{document}");
         }
     }

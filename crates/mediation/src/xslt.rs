@@ -13,18 +13,18 @@ use std::time::Duration;
 use arc_swap::Guard;
 use bytes::Bytes;
 use kit::SharedAlarm;
-use message::Gathered;
+use message::GatheredBody;
 use tokio::time::timeout;
 use xml::{Document, Pool};
 use xslt::{Parameter, Style, Stylesheet};
 
 use crate::remote_definition::RemoteDefinition;
-use crate::{Failed, Work, charset};
+use crate::{Rejection, Work, charset};
 
-pub use run::{Made, Refused};
+pub use run::{TransformRejection, TransformResult};
 
 /// A compiled stylesheet.
-pub enum Sheet {
+pub enum CompiledStylesheet {
     /// For our own engine: XSLT 1.0.
     Native(Box<Stylesheet>),
     /// For Saxon, its parameters included.
@@ -32,16 +32,16 @@ pub enum Sheet {
 }
 
 /// The stylesheet of a transformation.
-pub enum Sheets {
+pub enum StylesheetSource {
     /// Compiled with the configuration; or the failure with which each message is refused.
-    Fixed(Result<Arc<Sheet>, Failed>),
+    Fixed(Result<Arc<CompiledStylesheet>, Rejection>),
     /// Fetched and compiled beside the messages.
-    Supplied(Arc<RemoteDefinition<Sheet>>),
+    Supplied(Arc<RemoteDefinition<CompiledStylesheet>>),
 }
 
 /// A transformation.
 pub struct Transformation {
-    pub sheet: Sheets,
+    pub sheet: StylesheetSource,
     /// For our own engine.
     pub parameters: Vec<Parameter>,
     /// The style in which our own engine writes XML.
@@ -53,12 +53,12 @@ pub struct Transformation {
     /// The timeout of Saxon, the wait for it included.
     pub timeout: Duration,
     /// Known messages of Saxon; nothing at first.
-    pub known: Known,
+    pub known: FeedCaches,
 }
 
 /// The facts known from earlier messages.
 #[derive(Default)]
-pub struct Known(Pool<feed::Known>);
+pub struct FeedCaches(Pool<feed::FeedCache>);
 
 /// A message as it is transformed.
 struct Message {
@@ -73,12 +73,12 @@ impl Transformation {
     pub fn run<'a>(
         &'a self,
         content_type: Option<&[u8]>,
-        body: &Gathered,
+        body: &GatheredBody,
         alarm: SharedAlarm,
-    ) -> Work<'a, Result<Made, Refused>> {
+    ) -> Work<'a, Result<TransformResult, TransformRejection>> {
         let settled = charset::settled(content_type, &body.bytes);
-        if let Sheets::Fixed(Ok(sheet)) = &self.sheet
-            && let Sheet::Native(stylesheet) = &**sheet
+        if let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet
+            && let CompiledStylesheet::Native(stylesheet) = &**sheet
         {
             return Work::Done(self.by_own(stylesheet, settled, body, &self.parameters));
         }
@@ -88,11 +88,11 @@ impl Transformation {
             None => Message { bytes: body.bytes.clone(), json, tree: body.tree().cloned() },
         };
         match &self.sheet {
-            Sheets::Fixed(Ok(sheet)) => self.by(sheet, alarm, message),
-            Sheets::Fixed(Err(why)) => Work::Done(Err(why.clone().into())),
-            Sheets::Supplied(supply) => {
+            StylesheetSource::Fixed(Ok(sheet)) => self.by(sheet, alarm, message),
+            StylesheetSource::Fixed(Err(why)) => Work::Done(Err(why.clone().into())),
+            StylesheetSource::Supplied(supply) => {
                 if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
-                    && let Some(Sheet::Native(stylesheet)) = serving.as_deref()
+                    && let Some(CompiledStylesheet::Native(stylesheet)) = serving.as_deref()
                 {
                     return Work::Done(self.natively(
                         stylesheet,
@@ -116,11 +116,11 @@ impl Transformation {
     pub fn run_with(
         &self,
         content_type: Option<&[u8]>,
-        body: &Gathered,
+        body: &GatheredBody,
         parameters: &[Parameter],
-    ) -> Option<Result<Made, Refused>> {
-        let Sheets::Fixed(Ok(sheet)) = &self.sheet else { return None };
-        let Sheet::Native(stylesheet) = &**sheet else { return None };
+    ) -> Option<Result<TransformResult, TransformRejection>> {
+        let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet else { return None };
+        let CompiledStylesheet::Native(stylesheet) = &**sheet else { return None };
         let settled = charset::settled(content_type, &body.bytes);
         Some(self.by_own(stylesheet, settled, body, parameters))
     }
@@ -130,9 +130,9 @@ impl Transformation {
         &self,
         stylesheet: &Stylesheet,
         settled: Option<Vec<u8>>,
-        body: &Gathered,
+        body: &GatheredBody,
         parameters: &[Parameter],
-    ) -> Result<Made, Refused> {
+    ) -> Result<TransformResult, TransformRejection> {
         match settled {
             Some(settled) => self.natively(stylesheet, &settled, None, parameters),
             None => self.natively(stylesheet, &body.bytes, body.tree(), parameters),
@@ -141,10 +141,10 @@ impl Transformation {
 
     async fn by_supplied(
         &self,
-        supply: &RemoteDefinition<Sheet>,
+        supply: &RemoteDefinition<CompiledStylesheet>,
         alarm: SharedAlarm,
         message: Message,
-    ) -> Result<Made, Refused> {
+    ) -> Result<TransformResult, TransformRejection> {
         let serving = supply.current()?;
         // For as long as Saxon takes, another one may come into service.
         let serving = Guard::into_inner(serving);
@@ -153,21 +153,21 @@ impl Transformation {
                 Work::Done(made) => made,
                 Work::Waits(made) => made.await,
             },
-            None => Err(Failed::server("there is no stylesheet").into()),
+            None => Err(Rejection::server("there is no stylesheet").into()),
         }
     }
 
     fn by<'a>(
         &'a self,
-        sheet: &'a Sheet,
+        sheet: &'a CompiledStylesheet,
         alarm: SharedAlarm,
         message: Message,
-    ) -> Work<'a, Result<Made, Refused>> {
+    ) -> Work<'a, Result<TransformResult, TransformRejection>> {
         match sheet {
-            Sheet::Saxon(stylesheet) => Work::Waits(Box::pin(async move {
+            CompiledStylesheet::Saxon(stylesheet) => Work::Waits(Box::pin(async move {
                 self.by_saxon(alarm, stylesheet, &message.bytes, message.json).await
             })),
-            Sheet::Native(stylesheet) => {
+            CompiledStylesheet::Native(stylesheet) => {
                 let Message { bytes, tree, .. } = &message;
                 Work::Done(self.natively(stylesheet, bytes, tree.as_ref(), &self.parameters))
             }

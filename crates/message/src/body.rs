@@ -10,7 +10,7 @@ use json::Tape;
 use kit::scratch::LARGE_BYTES;
 use xml::Document;
 
-use crate::{Decided, Headers, View};
+use crate::{DecidedNames, Headers, View};
 
 /// Memory that is reserved at once for the announced rest of a body. A peer that announces more than it sends has not more than
 /// this for its first bytes.
@@ -33,7 +33,7 @@ pub enum Body {
 
 /// A body that was read to its end.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct GatheredBody {
     pub bytes: Bytes,
     pub trailers: Trailers,
     /// Of these bytes, or of those that a step has replaced.
@@ -80,7 +80,7 @@ impl Body {
     }
 
     /// A body in memory, with its trailers if there are some.
-    pub fn gathered(mut gathered: Gathered) -> Body {
+    pub fn gathered(mut gathered: GatheredBody) -> Body {
         match (gathered.trailers.is_empty(), gathered.bytes.is_empty()) {
             (true, true) => Body::Empty,
             (true, false) => {
@@ -165,7 +165,7 @@ impl Body {
     pub fn guard_trailers(&mut self, head: &Headers) {
         *self = match std::mem::take(self) {
             Body::Stream(inner) if inner.may_trail() => {
-                Body::Stream(Box::new(Guarded { inner, decided: head.decided() }))
+                Body::Stream(Box::new(GuardedBody { inner, decided: head.decided() }))
             }
             other @ (Body::Empty | Body::Whole(..) | Body::Stream(_)) => other,
         };
@@ -178,15 +178,19 @@ impl Body {
     }
 
     /// Reads all of it into one piece, with its trailers; more than `bytes_max` is a fault of kind `too_large`.
-    pub async fn gather_all(self, bytes_max: usize, too_large: Kind) -> Result<Gathered, Fault> {
+    pub async fn gather_all(
+        self,
+        bytes_max: usize,
+        too_large: Kind,
+    ) -> Result<GatheredBody, Fault> {
         let over = || Fault::new(too_large, format!("the body is over {bytes_max} bytes"));
         if self.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
             return Err(over());
         }
         let mut source = match self {
-            Body::Empty => return Ok(Gathered::default()),
+            Body::Empty => return Ok(GatheredBody::default()),
             Body::Whole(bytes, view) => {
-                return Ok(Gathered { bytes, trailers: Trailers::new(), view });
+                return Ok(GatheredBody { bytes, trailers: Trailers::new(), view });
             }
             Body::Stream(source) => source,
         };
@@ -197,7 +201,7 @@ impl Body {
                 return Err(over());
             }
             if fill == Fill::End {
-                return Ok(Gathered::new(gathered.into(), source.trailers()));
+                return Ok(GatheredBody::new(gathered.into(), source.trailers()));
             }
             // The rest is on its way: it is read into one piece of memory, which does not grow with each part.
             let rest = source.remaining().and_then(|rest| usize::try_from(rest).ok());
@@ -225,9 +229,9 @@ impl Body {
     }
 }
 
-impl Gathered {
-    pub fn new(bytes: Bytes, trailers: Trailers) -> Gathered {
-        Gathered { bytes, trailers, view: None }
+impl GatheredBody {
+    pub fn new(bytes: Bytes, trailers: Trailers) -> GatheredBody {
+        GatheredBody { bytes, trailers, view: None }
     }
 
     /// Takes the tape of the bytes, if a step has read them as JSON.
@@ -256,12 +260,12 @@ impl Gathered {
 }
 
 /// See [`Body::guard_trailers`].
-struct Guarded {
+struct GuardedBody {
     inner: Box<dyn Source>,
-    decided: Decided,
+    decided: DecidedNames,
 }
 
-impl Source for Guarded {
+impl Source for GuardedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         self.inner.poll_fill(cx, out)
     }
@@ -280,7 +284,7 @@ impl Source for Guarded {
 }
 
 /// It is sent in chunks, since trailers need them.
-impl Source for Gathered {
+impl Source for GatheredBody {
     fn poll_fill(&mut self, _: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         out.extend_from_slice(&std::mem::take(&mut self.bytes));
         Poll::Ready(Ok(Fill::End))
@@ -306,14 +310,14 @@ mod tests {
 
     const LIMITS: Limits = Limits { depth_max: 9, entries_max: 9 };
 
-    fn read(text: &'static str) -> Gathered {
-        let mut body = Gathered::new(Bytes::from(text.to_owned()), Trailers::new());
+    fn read(text: &'static str) -> GatheredBody {
+        let mut body = GatheredBody::new(Bytes::from(text.to_owned()), Trailers::new());
         body.keep_tape(Tape::read(text, &LIMITS).unwrap());
         body
     }
 
     /// The body as the next step gets it, which it need not wait for.
-    fn next(body: Gathered) -> Gathered {
+    fn next(body: GatheredBody) -> GatheredBody {
         let gathered = pin!(Body::gathered(body).gather_all(99, Kind::BodyTooLarge));
         match gathered.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(body) => body.unwrap(),
@@ -347,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_tree_is_shared_and_is_no_tape() {
-        let mut body = Gathered::new(Bytes::from("<a/>".to_owned()), Trailers::new());
+        let mut body = GatheredBody::new(Bytes::from("<a/>".to_owned()), Trailers::new());
         let tree = Document::parse(&body.bytes, &xml::Options::default()).unwrap();
         body.keep_tree(Arc::new(tree));
         let body = next(body);

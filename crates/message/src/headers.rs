@@ -43,7 +43,7 @@ pub struct Headers {
 pub struct InvalidLine;
 
 /// See [`Headers::decided`]. Names, each followed by a line end.
-pub struct Decided(Vec<u8>);
+pub struct DecidedNames(Vec<u8>);
 
 /// Names that are removed together. See [`Headers::remove_all`].
 pub struct Names<const N: usize> {
@@ -67,7 +67,7 @@ impl<const N: usize> Names<N> {
     }
 }
 
-impl Decided {
+impl DecidedNames {
     /// The trailer lines whose names are not among these, in any spelling.
     pub fn others(&self, trailers: Vec<u8>) -> Vec<u8> {
         let is_decided = |line: &&[u8]| {
@@ -201,14 +201,14 @@ impl Headers {
 
     /// The names that this head has decided about: those of its lines, and those that were removed from it. A reader that
     /// merges trailers into headers would take a trailer of such a name for another value of it.
-    pub fn decided(&self) -> Decided {
+    pub fn decided(&self) -> DecidedNames {
         let lines = self.lines.iter().map(|line| line.name.of(&self.bytes));
         let mut names = Vec::new();
         for name in lines.chain(self.removed()) {
             names.extend_from_slice(name);
             names.push(b'\n');
         }
-        Decided(names)
+        DecidedNames(names)
     }
 
     /// Keeps the lines for which `keep(name, value)` holds.

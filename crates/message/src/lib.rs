@@ -12,12 +12,12 @@ mod media_type;
 mod outgoing;
 mod view;
 
-pub use body::{Body, Fill, Gathered, Source, Trailers};
+pub use body::{Body, Fill, GatheredBody, Source, Trailers};
 pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};
-pub use headers::{Decided, Headers, InvalidLine, Names, with_lines};
+pub use headers::{DecidedNames, Headers, InvalidLine, Names, with_lines};
 pub use media_type::{is_json, media_type};
-pub use outgoing::{Broken, Outgoing, WriteTarget};
+pub use outgoing::{CopyError, Outgoing, WriteTarget};
 pub use view::View;
 
 use kit::Wire;

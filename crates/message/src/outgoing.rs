@@ -30,7 +30,7 @@ pub struct Outgoing {
 
 /// The side on which the copying failed.
 #[derive(Debug)]
-pub enum Broken {
+pub enum CopyError {
     /// The peer that is being written to.
     Peer(io::Error),
     /// The source of the body.
@@ -133,9 +133,9 @@ impl Outgoing {
         &mut self,
         cx: &mut Context<'_>,
         target: &mut impl WriteTarget,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), CopyError>> {
         loop {
-            if self.poll_pending(cx, target).map_err(Broken::Peer)?.is_pending() {
+            if self.poll_pending(cx, target).map_err(CopyError::Peer)?.is_pending() {
                 return Poll::Pending;
             }
             if self.ended {
@@ -145,7 +145,7 @@ impl Outgoing {
             let filled = match self.poll_fill(cx, &mut out) {
                 Poll::Ready(Err(fault)) => {
                     self.keep(&out, 0);
-                    return Poll::Ready(Err(Broken::Source(fault)));
+                    return Poll::Ready(Err(CopyError::Source(fault)));
                 }
                 Poll::Ready(Ok(())) => Poll::Ready(()),
                 Poll::Pending => Poll::Pending,
@@ -160,7 +160,7 @@ impl Outgoing {
                 Poll::Ready(Ok(())) => self.let_go(),
                 Poll::Ready(Err(_)) | Poll::Pending => {
                     self.keep(&out, sent);
-                    return written.map_err(Broken::Peer);
+                    return written.map_err(CopyError::Peer);
                 }
             }
             if filled.is_pending() {

@@ -8,28 +8,28 @@ use xml::Document;
 
 /// A tape or a tree of a body's bytes. It is worth nothing for other bytes.
 #[derive(Debug)]
-pub struct View(Box<Kept>);
+pub struct View(Box<ViewOf>);
 
 #[derive(Debug)]
-struct Kept {
+struct ViewOf {
     /// Bytes in memory that this keeps cannot become others, so the same place means the same bytes.
     of: Bytes,
-    parsed: Parsed,
+    parsed: ParsedForm,
 }
 
 #[derive(Debug)]
-enum Parsed {
+enum ParsedForm {
     Json(Tape),
     Xml(Arc<Document>),
 }
 
 impl View {
     pub(crate) fn json(of: &Bytes, tape: Tape) -> View {
-        View(Box::new(Kept { of: of.clone(), parsed: Parsed::Json(tape) }))
+        View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Json(tape) }))
     }
 
     pub(crate) fn xml(of: &Bytes, tree: Arc<Document>) -> View {
-        View(Box::new(Kept { of: of.clone(), parsed: Parsed::Xml(tree) }))
+        View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Xml(tree) }))
     }
 
     /// True if it is that of these bytes: not of others that are equal, but of these in memory.
@@ -40,15 +40,15 @@ impl View {
 
     pub(crate) fn into_tape(self) -> Option<Tape> {
         match self.0.parsed {
-            Parsed::Json(tape) => Some(tape),
-            Parsed::Xml(_) => None,
+            ParsedForm::Json(tape) => Some(tape),
+            ParsedForm::Xml(_) => None,
         }
     }
 
     pub(crate) fn tree(&self) -> Option<&Arc<Document>> {
         match &self.0.parsed {
-            Parsed::Xml(tree) => Some(tree),
-            Parsed::Json(_) => None,
+            ParsedForm::Xml(tree) => Some(tree),
+            ParsedForm::Json(_) => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use kit::clock;
 use message::{Protocol, Reply, RequestHead};
 use plan::{Errors, Route};
 use policy::Exchange;
-use telemetry::access::{AccessLog, Entry};
+use telemetry::access::{AccessEntry, AccessLog};
 use telemetry::{Record, SoapFault, StreamEnd, Telemetry};
 
 use crate::{HeldRoute, problem};
@@ -181,7 +181,7 @@ impl Account {
         let target = masked(&asked.target, route.map_or(&[], |route| &route.secrets));
         log.write(
             self.ex.caller.worker,
-            &Entry {
+            &AccessEntry {
                 time: asked.time,
                 client: self.ex.client,
                 method: &asked.method,

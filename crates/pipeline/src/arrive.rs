@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
-use plan::path::{self, Refused, Resolved, shown};
+use plan::path::{self, PathRefusal, ResolvedPath, shown};
 use plan::{Listener, Plan};
 use policy::{Exchange, RequestId};
 
@@ -27,7 +27,7 @@ pub(crate) fn arrive(
     if ex.peer_trusted {
         ex.client = client(listener, &head.headers).unwrap_or(ex.client);
     }
-    let Resolved { path, moved } =
+    let ResolvedPath { path, moved } =
         path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;
     let found = plan.table.find(&listener.name, head, &path).ok_or_else(|| no_route(head))?;
     if !found.names_method && !http1::is_registered_method(head.method()) {
@@ -101,7 +101,7 @@ fn address(name: &str) -> Option<IpAddr> {
     name.parse().ok().or_else(with_port).or_else(bracketed)
 }
 
-fn refused(why: Refused, head: &RequestHead) -> Fault {
+fn refused(why: PathRefusal, head: &RequestHead) -> Fault {
     let path = shown(head.path());
     match why.key() {
         None => Fault::new(Kind::PathEscapes, format!("path {path} leaves its root or hides dots")),

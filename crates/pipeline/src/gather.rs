@@ -6,13 +6,13 @@ use std::future::poll_fn;
 
 use fault::Fault;
 use kit::clock;
-use message::{Body, Fill, Gathered};
+use message::{Body, Fill, GatheredBody};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
 use crate::steps::Head;
 
 /// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides.
-pub(crate) async fn whole<H: Head>(
+pub(crate) async fn buffered<H: Head>(
     step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
     head: &mut H,
@@ -37,14 +37,14 @@ pub(crate) async fn whole<H: Head>(
     flow
 }
 
-type Looked<H> = (Gathered, Option<Box<dyn OnPieces<H>>>);
+type PiecesOutcome<H> = (GatheredBody, Option<Box<dyn OnPieces<H>>>);
 
 async fn in_pieces<H: Head>(
     step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
     head: &H,
     mut body: Body,
-) -> Result<Looked<H>, Fault> {
+) -> Result<PiecesOutcome<H>, Fault> {
     let bytes_max = step.bytes_max();
     let over = || Fault::new(H::TOO_LARGE, format!("the body is over {bytes_max} bytes"));
     if body.remaining().is_some_and(|n| n > u64::try_from(bytes_max).unwrap_or(u64::MAX)) {
@@ -73,7 +73,7 @@ async fn in_pieces<H: Head>(
             break;
         }
     }
-    Ok((Gathered::new(bytes.into(), body.trailers()), pieces))
+    Ok((GatheredBody::new(bytes.into(), body.trailers()), pieces))
 }
 
 /// The next bytes. The time until they come counts for their sender. If they are there already, no clock is read.

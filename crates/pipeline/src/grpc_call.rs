@@ -95,11 +95,11 @@ pub(crate) fn watch(ex: &Exchange, reply: &mut Reply) {
     head.headers.remove("content-length");
     let (end, deadline) = (call.end.clone(), call.deadline);
     let inner = std::mem::take(&mut reply.body);
-    reply.body = Body::Stream(Box::new(Watched { inner, end, deadline, told: None }));
+    reply.body = Body::Stream(Box::new(WatchedBody { inner, end, deadline, told: None }));
 }
 
 /// The body of a reply to a call.
-struct Watched {
+struct WatchedBody {
     inner: Body,
     end: Rc<GrpcEnd>,
     deadline: Option<Instant>,
@@ -107,7 +107,7 @@ struct Watched {
     told: Option<Trailers>,
 }
 
-impl Watched {
+impl WatchedBody {
     fn tell(&mut self, fault: Fault) {
         let status = status(&fault);
         let (code, text) = (status.code(), grpc::encode_message(text(&fault)));
@@ -118,7 +118,7 @@ impl Watched {
     }
 }
 
-impl Source for Watched {
+impl Source for WatchedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         match ready!(self.inner.poll_fill(cx, out)) {
             Ok(fill) => Poll::Ready(Ok(fill)),

@@ -14,19 +14,19 @@ pub(crate) fn limit(route: &Route, request: &mut Request) -> Result<(), Fault> {
         Some(_) => Ok(()),
         None => {
             let inner = std::mem::take(&mut request.body);
-            request.body = Body::Stream(Box::new(Limited { inner, max, left: max }));
+            request.body = Body::Stream(Box::new(LimitedBody { inner, max, left: max }));
             Ok(())
         }
     }
 }
 
-struct Limited {
+struct LimitedBody {
     inner: Body,
     max: u64,
     left: u64,
 }
 
-impl Source for Limited {
+impl Source for LimitedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let before = out.len();
         let fill = ready!(self.inner.poll_fill(cx, out))?;

@@ -76,9 +76,9 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
             Decision::Waits(flow) => flow.await,
         },
         Step::Streamed(step) => {
-            if let Some(frames) = step.on_streamed(ex, head)? {
+            if let Some(transform) = step.on_streamed(ex, head)? {
                 let inner = std::mem::take(body);
-                let mapped = Mapped { inner, frames, trailers: Trailers::new() };
+                let mapped = TransformedBody { inner, transform, trailers: Trailers::new() };
                 if mapped.remaining().is_none() {
                     head.headers().remove("content-length");
                 }
@@ -96,7 +96,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                     "an event stream on a route that gathers replies",
                 ));
             }
-            let flow = gather::whole(&**step, ex, head, body).await;
+            let flow = gather::buffered(&**step, ex, head, body).await;
             // The step may have replaced the body. Whoever writes it states its length; an empty body without one needs `0`.
             let lines = head.headers();
             let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");
@@ -140,15 +140,15 @@ impl Head for ReplyHead {
     }
 }
 
-/// A body whose bytes pass through a step's frames.
-struct Mapped {
+/// A body whose bytes pass through a step.
+struct TransformedBody {
     inner: Body,
-    frames: Box<dyn BodyTransform>,
+    transform: Box<dyn BodyTransform>,
     /// What the step left of the trailers.
     trailers: Trailers,
 }
 
-impl Mapped {
+impl TransformedBody {
     /// Ends the body here. Its sender is told at once, by the end of its connection or stream.
     fn end_early(&mut self) -> Fill {
         self.inner = Body::Empty;
@@ -156,26 +156,26 @@ impl Mapped {
     }
 }
 
-impl Source for Mapped {
+impl Source for TransformedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        if self.frames.poll_end(cx).is_ready() {
+        if self.transform.poll_end(cx).is_ready() {
             return Poll::Ready(Ok(self.end_early()));
         }
         let mut bytes = scratch::lend();
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
-        if !bytes.is_empty() && self.frames.on_bytes(&bytes, out)? == Fill::End {
+        if !bytes.is_empty() && self.transform.on_bytes(&bytes, out)? == Fill::End {
             return Poll::Ready(Ok(self.end_early()));
         }
         if fill == Fill::End {
             self.trailers = self.inner.trailers();
-            self.frames.on_trailers(&mut self.trailers);
-            self.frames.on_end(out)?;
+            self.transform.on_trailers(&mut self.trailers);
+            self.transform.on_end(out)?;
         }
         Poll::Ready(Ok(fill))
     }
 
     fn remaining(&self) -> Option<u64> {
-        self.frames.remaining(self.inner.remaining())
+        self.transform.remaining(self.inner.remaining())
     }
 
     fn trailers(&mut self) -> Vec<u8> {

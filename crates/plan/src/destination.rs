@@ -2,7 +2,7 @@
 
 use fault::Fault;
 use message::{Reply, Request};
-use policy::{Answer, Answerer, Exchange, Explained};
+use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::Value;
 
 use crate::Forward;
@@ -48,7 +48,7 @@ impl Destination {
         }
     }
 
-    pub(crate) fn explained(&self, parameters: &[&str]) -> Explained {
+    pub(crate) fn explained(&self, parameters: &[&str]) -> Explanation {
         match &self.kind {
             Kind::Forward(forward) => forward.explained(parameters),
             Kind::Other(answerer) => answerer.explained(parameters),
@@ -88,9 +88,9 @@ mod tests {
             }
         }
 
-        fn explained(&self, parameters: &[&str]) -> Explained {
+        fn explained(&self, parameters: &[&str]) -> Explanation {
             let how = parameters.iter().map(|name| format!("with {name}")).collect();
-            Explained { what: format!("status {}", self.0), how }
+            Explanation { what: format!("status {}", self.0), how }
         }
 
         fn view(&self) -> Value {

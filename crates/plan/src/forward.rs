@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Body, Gathered, Reply, Request, RequestHead};
-use policy::{Answer, Exchange, Explained, Parameters};
+use message::{Body, GatheredBody, Reply, Request, RequestHead};
+use policy::{Answer, Exchange, Explanation, Parameters};
 use serde_json::{Value, json};
 use upstream::{HostSent, Mirror, Protocol, Upstream, forward};
 
@@ -28,12 +28,12 @@ pub enum PathSent {
     /// Without these bytes at its front; the rest begins with a slash.
     Without(Box<[u8]>),
     /// Made of pieces; the query is kept.
-    Made(Box<[Piece]>),
+    Made(Box<[PathPiece]>),
 }
 
 /// A piece of a rewritten path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum PathPiece {
     Text(Box<[u8]>),
     /// The path parameter at this index.
     Parameter(usize),
@@ -71,7 +71,7 @@ impl Forward {
         }
         if ex.grpc.is_some() && request.body.is_empty() && self.passes_te() {
             // A request of gRPC ends in a frame of data, even without a message: its servers do not read an end in the head.
-            request.body = Body::Stream(Box::new(Gathered::default()));
+            request.body = Body::Stream(Box::new(GatheredBody::default()));
         }
         if takes_trailers {
             request.head.headers.add_known("TE", b"trailers");
@@ -86,7 +86,7 @@ impl Forward {
         self.upstream.settings().protocol != Protocol::Http1
     }
 
-    pub(crate) fn explained(&self, parameters: &[&str]) -> Explained {
+    pub(crate) fn explained(&self, parameters: &[&str]) -> Explanation {
         let settings = self.upstream.settings();
         let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
         let protocol = match settings.protocol {
@@ -105,7 +105,7 @@ impl Forward {
             let name = &mirror.upstream.settings().name;
             how.push(format!("{} % of them copied to upstream `{name}`", mirror.percent()));
         }
-        Explained { what, how }
+        Explanation { what, how }
     }
 
     pub(crate) fn view(&self) -> Value {
@@ -195,12 +195,12 @@ const AS_IT_IS: PathRules = PathRules {
 };
 
 /// None if a piece ends within an escape: with the next piece it would make another escape, which no rule has checked.
-fn made(pieces: &[Piece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
+fn made(pieces: &[PathPiece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
-            Piece::Text(text) => text,
-            Piece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
-            Piece::Rest => rest,
+            PathPiece::Text(text) => text,
+            PathPiece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
+            PathPiece::Rest => rest,
         });
         (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
     })
@@ -214,11 +214,11 @@ fn rooted(path: &[u8]) -> Vec<u8> {
 }
 
 /// The pieces as they were written, with `name` for each parameter.
-fn template(pieces: &[Piece], name: impl Fn(usize) -> String) -> String {
-    let piece = |piece: &Piece| match piece {
-        Piece::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        Piece::Parameter(index) => name(*index),
-        Piece::Rest => "{**}".to_owned(),
+fn template(pieces: &[PathPiece], name: impl Fn(usize) -> String) -> String {
+    let piece = |piece: &PathPiece| match piece {
+        PathPiece::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        PathPiece::Parameter(index) => name(*index),
+        PathPiece::Rest => "{**}".to_owned(),
     };
     pieces.iter().map(piece).collect()
 }

@@ -26,25 +26,27 @@ use std::time::Duration;
 
 pub use carried_state::CarriedState;
 pub use destination::Destination;
-pub use forward::{Forward, PathSent, Piece};
+pub use forward::{Forward, PathPiece, PathSent};
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
-pub use prepared::Prepared;
-pub use respond::{Filled, FixedReply};
+pub use prepared::PreparedAnswerer;
+pub use respond::{FilledReply, FixedReply};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use schedule::{Due, Schedule, Timing};
 pub use streams::{OnReload, Streams};
-pub use table::{Conflict, Found, HostPattern, Matcher, PathWant, Refusal, Table, Want};
+pub use table::{
+    Conflict, HostPattern, Matcher, PathWant, Refusal, RouteMatch, Table, ValueCondition,
+};
 pub use upstream_handle::UpstreamHandle;
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
         Balance, Breaker, Failures, HashKey, Health, HostSent, Mirror, Outlier, Protocol, Retry,
-        Settings, Sticky, Suspend, TargetSettings, Timeouts, Upstream,
+        Sticky, Suspend, TargetSettings, Timeouts, Upstream, UpstreamSettings,
     };
 }
 
@@ -55,14 +57,14 @@ pub mod hubs {
 
 /// The same of queues.
 pub mod queues {
-    pub use ::queues::{NotDone, Queue};
+    pub use ::queues::{ActionError, Queue};
 }
 
 pub use policy::{
-    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, Revoked, Slots,
+    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, RevokedTokens, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
 };
-pub use store::{Late, Place, SYNC_BOUNDS, nodes};
+pub use store::{LazyStore, SYNC_BOUNDS, StoreLocation, nodes};
 pub use telemetry;
 use telemetry::CertificateExpiry;
 
@@ -86,11 +88,11 @@ pub struct Plan {
     /// State of policies that the next plan takes over if its configuration is unchanged.
     pub kept: CarriedState,
     /// Revoked tokens. All plans share one list.
-    pub revoked: Arc<Revoked>,
+    pub revoked: Arc<RevokedTokens>,
     /// The public keys of the tokens that policies sign, as a JWK set.
     pub own_keys: Arc<str>,
     /// Where what must not be lost is kept. Who serves the plan opens it.
-    pub store: Option<Arc<Late>>,
+    pub store: Option<Arc<LazyStore>>,
     pub workers: usize,
     /// The time that a shutdown or a removed listener gives exchanges to end.
     pub drain: Duration,

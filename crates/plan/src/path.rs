@@ -12,7 +12,7 @@ use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 
 /// A path for matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved<'a> {
+pub struct ResolvedPath<'a> {
     pub path: Cow<'a, [u8]>,
     /// True if its segments differ from those of the path that was sent, which must not be forwarded then.
     pub moved: bool,
@@ -20,7 +20,7 @@ pub struct Resolved<'a> {
 
 /// The reason why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum PathRefusal {
     /// It climbs above its root, or hides dots in a way that only some servers resolve.
     Escapes,
     /// It has a slash or a backslash that is percent-encoded.
@@ -31,33 +31,33 @@ pub enum Refused {
     Parameters,
 }
 
-impl Refused {
+impl PathRefusal {
     /// The reason in words for the client.
     pub fn why(self) -> &'static str {
         match self {
-            Refused::Escapes => "The path leaves its root, or hides dots.",
-            Refused::EscapedSlash => "The path has an escaped slash or backslash.",
-            Refused::EmptySegment => "The path has an empty segment.",
-            Refused::Parameters => "The path has a `;`.",
+            PathRefusal::Escapes => "The path leaves its root, or hides dots.",
+            PathRefusal::EscapedSlash => "The path has an escaped slash or backslash.",
+            PathRefusal::EmptySegment => "The path has an empty segment.",
+            PathRefusal::Parameters => "The path has a `;`.",
         }
     }
 
     /// The key of a listener's `paths` that allows such paths.
     pub fn key(self) -> Option<&'static str> {
         match self {
-            Refused::Escapes => None,
-            Refused::EscapedSlash => Some("escaped_slash"),
-            Refused::EmptySegment => Some("empty_segments"),
-            Refused::Parameters => Some("parameters"),
+            PathRefusal::Escapes => None,
+            PathRefusal::EscapedSlash => Some("escaped_slash"),
+            PathRefusal::EmptySegment => Some("empty_segments"),
+            PathRefusal::Parameters => Some("parameters"),
         }
     }
 }
 
 /// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, decodes escaped unreserved characters, and treats
 /// ambiguous spellings by the rules of the request's listener.
-pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
+pub fn resolve(path: &[u8], rules: PathRules) -> Result<ResolvedPath<'_>, PathRefusal> {
     if is_plain(path) {
-        return Ok(Resolved { path: Cow::Borrowed(path), moved: false });
+        return Ok(ResolvedPath { path: Cow::Borrowed(path), moved: false });
     }
     let (mut path, mut moved) = (unescaped(path), false);
     // The order matters: each step may produce what the next one looks for.
@@ -66,7 +66,7 @@ pub fn resolve(path: &[u8], rules: PathRules) -> Result<Resolved<'_>, Refused> {
             (path, moved) = (Cow::Owned(other), true);
         }
     }
-    Ok(Resolved { path, moved })
+    Ok(ResolvedPath { path, moved })
 }
 
 /// True if nothing in it needs a closer look. No early exit, so that it compiles to vector instructions.
@@ -81,7 +81,7 @@ fn is_plain(path: &[u8]) -> bool {
 }
 
 /// A path with other segments, if the rule changes the given one. The given path has its escapes in capitals.
-type Read = Result<Option<Vec<u8>>, Refused>;
+type Read = Result<Option<Vec<u8>>, PathRefusal>;
 
 /// Refuses escapes that are an overlong UTF-8 form of a character, which UTF-8 forbids (RFC 3629, 3): old decoders read them as
 /// dots and slashes.
@@ -97,7 +97,7 @@ fn overlong(path: &[u8], _: PathRules) -> Read {
     let escapes = path.iter().enumerate().filter(|(_, byte)| **byte == b'%');
     let mut rests = escapes.filter_map(|(at, _)| path.get(at..));
     match rests.any(is_overlong) {
-        true => Err(Refused::Escapes),
+        true => Err(PathRefusal::Escapes),
         false => Ok(None),
     }
 }
@@ -110,14 +110,14 @@ fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
         return Ok(None);
     }
     match rules.escaped_slash {
-        EscapedSlash::Refuse => Err(Refused::EscapedSlash),
+        EscapedSlash::Refuse => Err(PathRefusal::EscapedSlash),
         EscapedSlash::Decode => Ok(Some(with_slashes(path))),
         EscapedSlash::Keep => {
             let mut suspects = path.split(|b| *b == b'/').filter(|segment| has_one(segment));
             let hides_dots =
                 |segment: &[u8]| with_slashes(segment).split(|b| *b == b'/').any(is_dots);
             match suspects.any(hides_dots) {
-                true => Err(Refused::Escapes),
+                true => Err(PathRefusal::Escapes),
                 false => Ok(None),
             }
         }
@@ -148,10 +148,10 @@ fn parameters(path: &[u8], rules: PathRules) -> Read {
     let hides_dots = |segment: &[u8]| segment.contains(&b';') && is_dots(name(segment));
     let segments = path.split(|b| *b == b'/');
     if segments.clone().any(hides_dots) {
-        return Err(Refused::Escapes);
+        return Err(PathRefusal::Escapes);
     }
     match rules.parameters {
-        PathParameters::Refuse => Err(Refused::Parameters),
+        PathParameters::Refuse => Err(PathRefusal::Parameters),
         PathParameters::Keep => Ok(None),
         PathParameters::Strip => Ok(Some(segments.map(name).collect::<Vec<_>>().join(&b'/'))),
     }
@@ -167,7 +167,7 @@ fn empty_segments(path: &[u8], rules: PathRules) -> Read {
         return Ok(None);
     }
     match rules.empty_segments {
-        EmptySegments::Refuse => Err(Refused::EmptySegment),
+        EmptySegments::Refuse => Err(PathRefusal::EmptySegment),
         EmptySegments::Keep => Ok(None),
         EmptySegments::Merge => {
             let mut merged = path.to_vec();
@@ -188,14 +188,14 @@ fn is_dots(segment: &[u8]) -> bool {
     segment == b"." || segment == b".."
 }
 
-fn without_dots(path: &[u8]) -> Result<Vec<u8>, Refused> {
+fn without_dots(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
     let mut kept: Vec<&[u8]> = Vec::new();
     let mut segments = path.split(|b| *b == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         match segment {
             b"." => {}
-            b".." => drop(kept.pop().ok_or(Refused::Escapes)?),
+            b".." => drop(kept.pop().ok_or(PathRefusal::Escapes)?),
             other => {
                 kept.push(other);
                 continue;
@@ -272,7 +272,7 @@ mod tests {
     };
 
     #[track_caller]
-    fn check(sent: &str, rules: PathRules, expected: Result<(&str, bool), Refused>) {
+    fn check(sent: &str, rules: PathRules, expected: Result<(&str, bool), PathRefusal>) {
         let resolved = resolve(sent.as_bytes(), rules);
         let found = resolved.map(|r| (String::from_utf8(r.path.into_owned()).unwrap(), r.moved));
         assert_eq!(found, expected.map(|(path, moved)| (path.to_owned(), moved)), "{sent}");
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn what_servers_read_differently_is_read_by_the_rules() {
-        let (slash, parameters) = (Err(Refused::EscapedSlash), Err(Refused::Parameters));
+        let (slash, parameters) = (Err(PathRefusal::EscapedSlash), Err(PathRefusal::Parameters));
         for (sent, by_default, kept, read) in [
             ("/a%2Fb", slash, ("/a%2Fb", false), "/a/b"),
             ("/%61%2fb", slash, ("/a%2Fb", false), "/a/b"),
@@ -326,7 +326,7 @@ mod tests {
             check(sent, READ, Ok((read, true)));
         }
         let rules = PathRules { empty_segments: EmptySegments::Refuse, ..PathRules::default() };
-        check("/a//b", rules, Err(Refused::EmptySegment));
+        check("/a//b", rules, Err(PathRefusal::EmptySegment));
         check("/a/b/", rules, Ok(("/a/b/", false)));
         check("/a%2F..%2fb", READ, Ok(("/b", true)));
     }
@@ -359,10 +359,10 @@ mod tests {
             "/a%e0%80",
         ] {
             assert!(resolve(sent.as_bytes(), PathRules::default()).is_err(), "{sent}");
-            check(sent, KEEP, Err(Refused::Escapes));
+            check(sent, KEEP, Err(PathRefusal::Escapes));
         }
         for sent in ["/..", "/a/..;x/b", "/..%2fa", "/a/..%2f..%5c.."] {
-            check(sent, READ, Err(Refused::Escapes));
+            check(sent, READ, Err(PathRefusal::Escapes));
         }
     }
 

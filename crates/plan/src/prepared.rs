@@ -2,7 +2,7 @@
 
 use fault::Fault;
 use message::{Request, RequestHead};
-use policy::{Answer, Answerer, Exchange, Explained};
+use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
 use upstream::{HostSent, forward};
 
@@ -10,13 +10,13 @@ use crate::PathSent;
 
 /// An answerer behind the changes to a request on the way to an upstream: no hop-by-hop headers, the client named, the path and
 /// the Host as the route forwards them.
-pub struct Prepared<A> {
+pub struct PreparedAnswerer<A> {
     pub path: PathSent,
     pub host: HostSent,
     pub to: A,
 }
 
-impl<A> Prepared<A> {
+impl<A> PreparedAnswerer<A> {
     fn prepare(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         if forward::request(ex, head)?.is_some() {
             // Nobody behind this changes the protocol.
@@ -39,7 +39,7 @@ impl<A> Prepared<A> {
     }
 }
 
-impl<A: Answerer> Answerer for Prepared<A> {
+impl<A: Answerer> Answerer for PreparedAnswerer<A> {
     fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
         match self.prepare(ex, &mut request.head) {
             Ok(()) => self.to.answer(ex, request),
@@ -47,7 +47,7 @@ impl<A: Answerer> Answerer for Prepared<A> {
         }
     }
 
-    fn explained(&self, parameters: &[&str]) -> Explained {
+    fn explained(&self, parameters: &[&str]) -> Explanation {
         let mut explained = self.to.explained(parameters);
         explained.how.push(self.path.explained(parameters));
         explained

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, Request, RequestHead};
-use policy::{Answer, Answerer, Escape, Exchange, Explained, Template};
+use policy::{Answer, Answerer, Escape, Exchange, Explanation, Template};
 use serde_json::{Value, json};
 
 /// A reply that needs no upstream.
@@ -12,12 +12,12 @@ pub struct FixedReply {
     pub headers: Headers,
     pub body: Bytes,
     /// The parts that are filled in for each exchange, if there are some.
-    pub filled: Option<Box<Filled>>,
+    pub filled: Option<Box<FilledReply>>,
 }
 
 /// The parts of a fixed reply that depend on the exchange.
 #[derive(Default)]
-pub struct Filled {
+pub struct FilledReply {
     /// Lines in addition to those that are the same for every exchange.
     pub lines: Vec<(String, Template)>,
     /// The body and its language; if there is none, the fixed body is used.
@@ -29,12 +29,12 @@ impl Answerer for FixedReply {
         Answer::Ready(self.reply(ex, &request.head))
     }
 
-    fn explained(&self, _parameters: &[&str]) -> Explained {
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
         let body = match self.filled.as_ref().is_some_and(|filled| filled.body.is_some()) {
             true => "a body made for each request".to_owned(),
             false => format!("{} bytes", self.body.len()),
         };
-        Explained {
+        Explanation {
             what: format!("a fixed reply, status {}, {body}", self.status),
             how: Vec::new(),
         }

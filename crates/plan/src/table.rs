@@ -27,8 +27,8 @@ pub struct Matcher {
     pub listeners: Vec<String>,
     /// Empty: any method.
     pub methods: Vec<String>,
-    pub headers: Vec<(String, Want)>,
-    pub query: Vec<(String, Want)>,
+    pub headers: Vec<(String, ValueCondition)>,
+    pub query: Vec<(String, ValueCondition)>,
 }
 
 /// A host without its port, in lower case.
@@ -48,7 +48,7 @@ pub enum PathWant {
 
 /// The condition on a header or a query parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
+pub enum ValueCondition {
     Present,
     Equals(Box<[u8]>),
 }
@@ -56,7 +56,7 @@ pub enum Want {
 /// All routes, ready to search.
 #[derive(Default)]
 pub struct Table {
-    entries: Vec<Entry>,
+    entries: Vec<TableRoute>,
     hosts: Hosts,
     /// Methods that routes name besides the usual ones, each once.
     unusual: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Table {
 const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// A route that was found.
-pub struct Found<'t> {
+pub struct RouteMatch<'t> {
     pub route: &'t Arc<Route>,
     /// True if the route names its methods.
     pub names_method: bool,
@@ -96,7 +96,7 @@ pub enum Refusal {
     LessSpecific,
 }
 
-struct Entry {
+struct TableRoute {
     matcher: Matcher,
     route: Arc<Route>,
 }
@@ -115,13 +115,13 @@ struct Tree {
     /// Patterns, as nodes by index; the first is the root.
     nodes: Vec<Node>,
     /// Regular expressions, the longest first.
-    regexes: Vec<Expressed>,
+    regexes: Vec<RegexRoutes>,
     /// All expressions as one set, if there are several.
     set: Option<RegexSet>,
 }
 
 /// The routes of one regular expression.
-struct Expressed {
+struct RegexRoutes {
     regex: PathRegex,
     /// Most specific first.
     entries: Vec<usize>,
@@ -141,7 +141,7 @@ impl Table {
     /// Builds the table, or returns the routes that clash.
     pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
         let mut hosts = Hosts::default();
-        let mut entries: Vec<Entry> = Vec::with_capacity(routes.len());
+        let mut entries: Vec<TableRoute> = Vec::with_capacity(routes.len());
         let mut conflicts = Vec::new();
         for (index, (matcher, route)) in routes.into_iter().enumerate() {
             let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
@@ -155,7 +155,7 @@ impl Table {
                 entry_at(at).is_some_and(|m| m.specificity() < matcher.specificity())
             });
             list.insert(place.unwrap_or(list.len()), index);
-            entries.push(Entry { matcher, route });
+            entries.push(TableRoute { matcher, route });
         }
         hosts.all_mut().for_each(Tree::unite);
         hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
@@ -166,7 +166,7 @@ impl Table {
     /// The route of this request, if there is one. `listener` is the name of the listener it came by; `path` is its path,
     /// resolved by [`path::resolve`]. A preflight belongs to the route of the request it asks about, unless another route names
     /// `OPTIONS` or that route has no `cors`.
-    pub fn find(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<Found<'_>> {
+    pub fn find(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<RouteMatch<'_>> {
         let found = self.find_for(head.method(), listener, head, path);
         let Some(asked) = preflight_method(head) else { return found };
         if found.as_ref().is_some_and(|found| found.names_method) {
@@ -216,7 +216,7 @@ impl Table {
         listener: &str,
         head: &RequestHead,
         path: &[u8],
-    ) -> Option<Found<'_>> {
+    ) -> Option<RouteMatch<'_>> {
         let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
@@ -229,7 +229,7 @@ impl Table {
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
-            Some(Found {
+            Some(RouteMatch {
                 route: &entry.route,
                 names_method,
                 parameters,
@@ -246,7 +246,7 @@ impl Table {
         path: &[u8],
     ) -> Vec<(&Arc<Route>, Option<Refusal>)> {
         let found = self.find(listener, head, path).map(|found| found.route);
-        let why = |entry: &Entry| match found {
+        let why = |entry: &TableRoute| match found {
             Some(route) if Arc::ptr_eq(route, &entry.route) => None,
             _ => Some(entry.matcher.refusal(listener, head, path).unwrap_or(Refusal::LessSpecific)),
         };
@@ -275,7 +275,7 @@ impl<'t, 'r> Search<'t, 'r> {
         tree: &'t Tree,
         segments: &[&'r [u8]],
         path: &'r [u8],
-    ) -> Option<(&'t Entry, usize)> {
+    ) -> Option<(&'t TableRoute, usize)> {
         let written = tree.written_out(segments).and_then(|node| self.first(&node.exact));
         let entry = written.or_else(|| {
             let met = tree.set.as_ref().map(|set| set.matches(path));
@@ -298,7 +298,7 @@ impl<'t, 'r> Search<'t, 'r> {
         at: usize,
         segments: &[&'r [u8]],
         depth: usize,
-    ) -> Option<(&'t Entry, usize)> {
+    ) -> Option<(&'t TableRoute, usize)> {
         let node = tree.nodes.get(at)?;
         let Some(segment) = segments.get(depth) else {
             return self.first(&node.exact).or_else(|| self.first(&node.open)).map(|e| (e, depth));
@@ -318,11 +318,12 @@ impl<'t, 'r> Search<'t, 'r> {
         self.first(&node.open).map(|entry| (entry, depth))
     }
 
-    fn first(&self, list: &[usize]) -> Option<&'t Entry> {
+    fn first(&self, list: &[usize]) -> Option<&'t TableRoute> {
         let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
-        let is_met = |e: &&Entry| e.matcher.unmet(self.listener, self.method, self.head).is_none();
+        let is_met =
+            |e: &&TableRoute| e.matcher.unmet(self.listener, self.method, self.head).is_none();
         let named = (self.method == b"HEAD").then(|| {
-            let names = |e: &&Entry| e.matcher.methods.iter().any(|method| method == "HEAD");
+            let names = |e: &&TableRoute| e.matcher.methods.iter().any(|method| method == "HEAD");
             entries().filter(names).find(is_met)
         });
         named.flatten().or_else(|| entries().find(is_met))
@@ -380,7 +381,7 @@ impl Tree {
         let order = |regex: &PathRegex| (Reverse(regex.text().len()), regex.text().to_owned());
         let place = self.regexes.binary_search_by_key(&order(regex), |known| order(&known.regex));
         let at = place.unwrap_or_else(|at| {
-            let fresh = Expressed { regex: regex.clone(), entries: Vec::new() };
+            let fresh = RegexRoutes { regex: regex.clone(), entries: Vec::new() };
             self.regexes.insert(at, fresh);
             at
         });
@@ -485,7 +486,7 @@ impl Matcher {
     }
 }
 
-fn unusual(entries: &[Entry]) -> Vec<String> {
+fn unusual(entries: &[TableRoute]) -> Vec<String> {
     let mut named = Vec::new();
     for method in entries.iter().flat_map(|entry| &entry.matcher.methods) {
         if !USUAL.contains(&method.as_str()) && !named.contains(method) {
@@ -502,7 +503,7 @@ fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
     asked.filter(|_| head.headers.contains("origin"))
 }
 
-fn same(a: &[(String, Want)], b: &[(String, Want)]) -> bool {
+fn same(a: &[(String, ValueCondition)], b: &[(String, ValueCondition)]) -> bool {
     a.len() == b.len()
         && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
 }
@@ -548,11 +549,11 @@ impl HostPattern {
     }
 }
 
-impl Want {
+impl ValueCondition {
     fn is_met(&self, value: &[u8]) -> bool {
         match self {
-            Want::Present => true,
-            Want::Equals(wanted) => **wanted == *value,
+            ValueCondition::Present => true,
+            ValueCondition::Equals(wanted) => **wanted == *value,
         }
     }
 }

@@ -10,7 +10,7 @@ use kit::percent;
 use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
-use crate::credentials::{Hashed, sha256};
+use crate::credentials::{HashedSecret, sha256};
 use crate::identity::identity;
 use crate::query;
 
@@ -35,7 +35,7 @@ pub enum KeysError {
 }
 
 /// A subject, its key's hash, and the plan it is on.
-pub type Holder = (String, Hashed, Option<String>);
+pub type Holder = (String, HashedSecret, Option<String>);
 
 impl Keys {
     pub fn new(

@@ -17,7 +17,7 @@ use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
 
 use crate::api_key::Holder;
-use crate::credentials::{Hashed, sha256};
+use crate::credentials::{HashedSecret, sha256};
 use crate::hash::Key;
 use crate::identity::identity;
 use crate::jwt::next_number;
@@ -36,23 +36,23 @@ const REMEMBERED_BYTES_MAX: usize = 1024 * 1024;
 /// The users that may come in.
 pub struct Users {
     number: u64,
-    users: HashMap<String, (Hashed, Arc<Identity>)>,
+    users: HashMap<String, (HashedSecret, Arc<Identity>)>,
     /// Checked for names that nobody has, so that nobody can tell which those are.
-    stand_in: Option<Hashed>,
+    stand_in: Option<HashedSecret>,
     realm: String,
     forward: bool,
 }
 
 /// A worker's memory of a name with a password.
 #[derive(Clone, Copy)]
-enum Known {
+enum PasswordVerdict {
     Right,
     /// Until then, in seconds since the Unix epoch.
     Wrong(u64),
 }
 
 thread_local! {
-    static KNOWN: RefCell<VerdictCache<Known>> =
+    static KNOWN: RefCell<VerdictCache<PasswordVerdict>> =
         RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
@@ -114,9 +114,11 @@ impl Users {
     fn known(&self, name: &str, password: &[u8], digest: &[u8; 32]) -> Option<bool> {
         let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, digest).copied());
         match known {
-            Some(Known::Right) => return Some(true),
-            Some(Known::Wrong(until)) if until > clock::wall().as_secs() => return Some(false),
-            Some(Known::Wrong(_)) | None => {}
+            Some(PasswordVerdict::Right) => return Some(true),
+            Some(PasswordVerdict::Wrong(until)) if until > clock::wall().as_secs() => {
+                return Some(false);
+            }
+            Some(PasswordVerdict::Wrong(_)) | None => {}
         }
         match self.users.get(name) {
             Some((hash, _)) if !hash.is_slow() => Some(hash.is_of(password)),
@@ -184,8 +186,8 @@ impl OnCall<RequestHead> for Users {
         Decision::Waits(Box::pin(async move {
             let right = self.check(&name, password, ex, head).await?;
             let known = match right {
-                true => Known::Right,
-                false => Known::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),
+                true => PasswordVerdict::Right,
+                false => PasswordVerdict::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),
             };
             KNOWN.with_borrow_mut(|memory| memory.put(self.number, &digest, known, 64));
             self.decide(right, &name, ex, head)

@@ -27,13 +27,13 @@ pub use entry::KEPT;
 pub use store::Store;
 
 use directives::Directives;
-use entry::{Entry, Times};
-use flight::{Boarded, Follower, Leader};
+use entry::{CachedReply, Times};
+use flight::{FlightRole, Follower, Leader};
 use request::{Bypass, keyed_lines};
 
 /// Settings beside the sizes, which are the store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct CacheSettings {
     /// The largest body that is kept.
     pub entry_bytes_max: usize,
     /// The time for which a reply is fresh that says nothing about it.
@@ -48,7 +48,7 @@ pub struct Settings {
     /// may be of the same store: it would wait for itself.
     pub wait: Duration,
     /// Facts that a kept reply cannot vary by.
-    pub unseen: Unseen,
+    pub unseen: HiddenLines,
     /// Names of the upstreams that policies above may send a request to, by their index: the store outlives a plan, and in
     /// the next one the index may be another's.
     pub diversions: Box<[String]>,
@@ -57,54 +57,54 @@ pub struct Settings {
 /// Lines of which this policy cannot tell what the upstream sees: those that are written below it for each client, or that were
 /// taken out above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unseen {
+pub enum HiddenLines {
     These(Box<[String]>),
     /// A service below writes whatever it likes.
     Any,
 }
 
-impl Unseen {
+impl HiddenLines {
     fn has(&self, name: &str) -> bool {
         match self {
-            Unseen::These(names) => {
+            HiddenLines::These(names) => {
                 names.iter().any(|unseen| http1::is_alias(unseen.as_bytes(), name.as_bytes()))
             }
-            Unseen::Any => true,
+            HiddenLines::Any => true,
         }
     }
 }
 
 /// The policy. The store is the plan's before where nothing changed.
-pub fn policy(settings: Settings, store: Arc<Store>, slots: &mut Slots) -> Policy {
+pub fn policy(settings: CacheSettings, store: Arc<Store>, slots: &mut Slots) -> Policy {
     let cache = Arc::new(Cache { settings, store, slot: slots.assign() });
     Policy {
         name: "cache",
-        request: Some(Step::Call(Box::new(Ask(cache.clone())))),
-        response: Some(Step::Streamed(Box::new(Keep(cache)))),
+        request: Some(Step::Call(Box::new(LookupStep(cache.clone())))),
+        response: Some(Step::Streamed(Box::new(StoreStep(cache)))),
     }
 }
 
 struct Cache {
-    settings: Settings,
+    settings: CacheSettings,
     store: Arc<Store>,
     slot: Slot<Pending>,
 }
 
-struct Ask(Arc<Cache>);
+struct LookupStep(Arc<Cache>);
 
-struct Keep(Arc<Cache>);
+struct StoreStep(Arc<Cache>);
 
 /// State that the request step leaves for the response step.
 enum Pending {
     /// The reply may be kept.
-    Get(Box<Asked>),
+    Get(Box<CacheLookup>),
     /// The reply may make what is kept untrue.
     Unsafe { key: Box<[u8]>, url: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
     /// The reply has nothing to do with what is kept.
     Bypass(Bypass),
 }
 
-struct Asked {
+struct CacheLookup {
     key: Box<[u8]>,
     /// The destination that the request had when it came here.
     route_override: RouteOverride,
@@ -112,7 +112,7 @@ struct Asked {
     headers: Headers,
     at: Instant,
     /// The kept reply that has to be asked about.
-    stale: Option<Arc<Entry>>,
+    stale: Option<Arc<CachedReply>>,
     /// The client's own `If-None-Match`.
     condition: Option<Box<[u8]>>,
     /// Others wait for this one.
@@ -120,16 +120,16 @@ struct Asked {
 }
 
 /// The outcome of looking at a request.
-enum Seen {
+enum LookupOutcome {
     Decided(Flow),
     Wait(Box<[u8]>, Directives, Follower),
 }
 
-impl OnCall<RequestHead> for Ask {
+impl OnCall<RequestHead> for LookupStep {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         match self.0.look(ex, head) {
-            Seen::Decided(flow) => Decision::Ready(flow),
-            Seen::Wait(key, asked, follower) => Decision::Waits(Box::pin(async move {
+            LookupOutcome::Decided(flow) => Decision::Ready(flow),
+            LookupOutcome::Wait(key, asked, follower) => Decision::Waits(Box::pin(async move {
                 follower.landed().await;
                 Ok(self.0.after(ex, head, key, &asked))
             })),
@@ -138,24 +138,24 @@ impl OnCall<RequestHead> for Ask {
 }
 
 impl Cache {
-    fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> Seen {
+    fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> LookupOutcome {
         let is_get = match head.method() {
             b"GET" => true,
             b"HEAD" => false,
-            b"OPTIONS" | b"TRACE" => return Seen::Decided(Ok(Onward::Next)),
+            b"OPTIONS" | b"TRACE" => return LookupOutcome::Decided(Ok(Onward::Next)),
             _ => {
                 let lines = keyed_lines(&head.headers, ex.peer_trusted);
                 let (key, url) = (self.key(ex, head, &lines), Cache::url(ex, head).into());
                 let (host, lines) = (head.host().into(), lines.into());
                 let pending = Pending::Unsafe { key, url, host, lines };
                 self.slot.put(ex, pending);
-                return Seen::Decided(Ok(Onward::Next));
+                return LookupOutcome::Decided(Ok(Onward::Next));
             }
         };
         let bypass = Bypass::of(&head.headers, ex.has_body, self.settings.ignores_cookies);
         if let Some(bypass) = bypass {
             self.slot.put(ex, Pending::Bypass(bypass));
-            return Seen::Decided(Ok(Onward::Next));
+            return LookupOutcome::Decided(Ok(Onward::Next));
         }
         let asked = Directives::of_request(&head.headers);
         let insists = match () {
@@ -165,13 +165,17 @@ impl Cache {
         };
         if let Some(bypass) = insists {
             self.slot.put(ex, Pending::Bypass(bypass));
-            return Seen::Decided(Ok(Onward::Next));
+            return LookupOutcome::Decided(Ok(Onward::Next));
         }
         let key = self.key(ex, head, &keyed_lines(&head.headers, ex.peer_trusted));
         let known = self.store.find(&key, &head.headers);
         let now = clock::now();
         if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {
-            return Seen::Decided(Ok(Onward::Turn(known.reply(&head.headers, "; hit", now))));
+            return LookupOutcome::Decided(Ok(Onward::Turn(known.reply(
+                &head.headers,
+                "; hit",
+                now,
+            ))));
         }
         if asked.only_if_cached {
             // RFC 9111, 5.2.1.7.
@@ -180,19 +184,19 @@ impl Cache {
                 .head
                 .headers
                 .add_known("Cache-Status", b"tidegate; fwd=request; detail=only-if-cached");
-            return Seen::Decided(Ok(Onward::Turn(reply)));
+            return LookupOutcome::Decided(Ok(Onward::Turn(reply)));
         }
         if is_get {
             let leader = match self.board(ex, head, &key, &asked) {
-                Boarded::Follow(follower) => return Seen::Wait(key, asked, follower),
-                Boarded::Lead(leader) => Some(leader),
-                Boarded::Alone => None,
+                FlightRole::Follow(follower) => return LookupOutcome::Wait(key, asked, follower),
+                FlightRole::Lead(leader) => Some(leader),
+                FlightRole::Alone => None,
             };
             self.note(ex, head, key, known, leader);
         } else {
             self.slot.put(ex, Pending::Bypass(Bypass::Head));
         }
-        Seen::Decided(Ok(Onward::Next))
+        LookupOutcome::Decided(Ok(Onward::Next))
     }
 
     /// The front of a key: what the client asked for.
@@ -225,10 +229,16 @@ impl Cache {
 
     /// Decides if a request waits for another one's reply. One that wants the upstream's own word does not, nor one with a
     /// credential, whose reply mostly is not kept.
-    fn board(&self, ex: &Exchange, head: &RequestHead, key: &[u8], asked: &Directives) -> Boarded {
+    fn board(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        key: &[u8],
+        asked: &Directives,
+    ) -> FlightRole {
         let insists = asked.no_cache || asked.max_age == Some(0);
         match self.settings.wait.is_zero() || insists {
-            true => Boarded::Alone,
+            true => FlightRole::Alone,
             false => {
                 let leads = !is_authorized(ex, &head.headers);
                 self.store.board(key, leads, self.settings.wait)
@@ -259,7 +269,7 @@ impl Cache {
         ex: &mut Exchange,
         head: &mut RequestHead,
         key: Box<[u8]>,
-        stale: Option<Arc<Entry>>,
+        stale: Option<Arc<CachedReply>>,
         leader: Option<Leader>,
     ) {
         let headers = head.headers.clone();
@@ -274,8 +284,15 @@ impl Cache {
         }
         let theirs = noted.conditions.as_ref().map_or(&headers, |theirs| &theirs.lines);
         let condition = theirs.get("if-none-match").map(Box::from);
-        let asked =
-            Asked { key, route_override, headers, at: clock::now(), stale, condition, leader };
+        let asked = CacheLookup {
+            key,
+            route_override,
+            headers,
+            at: clock::now(),
+            stale,
+            condition,
+            leader,
+        };
         self.slot.put(ex, Pending::Get(Box::new(asked)));
     }
 }
@@ -284,7 +301,7 @@ fn route_override(ex: &Exchange) -> RouteOverride {
     ex.notes.as_ref().map(|notes| notes.route_override()).unwrap_or_default()
 }
 
-impl OnStreamed<ReplyHead> for Keep {
+impl OnStreamed<ReplyHead> for StoreStep {
     fn on_streamed(
         &self,
         ex: &mut Exchange,
@@ -346,7 +363,7 @@ impl Cache {
         &self,
         ex: &Exchange,
         head: &mut ReplyHead,
-        asked: Asked,
+        asked: CacheLookup,
     ) -> Option<Box<dyn BodyTransform>> {
         if asked.went_elsewhere(ex) {
             if let Some(leader) = asked.leader {
@@ -376,7 +393,7 @@ impl Cache {
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
         let may_be = hindrance.is_none();
-        let entry = may_be.then(|| Entry::new(head, &asked.headers, unseen, times)).flatten();
+        let entry = may_be.then(|| CachedReply::new(head, &asked.headers, unseen, times)).flatten();
         let why = hindrance.unwrap_or("vary").as_bytes();
         let [stored, why]: [&[u8]; 2] = match entry {
             Some(_) => [b"; stored", b""],
@@ -434,9 +451,9 @@ impl Cache {
     fn held(
         &self,
         ex: &Exchange,
-        stale: &Entry,
+        stale: &CachedReply,
         head: &mut ReplyHead,
-        asked: &Asked,
+        asked: &CacheLookup,
         now: Instant,
     ) -> Box<dyn BodyTransform> {
         let how = "; fwd=stale; fwd-status=304";
@@ -459,7 +476,7 @@ impl Cache {
     }
 }
 
-impl Asked {
+impl CacheLookup {
     /// A policy below chose another way for this one request, which the key does not tell.
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
         ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.route_override))
@@ -471,27 +488,27 @@ fn is_authorized(ex: &Exchange, headers: &Headers) -> bool {
     ex.identity.is_some() || headers.contains("authorization")
 }
 
-impl Entry {
+impl CachedReply {
     /// Puts what is kept in the place of a reply.
     fn replace(
         &self,
         head: &mut ReplyHead,
-        asked: &Asked,
+        asked: &CacheLookup,
         how: &str,
         now: Instant,
     ) -> Box<dyn BodyTransform> {
         let reply = self.told(asked.condition.as_deref(), how, now);
         *head = reply.0;
-        Box::new(Given { bytes: Some(reply.1) })
+        Box::new(CachedBody { bytes: Some(reply.1) })
     }
 }
 
 /// A kept body instead of the one that came.
-struct Given {
+struct CachedBody {
     bytes: Option<Bytes>,
 }
 
-impl BodyTransform for Given {
+impl BodyTransform for CachedBody {
     fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<Fill, Fault> {
         Ok(Fill::More)
     }
@@ -509,7 +526,7 @@ impl BodyTransform for Given {
 
 /// Keeps a copy of a body that passes.
 struct Record {
-    entry: Entry,
+    entry: CachedReply,
     key: Box<[u8]>,
     /// Nothing once it is too large.
     bytes: Option<Vec<u8>>,

@@ -19,7 +19,7 @@ use coder::Coder;
 
 /// Settings of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct CompressSettings {
     /// Those that may be used, the preferred one first.
     pub encodings: Vec<Encoding>,
     pub types: Vec<MediaType>,
@@ -38,7 +38,7 @@ pub enum MediaType {
 }
 
 /// The policy.
-pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+pub fn policy(settings: CompressSettings, slots: &mut Slots) -> Policy {
     let chosen = slots.assign();
     let choose = Choose { encodings: settings.encodings.clone(), chosen };
     Policy {
@@ -55,7 +55,7 @@ struct Choose {
 }
 
 struct Compress {
-    settings: Settings,
+    settings: CompressSettings,
     chosen: Slot<Encoding>,
 }
 
@@ -111,7 +111,7 @@ impl BodyTransform for Unsent {
     }
 }
 
-impl Settings {
+impl CompressSettings {
     fn may_compress(&self, head: &ReplyHead) -> bool {
         let lines = &head.headers;
         let has_body = head.status >= 200 && !matches!(head.status, 204 | 205 | 206 | 304);

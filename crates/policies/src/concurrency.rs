@@ -19,7 +19,7 @@ use crate::key::KeySource;
 
 /// Settings of the policy.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ConcurrencySettings {
     pub requests: u32,
     pub by: KeySource,
     /// The time for which a request may wait for a place.
@@ -33,10 +33,10 @@ pub struct Permits {
 }
 
 /// Exchanges under way by key. A key without any is not here, so there are never more than exchanges.
-type Shard = HashMap<u64, Taken>;
+type Shard = HashMap<u64, PermitQueue>;
 
 #[derive(Default)]
-struct Taken {
+struct PermitQueue {
     count: u32,
     /// First come, first woken.
     waiting: VecDeque<(u64, Waker)>,
@@ -49,7 +49,7 @@ pub(crate) struct Permit {
 }
 
 struct Limit {
-    settings: Settings,
+    settings: ConcurrencySettings,
     permits: Arc<Permits>,
     /// The slot in which an exchange has its place.
     slot: Slot<Permit>,
@@ -62,7 +62,7 @@ const SHARDS: usize = 64;
 const RETRY_AFTER: &str = "1";
 
 /// The policy. The places are the plan's before where nothing changed.
-pub fn policy(settings: Settings, permits: Arc<Permits>, slots: &mut Slots) -> Policy {
+pub fn policy(settings: ConcurrencySettings, permits: Arc<Permits>, slots: &mut Slots) -> Policy {
     let waits = !settings.wait.is_zero();
     let limit = Limit { settings, permits, slot: slots.assign() };
     let request: Step<RequestHead> = match waits {
@@ -132,13 +132,13 @@ impl Drop for Permit {
 }
 
 /// Somebody who waits; its turn passes on if it goes.
-struct Waiting<'p> {
+struct PermitWaiter<'p> {
     permits: &'p Permits,
     key: u64,
     id: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         let Some(mut shard) = self.permits.shard(self.key) else { return };
         let Some(taken) = shard.get_mut(&self.key) else { return };
@@ -197,7 +197,7 @@ impl OnCall<RequestHead> for Limit {
 impl Limit {
     async fn wait(&self, key: u64, alarm: SharedAlarm) -> Result<Permit, Fault> {
         let id = fastrand::u64(..);
-        let waiting = Waiting { permits: &self.permits, key, id };
+        let waiting = PermitWaiter { permits: &self.permits, key, id };
         alarm.borrow_mut().set(clock::now(), self.settings.wait);
         let taken =
             poll_fn(|cx| match self.permits.poll_take(cx, key, self.settings.requests, id) {
@@ -236,7 +236,7 @@ mod tests {
     fn waiting_limit() -> (Arc<Permits>, Limit) {
         let permits = Arc::new(Permits::default());
         let wait = Duration::from_secs(1);
-        let settings = Settings { requests: 1, by: KeySource::Everybody, wait };
+        let settings = ConcurrencySettings { requests: 1, by: KeySource::Everybody, wait };
         (permits.clone(), Limit { settings, permits, slot: Slots::default().assign() })
     }
 

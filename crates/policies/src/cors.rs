@@ -9,7 +9,7 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 
 /// Settings of the policy, as they are sent. Nothing in them needs checking again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct CorsSettings {
     pub origins: Origins,
     /// The value of `Access-Control-Allow-Methods`.
     pub methods: String,
@@ -63,7 +63,7 @@ const PREFLIGHT_VARY: &[u8] =
     b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
 
 /// The policy.
-pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
     let cors = Cors { settings, origin: slots.assign() };
     Policy {
         name: "cors",
@@ -74,7 +74,7 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
 
 #[derive(Clone)]
 struct Cors {
-    settings: Settings,
+    settings: CorsSettings,
     /// The origin that was let pass, where its reply names it.
     origin: Slot<Box<[u8]>>,
 }
@@ -108,7 +108,7 @@ impl Origin {
     }
 }
 
-impl Settings {
+impl CorsSettings {
     /// The one origin of a request, if it may call.
     fn origin(&self, head: &RequestHead) -> Option<Box<[u8]>> {
         let mut lines = head.headers.get_all("origin");

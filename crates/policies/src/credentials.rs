@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// A secret that cannot be read back.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Hashed {
+pub enum HashedSecret {
     Sha256([u8; 32]),
     /// `{SHA}` of htpasswd files.
     Sha1([u8; 20]),
@@ -21,19 +21,19 @@ const BCRYPT_COST_MAX: u32 = 14;
 const ARGON2_KIB_MAX: u32 = 256 * 1024;
 const ARGON2_PASSES_MAX: u32 = 16;
 
-impl Hashed {
+impl HashedSecret {
     /// Reads a hash, or hashes a secret that is written as it is. Says what is wrong with a hash.
-    pub fn read(text: &str) -> Result<Hashed, String> {
+    pub fn read(text: &str) -> Result<HashedSecret, String> {
         if let Some(hex) = text.strip_prefix("sha256:") {
             let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
             return bytes
-                .map(Hashed::Sha256)
+                .map(HashedSecret::Sha256)
                 .ok_or("`sha256:` is not followed by 64 hex digits".into());
         }
         if let Some(base64) = text.strip_prefix("{SHA}") {
             let bytes = STANDARD.decode(base64).ok().and_then(|bytes| bytes.try_into().ok());
             return bytes
-                .map(Hashed::Sha1)
+                .map(HashedSecret::Sha1)
                 .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
         }
         if text.starts_with("$2") {
@@ -44,7 +44,7 @@ impl Hashed {
                 }
                 // Only trying it tells, and takes as long as the cost says.
                 Some(_) if text.len() == 60 && bcrypt::verify("", text).is_ok() => {
-                    Ok(Hashed::Bcrypt(text.to_owned()))
+                    Ok(HashedSecret::Bcrypt(text.to_owned()))
                 }
                 Some(_) | None => Err("`$2` does not begin a bcrypt hash".to_owned()),
             };
@@ -58,36 +58,36 @@ impl Hashed {
             if parameter("t") > ARGON2_PASSES_MAX {
                 return Err(format!("Argon2 with more than {ARGON2_PASSES_MAX} passes"));
             }
-            return Ok(Hashed::Argon2(text.to_owned()));
+            return Ok(HashedSecret::Argon2(text.to_owned()));
         }
         if text.starts_with("$apr1$") || text.starts_with("$5$") || text.starts_with("$6$") {
             return Err("a hash of a kind that is not supported".to_owned());
         }
-        Ok(Hashed::Sha256(sha256(text.as_bytes())))
+        Ok(HashedSecret::Sha256(sha256(text.as_bytes())))
     }
 
     /// The digest, where looking a secret up takes no more than that.
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         match self {
-            Hashed::Sha256(digest) => Some(*digest),
-            Hashed::Sha1(_) | Hashed::Bcrypt(_) | Hashed::Argon2(_) => None,
+            HashedSecret::Sha256(digest) => Some(*digest),
+            HashedSecret::Sha1(_) | HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_) => None,
         }
     }
 
     /// Checking takes milliseconds, on purpose.
     pub(crate) fn is_slow(&self) -> bool {
-        matches!(self, Hashed::Bcrypt(_) | Hashed::Argon2(_))
+        matches!(self, HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_))
     }
 
     /// True if it is the hash of this secret.
     pub(crate) fn is_of(&self, secret: &[u8]) -> bool {
         match self {
-            Hashed::Sha256(hash) => equal(hash, &sha256(secret)),
-            Hashed::Sha1(hash) => {
+            HashedSecret::Sha256(hash) => equal(hash, &sha256(secret)),
+            HashedSecret::Sha1(hash) => {
                 equal(hash, digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, secret).as_ref())
             }
-            Hashed::Bcrypt(hash) => bcrypt::verify(secret, hash).unwrap_or(false),
-            Hashed::Argon2(hash) => {
+            HashedSecret::Bcrypt(hash) => bcrypt::verify(secret, hash).unwrap_or(false),
+            HashedSecret::Argon2(hash) => {
                 use argon2::PasswordVerifier as _;
                 let hash = argon2::PasswordHash::new(hash);
                 hash.is_ok_and(|hash| {
@@ -98,7 +98,7 @@ impl Hashed {
     }
 }
 
-impl std::fmt::Debug for Hashed {
+impl std::fmt::Debug for HashedSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hashed")
     }

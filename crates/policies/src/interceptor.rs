@@ -6,9 +6,9 @@
 mod answer;
 mod apply;
 mod call;
+mod call_body;
 mod request;
 mod response;
-mod tell;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use message::{ReplyHead, RequestHead};
 use policy::{Fetch, Policy, Slot, Slots, Step};
 
 /// One `interceptor`, as `compile` settles it.
-pub struct Settings {
+pub struct InterceptorSettings {
     pub request: Option<Service>,
     pub response: Option<Service>,
     pub api: Api,
@@ -86,7 +86,7 @@ struct Interception {
 }
 
 /// The policy for these settings.
-pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+pub fn policy(settings: InterceptorSettings, slots: &mut Slots) -> Policy {
     let settings = Arc::new(settings);
     let slot = slots.assign();
     Policy {
@@ -96,7 +96,10 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     }
 }
 
-fn request_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<Step<RequestHead>> {
+fn request_step(
+    settings: &Arc<InterceptorSettings>,
+    slot: Slot<Interception>,
+) -> Option<Step<RequestHead>> {
     let told = settings.request.as_ref().map(|service| service.includes).unwrap_or_default();
     let later = settings.response.as_ref().map(|service| service.includes).unwrap_or_default();
     let gathers = told.request_payload() || later.request_payload();
@@ -115,7 +118,10 @@ fn request_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<St
     }
 }
 
-fn response_step(settings: &Arc<Settings>, slot: Slot<Interception>) -> Option<Step<ReplyHead>> {
+fn response_step(
+    settings: &Arc<InterceptorSettings>,
+    slot: Slot<Interception>,
+) -> Option<Step<ReplyHead>> {
     let includes = settings.response.as_ref()?.includes;
     Some(match includes.response_body || includes.response_trailers {
         true => Step::Buffered(Box::new(response::Interceptor::new(settings.clone(), slot))),

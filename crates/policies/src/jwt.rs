@@ -20,22 +20,22 @@ use std::time::Duration;
 use jose::{Members, Token};
 use kit::clock;
 use message::RequestHead;
-use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked, Step};
+use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, RevokedTokens, Step};
 
 use crate::verdict_cache::VerdictCache;
 
-pub use claims::{Subscription, Wanted};
+pub use claims::{ClaimRequirement, Subscription};
 pub use introspect::Introspection;
 pub use issuer::{Issuer, Keys};
-pub use published::{KEYS_BYTES_MAX, Location, Published};
+pub use published::{KEYS_BYTES_MAX, Location, PublishedKeys};
 
-use claims::Checked;
+use claims::CheckedToken;
 use refusal::Refusal;
-use token::Found;
+use token::TokenSearch;
 
 /// The demands on tokens on a route.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct JwtSettings {
     /// One of these has to be named by `aud`; any may where there are none.
     pub audiences: Vec<String>,
     /// One of these has to be allowed.
@@ -43,7 +43,7 @@ pub struct Settings {
     /// Each of these has to be allowed.
     pub scopes_all: Vec<String>,
     /// By path in the claims.
-    pub claims: Vec<(String, Wanted)>,
+    pub claims: Vec<(String, ClaimRequirement)>,
     /// In lower case.
     pub header: String,
     pub query: Option<String>,
@@ -58,13 +58,13 @@ pub struct Settings {
 /// Looks at tokens. One for all routes that ask for the same, kept over reloads, so that what was believed stays believed.
 pub struct Verifier {
     number: u64,
-    settings: Settings,
+    settings: JwtSettings,
     issuers: Vec<Arc<Issuer>>,
-    revoked: Arc<Revoked>,
+    revoked: Arc<RevokedTokens>,
 }
 
 /// A token that is believed.
-struct Verified {
+struct VerifiedToken {
     pass: Pass,
     /// Seconds since the Unix epoch from which on it is not.
     until: Option<u64>,
@@ -88,7 +88,7 @@ struct Pass {
 
 type Lines = [(String, String)];
 
-impl Verified {
+impl VerifiedToken {
     /// The memory it accounts for beside the token's text.
     fn bytes(&self) -> usize {
         let lines = self.pass.lines.iter().flat_map(|lines| lines.iter());
@@ -99,7 +99,7 @@ impl Verified {
 }
 
 /// Why a token was refused, for as long as asking again would give the same.
-struct Refused {
+struct RefusedToken {
     refusal: Refusal,
     /// Seconds since the Unix epoch.
     until: u64,
@@ -118,9 +118,9 @@ const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {
-    static BELIEVED: RefCell<VerdictCache<Verified>> =
+    static BELIEVED: RefCell<VerdictCache<VerifiedToken>> =
         RefCell::new(VerdictCache::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
-    static REFUSED: RefCell<VerdictCache<Refused>> =
+    static REFUSED: RefCell<VerdictCache<RefusedToken>> =
         RefCell::new(VerdictCache::new(REFUSED_MAX, REFUSED_BYTES_MAX));
 }
 
@@ -154,16 +154,20 @@ enum Verdict {
 }
 
 impl Verifier {
-    pub fn new(settings: Settings, issuers: Vec<Arc<Issuer>>, revoked: Arc<Revoked>) -> Verifier {
+    pub fn new(
+        settings: JwtSettings,
+        issuers: Vec<Arc<Issuer>>,
+        revoked: Arc<RevokedTokens>,
+    ) -> Verifier {
         Verifier { number: next_number(), settings, issuers, revoked }
     }
 
     /// Decides without waiting; nothing where somebody has to be asked.
     fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
         let (place, text) = match token::find(&self.settings, head) {
-            Found::Nothing => return Some(self.without(head)),
-            Found::Several => return Some(self.refuse(&Refusal::Several)),
-            Found::At(place, text) => (place, text),
+            TokenSearch::Nothing => return Some(self.without(head)),
+            TokenSearch::Several => return Some(self.refuse(&Refusal::Several)),
+            TokenSearch::At(place, text) => (place, text),
         };
         let now = clock::wall().as_secs();
         let known = self.remembered(&text, now);
@@ -177,7 +181,7 @@ impl Verifier {
 
     /// The same, with waiting.
     async fn asking(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Found::At(place, text) = token::find(&self.settings, head) else {
+        let TokenSearch::At(place, text) = token::find(&self.settings, head) else {
             return self.refuse(&Refusal::Several);
         };
         let text = text.into_owned();
@@ -218,7 +222,7 @@ impl Verifier {
     }
 
     /// Why a token that was believed is not any more.
-    fn still(&self, verified: &Verified, now: u64) -> Option<Refusal> {
+    fn still(&self, verified: &VerifiedToken, now: u64) -> Option<Refusal> {
         if verified.until.is_some_and(|until| until <= now) {
             return Some(Refusal::Expired);
         }
@@ -251,9 +255,9 @@ impl Verifier {
     fn verify(
         &self,
         token: &Token<'_>,
-        with: Option<(usize, &published::Known)>,
+        with: Option<(usize, &published::KeySnapshot)>,
         now: u64,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<VerifiedToken, Refusal> {
         let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
         let index = self.issuer_of(&claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
@@ -270,18 +274,18 @@ impl Verifier {
 
     fn verified(
         &self,
-        checked: Checked,
+        checked: CheckedToken,
         issuer: usize,
         generation: u64,
         now: u64,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<VerifiedToken, Refusal> {
         let changes = self.revoked.changes();
         if checked.id.as_ref().is_some_and(|id| self.revoked.contains(id, now)) {
             return Err(Refusal::Revoked);
         }
         let lines = (!checked.lines.is_empty()).then(|| Rc::from(checked.lines));
         let identity = Identity { expires: checked.until, ..checked.identity };
-        Ok(Verified {
+        Ok(VerifiedToken {
             pass: Pass { identity: Arc::new(identity), lines },
             until: checked.until,
             id: checked.id,
@@ -313,7 +317,7 @@ impl Verifier {
         asked && introspect::is_token(text)
     }
 
-    async fn judge_asking(&self, ex: &Exchange, text: &[u8]) -> Result<Verified, Refusal> {
+    async fn judge_asking(&self, ex: &Exchange, text: &[u8]) -> Result<VerifiedToken, Refusal> {
         let Ok(token) = Token::parse(text) else {
             return self.introspected(ex, text).await;
         };
@@ -327,7 +331,7 @@ impl Verifier {
 
     /// Asks the issuers that can be asked, one after the other. A token is refused where all of them say so: it may be
     /// that of one that could not be asked.
-    async fn introspected(&self, ex: &Exchange, text: &[u8]) -> Result<Verified, Refusal> {
+    async fn introspected(&self, ex: &Exchange, text: &[u8]) -> Result<VerifiedToken, Refusal> {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
             let Some(introspection) = &issuer.introspection else { continue };
@@ -351,7 +355,7 @@ impl Verifier {
     fn remember(
         &self,
         text: &[u8],
-        judged: Result<Verified, Refusal>,
+        judged: Result<VerifiedToken, Refusal>,
         now: u64,
     ) -> Result<Pass, Refusal> {
         match judged {
@@ -362,7 +366,7 @@ impl Verifier {
             }
             Err(refusal) => {
                 if refusal.lasts() {
-                    let refused = Refused {
+                    let refused = RefusedToken {
                         refusal: refusal.clone(),
                         until: now.saturating_add(REFUSED_FOR.as_secs()),
                         generations: self.generations(),
@@ -399,7 +403,7 @@ impl Verifier {
         &self,
         ex: &mut Exchange,
         head: &mut RequestHead,
-        place: token::Place,
+        place: token::TokenLocation,
         pass: Pass,
     ) -> Flow {
         if !self.settings.forward {

@@ -20,7 +20,7 @@ use crate::verdict_cache::VerdictCache;
 
 /// Which certificates are taken. One on any list is; where all are empty, any that was checked.
 #[derive(Debug, Clone, Default)]
-pub struct Trusted {
+pub struct TrustedCertificates {
     pub subjects: Vec<String>,
     pub names: Vec<String>,
     pub fingerprints: Vec<[u8; 32]>,
@@ -42,11 +42,11 @@ thread_local! {
 
 struct OnCertificate {
     number: u64,
-    trusted: Trusted,
+    trusted: TrustedCertificates,
 }
 
 /// The policy that takes these.
-pub fn policy(trusted: Trusted) -> Policy {
+pub fn policy(trusted: TrustedCertificates) -> Policy {
     let step = OnCertificate { number: next_number(), trusted };
     Policy { name: "mutual_tls", request: Some(Step::Head(Box::new(step))), response: None }
 }
@@ -117,7 +117,7 @@ impl OnCertificate {
     }
 
     fn takes(&self, certificate: &Certificate, fingerprint: &[u8; 32]) -> bool {
-        let Trusted { subjects, names, fingerprints, .. } = &self.trusted;
+        let TrustedCertificates { subjects, names, fingerprints, .. } = &self.trusted;
         (subjects.is_empty() && names.is_empty() && fingerprints.is_empty())
             || certificate.subject.as_ref().is_some_and(|subject| subjects.contains(subject))
             || certificate.names.iter().any(|name| names.iter().any(|listed| is_same(name, listed)))

@@ -13,7 +13,7 @@ use message::RequestHead;
 use policy::{Policy, Slots, Step};
 
 /// One `openapi`, as `compile` settles it.
-pub struct Settings {
+pub struct OpenApiSettings {
     /// The text in front of the document's paths; without a slash at its end.
     pub base_path: String,
     pub paths: Vec<PathItem>,
@@ -30,7 +30,7 @@ pub struct Settings {
 const ERRORS_MAX: usize = 16;
 
 /// The policy for these settings.
-pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
+pub fn policy(settings: OpenApiSettings, slots: &mut Slots) -> Policy {
     let bodies = settings.request && settings.operations().any(|op| op.body.is_some());
     let watches = settings.request || settings.response || settings.refuses;
     let replies = settings.response;
@@ -49,7 +49,7 @@ fn request_step(checks: &Arc<request::Checks>, bodies: bool) -> Step<RequestHead
     }
 }
 
-impl Settings {
+impl OpenApiSettings {
     fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.paths.iter().flat_map(|path| &path.operations)
     }

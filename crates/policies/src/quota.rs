@@ -45,25 +45,25 @@ pub struct Quotas {
 #[derive(Debug, Default)]
 struct Shard {
     /// By the client, and the number of the quota among those of its tier.
-    windows: HashMap<(u64, usize), Used>,
+    windows: HashMap<(u64, usize), UsedWindow>,
     /// Those of which others are to be told.
     untold: Vec<(u64, usize)>,
 }
 
 /// A window of a client.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct UsedWindow {
     ends: Instant,
     per: Duration,
     messages: u64,
     bytes: u64,
     /// The part of these that no other gateway was told of.
-    untold: Untold,
+    untold: UnreportedUse,
 }
 
 /// Messages and bytes that others are told of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Untold {
+struct UnreportedUse {
     messages: u64,
     bytes: u64,
 }
@@ -134,14 +134,14 @@ impl Quotas {
                 return Err(used.ends.saturating_duration_since(now));
             }
             *used = with;
-            self.note(&mut shard, client, 0, Untold { messages: 1, bytes });
+            self.note(&mut shard, client, 0, UnreportedUse { messages: 1, bytes });
             return Ok(with.left(quota));
         }
         let mut wait = None;
         for (number, quota) in tier.numbered() {
             let open = shard.windows.get(&(client, number)).filter(|used| used.ends > now);
             // One that is not open yet begins with the message, if that passes.
-            let used = open.copied().unwrap_or_else(|| Used::new(quota.per, now));
+            let used = open.copied().unwrap_or_else(|| UsedWindow::new(quota.per, now));
             if !used.with(1, bytes).is_within(quota) {
                 wait = wait.max(Some(used.ends.saturating_duration_since(now)));
             }
@@ -154,7 +154,7 @@ impl Quotas {
             let used = shard.window(client, number, quota.per, now);
             *used = used.with(1, bytes);
             left = left.min(used.left(quota));
-            self.note(&mut shard, client, number, Untold { messages: 1, bytes });
+            self.note(&mut shard, client, number, UnreportedUse { messages: 1, bytes });
         }
         Ok(left)
     }
@@ -165,7 +165,7 @@ impl Quotas {
         for (number, _) in tier.numbered() {
             if let Some(used) = shard.windows.get_mut(&(client, number)) {
                 *used = used.with(0, bytes);
-                self.note(&mut shard, client, number, Untold { messages: 0, bytes });
+                self.note(&mut shard, client, number, UnreportedUse { messages: 0, bytes });
             }
         }
     }
@@ -183,13 +183,13 @@ impl Quotas {
     }
 
     /// Others are to be told of this.
-    fn note(&self, shard: &mut Shard, client: u64, number: usize, more: Untold) {
+    fn note(&self, shard: &mut Shard, client: u64, number: usize, more: UnreportedUse) {
         if !self.is_shared {
             return;
         }
         let Shard { windows, untold } = shard;
         let Some(used) = windows.get_mut(&(client, number)) else { return };
-        if used.untold == Untold::default() && untold.len() < SHARD_UNTOLD_MAX {
+        if used.untold == UnreportedUse::default() && untold.len() < SHARD_UNTOLD_MAX {
             untold.push((client, number));
         }
         used.untold.messages = used.untold.messages.saturating_add(more.messages);
@@ -204,14 +204,20 @@ impl Quotas {
 
 impl Shard {
     /// The window that is open now.
-    fn window(&mut self, client: u64, number: usize, per: Duration, now: Instant) -> &mut Used {
+    fn window(
+        &mut self,
+        client: u64,
+        number: usize,
+        per: Duration,
+        now: Instant,
+    ) -> &mut UsedWindow {
         let key = (client, number);
         if self.windows.len() >= SHARD_WINDOWS_MAX && !self.windows.contains_key(&key) {
             self.make_room(now);
         }
-        let used = self.windows.entry(key).or_insert_with(|| Used::new(per, now));
+        let used = self.windows.entry(key).or_insert_with(|| UsedWindow::new(per, now));
         if used.ends <= now {
-            *used = Used::new(per, now);
+            *used = UsedWindow::new(per, now);
         }
         used
     }
@@ -229,14 +235,14 @@ impl Shard {
     }
 }
 
-impl Used {
-    fn new(per: Duration, now: Instant) -> Used {
+impl UsedWindow {
+    fn new(per: Duration, now: Instant) -> UsedWindow {
         let ends = now.checked_add(per).unwrap_or(now);
-        Used { ends, per, messages: 0, bytes: 0, untold: Untold::default() }
+        UsedWindow { ends, per, messages: 0, bytes: 0, untold: UnreportedUse::default() }
     }
 
-    fn with(self, messages: u64, bytes: u64) -> Used {
-        Used {
+    fn with(self, messages: u64, bytes: u64) -> UsedWindow {
+        UsedWindow {
             messages: self.messages.saturating_add(messages),
             bytes: self.bytes.saturating_add(bytes),
             ..self

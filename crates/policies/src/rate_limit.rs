@@ -15,18 +15,18 @@ use kit::scratch;
 use message::{Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 
-pub use counts::{Counts, WINDOWS_MAX};
+pub use counts::{KeyCounts, WINDOWS_MAX};
 pub use window::Window;
 
 use crate::key::KeySource;
 use crate::tiers::Tiers;
-use counts::Taken;
-use shared::Shared;
+use counts::CountVerdict;
+use shared::SharedCounts;
 use window::seconds;
 
 /// Settings of the policy.
 #[derive(Debug)]
-pub struct Settings {
+pub struct RateLimitSettings {
     pub by: KeySource,
     /// For whoever is on no plan.
     pub otherwise: Tier,
@@ -53,8 +53,12 @@ pub struct Tier {
 const SLACK: u32 = 100;
 
 /// The policy. The counts are the plan's before where nothing changed; `shared` are who else counts in them.
-pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared>>) -> Policy {
-    let Settings { by, otherwise, plans, headers, code } = settings;
+pub fn policy(
+    settings: RateLimitSettings,
+    counts: Arc<KeyCounts>,
+    shared: Option<Arc<SharedCounts>>,
+) -> Policy {
+    let RateLimitSettings { by, otherwise, plans, headers, code } = settings;
     let limit = Limit { by, tiers: Tiers::new(otherwise, plans), headers, code, counts };
     Policy {
         name: "rate_limit",
@@ -71,7 +75,7 @@ pub fn policy(settings: Settings, counts: Arc<Counts>, shared: Option<Arc<Shared
 pub fn throttle(
     by: KeySource,
     window: Window,
-    counts: Arc<Counts>,
+    counts: Arc<KeyCounts>,
 ) -> impl Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> {
     move |ex, head, apart| {
         let mut hash = counts.hash();
@@ -90,13 +94,13 @@ struct Limit {
     tiers: Tiers<Tier>,
     headers: bool,
     code: u32,
-    counts: Arc<Counts>,
+    counts: Arc<KeyCounts>,
 }
 
 /// One that others count in too.
 struct SharedLimit {
     limit: Limit,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCounts>,
 }
 
 /// Writes what the limits of a route noted on the way down.
@@ -118,7 +122,7 @@ impl Tier {
     }
 
     /// Appends the value of `RateLimit`.
-    fn tell(&self, taken: &Taken, out: &mut Vec<u8>) {
+    fn tell(&self, taken: &CountVerdict, out: &mut Vec<u8>) {
         for (at, (window, standing)) in self.windows.iter().zip(taken.standings).enumerate() {
             if at > 0 {
                 out.extend_from_slice(b", ");
@@ -134,7 +138,7 @@ impl Tier {
 }
 
 impl Limit {
-    fn refusal(&self, tier: &Tier, taken: &Taken, wait: u64) -> Fault {
+    fn refusal(&self, tier: &Tier, taken: &CountVerdict, wait: u64) -> Fault {
         let cause = format!("over the limit {}", tier.told);
         let wait = seconds(wait).max(1).to_string();
         let fault = Fault::new(Kind::RateLimited, cause)
@@ -152,7 +156,7 @@ impl Limit {
 }
 
 /// The key under which a request is counted.
-struct Counted<'l> {
+struct CountedKey<'l> {
     tier: &'l Tier,
     /// Of the tier, as the policy numbers them.
     number: u32,
@@ -161,17 +165,17 @@ struct Counted<'l> {
 
 impl Limit {
     /// Nothing where there is no limit.
-    fn counted(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Counted<'_>> {
+    fn counted(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<CountedKey<'_>> {
         let (index, tier) = self.tiers.of(ex).filter(|(_, tier)| !tier.windows.is_empty())?;
         // Whoever changes its plan begins anew.
         let mut hash = self.counts.hash();
         hash.write(&index.to_le_bytes());
         self.by.write(ex, head, &mut hash);
         let number = u32::try_from(index).unwrap_or_default();
-        Some(Counted { tier, number, key: hash.finish() })
+        Some(CountedKey { tier, number, key: hash.finish() })
     }
 
-    fn decided(&self, tier: &Tier, taken: &Taken, ex: &mut Exchange) -> Flow {
+    fn decided(&self, tier: &Tier, taken: &CountVerdict, ex: &mut Exchange) -> Flow {
         match taken.wait {
             Some(wait) => return Err(self.refusal(tier, taken, wait)),
             None if self.headers => {
@@ -189,7 +193,7 @@ impl Limit {
 
 impl OnHead<RequestHead> for Limit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Some(Counted { tier, number, key }) = self.counted(ex, head) else {
+        let Some(CountedKey { tier, number, key }) = self.counted(ex, head) else {
             return Ok(Onward::Next);
         };
         let taken = self.counts.take(key, number, &tier.windows);
@@ -199,7 +203,7 @@ impl OnHead<RequestHead> for Limit {
 
 impl OnCall<RequestHead> for SharedLimit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
-        let Some(Counted { tier, number, key }) = self.limit.counted(ex, head) else {
+        let Some(CountedKey { tier, number, key }) = self.limit.counted(ex, head) else {
             return Decision::Ready(Ok(Onward::Next));
         };
         let counts = &self.limit.counts;
@@ -212,7 +216,7 @@ impl OnCall<RequestHead> for SharedLimit {
         }
         Decision::Waits(Box::pin(async move {
             let taken = match self.shared.ask(key, number).await {
-                Some(told) => Taken::elsewhere(&tier.windows, told.passes, &told.ahead),
+                Some(told) => CountVerdict::elsewhere(&tier.windows, told.passes, &told.ahead),
                 // Alone, then.
                 None => self.limit.counts.take(key, number, &tier.windows),
             };

@@ -9,7 +9,7 @@ use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
 /// Settings of the policy.
 #[derive(Debug)]
-pub struct Settings {
+pub struct RedirectSettings {
     pub status: u16,
     /// Whoever compiles it sees to it that no placeholder reaches into scheme and host, but for the request's own host.
     pub to: Template,
@@ -20,11 +20,11 @@ pub struct Settings {
 }
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
+pub fn policy(settings: RedirectSettings) -> Policy {
     Policy { name: "redirect", request: Some(Step::Head(Box::new(settings))), response: None }
 }
 
-impl OnHead<RequestHead> for Settings {
+impl OnHead<RequestHead> for RedirectSettings {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let mut reply = Reply::new(self.status, Body::Empty);
         reply.head.headers.add("Location", &self.location(ex, head)).map_err(|_| {
@@ -34,7 +34,7 @@ impl OnHead<RequestHead> for Settings {
     }
 }
 
-impl Settings {
+impl RedirectSettings {
     fn location(&self, ex: &Exchange, head: &RequestHead) -> Vec<u8> {
         let mut to = self.to.fill(ex, Some(head), Escape::Plain);
         if self.keep_path {

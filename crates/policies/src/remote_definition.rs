@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fault::Kind;
 use kit::{LocalBoxFuture, clock};
-use mediation::Failed;
-use mediation::remote_definition::{Last, Pace, RemoteDefinition};
+use mediation::Rejection;
+use mediation::remote_definition::{LastGood, RefreshTimes, RemoteDefinition};
 use message::{Body, Protocol, Request, RequestHead};
 use policy::{Background, Call, Caller, Fetch, Totals};
 use telemetry::DefinitionMetrics;
@@ -33,14 +33,14 @@ const UNFETCHED: &str = "A document that the definition names cannot be fetched"
 
 /// libxml2 names the location, which is the definition's own word and all that whoever compares faults to the letter gets to
 /// read of it. Nobody but the log gets what the system said: it tells apart ports that are closed from hosts that are not there.
-fn unfetched(location: &str, why: &str) -> Failed {
+fn unfetched(location: &str, why: &str) -> Rejection {
     let text = format!("Failed to locate a schema at location '{location}'");
-    Failed::hiding(text, UNFETCHED, format!("the import '{location}' cannot be fetched: {why}"))
+    Rejection::hiding(text, UNFETCHED, format!("the import '{location}' cannot be fetched: {why}"))
 }
 
 /// A document to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DocumentRequest {
     /// The URL, by which it will be asked for.
     pub location: String,
     /// Scheme, host and port: one of those there is a way to.
@@ -50,19 +50,19 @@ pub struct Wanted {
 }
 
 /// Documents that were fetched, by location.
-pub type Fetched = HashMap<String, Vec<u8>>;
+pub type FetchedDocuments = HashMap<String, Vec<u8>>;
 
 /// The recipe by which a definition `M` is made of the fetched documents.
 pub trait DefinitionCompiler<M>: Send + Sync {
     /// The documents that are named and not there. The recipe may add those that it has itself.
-    fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String>;
+    fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String>;
 
     /// The definition, once nothing is wanted.
-    fn compile(&self, fetched: &Fetched) -> Result<M, Failed>;
+    fn compile(&self, fetched: &FetchedDocuments) -> Result<M, Rejection>;
 }
 
 /// A definition `M` that changes, and what makes it anew.
-pub struct Supplied<M> {
+pub struct RenewableDefinition<M> {
     pub supply: Arc<RemoteDefinition<M>>,
     pub renewal: Arc<Renewal<M>>,
 }
@@ -77,21 +77,21 @@ pub struct Renewal<M> {
     metrics: Arc<DefinitionMetrics>,
 }
 
-impl<M: Send + Sync + 'static> Supplied<M> {
+impl<M: Send + Sync + 'static> RenewableDefinition<M> {
     /// `last` is what serves at once.
     pub fn new(
         name: &str,
         recipe: Arc<dyn DefinitionCompiler<M>>,
         outlets: HashMap<String, Arc<dyn Fetch>>,
-        pace: Pace,
+        pace: RefreshTimes,
         metrics: Arc<DefinitionMetrics>,
-        last: Arc<Last<M>>,
-    ) -> Supplied<M> {
+        last: Arc<LastGood<M>>,
+    ) -> RenewableDefinition<M> {
         let fetched = !outlets.is_empty();
         let renewal = Arc::new(Renewal { supply: OnceLock::new(), recipe, outlets, metrics });
         let supply = Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
         let _first = renewal.supply.set(Arc::downgrade(&supply));
-        Supplied { supply, renewal }
+        RenewableDefinition { supply, renewal }
     }
 }
 
@@ -104,7 +104,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
                 // Beside this thread, which keeps up all upstreams; one at a time for each definition.
                 let compiled = kit::task::beside(move || recipe.compile(&fetched)).await;
                 let compiled =
-                    compiled.unwrap_or_else(|| Err(Failed::server("it cannot be compiled")));
+                    compiled.unwrap_or_else(|| Err(Rejection::server("it cannot be compiled")));
                 self.metrics.compiled(compiled.is_ok());
                 compiled
             }
@@ -120,20 +120,20 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         &self,
         supply: &RemoteDefinition<M>,
         caller: &Rc<Caller>,
-    ) -> Result<Fetched, Failed> {
-        let mut fetched = Fetched::new();
+    ) -> Result<FetchedDocuments, Rejection> {
+        let mut fetched = FetchedDocuments::new();
         let mut bytes = 0_usize;
         loop {
             let wanted = self.recipe.wanted(&mut fetched);
             // It quotes the location, and nobody has been asked.
-            let wanted = wanted.map_err(|why| Failed::hiding(why.as_str(), UNFETCHED, &*why))?;
+            let wanted = wanted.map_err(|why| Rejection::hiding(why.as_str(), UNFETCHED, &*why))?;
             if wanted.is_empty() {
                 return Ok(fetched);
             }
             for wanted in wanted {
                 if fetched.len() >= FETCHED_MAX {
                     let text = format!("over {FETCHED_MAX} documents are named by URL");
-                    return Err(Failed::server(text));
+                    return Err(Rejection::server(text));
                 }
                 let document = self.get(supply.timeout(), caller, &wanted).await;
                 self.metrics.fetched(document.is_ok());
@@ -141,7 +141,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
                 bytes = bytes.saturating_add(document.len());
                 if bytes > ALL_BYTES_MAX {
                     let text = format!("what is named by URL has over {ALL_BYTES_MAX} bytes");
-                    return Err(Failed::server(text));
+                    return Err(Rejection::server(text));
                 }
                 fetched.insert(wanted.location, document);
             }
@@ -152,7 +152,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         &self,
         timeout: Duration,
         caller: &Rc<Caller>,
-        wanted: &Wanted,
+        wanted: &DocumentRequest,
     ) -> Result<Vec<u8>, Box<str>> {
         let outlet = self.outlets.get(&wanted.origin).ok_or(
             "it is on a host that only a fetched document names; give a file for it in `imports`",

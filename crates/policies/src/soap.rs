@@ -5,14 +5,14 @@
 //! breaks.
 
 pub(crate) mod coding;
-mod watched;
+mod fault_code;
 
 use std::sync::Arc;
 
-use fault::{Fault, Kind, Processing};
-use mediation::soap::{Arriving, Definitions, Found, Version};
-use mediation::{Failed, content_coding};
-use message::{Gathered, ReplyHead, RequestHead};
+use fault::{Fault, Kind, ProcessingFault};
+use mediation::soap::{ArrivingInput, Definitions, MessageFacts, Version};
+use mediation::{Rejection, content_coding};
+use message::{GatheredBody, ReplyHead, RequestHead};
 use policy::{
     BodyTransform, Decision, Exchange, Flow, MessageFormat, OnBuffered, OnPieces, OnStreamed,
     Onward, Policy, Step,
@@ -22,7 +22,7 @@ pub use coding::Codings;
 
 /// Settings of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct SoapSettings {
     pub request: bool,
     pub response: bool,
     /// The client may read what is wrong.
@@ -48,7 +48,7 @@ const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
 /// The policy. A side that is not looked into has no step, but for what is counted of it.
-pub fn policy(definitions: Arc<Definitions>, settings: Settings) -> Policy {
+pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
     let request =
         settings.request.then(|| Step::Buffered(Box::new(side()) as Box<dyn OnBuffered<_>>));
@@ -62,7 +62,7 @@ pub fn policy(definitions: Arc<Definitions>, settings: Settings) -> Policy {
 
 struct Side {
     definitions: Arc<Definitions>,
-    settings: Settings,
+    settings: SoapSettings,
 }
 
 /// Reads the codes of faults as they pass.
@@ -86,7 +86,7 @@ impl OnStreamed<ReplyHead> for Watch {
             Some(_) => return Ok(None),
         };
         let told = ex.notes().soap_fault.get_or_insert_default().clone();
-        Ok(Some(Box::new(watched::Watched::new(told, gzip))))
+        Ok(Some(Box::new(fault_code::FaultCodeReader::new(told, gzip))))
     }
 }
 
@@ -95,8 +95,8 @@ impl Side {
     fn judged(
         &self,
         ex: &mut Exchange,
-        found: &Found,
-        checked: Result<(), Failed>,
+        found: &MessageFacts,
+        checked: Result<(), Rejection>,
     ) -> Result<(), Fault> {
         let counted = !self.definitions.operations.is_empty();
         if found.version.is_some() || counted {
@@ -113,7 +113,7 @@ impl Side {
     }
 
     fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
-        let mut found = Found::default();
+        let mut found = MessageFacts::default();
         let (headers, translated) = (&head.headers, translated(ex));
         let checked = self.definitions.check_input(headers, message, translated, &mut found);
         self.judged(ex, &found, checked)
@@ -123,7 +123,7 @@ impl Side {
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
     ) -> Result<(), Fault> {
         // A fault of ours is no message of the upstream's.
         if ex.fault.is_some() || self.settings.errors_pass && head.status != 200 {
@@ -131,7 +131,7 @@ impl Side {
         }
         let (verbose, status) = (self.settings.verbose, head.status);
         if self.settings.upstream_errors_fault && !matches!(status, 101 | 200) {
-            let failed = Failed::server(UPSTREAM_ERROR);
+            let failed = Rejection::server(UPSTREAM_ERROR);
             return Err(refused_reply(RESPONSE_GENERAL, failed, verbose, status));
         }
         if has_no_body(ex, head, body) {
@@ -140,7 +140,7 @@ impl Side {
         let codings = self.settings.codings;
         codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
-            let mut found = Found::default();
+            let mut found = MessageFacts::default();
             let content_type = head.headers.get("content-type");
             let checked = self.definitions.check_output(content_type, &body.bytes, &mut found);
             if let Some(fault) = found.fault {
@@ -165,13 +165,13 @@ fn message_format(version: Version) -> MessageFormat {
 }
 
 /// Replies that carry no message: of a one-way operation, of HEAD, of a tunnel.
-pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &Gathered) -> bool {
+pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &GatheredBody) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))
 }
 
 /// The fault for a request that a step refuses.
-pub(crate) fn refused_request(step: &'static str, failed: Failed, verbose: bool) -> Fault {
+pub(crate) fn refused_request(step: &'static str, failed: Rejection, verbose: bool) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::RequestInvalid };
     fault(kind, step, failed, verbose, None)
 }
@@ -179,29 +179,29 @@ pub(crate) fn refused_request(step: &'static str, failed: Failed, verbose: bool)
 /// The fault for a reply that a step refuses: the server's, whoever of those behind the client it was.
 pub(crate) fn refused_reply(
     step: &'static str,
-    failed: Failed,
+    failed: Rejection,
     verbose: bool,
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
     // But for what is not about the message: a client may ask for another coding.
     let server = failed.server || step != RESPONSE_GENERAL;
-    fault(kind, step, Failed { server, ..failed }, verbose, Some(status))
+    fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
 }
 
 fn fault(
     kind: Kind,
     step: &'static str,
-    failed: Failed,
+    failed: Rejection,
     verbose: bool,
     backend_status: Option<u16>,
 ) -> Fault {
     let cause = format!("{step}: {}", failed.cause());
-    let Failed { text, server, told } = failed;
+    let Rejection { text, server, told } = failed;
     let plain = told.map(|told| told.client);
     let detail = verbose.then(|| plain.as_ref().unwrap_or(&text).clone());
     let fault = Fault { detail, ..Fault::new(kind, cause) };
-    fault.with_processing(Processing { step, text, plain, server, backend_status, verbose })
+    fault.with_processing(ProcessingFault { step, text, plain, server, backend_status, verbose })
 }
 
 impl OnBuffered<RequestHead> for Side {
@@ -215,7 +215,7 @@ impl OnBuffered<RequestHead> for Side {
         _head: &RequestHead,
     ) -> Option<Box<dyn OnPieces<RequestHead>>> {
         // Where there is no definition yet, the message waits for one with all its bytes.
-        let arriving = Arriving::new(self.definitions.clone()).ok()?;
+        let arriving = ArrivingInput::new(self.definitions.clone()).ok()?;
         let side = Side { definitions: self.definitions.clone(), settings: self.settings };
         Some(Box::new(Pieces { side, arriving: Some(arriving) }))
     }
@@ -224,7 +224,7 @@ impl OnBuffered<RequestHead> for Side {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         if self.definitions.awaited().next().is_none() {
             let checked = self.request(ex, head, &body.bytes);
@@ -241,7 +241,7 @@ impl OnBuffered<RequestHead> for Side {
 struct Pieces {
     side: Side,
     /// Until it has ended.
-    arriving: Option<Arriving>,
+    arriving: Option<ArrivingInput>,
 }
 
 impl OnPieces<RequestHead> for Pieces {
@@ -253,16 +253,21 @@ impl OnPieces<RequestHead> for Pieces {
         from: usize,
     ) -> Result<(), Fault> {
         let Some(arriving) = &mut self.arriving else { return Ok(()) };
-        let mut found = Found::default();
+        let mut found = MessageFacts::default();
         match arriving.feed(&head.headers, so_far, from, &mut found) {
             Ok(()) => Ok(()),
             Err(failed) => self.side.judged(ex, &found, Err(failed)),
         }
     }
 
-    fn on_end(&mut self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
+    fn on_end(
+        &mut self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        body: &mut GatheredBody,
+    ) -> Flow {
         let Some(arriving) = self.arriving.take() else { return Ok(Onward::Next) };
-        let mut found = Found::default();
+        let mut found = MessageFacts::default();
         let checked = arriving.finish(&head.headers, &body.bytes, translated(ex), &mut found);
         self.side.judged(ex, &found, checked).map(|()| Onward::Next)
     }
@@ -277,7 +282,7 @@ impl OnBuffered<ReplyHead> for Side {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         if self.definitions.awaited().next().is_none() {
             return Decision::Ready(self.response(ex, head, body).map(|()| Onward::Next));

@@ -17,12 +17,12 @@ use wsdl::typed::{Api, Operation};
 use crate::soap::Codings;
 
 /// Settings of the policy, and the tables it works by.
-pub struct Settings {
+pub struct SoapRestSettings {
     pub api: Arc<Api>,
     /// The text in front of every path, without a slash at its end.
     pub prefix: Box<str>,
     /// The operations by their paths behind the prefix, sorted by path and method.
-    pub places: Vec<Place>,
+    pub places: Vec<OperationPath>,
     /// The path the upstream is to see.
     pub target: Box<[u8]>,
     /// The path of the document behind the prefix, and the document.
@@ -33,7 +33,7 @@ pub struct Settings {
 
 /// The place of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct OperationPath {
     pub path: Box<str>,
     pub method: Box<str>,
     /// Its index in the API.
@@ -45,8 +45,8 @@ pub struct Place {
 }
 
 /// The policy.
-pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
-    let Settings { api, prefix, places, target, document, faults, codings } = settings;
+pub fn policy(settings: SoapRestSettings, slots: &mut Slots) -> Policy {
+    let SoapRestSettings { api, prefix, places, target, document, faults, codings } = settings;
     let translation = Translation { api, faults, bytes_max: codings.bytes_max };
     let service = Arc::new(Service { translation, prefix, places, target, document, codings });
     // The index of the operation that a request calls.
@@ -61,11 +61,11 @@ pub fn policy(settings: Settings, slots: &mut Slots) -> Policy {
     }
 }
 
-/// The tables that both sides work by; see [`Settings`].
+/// The tables that both sides work by; see [`SoapRestSettings`].
 struct Service {
     translation: Translation,
     prefix: Box<str>,
-    places: Vec<Place>,
+    places: Vec<OperationPath>,
     target: Box<[u8]>,
     document: Option<(Box<str>, Bytes)>,
     codings: Codings,

@@ -21,19 +21,19 @@ use telemetry::{RouteMetrics, StreamEnd};
 
 use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
-use crate::quota::shared::Shared;
+use crate::quota::shared::SharedQuotas;
 use crate::quota::{Quotas, Tier};
 use crate::tiers::Tiers;
 
-pub use share::{Shares, Sharing};
+pub use share::{ShareSettings, Shares};
 
 use coding::Decoder;
-use metered::Metered;
+use metered::MeteredStream;
 use share::Share;
 
 /// Settings of the policy.
 #[derive(Debug)]
-pub struct Settings {
+pub struct SseSettings {
     /// The key that shares the quota of events and the number of streams.
     pub by: KeySource,
     /// The quotas of events, as messages.
@@ -47,26 +47,26 @@ pub struct Settings {
 }
 
 /// What clients have used and what they hold; the plan's before where nothing changed.
-pub struct Kept {
+pub struct ClientUse {
     pub quotas: Arc<Quotas>,
     pub permits: Arc<Permits>,
     /// The gateways that count together, if several do.
-    pub shared: Option<Arc<Shared>>,
+    pub shared: Option<Arc<SharedQuotas>>,
 }
 
 /// The policy.
 pub fn policy(
-    settings: Settings,
-    kept: Kept,
+    settings: SseSettings,
+    kept: ClientUse,
     metrics: Arc<RouteMetrics>,
-    share: Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)>,
+    share: Option<(ShareSettings, Arc<Shares>, Arc<dyn Fetch>)>,
     slots: &mut Slots,
 ) -> Policy {
     let share = share.map(|(sharing, shares, upstream)| {
         let metrics = metrics.clone();
         Arc::new(Share { sharing, shares, upstream, metrics }) as Arc<dyn Answerer>
     });
-    let Kept { quotas, permits, shared } = kept;
+    let ClientUse { quotas, permits, shared } = kept;
     let sse = Arc::new(Sse { settings, quotas, permits, metrics, share, slot: slots.assign() });
     let admit = Admit(sse.clone());
     Policy {
@@ -80,33 +80,33 @@ pub fn policy(
 }
 
 struct Sse {
-    settings: Settings,
+    settings: SseSettings,
     quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
     /// Answers in place of the upstream, if clients share its streams.
     share: Option<Arc<dyn Answerer>>,
-    slot: Slot<Admitted>,
+    slot: Slot<AdmittedStream>,
 }
 
 /// By which the events of a client are counted.
 #[derive(Clone, Copy)]
-struct Counted {
+struct EventCounter {
     key: u64,
     /// The number of its tier.
     tier: usize,
 }
 
 /// A client that may have a stream.
-struct Admitted {
-    counted: Counted,
+struct AdmittedStream {
+    counted: EventCounter,
     permit: Option<Permit>,
 }
 
 /// An open stream, for as long as it is open.
 struct Stream {
     sse: Arc<Sse>,
-    counted: Counted,
+    counted: EventCounter,
     notes: Rc<StreamNotes>,
     worker: usize,
     #[expect(dead_code, reason = "the place is given back with the stream")]
@@ -119,7 +119,7 @@ struct Admit(Arc<Sse>);
 /// The same, where other gateways count too.
 struct SharedAdmit {
     admit: Admit,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQuotas>,
 }
 
 /// Counts the events of the stream.
@@ -127,18 +127,18 @@ struct Meter(Arc<Sse>);
 
 impl Sse {
     /// The client's number among the quotas.
-    fn counted(&self, ex: &Exchange, head: &RequestHead) -> Counted {
+    fn counted(&self, ex: &Exchange, head: &RequestHead) -> EventCounter {
         let tier = self.settings.tiers.of(ex).map_or(0, |(index, _)| index);
         let mut hash = self.quotas.hash(tier);
         self.settings.by.write(ex, head, &mut hash);
-        Counted { key: hash.finish(), tier }
+        EventCounter { key: hash.finish(), tier }
     }
 }
 
 impl Stream {
     /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
     fn take(&self, bytes: usize) -> Option<u64> {
-        let Counted { key, tier } = self.counted;
+        let EventCounter { key, tier } = self.counted;
         let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
         self.sse.quotas.take(key, tier, u64::try_from(bytes).unwrap_or(u64::MAX)).ok()
     }
@@ -177,7 +177,7 @@ impl OnCall<RequestHead> for SharedAdmit {
 }
 
 impl Admit {
-    fn admit(&self, counted: Counted, ex: &mut Exchange, head: &RequestHead) -> Flow {
+    fn admit(&self, counted: EventCounter, ex: &mut Exchange, head: &RequestHead) -> Flow {
         let Admit(sse) = self;
         let tier = sse.settings.tiers.get(counted.tier);
         if let Some(wait) = tier.and_then(|tier| sse.quotas.wait(counted.key, tier)) {
@@ -197,7 +197,7 @@ impl Admit {
         if let Some(share) = sse.share.as_ref().filter(|_| head.method() == b"GET") {
             ex.notes().instead = Some(share.clone());
         }
-        sse.slot.put(ex, Admitted { counted, permit });
+        sse.slot.put(ex, AdmittedStream { counted, permit });
         Ok(Onward::Next)
     }
 }
@@ -221,7 +221,7 @@ impl OnStreamed<ReplyHead> for Meter {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Meter(sse) = self;
         // A place is for a stream: it goes with any other reply.
-        let Some(Admitted { counted, permit }) = sse.slot.take(ex) else { return Ok(None) };
+        let Some(AdmittedStream { counted, permit }) = sse.slot.take(ex) else { return Ok(None) };
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         if !head.is_event_stream() || asked_head {
             return Ok(None);
@@ -230,6 +230,6 @@ impl OnStreamed<ReplyHead> for Meter {
         let notes = ex.notes().stream.get_or_insert_default().clone();
         let stream = Stream { sse: sse.clone(), counted, notes, worker: ex.caller.worker, permit };
         let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
-        Ok(Some(Box::new(Metered::new(stream, decoder, expires))))
+        Ok(Some(Box::new(MeteredStream::new(stream, decoder, expires))))
     }
 }

@@ -15,12 +15,12 @@ use kit::dial::{self, Link};
 use telemetry::StoreMetrics;
 use tokio::sync::Notify;
 
-pub use kit::dial::Place;
+pub use kit::dial::ServiceAddress;
 
 /// The store in which the counts meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Store {
-    pub place: Place,
+    pub place: ServiceAddress,
     /// The TLS client, if TLS is spoken.
     pub tls: Option<tls::Client>,
     pub password: Option<String>,
@@ -141,9 +141,9 @@ impl Line {
 
     async fn connect(&self) -> io::Result<Link> {
         let mut link = match (&self.store.place, &self.store.tls) {
-            (Place::Unix(path), _) => Link::over(dial::unix(path).await?),
-            (Place::Tcp { host, port }, None) => Link::over(dial::tcp(host, *port).await?),
-            (Place::Tcp { host, port }, Some(tls)) => {
+            (ServiceAddress::Unix(path), _) => Link::over(dial::unix(path).await?),
+            (ServiceAddress::Tcp { host, port }, None) => Link::over(dial::tcp(host, *port).await?),
+            (ServiceAddress::Tcp { host, port }, Some(tls)) => {
                 let socket = dial::tcp(host, *port).await?;
                 Link::over(tls.connect(host, socket).await?)
             }

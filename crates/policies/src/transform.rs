@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use message::{Gathered, Headers, ReplyHead, RequestHead};
+use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{
     Decision, Escape, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step, Template,
 };
@@ -19,11 +19,11 @@ pub use json::{JsonEdits, Overlap, Pointer};
 pub use query::QueryEdits;
 
 use crate::body_lines;
-use json::Refused;
+use json::EditRefusal;
 
 /// Settings of the policy. Sides without edits have no step.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub struct TransformSettings {
     pub query: QueryEdits,
     pub request: JsonEdits,
     pub response: JsonEdits,
@@ -32,23 +32,23 @@ pub struct Settings {
 }
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
-    let Settings { query, request, response, bytes_max } = settings;
+pub fn policy(settings: TransformSettings) -> Policy {
+    let TransformSettings { query, request, response, bytes_max } = settings;
     let (edits_body, reads_reply) = (!request.is_empty(), !response.is_empty());
     let edits_head = reads_reply || !query.is_empty();
-    let asked = Asked { query, json: request, reads_reply, bytes_max };
+    let asked = RequestStep { query, json: request, reads_reply, bytes_max };
     let request = match (edits_body, edits_head) {
         (true, _) => Some(Step::Buffered(Box::new(asked) as Box<dyn OnBuffered<RequestHead>>)),
         (false, true) => Some(Step::Head(Box::new(asked) as Box<dyn OnHead<RequestHead>>)),
         (false, false) => None,
     };
-    let replied = Replied { json: response, bytes_max };
+    let replied = ResponseStep { json: response, bytes_max };
     let response =
         reads_reply.then(|| Step::Buffered(Box::new(replied) as Box<dyn OnBuffered<ReplyHead>>));
     Policy { name: "transform", request, response }
 }
 
-struct Asked {
+struct RequestStep {
     query: QueryEdits,
     json: JsonEdits,
     /// The reply has to be one that can be read.
@@ -56,12 +56,12 @@ struct Asked {
     bytes_max: usize,
 }
 
-struct Replied {
+struct ResponseStep {
     json: JsonEdits,
     bytes_max: usize,
 }
 
-impl Asked {
+impl RequestStep {
     fn edit_head(&self, ex: &mut Exchange, head: &mut RequestHead) {
         self.query.apply(ex, head);
         if self.reads_reply {
@@ -76,14 +76,14 @@ impl Asked {
     }
 }
 
-impl OnHead<RequestHead> for Asked {
+impl OnHead<RequestHead> for RequestStep {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         self.edit_head(ex, head);
         Ok(Onward::Next)
     }
 }
 
-impl OnBuffered<RequestHead> for Asked {
+impl OnBuffered<RequestHead> for RequestStep {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         self.edit_head(ex, head);
         let wants = is_json(&head.headers);
@@ -103,7 +103,7 @@ impl OnBuffered<RequestHead> for Asked {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let values = filled(&self.json, ex, Some(head));
         let flow = match edited(&self.json, body, &values) {
@@ -122,7 +122,7 @@ impl OnBuffered<RequestHead> for Asked {
     }
 }
 
-impl OnBuffered<ReplyHead> for Replied {
+impl OnBuffered<ReplyHead> for ResponseStep {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
         // The gateway's own faults are nobody's document. What a cache below gives in the place of one has an age.
         let is_own = ex.fault.is_some() && !head.headers.contains("age");
@@ -145,7 +145,7 @@ impl OnBuffered<ReplyHead> for Replied {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let values = filled(&self.json, ex, None);
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
@@ -165,9 +165,9 @@ impl OnBuffered<ReplyHead> for Replied {
 /// A body after the edits; nothing where it is as it was, or is none.
 fn edited(
     edits: &JsonEdits,
-    body: &mut Gathered,
+    body: &mut GatheredBody,
     values: &[Cow<'_, [u8]>],
-) -> Result<Option<Bytes>, Refused> {
+) -> Result<Option<Bytes>, EditRefusal> {
     if body.bytes.is_empty() {
         return Ok(None);
     }

@@ -22,9 +22,9 @@ use telemetry::RouteMetrics;
 
 use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
-use crate::quota::shared::Shared;
+use crate::quota::shared::SharedQuotas;
 use crate::quota::{Quotas, Tier};
-use crate::sse::{CONNECTIONS_CODE, Kept};
+use crate::sse::{CONNECTIONS_CODE, ClientUse};
 use crate::tiers::Tiers;
 
 pub use topic::{MalformedTopic, Topic};
@@ -34,7 +34,7 @@ use topic::Rights;
 
 /// Settings of the policy.
 #[derive(Debug)]
-pub struct Settings {
+pub struct WebSocketSettings {
     /// The key that shares the quota and the number of connections.
     pub by: KeySource,
     /// The quotas of messages and bytes, both ways together.
@@ -85,12 +85,12 @@ impl Codes {
 
 /// The policy.
 pub fn policy(
-    settings: Settings,
-    kept: Kept,
+    settings: WebSocketSettings,
+    kept: ClientUse,
     metrics: Arc<RouteMetrics>,
     slots: &mut Slots,
 ) -> Policy {
-    let Kept { quotas, permits, shared } = kept;
+    let ClientUse { quotas, permits, shared } = kept;
     let websocket =
         Arc::new(WebSocket { settings, quotas, permits, metrics, slot: slots.assign() });
     Policy {
@@ -106,15 +106,15 @@ pub fn policy(
 }
 
 struct WebSocket {
-    settings: Settings,
+    settings: WebSocketSettings,
     quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
-    slot: Slot<Admitted>,
+    slot: Slot<AdmittedSocket>,
 }
 
 /// A client that may open a WebSocket.
-struct Admitted {
+struct AdmittedSocket {
     /// By which its messages are counted.
     key: u64,
     /// The number of its tier.
@@ -127,7 +127,7 @@ struct Admitted {
 /// An open WebSocket, for as long as it is open.
 struct Stream {
     of: Arc<WebSocket>,
-    admitted: Admitted,
+    admitted: AdmittedSocket,
     notes: Rc<StreamNotes>,
     worker: usize,
 }
@@ -144,7 +144,7 @@ struct Admit(Arc<WebSocket>);
 /// The same, where other gateways count too.
 struct SharedAdmit {
     admit: Admit,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQuotas>,
 }
 
 /// Looks into the one that is open.
@@ -172,7 +172,7 @@ impl OnHead<RequestHead> for Admit {
             permit = Some(websocket.permits.take(key, max).ok_or_else(refused)?);
         }
         head.headers.remove("sec-websocket-extensions");
-        websocket.slot.put(ex, Admitted { key, tier, rights, permit });
+        websocket.slot.put(ex, AdmittedSocket { key, tier, rights, permit });
         Ok(Onward::Next)
     }
 }

@@ -4,7 +4,7 @@
 //! [`mediation::xpath_search`]'s.
 
 use mediation::xpath_search::{self, Cases};
-use message::{Gathered, RequestHead};
+use message::{GatheredBody, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 use xpath::Expr;
 
@@ -24,40 +24,40 @@ pub struct Case {
 }
 
 /// Settings of the policy.
-pub struct Settings {
+pub struct XpathRouteSettings {
     pub cases: Vec<Case>,
     pub verbose: bool,
     pub bytes_max: usize,
 }
 
 /// The policy.
-pub fn policy(settings: Settings) -> Policy {
-    let Settings { cases, verbose, bytes_max } = settings;
+pub fn policy(settings: XpathRouteSettings) -> Policy {
+    let XpathRouteSettings { cases, verbose, bytes_max } = settings;
     let cases = cases.into_iter().map(|case| {
         let Case { expression, equals, diversion, target } = case;
-        (xpath_search::Case { expression, equals }, Way { diversion, target })
+        (xpath_search::Case { expression, equals }, CaseRoute { diversion, target })
     });
     let (cases, ways): (Vec<_>, Vec<_>) = cases.unzip();
-    let routing = Routing { cases: Cases::new(cases), ways, verbose, bytes_max };
+    let routing = RoutingStep { cases: Cases::new(cases), ways, verbose, bytes_max };
     let step: Box<dyn OnBuffered<RequestHead>> = Box::new(routing);
     Policy { name: "xpath_route", request: Some(Step::Buffered(step)), response: None }
 }
 
-struct Routing {
+struct RoutingStep {
     cases: Cases,
     /// For each case.
-    ways: Vec<Way>,
+    ways: Vec<CaseRoute>,
     verbose: bool,
     bytes_max: usize,
 }
 
 /// The way of messages of a case; see [`Case`].
-struct Way {
+struct CaseRoute {
     diversion: usize,
     target: Option<Box<[u8]>>,
 }
 
-impl OnBuffered<RequestHead> for Routing {
+impl OnBuffered<RequestHead> for RoutingStep {
     fn bytes_max(&self) -> usize {
         self.bytes_max
     }
@@ -66,7 +66,7 @@ impl OnBuffered<RequestHead> for Routing {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let flow = match self.cases.first(head.headers.get("content-type"), body) {
             Ok(first) => {

@@ -3,12 +3,12 @@
 //! Owns what a transformation is to an exchange: the notes on how its client speaks, the content type of what came out, and the
 //! fault where nothing did. How a stylesheet is run is [`mediation::xslt`]'s.
 
-mod spoken;
+mod client_format;
 
 use fault::{Fault, Kind};
-use mediation::xslt::{Made, Refused, Transformation};
-use mediation::{Failed, Work};
-use message::{Gathered, Headers, ReplyHead, RequestHead};
+use mediation::xslt::{TransformRejection, TransformResult, Transformation};
+use mediation::{Rejection, Work};
+use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 
 use crate::body_lines;
@@ -22,7 +22,7 @@ pub enum On {
 }
 
 /// A transformation on a route.
-pub struct Settings {
+pub struct XsltSettings {
     pub transformation: Transformation,
     /// It stands before the validation of its side, or where there is none behind it.
     pub before: bool,
@@ -36,7 +36,7 @@ pub struct Settings {
 const RETRY_AFTER: &str = "1";
 
 /// The policy.
-pub fn policy(on: On, settings: Settings) -> Policy {
+pub fn policy(on: On, settings: XsltSettings) -> Policy {
     let (request, response): (Option<Step<_>>, Option<Step<_>>) = match on {
         On::Request => (Some(Step::Buffered(Box::new(settings))), None),
         On::Response => (None, Some(Step::Buffered(Box::new(settings)))),
@@ -44,7 +44,7 @@ pub fn policy(on: On, settings: Settings) -> Policy {
     Policy { name: "xslt", request, response }
 }
 
-impl Settings {
+impl XsltSettings {
     fn step(&self, on: On) -> &'static str {
         match (on, self.before) {
             (On::Request, true) => "Request - XSLT transformation failed (before XSD validation)",
@@ -58,30 +58,32 @@ impl Settings {
         &self,
         ex: &Exchange,
         headers: &Headers,
-        body: &Gathered,
-    ) -> Work<'_, Result<Made, Refused>> {
+        body: &GatheredBody,
+    ) -> Work<'_, Result<TransformResult, TransformRejection>> {
         let content_type = headers.get("content-type");
         self.transformation.run(content_type, body, ex.alarm.clone())
     }
 }
 
 /// The fault, which `of` makes of a failed step as its side does.
-fn fault(refused: Refused, of: impl FnOnce(Failed) -> Fault) -> Fault {
+fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fault {
     match refused {
-        Refused::Failed(failed) => of(failed),
-        Refused::Late(failed) => Fault { kind: Kind::EngineTimeout, ..of(failed) },
-        Refused::Broken(cause) => {
-            let fault = of(Failed::server("The stylesheet could not be run"));
+        TransformRejection::Failed(failed) => of(failed),
+        TransformRejection::Late(failed) => Fault { kind: Kind::EngineTimeout, ..of(failed) },
+        TransformRejection::Broken(cause) => {
+            let fault = of(Rejection::server("The stylesheet could not be run"));
             Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
         }
         // No fault of the step: like others of the gateway's own it keeps its status.
-        Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
-            .with_header("Retry-After", RETRY_AFTER),
+        TransformRejection::Busy => {
+            Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
+                .with_header("Retry-After", RETRY_AFTER)
+        }
     }
 }
 
 /// The result takes the message's place.
-fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) {
+fn replace(headers: &mut Headers, body: &mut GatheredBody, made: TransformResult) {
     body_lines::replaced(headers);
     if let Some(label) = made.label(headers.get("content-type")) {
         headers.remove("content-type");
@@ -90,7 +92,7 @@ fn replace(headers: &mut Headers, body: &mut Gathered, made: Made) {
     body.bytes = made.bytes;
 }
 
-impl OnBuffered<RequestHead> for Settings {
+impl OnBuffered<RequestHead> for XsltSettings {
     fn bytes_max(&self) -> usize {
         self.codings.bytes_max
     }
@@ -99,15 +101,15 @@ impl OnBuffered<RequestHead> for Settings {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let message_format = spoken::heard(ex, &body.bytes);
+        let message_format = client_format::heard(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
-        let mut take = move |made: Result<Made, Refused>| {
+        let mut take = move |made: Result<TransformResult, TransformRejection>| {
             let refused =
                 |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
             let made = made.map_err(|why| fault(why, refused))?;
-            spoken::note(ex, message_format);
+            client_format::note(ex, message_format);
             replace(&mut head.headers, body, made);
             Ok(Onward::Next)
         };
@@ -118,13 +120,13 @@ impl OnBuffered<RequestHead> for Settings {
     }
 }
 
-impl Settings {
+impl XsltSettings {
     /// Makes a reply's body one that can be transformed. False: it is not for this policy.
     fn opened(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
     ) -> Result<bool, Fault> {
         // A fault of ours is no message of the upstream's.
         let above = self.errors_pass && head.status != 200;
@@ -144,7 +146,7 @@ impl Settings {
     }
 }
 
-impl OnBuffered<ReplyHead> for Settings {
+impl OnBuffered<ReplyHead> for XsltSettings {
     fn bytes_max(&self) -> usize {
         self.codings.bytes_max
     }
@@ -153,14 +155,14 @@ impl OnBuffered<ReplyHead> for Settings {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         match self.opened(ex, head, body) {
             Ok(true) => {}
             passed => return Decision::Ready(passed.map(|_| Onward::Next)),
         }
         let made = self.transformed(ex, &head.headers, body);
-        let mut take = move |made: Result<Made, Refused>| {
+        let mut take = move |made: Result<TransformResult, TransformRejection>| {
             let (step, status) = (self.step(On::Response), head.status);
             let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
             replace(&mut head.headers, body, made.map_err(|why| fault(why, refused))?);

@@ -15,7 +15,7 @@ pub trait Answerer: Send + Sync {
 
     /// The destination in words, and the changes to a request on the way there, for `explain`. `parameters` are the names of
     /// the route's path parameters.
-    fn explained(&self, parameters: &[&str]) -> Explained;
+    fn explained(&self, parameters: &[&str]) -> Explanation;
 
     /// The same as JSON, for the admin API. It holds no secret.
     fn view(&self) -> Value;
@@ -29,7 +29,7 @@ pub enum Answer<'a> {
 
 /// A destination in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Explained {
+pub struct Explanation {
     /// The destination's name.
     pub what: String,
     /// Further facts about requests that go there, one each.

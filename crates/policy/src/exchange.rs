@@ -10,7 +10,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use crate::{Filled, GrpcCall, Identity, Interim, Notes, Totals};
+use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Totals};
 
 /// The connection that a request came by. All exchanges of the connection share it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Exchange {
     /// The call, if the request is one of gRPC.
     pub grpc: Option<Box<GrpcCall>>,
     /// State that each policy of the route keeps for itself.
-    pub slots: Filled,
+    pub slots: SlotValues,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
     /// Sums over the exchange's calls, those of its policies included.
@@ -109,7 +109,7 @@ impl Exchange {
             limit_lines: None,
             notes: None,
             grpc: None,
-            slots: Filled::default(),
+            slots: SlotValues::default(),
             target: None,
             totals: Totals::default(),
             fault: None,

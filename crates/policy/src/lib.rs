@@ -14,22 +14,22 @@ mod interim;
 mod notes;
 mod outside;
 mod relay;
-mod revoked;
+mod revoked_tokens;
 mod slot;
 mod step;
 mod template;
 
-pub use answerer::{Answer, Answerer, Explained};
+pub use answerer::{Answer, Answerer, Explanation};
 pub use call::{Call, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};
-pub use outside::{Background, Ending, Fetch, Residence, Resident};
-pub use relay::{Outbox, Relay, Side};
-pub use revoked::{Full, REVOKED_MAX, Revoked, TOKEN_ID_BYTES_MAX};
-pub use slot::{Filled, Slot, Slots};
+pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
+pub use relay::{Outbox, Relay, TunnelSide};
+pub use revoked_tokens::{Full, REVOKED_MAX, RevokedTokens, TOKEN_ID_BYTES_MAX};
+pub use slot::{Slot, SlotValues, Slots};
 pub use step::{
     BodyTransform, Decision, Flow, OnBuffered, OnCall, OnHead, OnPieces, OnStreamed, Onward,
     Policy, Step,

@@ -46,17 +46,17 @@ pub struct Residence {
     pub workers: usize,
     /// Gives the access log of the present plan.
     pub access_log: Rc<dyn Fn() -> Option<Arc<AccessLog>>>,
-    pub ending: Rc<Ending>,
+    pub ending: Rc<EndSignal>,
 }
 
 /// Whether a resident has to end.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub struct EndSignal {
     is_asked: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Ending {
+impl EndSignal {
     /// Asks it to end.
     pub fn ask(&self) {
         self.is_asked.set(true);

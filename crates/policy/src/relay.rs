@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 /// An end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum TunnelSide {
     Client,
     Upstream,
 }
@@ -20,10 +20,10 @@ pub struct Outbox {
 /// of the other is empty, so that what a relay adds at once is all that it has to bound.
 pub trait Relay {
     /// Bytes have come from a side.
-    fn on_bytes(&mut self, from: Side, bytes: &[u8], out: &mut Outbox);
+    fn on_bytes(&mut self, from: TunnelSide, bytes: &[u8], out: &mut Outbox);
 
     /// Nothing more comes from a side: it has ended, or is gone.
-    fn on_end(&mut self, from: Side, out: &mut Outbox);
+    fn on_end(&mut self, from: TunnelSide, out: &mut Outbox);
 
     /// The tunnel has to leave: it ends as soon as it may. Called again and again.
     fn leave(&mut self, out: &mut Outbox);

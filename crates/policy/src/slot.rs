@@ -21,7 +21,7 @@ pub struct Slots {
 
 /// The contents of one exchange's slots. They take no memory until the first is filled, and one vector for all of them then.
 #[derive(Default)]
-pub struct Filled(Vec<Option<Box<dyn Any>>>);
+pub struct SlotValues(Vec<Option<Box<dyn Any>>>);
 
 impl Slots {
     /// A slot that no other policy of the route has.
@@ -35,7 +35,7 @@ impl Slots {
 impl<T: 'static> Slot<T> {
     /// Keeps this until it is taken or the exchange ends. A previous value is dropped.
     pub fn put(self, ex: &mut Exchange, value: T) {
-        let Filled(slots) = &mut ex.slots;
+        let SlotValues(slots) = &mut ex.slots;
         if slots.len() <= self.index {
             slots.resize_with(self.index + 1, || None);
         }
@@ -72,7 +72,7 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
-impl fmt::Debug for Filled {
+impl fmt::Debug for SlotValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} filled", self.0.iter().flatten().count())
     }

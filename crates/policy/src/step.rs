@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use fault::Fault;
 use kit::LocalBoxFuture;
-use message::{Fill, Gathered, Reply, ReplyHead, RequestHead, Trailers};
+use message::{Fill, GatheredBody, Reply, ReplyHead, RequestHead, Trailers};
 
 use crate::Exchange;
 
@@ -106,7 +106,7 @@ pub trait OnBuffered<H>: Send + Sync {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut H,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a>;
 }
 
@@ -122,7 +122,7 @@ pub trait OnPieces<H> {
     ) -> Result<(), Fault>;
 
     /// The body is whole. Reads and may replace it.
-    fn on_end(&mut self, ex: &mut Exchange, head: &mut H, body: &mut Gathered) -> Flow;
+    fn on_end(&mut self, ex: &mut Exchange, head: &mut H, body: &mut GatheredBody) -> Flow;
 }
 
 impl<H> Step<H> {
@@ -131,8 +131,8 @@ impl<H> Step<H> {
         match self {
             Step::Head(_) => "head",
             Step::Call(_) => "call",
-            Step::Streamed(_) => "frames",
-            Step::Buffered(_) => "whole",
+            Step::Streamed(_) => "streamed",
+            Step::Buffered(_) => "buffered",
         }
     }
 }

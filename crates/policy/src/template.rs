@@ -18,12 +18,12 @@ pub struct Template(Box<[Part]>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(Box<str>),
-    Value(Named),
+    Value(PlaceholderValue),
 }
 
 /// The value of a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Named {
+enum PlaceholderValue {
     Subject,
     Tier,
     RequestId,
@@ -101,20 +101,33 @@ impl Template {
 
     /// True if it uses the client identity.
     pub fn wants_identity(&self) -> bool {
-        let asks = |named: &Named| matches!(named, Named::Subject | Named::Tier | Named::Claim(_));
+        let asks = |named: &PlaceholderValue| {
+            matches!(
+                named,
+                PlaceholderValue::Subject | PlaceholderValue::Tier | PlaceholderValue::Claim(_)
+            )
+        };
         self.values().any(asks)
     }
 
     /// True if it may be a different text for each client of the same resource.
     pub fn tells_who_asks(&self) -> bool {
-        let tells = |named: &Named| matches!(named, Named::Client | Named::RequestId);
+        let tells = |named: &PlaceholderValue| {
+            matches!(named, PlaceholderValue::Client | PlaceholderValue::RequestId)
+        };
         self.wants_identity() || self.values().any(tells)
     }
 
     /// True if it uses the request's head.
     pub fn wants_head(&self) -> bool {
-        let asks = |named: &Named| {
-            matches!(named, Named::Method | Named::Host | Named::Path | Named::Query)
+        let asks = |named: &PlaceholderValue| {
+            matches!(
+                named,
+                PlaceholderValue::Method
+                    | PlaceholderValue::Host
+                    | PlaceholderValue::Path
+                    | PlaceholderValue::Query
+            )
         };
         self.values().any(asks)
     }
@@ -131,7 +144,7 @@ impl Template {
         filled
     }
 
-    fn values(&self) -> impl Iterator<Item = &Named> {
+    fn values(&self) -> impl Iterator<Item = &PlaceholderValue> {
         self.0.iter().filter_map(|part| match part {
             Part::Value(named) => Some(named),
             Part::Text(_) => None,
@@ -159,47 +172,53 @@ fn is_placeholder(text: &str) -> bool {
     }
 }
 
-fn named(name: &str, parameters: &[&str]) -> Result<Named, UnknownPlaceholder> {
+fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPlaceholder> {
     if let Some(at) = parameters.iter().position(|known| *known == name) {
-        return Ok(Named::Parameter(at));
+        return Ok(PlaceholderValue::Parameter(at));
     }
     Ok(match name {
-        "subject" => Named::Subject,
-        "tier" => Named::Tier,
-        "request_id" => Named::RequestId,
-        "client" => Named::Client,
-        "method" => Named::Method,
-        "host" => Named::Host,
-        "path" => Named::Path,
-        "query" => Named::Query,
+        "subject" => PlaceholderValue::Subject,
+        "tier" => PlaceholderValue::Tier,
+        "request_id" => PlaceholderValue::RequestId,
+        "client" => PlaceholderValue::Client,
+        "method" => PlaceholderValue::Method,
+        "host" => PlaceholderValue::Host,
+        "path" => PlaceholderValue::Path,
+        "query" => PlaceholderValue::Query,
         _ => match name.strip_prefix("claims.") {
-            Some(claim) => Named::Claim(claim.into()),
+            Some(claim) => PlaceholderValue::Claim(claim.into()),
             None => return Err(UnknownPlaceholder(name.to_owned())),
         },
     })
 }
 
-impl Named {
+impl PlaceholderValue {
     fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
         let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
         let identity = ex.identity.as_deref();
         let told: &[u8] = match self {
-            Named::Subject => identity.map_or("", |identity| &identity.subject).as_bytes(),
-            Named::Tier => identity.and_then(|i| i.tier.as_deref()).unwrap_or_default().as_bytes(),
-            Named::RequestId => ex.id.as_bytes(),
-            Named::Client => {
+            PlaceholderValue::Subject => {
+                identity.map_or("", |identity| &identity.subject).as_bytes()
+            }
+            PlaceholderValue::Tier => {
+                identity.and_then(|i| i.tier.as_deref()).unwrap_or_default().as_bytes()
+            }
+            PlaceholderValue::RequestId => ex.id.as_bytes(),
+            PlaceholderValue::Client => {
                 return ex.client.to_canonical().to_string().into_bytes().into();
             }
-            Named::Method => of_head(RequestHead::method),
-            Named::Host => of_head(RequestHead::host),
-            Named::Path => of_head(RequestHead::path),
-            Named::Query => of_head(|head| head.query().unwrap_or_default()),
-            Named::Claim(name) => {
+            PlaceholderValue::Method => of_head(RequestHead::method),
+            PlaceholderValue::Host => of_head(RequestHead::host),
+            PlaceholderValue::Path => of_head(RequestHead::path),
+            PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
+            PlaceholderValue::Claim(name) => {
                 let claims = identity.and_then(|identity| identity.claims.as_deref());
                 let claim = claims.and_then(|claims| claim(claims.members(), name));
                 return claim.map(words).unwrap_or_default().into_bytes().into();
             }
-            Named::Parameter(at) => ex.parameters.get(*at).map(|p| &**p).unwrap_or_default(),
+            PlaceholderValue::Parameter(at) => {
+                ex.parameters.get(*at).map(|p| &**p).unwrap_or_default()
+            }
         };
         told.into()
     }

@@ -9,15 +9,15 @@ use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
 
 /// Why something was not done.
 #[derive(Debug)]
-pub enum NotDone {
+pub enum ActionError {
     /// There is no such message.
     Unknown,
     Store(Error),
 }
 
-impl From<Error> for NotDone {
-    fn from(error: Error) -> NotDone {
-        NotDone::Store(error)
+impl From<Error> for ActionError {
+    fn from(error: Error) -> ActionError {
+        ActionError::Store(error)
     }
 }
 
@@ -32,7 +32,7 @@ const COUNTED_MAX: usize = 100_000;
 
 impl Queue {
     /// The queue in numbers.
-    pub async fn view(&self) -> Result<Value, NotDone> {
+    pub async fn view(&self) -> Result<Value, ActionError> {
         let entrance = &self.entrance;
         let row = entrance.store.get(&self.tables.cursor, CURSOR).await?;
         let cursor: Cursor =
@@ -60,7 +60,7 @@ impl Queue {
     }
 
     /// The dead messages behind one, in their order.
-    pub async fn dead(&self, after: Option<&str>) -> Result<Value, NotDone> {
+    pub async fn dead(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let after = after.and_then(number).map(key);
         let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };
         let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
@@ -74,11 +74,11 @@ impl Queue {
     }
 
     /// Puts a dead message back into the queue, behind all others, with all its tries.
-    pub async fn retry_dead(&self, id: &str) -> Result<(), NotDone> {
-        let message = number(id).ok_or(NotDone::Unknown)?;
+    pub async fn retry_dead(&self, id: &str) -> Result<(), ActionError> {
+        let message = number(id).ok_or(ActionError::Unknown)?;
         let entrance = &self.entrance;
         let row = entrance.store.get(&self.tables.messages, &key(message)).await?;
-        let record = row.ok_or(NotDone::Unknown)?.value;
+        let record = row.ok_or(ActionError::Unknown)?.value;
         self.claim(message).await?;
         // In this order: a crash between the two leaves it dead and in the queue, and not lost.
         entrance.store.append(&entrance.log, vec![record], None).await?;
@@ -87,30 +87,30 @@ impl Queue {
     }
 
     /// Marks a dead message as on its way back, so that of two who ask at once only one puts it back.
-    async fn claim(&self, message: u64) -> Result<(), NotDone> {
+    async fn claim(&self, message: u64) -> Result<(), ActionError> {
         let store = &self.entrance.store;
         let row = store.get(&self.tables.dead, &key(message)).await?;
-        let row = row.ok_or(NotDone::Unknown)?;
-        let dead = read(&row).ok_or(NotDone::Unknown)?;
+        let row = row.ok_or(ActionError::Unknown)?;
+        let dead = read(&row).ok_or(ActionError::Unknown)?;
         let now = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
         if dead.returning.abs_diff(now) < RETURNING_MAX_MS {
-            return Err(NotDone::Unknown);
+            return Err(ActionError::Unknown);
         }
         let value = serde_json::to_vec(&Dead { returning: now, ..dead }).ok().map(Bytes::from);
         let (table, key) = (self.tables.dead.clone(), key(message));
         let change = Change { table, key, value, expect: Expect::Version(row.version) };
         match store.change(vec![change], None).await {
             Ok(_) => Ok(()),
-            Err(Error::Conflict { .. }) => Err(NotDone::Unknown),
+            Err(Error::Conflict { .. }) => Err(ActionError::Unknown),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Forgets a dead message.
-    pub async fn remove_dead(&self, id: &str) -> Result<(), NotDone> {
-        let message = number(id).ok_or(NotDone::Unknown)?;
+    pub async fn remove_dead(&self, id: &str) -> Result<(), ActionError> {
+        let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
-        row.ok_or(NotDone::Unknown)?;
+        row.ok_or(ActionError::Unknown)?;
         self.entrance.store.change(self.exhume(message).into(), None).await?;
         Ok(())
     }

@@ -11,10 +11,10 @@ mod process;
 mod queue;
 mod stored;
 
-pub use admin::NotDone;
+pub use admin::ActionError;
 pub use entrance::Entrance;
 pub use hub::Retries;
-pub use queue::{Order, Queue, Settings};
+pub use queue::{Order, Queue, QueueSettings};
 
 #[cfg(test)]
 mod tests;

@@ -12,12 +12,12 @@ use fault::{Fault, Kind};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
 use policy::{Answer, Caller, Exchange, Residence, Resident};
-use store::nodes::{self, Standing, Tenure};
-use store::{Change, Error, Expect, Guard, Keep, Read, Watch};
+use store::nodes::{self, NodeStanding, Tenure};
+use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Watch};
 use telemetry::QueueRun;
 use tokio::sync::watch;
 
-use crate::queue::{CURSOR, Cursor, Dead, Open, Order, Queue};
+use crate::queue::{CURSOR, Cursor, Dead, OpenMessage, Order, Queue};
 use crate::stored;
 
 /// The largest reply that is read to its end, so that its connection can be used again.
@@ -41,7 +41,7 @@ struct Process {
     hold: Tenure,
     term: u64,
     guard: Option<Guard>,
-    standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<NodeStanding>,
     cursor: Cursor,
     /// Messages that are being processed.
     running: Vec<u64>,
@@ -60,7 +60,7 @@ struct Ran {
 
 /// Why the processing has ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum ProcessEnd {
     /// The resident has to end.
     Asked,
     /// Another node has the queue, or will have it.
@@ -92,7 +92,7 @@ impl Resident for Queue {
             };
             let place = Rc::new(place);
             while let Some(mut process) = Process::take_over(&self, &place).await {
-                if process.run().await == End::Asked {
+                if process.run().await == ProcessEnd::Asked {
                     break;
                 }
             }
@@ -158,22 +158,22 @@ impl Process {
         self.standing.borrow().term != self.term
     }
 
-    async fn run(&mut self) -> End {
+    async fn run(&mut self) -> ProcessEnd {
         let mut watch = self.queue.entrance.store.follow(&self.queue.entrance.log);
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
             tracing::warn!(queue, "the queue waits for the store: {error}");
             if pause(&self.place, AWAY).await {
-                return End::Asked;
+                return ProcessEnd::Asked;
             }
             if self.is_lost() {
-                return End::Lost;
+                return ProcessEnd::Lost;
             }
         }
         let (mut timer, mut is_ending, mut ticked) = (Alarm::default(), false, clock::now());
         loop {
             if self.is_lost() {
-                return End::Lost;
+                return ProcessEnd::Lost;
             }
             let is_leaving = !self.standing.borrow().has(self.hold.partition());
             if !is_ending
@@ -185,8 +185,8 @@ impl Process {
                 continue;
             }
             match (is_ending, is_leaving) {
-                (true, _) if self.runs.is_empty() => return End::Asked,
-                (_, true) if self.runs.is_empty() => return End::Lost,
+                (true, _) if self.runs.is_empty() => return ProcessEnd::Asked,
+                (_, true) if self.runs.is_empty() => return ProcessEnd::Lost,
                 _ => {}
             }
             let now = clock::now();
@@ -270,7 +270,7 @@ impl Process {
             if self.is_at_end || self.cursor.open.len() >= open_max {
                 return Ok(());
             }
-            let read = Read { records_max: 1, ..Read::after(self.cursor.head) };
+            let read = ReadQuery { records_max: 1, ..ReadQuery::after(self.cursor.head) };
             let entrance = &self.queue.entrance;
             let found = match entrance.store.read(&entrance.log, read).await {
                 Err(Error::Trimmed { oldest }) => {
@@ -284,7 +284,7 @@ impl Process {
                 return Ok(());
             };
             self.cursor.head = record.position;
-            let open = Open { message: record.position, attempts: 0, due: 0 };
+            let open = OpenMessage { message: record.position, attempts: 0, due: 0 };
             self.cursor.open.push(open);
             self.begin(record.position, record.bytes);
         }
@@ -293,7 +293,7 @@ impl Process {
 
     /// Begins a message again.
     async fn retry(&mut self, message: u64) -> Result<(), Error> {
-        let read = Read { records_max: 1, ..Read::after(message.saturating_sub(1)) };
+        let read = ReadQuery { records_max: 1, ..ReadQuery::after(message.saturating_sub(1)) };
         let entrance = &self.queue.entrance;
         let found = match entrance.store.read(&entrance.log, read).await {
             Err(Error::Trimmed { .. }) => None,
@@ -392,7 +392,7 @@ impl Process {
         let age = match depth {
             0 => Duration::ZERO,
             _ => {
-                let read = Read { records_max: 1, ..Read::after(0) };
+                let read = ReadQuery { records_max: 1, ..ReadQuery::after(0) };
                 let oldest = entrance.store.read(&entrance.log, read).await;
                 let oldest = oldest.ok().and_then(|read| read.records.into_iter().next());
                 oldest.map_or(Duration::ZERO, |record| clock::wall().saturating_sub(record.time))

@@ -15,7 +15,7 @@ use crate::entrance::Entrance;
 
 /// One queue. It is made anew with each plan, since its flow is; what it holds is in the store.
 pub struct Queue {
-    pub(crate) settings: Settings,
+    pub(crate) settings: QueueSettings,
     pub(crate) entrance: Arc<Entrance>,
     /// The flow that processes its messages.
     pub(crate) flow: Box<dyn Answerer>,
@@ -28,7 +28,7 @@ pub struct Queue {
 
 /// What a queue does, as it was configured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct QueueSettings {
     pub retries: Retries,
     /// Whether messages that could not be processed are kept.
     pub dead_letter: bool,
@@ -61,12 +61,12 @@ pub(crate) struct Cursor {
     /// Every message up to this one was begun.
     pub(crate) head: u64,
     /// Of those, the ones that have not ended.
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<OpenMessage>,
 }
 
 /// A message that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Open {
+pub(crate) struct OpenMessage {
     pub(crate) message: u64,
     /// Tries that have failed.
     pub(crate) attempts: u32,
@@ -91,7 +91,7 @@ pub(crate) const CURSOR: &[u8] = b"cursor";
 
 impl Queue {
     pub fn new(
-        settings: Settings,
+        settings: QueueSettings,
         entrance: Arc<Entrance>,
         flow: impl Answerer + 'static,
         is_taken: Arc<AtomicBool>,
@@ -126,9 +126,9 @@ impl Queue {
     }
 
     /// Takes the queue for a worker, unless another one has it.
-    pub(crate) fn take(&self) -> Option<Taken> {
+    pub(crate) fn take(&self) -> Option<ProcessingClaim> {
         let was_taken = self.is_taken.swap(true, Ordering::AcqRel);
-        (!was_taken).then(|| Taken(self.is_taken.clone()))
+        (!was_taken).then(|| ProcessingClaim(self.is_taken.clone()))
     }
 }
 
@@ -138,9 +138,9 @@ pub(crate) fn key(message: u64) -> Vec<u8> {
 }
 
 /// A queue that is processed. It is free again when this is dropped.
-pub(crate) struct Taken(Arc<AtomicBool>);
+pub(crate) struct ProcessingClaim(Arc<AtomicBool>);
 
-impl Drop for Taken {
+impl Drop for ProcessingClaim {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hub::Retries;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::{
-    Answer, Answerer, Caller, Ending, Exchange, Explained, Residence, Resident as _, Scheme,
+    Answer, Answerer, Caller, EndSignal, Exchange, Explanation, Residence, Resident as _, Scheme,
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
@@ -19,7 +19,7 @@ use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
-use crate::{Entrance, Order, Queue, Settings};
+use crate::{Entrance, Order, Queue, QueueSettings};
 
 /// What ran, on which node: its beginning, and whether it came to its end.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
@@ -45,8 +45,8 @@ impl Answerer for Slow {
         }))
     }
 
-    fn explained(&self, _parameters: &[&str]) -> Explained {
-        Explained::default()
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
+        Explanation::default()
     }
 
     fn view(&self) -> Value {
@@ -57,7 +57,7 @@ impl Answerer for Slow {
 struct Node {
     queue: Arc<Queue>,
     tasks: Vec<JoinHandle<()>>,
-    ending: Rc<Ending>,
+    ending: Rc<EndSignal>,
 }
 
 impl Node {
@@ -73,12 +73,12 @@ impl Node {
             max: Duration::ZERO,
         };
         let settings =
-            Settings { retries, dead_letter: true, concurrency: 1, order: Order::Strict };
+            QueueSettings { retries, dead_letter: true, concurrency: 1, order: Order::Strict };
         let flow = Slow { node: name, runs: runs.clone() };
         let taken = Arc::new(AtomicBool::new(false));
         let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let ending = Rc::<Ending>::default();
+        let ending = Rc::<EndSignal>::default();
         let place = Residence {
             caller: Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0)),
             workers: 1,

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::feed;
 use crate::find::{self, INSTALL_JARS, INSTALL_JAVA, Jars};
 use crate::on_worker;
-use crate::pool::{self, Failed, Job, Message, Reading, Shared, Sheet, Work};
+use crate::pool::{self, EngineStats, JavaStylesheet, Job, Message, PoolState, RunError, Work};
 use crate::vm::Vm;
 
 /// Less than this leaves no room for Saxon itself.
@@ -26,7 +26,7 @@ const COMPILE_MAX: Duration = Duration::from_secs(60);
 
 /// Configuration of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct EngineSettings {
     /// The Java installation; searched in the usual places if absent.
     pub java_home: Option<PathBuf>,
     /// The folder with the jars; searched in the usual places if absent.
@@ -41,14 +41,14 @@ pub struct Settings {
 
 /// The Java machine. There is only one, and it ends with the process.
 pub struct Engine {
-    settings: Settings,
-    shared: Arc<Shared>,
+    settings: EngineSettings,
+    shared: Arc<PoolState>,
 }
 
 /// A compiled stylesheet.
 pub struct Stylesheet {
-    shared: Arc<Shared>,
-    sheet: Arc<Sheet>,
+    shared: Arc<PoolState>,
+    sheet: Arc<JavaStylesheet>,
 }
 
 /// Reason why there is no machine.
@@ -73,7 +73,7 @@ pub struct Complaint {
 impl Engine {
     /// Returns the machine, started now if necessary. A running machine keeps its settings, whatever is asked for: see
     /// [`Engine::settings`].
-    pub fn get(settings: &Settings) -> Result<Arc<Engine>, Unavailable> {
+    pub fn get(settings: &EngineSettings) -> Result<Arc<Engine>, Unavailable> {
         static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
         let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = &*engine {
@@ -84,13 +84,13 @@ impl Engine {
         Ok(started)
     }
 
-    fn start(settings: &Settings) -> Result<Engine, Unavailable> {
+    fn start(settings: &EngineSettings) -> Result<Engine, Unavailable> {
         let missing = |instead| move |what| Unavailable { what, instead };
         heap_fits(settings.heap_bytes_max)?;
         let libjvm = find::libjvm(settings.java_home.as_deref()).map_err(missing(INSTALL_JAVA))?;
         let jars = find::jars(settings.home.as_deref()).map_err(missing(INSTALL_JARS))?;
         let options = options(settings, &jars);
-        let shared = Arc::new(Shared::new(settings.pending_max, COMPILE_MAX));
+        let shared = Arc::new(PoolState::new(settings.pending_max, COMPILE_MAX));
         let (started, ready) = mpsc::sync_channel(1);
         let keeper = {
             let (shared, libjvm, threads) = (shared.clone(), libjvm.clone(), settings.threads);
@@ -120,11 +120,11 @@ impl Engine {
     }
 
     /// Returns the settings with which the machine was started.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.settings
     }
 
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> EngineStats {
         self.shared.reading()
     }
 
@@ -169,7 +169,7 @@ fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
 }
 
 /// Command-line options of the machine.
-fn options(settings: &Settings, jars: &Jars) -> Vec<String> {
+fn options(settings: &EngineSettings, jars: &Jars) -> Vec<String> {
     let mut options = vec![
         format!("-Djava.class.path={}", jars.class_path),
         format!("-Xmx{}", settings.heap_bytes_max),
@@ -217,7 +217,7 @@ impl Stylesheet {
         message: Message,
         output_bytes_max: usize,
         timeout: Duration,
-    ) -> Result<Vec<u8>, Failed> {
+    ) -> Result<Vec<u8>, RunError> {
         let deadline = clock::now() + timeout;
         if let Some(ended) = on_worker::run(&self.shared, &self.sheet, &message, output_bytes_max) {
             return ended;
@@ -227,8 +227,8 @@ impl Stylesheet {
         let job = Job { sheet, message, output_bytes_max, deadline, done };
         match self.shared.push(Work::Transform(job)) {
             // A thread that ends without an answer was stopped.
-            true => result.await.unwrap_or(Err(Failed::Late)),
-            false => Err(Failed::Busy),
+            true => result.await.unwrap_or(Err(RunError::Late)),
+            false => Err(RunError::Busy),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Name<'a> {
 
 /// Range of a text in a feed, including its length prefix.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct TextRange {
     from: usize,
     to: usize,
 }
@@ -96,14 +96,14 @@ impl Feed {
     }
 
     /// Returns the range of the text written last.
-    pub fn last(&self, text: &str) -> Option<Place> {
+    pub fn last(&self, text: &str) -> Option<TextRange> {
         let to = self.bytes.len();
         let length = bytes_of(text.len());
-        Some(Place { from: to.checked_sub(text.len() + length)?, to })
+        Some(TextRange { from: to.checked_sub(text.len() + length)?, to })
     }
 
     /// Copies the document with other texts in these ranges, which come in order.
-    pub fn with_texts<'t>(&self, texts: impl Iterator<Item = (Place, &'t str)>) -> Feed {
+    pub fn with_texts<'t>(&self, texts: impl Iterator<Item = (TextRange, &'t str)>) -> Feed {
         let mut feed = Feed::with_capacity(self.bytes.len() * 2);
         let mut at = 0;
         for (place, text) in texts {

@@ -3,7 +3,7 @@
 //! Owns the machine: the search for it, its resource limits, its threads, and their queue. It never parses a message (the
 //! caller has done that, see [`Feed`]), never reads a file for a stylesheet, and knows nothing of gateways. A message enters in
 //! [`Stylesheet::transform`], which runs short ones at once and otherwise waits without blocking its thread. It leaves as bytes
-//! or a [`Failed`].
+//! or a [`RunError`].
 //!
 //! There is one machine for the life of the process, since Java can be started only once. The Java half is in `java/` and is
 //! compiled by `scripts/saxon.sh`; the binary needs it neither to build nor to run without such stylesheets.
@@ -17,6 +17,6 @@ mod seat;
 mod trust;
 mod vm;
 
-pub use engine::{Complaint, Engine, Settings, Stylesheet, Unavailable};
-pub use feed::{Feed, Name, Place};
-pub use pool::{Failed, Message, Reading};
+pub use engine::{Complaint, Engine, EngineSettings, Stylesheet, Unavailable};
+pub use feed::{Feed, Name, TextRange};
+pub use pool::{EngineStats, Message, RunError};

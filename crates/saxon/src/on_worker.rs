@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use kit::clock;
 
-use crate::pool::{Failed, Message, Shared, Sheet};
-use crate::seat::{Seated, Until};
+use crate::pool::{JavaStylesheet, Message, PoolState, RunError};
+use crate::seat::{SeatedThread, Until};
 
 /// Larger messages go to the pool: a stylesheet that is fast on small ones need not be so on large ones.
 const BYTES_MAX: usize = 16 << 10;
@@ -22,16 +22,16 @@ const BUSY_MAX: Duration = Duration::from_millis(25);
 
 thread_local! {
     /// This worker's seat, taken on first use and kept until a run fails in it.
-    static SEATED: RefCell<Option<Seated>> = const { RefCell::new(None) };
+    static SEATED: RefCell<Option<SeatedThread>> = const { RefCell::new(None) };
 }
 
 /// Runs the transformation on this thread, if allowed. None: it has to go to the pool.
 pub(crate) fn run(
-    shared: &Arc<Shared>,
-    sheet: &Sheet,
+    shared: &Arc<PoolState>,
+    sheet: &JavaStylesheet,
     message: &Message,
     output_bytes_max: usize,
-) -> Option<Result<Vec<u8>, Failed>> {
+) -> Option<Result<Vec<u8>, RunError>> {
     if message.len() > BYTES_MAX || !sheet.trust.is_enough() {
         return None;
     }
@@ -48,11 +48,11 @@ pub(crate) fn run(
 
 /// Runs the transformation here. None if it was stopped, or ran out of a resource of which the pool has more.
 fn here(
-    shared: &Shared,
-    sheet: &Sheet,
+    shared: &PoolState,
+    sheet: &JavaStylesheet,
     message: &Message,
     output_bytes_max: usize,
-) -> Option<Result<Vec<u8>, Failed>> {
+) -> Option<Result<Vec<u8>, RunError>> {
     SEATED.with_borrow_mut(|seated| {
         if seated.is_none() {
             *seated = Some(shared.seat_worker().ok()?);
@@ -61,7 +61,7 @@ fn here(
         let ended = seated.as_mut()?.run(sheet.kept()?, message, output_bytes_max, until);
         let usual = matches!(
             ended.result,
-            Ok(_) | Err(Failed::Refused(_) | Failed::BadInput(_) | Failed::TooLarge)
+            Ok(_) | Err(RunError::Refused(_) | RunError::BadInput(_) | RunError::TooLarge)
         );
         if usual && !ended.stopped {
             return Some(ended.result);

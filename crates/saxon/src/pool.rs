@@ -16,9 +16,9 @@ use kit::clock::{self, Instant};
 use tokio::sync::oneshot;
 
 use crate::feed::Feed;
-use crate::seat::{Ended, Seat, Seated, Until};
+use crate::seat::{RunOutcome, Seat, SeatedThread, Until};
 use crate::trust::Trust;
-use crate::vm::{self, Attached, CpuClock, Kept, Vm};
+use crate::vm::{self, AttachedThread, CpuClock, GlobalRef, Vm};
 
 /// Interval of the keeper: a run is stopped at most this long after its deadline.
 const TICK: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ pub enum Message {
 
 /// Reason why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failed {
+pub enum RunError {
     /// The stylesheet terminated itself, or did something forbidden.
     Refused(String),
     /// The message is not valid input for the stylesheet: it is not JSON.
@@ -61,7 +61,7 @@ pub enum Failed {
 
 /// Metrics of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct EngineStats {
     pub threads: u64,
     pub pending: u64,
     pub heap_used_bytes: u64,
@@ -79,35 +79,35 @@ pub struct Reading {
 }
 
 /// A compiled stylesheet of the Java half; handed to the keeper for release after its last use.
-pub(crate) struct Sheet {
-    kept: Option<Kept>,
-    shared: Arc<Shared>,
+pub(crate) struct JavaStylesheet {
+    kept: Option<GlobalRef>,
+    shared: Arc<PoolState>,
     pub(crate) trust: Trust,
 }
 
 /// A job for a thread.
 pub(crate) enum Work {
     Transform(Job),
-    Compile(Vec<u8>, SyncSender<Result<Sheet, String>>),
+    Compile(Vec<u8>, SyncSender<Result<JavaStylesheet, String>>),
 }
 
 pub(crate) struct Job {
-    pub(crate) sheet: Arc<Sheet>,
+    pub(crate) sheet: Arc<JavaStylesheet>,
     pub(crate) message: Message,
     pub(crate) output_bytes_max: usize,
     pub(crate) deadline: Instant,
-    pub(crate) done: oneshot::Sender<Result<Vec<u8>, Failed>>,
+    pub(crate) done: oneshot::Sender<Result<Vec<u8>, RunError>>,
 }
 
 /// State shared by workers, threads and keeper.
-pub(crate) struct Shared {
+pub(crate) struct PoolState {
     /// Held for the push or pop of one pointer, some 30 ns. That is little beside a transformation of 10 µs and the two wake-ups
     /// of a job, which cost the same with any queue.
     queue: Mutex<Queue>,
     filled: Condvar,
     pending_max: usize,
     compile_max: Duration,
-    garbage: Mutex<Vec<Kept>>,
+    garbage: Mutex<Vec<GlobalRef>>,
     /// The machine, once started.
     vm: OnceLock<Vm>,
     /// Seats of workers.
@@ -144,9 +144,9 @@ impl Message {
     }
 }
 
-impl Shared {
-    pub(crate) fn new(pending_max: usize, compile_max: Duration) -> Shared {
-        Shared {
+impl PoolState {
+    pub(crate) fn new(pending_max: usize, compile_max: Duration) -> PoolState {
+        PoolState {
             queue: Mutex::default(),
             filled: Condvar::new(),
             pending_max,
@@ -186,9 +186,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> EngineStats {
         let counts = &self.counts;
-        Reading {
+        EngineStats {
             threads: counts.threads.load(Relaxed),
             pending: u64::try_from(locked(&self.queue).work.len()).unwrap_or_default(),
             heap_used_bytes: counts.heap_used.load(Relaxed),
@@ -203,10 +203,11 @@ impl Shared {
     }
 
     /// Takes a seat for the calling worker thread.
-    pub(crate) fn seat_worker(&self) -> Result<Seated, String> {
+    pub(crate) fn seat_worker(&self) -> Result<SeatedThread, String> {
         let vm = self.vm.get().ok_or("the machine has not started")?;
         let seat = Arc::<Seat>::default();
-        let seated = Seated::take(*vm, thread::current().name().unwrap_or("worker"), seat.clone())?;
+        let seated =
+            SeatedThread::take(*vm, thread::current().name().unwrap_or("worker"), seat.clone())?;
         locked(&self.workers).push(Arc::downgrade(&seat));
         Ok(seated)
     }
@@ -218,7 +219,7 @@ impl Shared {
     }
 
     /// Stops late runs of workers, and drops the seats of workers that are gone.
-    fn watch_workers(&self, attached: &Attached) {
+    fn watch_workers(&self, attached: &AttachedThread) {
         locked(&self.workers).retain(|seat| match seat.upgrade() {
             Some(seat) => {
                 self.watch(&seat, attached);
@@ -228,7 +229,7 @@ impl Shared {
         });
     }
 
-    fn watch(&self, seat: &Seat, attached: &Attached) {
+    fn watch(&self, seat: &Seat, attached: &AttachedThread) {
         if seat.watch(attached) {
             add(&self.counts.stopped, 1);
         }
@@ -241,13 +242,13 @@ impl Counts {
     }
 }
 
-impl Sheet {
-    fn new(kept: Kept, shared: Arc<Shared>) -> Sheet {
-        Sheet { kept: Some(kept), shared, trust: Trust::new() }
+impl JavaStylesheet {
+    fn new(kept: GlobalRef, shared: Arc<PoolState>) -> JavaStylesheet {
+        JavaStylesheet { kept: Some(kept), shared, trust: Trust::new() }
     }
 
     /// The handle exists until the sheet is dropped.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
+    pub(crate) fn kept(&self) -> Option<&GlobalRef> {
         self.kept.as_ref()
     }
 
@@ -260,14 +261,14 @@ impl Sheet {
     }
 }
 
-impl Drop for Sheet {
+impl Drop for JavaStylesheet {
     fn drop(&mut self) {
         locked(&self.shared.garbage).extend(self.kept.take());
     }
 }
 
 /// Main loop of the keeper: starts the threads, stops late runs, and replaces threads that ended. Never returns.
-pub(crate) fn keep(attached: &Attached, shared: &Arc<Shared>, threads: usize) {
+pub(crate) fn keep(attached: &AttachedThread, shared: &Arc<PoolState>, threads: usize) {
     let mut seats: Vec<Option<(Arc<Seat>, thread::JoinHandle<()>)>> = Vec::new();
     seats.resize_with(threads, || None);
     // Set for the first time here, and read only later.
@@ -297,7 +298,7 @@ pub(crate) fn keep(attached: &Attached, shared: &Arc<Shared>, threads: usize) {
 
 fn started(
     vm: Vm,
-    shared: &Arc<Shared>,
+    shared: &Arc<PoolState>,
     index: usize,
 ) -> Option<(Arc<Seat>, thread::JoinHandle<()>)> {
     let seat = Arc::<Seat>::default();
@@ -308,7 +309,7 @@ fn started(
             add(&shared.counts.threads, 1);
             vm::behind_workers();
             // If there is no memory for a thread, the next tick tries again.
-            if let Ok(seated) = Seated::take(vm, &title, seat) {
+            if let Ok(seated) = SeatedThread::take(vm, &title, seat) {
                 serve(seated, &shared);
             }
             shared.counts.threads.fetch_sub(1, Relaxed);
@@ -319,7 +320,7 @@ fn started(
 }
 
 /// Processes work until a run is stopped.
-fn serve(mut seated: Seated, shared: &Arc<Shared>) {
+fn serve(mut seated: SeatedThread, shared: &Arc<PoolState>) {
     let mut stopped = false;
     while !stopped {
         stopped = match shared.next() {
@@ -328,7 +329,8 @@ fn serve(mut seated: Seated, shared: &Arc<Shared>) {
                 let until = Until::Deadline(clock::now() + shared.compile_max);
                 let made = seated.compile(&request, until);
                 // The caller may have gone.
-                let _told = done.send(made.result.map(|kept| Sheet::new(kept, shared.clone())));
+                let _told =
+                    done.send(made.result.map(|kept| JavaStylesheet::new(kept, shared.clone())));
                 made.stopped
             }
         };
@@ -336,7 +338,7 @@ fn serve(mut seated: Seated, shared: &Arc<Shared>) {
 }
 
 /// Runs one job; true if it was stopped.
-fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
+fn transform(seated: &mut SeatedThread, shared: &PoolState, job: Job) -> bool {
     let Job { sheet, message, output_bytes_max, deadline, done } = job;
     if done.is_closed() {
         return false;
@@ -345,12 +347,12 @@ fn transform(seated: &mut Seated, shared: &Shared, job: Job) -> bool {
     let (began, had) = (clock::now(), core.used());
     if began >= deadline {
         add(&shared.counts.failed, 1);
-        let _told = done.send(Err(Failed::Late));
+        let _told = done.send(Err(RunError::Late));
         return false;
     }
     let Some(kept) = &sheet.kept else { return false };
     let until = Until::Deadline(deadline);
-    let Ended { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
+    let RunOutcome { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
     let time = began.elapsed();
     let busy = core.used().zip(had).map(|(now, had)| now.saturating_sub(had));
     sheet.ran(time, busy.unwrap_or(time));

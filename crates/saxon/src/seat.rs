@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-use crate::pool::{Failed, Message, locked};
-use crate::vm::{Attached, CpuClock, Kept, Slot, Vm};
+use crate::pool::{Message, RunError, locked};
+use crate::vm::{AttachedThread, CpuClock, GlobalRef, Slot, Vm};
 
 /// A thread that was told to stop but still runs is told again after this time.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
@@ -16,12 +16,12 @@ const STOP_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Seat {
     /// Locked by the keeper while it stops the thread, so that it cannot hit a later run.
-    running: Mutex<Running>,
+    running: Mutex<RunningJob>,
 }
 
 #[derive(Default)]
-struct Running {
-    thread: Option<(Kept, CpuClock)>,
+struct RunningJob {
+    thread: Option<(GlobalRef, CpuClock)>,
     until: Option<Until>,
     stopped: bool,
 }
@@ -49,14 +49,14 @@ pub(crate) struct Met {
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// An attached thread with its seat. An error thrown into the thread takes effect during a run, or when the seat is dropped.
-pub(crate) struct Seated {
-    attached: Attached,
+pub(crate) struct SeatedThread {
+    attached: AttachedThread,
     slot: Slot,
     seat: Arc<Seat>,
 }
 
 /// Result of a watched run.
-pub(crate) struct Ended<T> {
+pub(crate) struct RunOutcome<T> {
     pub(crate) result: T,
     /// The run was told to stop, so the thread has to leave its seat.
     pub(crate) stopped: bool,
@@ -75,10 +75,10 @@ impl Seat {
     }
 
     /// Stops the thread if its run is late. True if it was told for the first time.
-    pub(crate) fn watch(&self, attached: &Attached) -> bool {
+    pub(crate) fn watch(&self, attached: &AttachedThread) -> bool {
         let mut running = locked(&self.running);
         let now = clock::now();
-        let Running { thread: Some((thread, clock)), until: Some(until), .. } = &mut *running
+        let RunningJob { thread: Some((thread, clock)), until: Some(until), .. } = &mut *running
         else {
             return false;
         };
@@ -111,23 +111,23 @@ impl Until {
     }
 }
 
-impl Seated {
+impl SeatedThread {
     /// Attaches this thread and gives it the seat.
-    pub(crate) fn take(vm: Vm, name: &str, seat: Arc<Seat>) -> Result<Seated, String> {
+    pub(crate) fn take(vm: Vm, name: &str, seat: Arc<Seat>) -> Result<SeatedThread, String> {
         let attached = vm.attach(name)?;
         let slot = attached.slot()?;
         locked(&seat.running).thread = Some((attached.this_thread()?, CpuClock::of_this_thread()));
-        Ok(Seated { attached, slot, seat })
+        Ok(SeatedThread { attached, slot, seat })
     }
 
     /// Runs a transformation, which is stopped if it is late.
     pub(crate) fn run(
         &mut self,
-        sheet: &Kept,
+        sheet: &GlobalRef,
         message: &Message,
         output_bytes_max: usize,
         until: Until,
-    ) -> Ended<Result<Vec<u8>, Failed>> {
+    ) -> RunOutcome<Result<Vec<u8>, RunError>> {
         let (bytes, json) = match message {
             Message::Xml(feed) => (feed.bytes(), false),
             Message::Json(text) => (&**text, true),
@@ -136,14 +136,18 @@ impl Seated {
         let run = self.attached.run(&mut self.slot, sheet, bytes, json, output_bytes_max);
         let stopped = self.seat.end();
         let result = match stopped {
-            true => Err(Failed::Late),
-            false => run.map_err(Failed::Broken).and_then(|(code, bytes)| outcome(code, bytes)),
+            true => Err(RunError::Late),
+            false => run.map_err(RunError::Broken).and_then(|(code, bytes)| outcome(code, bytes)),
         };
-        Ended { result, stopped }
+        RunOutcome { result, stopped }
     }
 
     /// Compiles a stylesheet, which is stopped if it is late. Errors are returned as lines of text.
-    pub(crate) fn compile(&mut self, request: &[u8], until: Until) -> Ended<Result<Kept, String>> {
+    pub(crate) fn compile(
+        &mut self,
+        request: &[u8],
+        until: Until,
+    ) -> RunOutcome<Result<GlobalRef, String>> {
         let mut said = Vec::new();
         self.seat.begin(until);
         let made = self.attached.compile(&mut self.slot, request, &mut said);
@@ -153,11 +157,11 @@ impl Seated {
             Ok(None) => Err(String::from_utf8_lossy(&said).into_owned()),
             Err(error) => Err(format!("\t-1\t-1\t{error}\n")),
         };
-        Ended { result, stopped }
+        RunOutcome { result, stopped }
     }
 }
 
-impl Drop for Seated {
+impl Drop for SeatedThread {
     fn drop(&mut self) {
         // An error thrown at the last moment is caught by this call, not by the machine's detaching of the thread.
         let _thrown = self.attached.heap();
@@ -168,16 +172,16 @@ impl Drop for Seated {
 }
 
 /// Result of a run by its code in `Slot.java`.
-fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, Failed> {
+fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, RunError> {
     let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     match code {
         0 => Ok(bytes),
-        1 => Err(Failed::Refused(said(bytes))),
-        2 => Err(Failed::BadInput(said(bytes))),
-        3 => Err(Failed::TooLarge),
-        4 => Err(Failed::Memory),
-        5 => Err(Failed::Stack),
-        6 => Err(Failed::Late),
-        other => Err(Failed::Broken(format!("a run ended with code {other}"))),
+        1 => Err(RunError::Refused(said(bytes))),
+        2 => Err(RunError::BadInput(said(bytes))),
+        3 => Err(RunError::TooLarge),
+        4 => Err(RunError::Memory),
+        5 => Err(RunError::Stack),
+        6 => Err(RunError::Late),
+        other => Err(RunError::Broken(format!("a run ended with code {other}"))),
     }
 }

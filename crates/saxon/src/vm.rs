@@ -1,7 +1,7 @@
 //! The Java machine: its library loaded at run time, threads attached to it, and the few calls into it.
 //!
 //! This is the only file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the
-//! methods named here with these signatures (the jar's version is checked before anything else); an [`Attached`] stays on its
+//! methods named here with these signatures (the jar's version is checked before anything else); an [`AttachedThread`] stays on its
 //! thread; and all references passed to it were made here.
 
 #![allow(
@@ -64,16 +64,16 @@ struct Methods {
     out: jfieldID,
 }
 
-/// A global reference to a Java object, released by [`Attached::forget`].
-pub(crate) struct Kept(jobject);
+/// A global reference to a Java object, released by [`AttachedThread::forget`].
+pub(crate) struct GlobalRef(jobject);
 
 // SAFETY: global references are valid on all threads.
-unsafe impl Send for Kept {}
+unsafe impl Send for GlobalRef {}
 // SAFETY: as above, and a shared object is changed only by Java's own rules.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for GlobalRef {}
 
 /// Attachment of this thread to the machine. Detached when dropped.
-pub(crate) struct Attached {
+pub(crate) struct AttachedThread {
     vm: Vm,
     env: *mut JNIEnv,
     /// Not to be sent to another thread.
@@ -82,12 +82,12 @@ pub(crate) struct Attached {
 
 /// A thread's memory on the Java side, see `Slot.java`.
 pub(crate) struct Slot {
-    object: Kept,
-    input: Kept,
+    object: GlobalRef,
+    input: GlobalRef,
     room: usize,
 }
 
-/// Calls a JNI function; [`Attached::thrown`] then fetches an exception.
+/// Calls a JNI function; [`AttachedThread::thrown`] then fetches an exception.
 macro_rules! call {
     ($env:expr, $name:ident $(, $argument:expr)*) => {
         // SAFETY: the environment is this thread's; the arguments are what the function wants, by the rules at the top.
@@ -120,7 +120,7 @@ impl Vm {
         libjvm: &Path,
         options: &[String],
         tell: impl FnOnce() + Send + 'static,
-    ) -> Result<Attached, String> {
+    ) -> Result<AttachedThread, String> {
         let texts = options.iter().map(|option| CString::new(option.as_str()));
         let texts: Vec<CString> = texts.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         let option = |text: &CString| JavaVMOption {
@@ -169,14 +169,14 @@ impl Vm {
             out: ptr::null_mut(),
         };
         let vm = Vm { vm, tools: ptr::null_mut(), methods };
-        let mut attached = Attached { vm, env: env.cast(), here: PhantomData };
+        let mut attached = AttachedThread { vm, env: env.cast(), here: PhantomData };
         attached.vm.methods = attached.methods()?;
         attached.vm.tools = attached.tools()?;
         Ok(attached)
     }
 
     /// Attaches this thread to the machine.
-    pub(crate) fn attach(self, name: &str) -> Result<Attached, String> {
+    pub(crate) fn attach(self, name: &str) -> Result<AttachedThread, String> {
         plain_stack();
         let name = CString::new(name).map_err(|error| error.to_string())?;
         let mut arguments = JavaVMAttachArgs {
@@ -191,7 +191,7 @@ impl Vm {
             attach(self.vm, &raw mut env, (&raw mut arguments).cast())
         };
         match code == JNI_OK && !env.is_null() {
-            true => Ok(Attached { vm: self, env: env.cast(), here: PhantomData }),
+            true => Ok(AttachedThread { vm: self, env: env.cast(), here: PhantomData }),
             false => Err(format!("a thread cannot be attached (code {code})")),
         }
     }
@@ -235,7 +235,7 @@ impl CpuClock {
     }
 }
 
-impl Attached {
+impl AttachedThread {
     pub(crate) fn vm(&self) -> Vm {
         self.vm
     }
@@ -290,19 +290,19 @@ impl Attached {
         }
     }
 
-    /// Returns this thread's object, for [`Attached::stop`].
-    pub(crate) fn this_thread(&self) -> Result<Kept, String> {
+    /// Returns this thread's object, for [`AttachedThread::stop`].
+    pub(crate) fn this_thread(&self) -> Result<GlobalRef, String> {
         let class = self.class(c"java/lang/Thread")?;
         let current = self.static_method(class, c"currentThread", c"()Ljava/lang/Thread;")?;
         let thread = call!(self.env, CallStaticObjectMethodA, class, current, ptr::null());
         self.thrown()?;
         let kept = self.keep(thread);
-        self.forget(Kept(class));
+        self.forget(GlobalRef(class));
         kept
     }
 
     /// Throws an error into another thread, whatever it runs.
-    pub(crate) fn stop(&self, thread: &Kept) -> Result<(), String> {
+    pub(crate) fn stop(&self, thread: &GlobalRef) -> Result<(), String> {
         let methods = &self.vm.methods;
         let error =
             call!(self.env, CallStaticObjectMethodA, methods.machine, methods.stop, ptr::null());
@@ -329,7 +329,7 @@ impl Attached {
     }
 
     /// Releases an object to the garbage collector.
-    pub(crate) fn forget(&self, kept: Kept) {
+    pub(crate) fn forget(&self, kept: GlobalRef) {
         call!(self.env, DeleteGlobalRef, kept.0);
     }
 
@@ -351,7 +351,7 @@ impl Attached {
         slot: &mut Slot,
         request: &[u8],
         said: &mut Vec<u8>,
-    ) -> Result<Option<Kept>, String> {
+    ) -> Result<Option<GlobalRef>, String> {
         self.put(slot, request)?;
         let methods = &self.vm.methods;
         let sheet = call!(self.env, CallObjectMethodA, slot.object.0, methods.compile, ptr::null());
@@ -369,7 +369,7 @@ impl Attached {
     pub(crate) fn run(
         &self,
         slot: &mut Slot,
-        sheet: &Kept,
+        sheet: &GlobalRef,
         message: &[u8],
         json: bool,
         output_bytes_max: usize,
@@ -417,7 +417,7 @@ impl Attached {
         Ok(())
     }
 
-    fn input(&self, slot: &Kept, length: jint) -> Result<Kept, String> {
+    fn input(&self, slot: &GlobalRef, length: jint) -> Result<GlobalRef, String> {
         let arguments = [jvalue { i: length }];
         let reserve = self.vm.methods.reserve;
         let array = call!(self.env, CallObjectMethodA, slot.0, reserve, arguments.as_ptr());
@@ -430,12 +430,12 @@ impl Attached {
     }
 
     /// Makes a local reference global.
-    fn keep(&self, local: jobject) -> Result<Kept, String> {
+    fn keep(&self, local: jobject) -> Result<GlobalRef, String> {
         let kept = call!(self.env, NewGlobalRef, local);
         call!(self.env, DeleteLocalRef, local);
         match kept.is_null() {
             true => Err("the Java machine has no memory left".to_owned()),
-            false => Ok(Kept(kept)),
+            false => Ok(GlobalRef(kept)),
         }
     }
 
@@ -509,7 +509,7 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for AttachedThread {
     fn drop(&mut self) {
         // SAFETY: this thread is attached, and nothing uses the environment after it.
         let _code = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
@@ -518,8 +518,8 @@ impl Drop for Attached {
 
 impl Slot {
     /// Takes the slot's references for release; the slot is not used afterwards.
-    pub(crate) fn take_kept(&mut self) -> [Kept; 2] {
-        let none = || Kept(ptr::null_mut());
+    pub(crate) fn take_kept(&mut self) -> [GlobalRef; 2] {
+        let none = || GlobalRef(ptr::null_mut());
         [std::mem::replace(&mut self.object, none()), std::mem::replace(&mut self.input, none())]
     }
 }

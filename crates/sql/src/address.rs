@@ -44,42 +44,46 @@ pub enum SqliteMode {
 
 /// The fault of a URL. It never has the URL's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed(pub String);
+pub struct AddressError(pub String);
 
 const POSTGRES: &[&str] = &["postgres://", "postgresql://"];
 
 impl Address {
     /// Reads a URL; a relative file is taken as it is.
-    pub fn parse(url: &str) -> Result<Address, Malformed> {
+    pub fn parse(url: &str) -> Result<Address, AddressError> {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             return sqlite(rest);
         }
         match POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
             true => postgres(url),
-            false => {
-                Err(Malformed("it begins neither with `postgres://` nor with `sqlite:`".to_owned()))
-            }
+            false => Err(AddressError(
+                "it begins neither with `postgres://` nor with `sqlite:`".to_owned(),
+            )),
         }
     }
 }
 
-fn sqlite(rest: &str) -> Result<Address, Malformed> {
+fn sqlite(rest: &str) -> Result<Address, AddressError> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mode = match query {
         "" | "mode=rwc" => SqliteMode::Create,
         "mode=rw" => SqliteMode::ReadWrite,
         "mode=ro" => SqliteMode::ReadOnly,
-        _ => return Err(Malformed("behind `?` stands `mode=ro`, `mode=rw` or `mode=rwc`".into())),
+        _ => {
+            return Err(AddressError(
+                "behind `?` stands `mode=ro`, `mode=rw` or `mode=rwc`".into(),
+            ));
+        }
     };
     // A database in memory would be another one for each connection.
     match path.is_empty() || path == ":memory:" {
-        true => Err(Malformed("`sqlite:` is followed by a file".to_owned())),
+        true => Err(AddressError("`sqlite:` is followed by a file".to_owned())),
         false => Ok(Address::Sqlite { path: path.into(), mode }),
     }
 }
 
 /// The mode of TLS is ours, since the client library knows fewer.
-fn postgres(url: &str) -> Result<Address, Malformed> {
+fn postgres(url: &str) -> Result<Address, AddressError> {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let mut tls = TlsMode::Prefer;
     let mut rest = Vec::new();
@@ -92,7 +96,7 @@ fn postgres(url: &str) -> Result<Address, Malformed> {
                     "require" | "verify-ca" | "verify-full" => TlsMode::Require,
                     _ => {
                         let modes = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
-                        return Err(Malformed(modes.to_owned()));
+                        return Err(AddressError(modes.to_owned()));
                     }
                 };
             }
@@ -101,7 +105,7 @@ fn postgres(url: &str) -> Result<Address, Malformed> {
                 _,
             )) => {
                 let name = part.split('=').next().unwrap_or_default();
-                return Err(Malformed(format!(
+                return Err(AddressError(format!(
                     "`{name}` is not known here; certificates stand in `tls`"
                 )));
             }
@@ -111,13 +115,13 @@ fn postgres(url: &str) -> Result<Address, Malformed> {
     let url = format!("{front}?{}", rest.join("&"));
     let mut config = tokio_postgres::Config::from_str(&url).map_err(|error| {
         let why = std::error::Error::source(&error).map(ToString::to_string);
-        Malformed(why.unwrap_or_else(|| error.to_string()))
+        AddressError(why.unwrap_or_else(|| error.to_string()))
     })?;
     if config.get_hosts().is_empty() {
-        return Err(Malformed("it names no host".to_owned()));
+        return Err(AddressError("it names no host".to_owned()));
     }
     if config.get_user().is_none() {
-        return Err(Malformed("it names no user".to_owned()));
+        return Err(AddressError("it names no user".to_owned()));
     }
     config.ssl_mode(match tls {
         TlsMode::Disable => SslMode::Disable,
@@ -154,7 +158,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -196,7 +200,7 @@ mod tests {
             "postgres://u:hunter2@a/b?sslrootcert=a.pem",
             "postgres://u:hunter2@a/b?nonsense=1",
         ] {
-            let Err(Malformed(why)) = Address::parse(url) else { panic!("{url}") };
+            let Err(AddressError(why)) = Address::parse(url) else { panic!("{url}") };
             assert!(!why.contains("hunter2") && !why.is_empty(), "{url}: {why}");
         }
     }

@@ -5,7 +5,7 @@ use std::error::Error;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use json::{Entry, Kind};
+use json::{Kind, TapeEntry};
 use rusqlite::types::Value as SqliteValue;
 use tokio_postgres::types::{Format, IsNull, Kind as TypeKind, ToSql, Type};
 
@@ -25,7 +25,7 @@ pub enum Argument {
 /// An argument in the text format of PostgreSQL, which reads it as the type of its placeholder. So numbers and times keep their
 /// digits, and what is no value of that type is the server's to refuse.
 #[derive(Debug)]
-pub(crate) struct Encoded(Option<String>);
+pub(crate) struct TextArgument(Option<String>);
 
 /// Arrays inside arrays, as PostgreSQL has them.
 const DIMENSIONS_MAX: usize = 6;
@@ -38,7 +38,7 @@ const REAL_DIGITS_MAX: usize = 15;
 
 impl Argument {
     /// As the type of a placeholder. The error says what is wrong with it.
-    pub(crate) fn encoded(&self, kind: &Type) -> Result<Encoded, String> {
+    pub(crate) fn encoded(&self, kind: &Type) -> Result<TextArgument, String> {
         let text = match (base(kind), self) {
             (_, Argument::Null) => None,
             (_, Argument::Json(raw)) if **raw == *"null" => None,
@@ -52,7 +52,7 @@ impl Argument {
             },
             _ => self.scalar()?,
         };
-        Ok(Encoded(text))
+        Ok(TextArgument(text))
     }
 
     /// Its text; none for null.
@@ -162,7 +162,7 @@ fn array(raw: &str) -> Result<String, String> {
 
 fn push_array(
     raw: &str,
-    entries: &[Entry],
+    entries: &[TapeEntry],
     at: usize,
     depth: usize,
     out: &mut String,
@@ -207,7 +207,7 @@ fn push_quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
-impl ToSql for Encoded {
+impl ToSql for TextArgument {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         let Some(text) = &self.0 else { return Ok(IsNull::Yes) };
         out.put_slice(text.as_bytes());

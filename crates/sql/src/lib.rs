@@ -15,7 +15,7 @@ mod numeric;
 mod placeholders;
 mod pool;
 pub mod postgres;
-mod rehearsed;
+mod rehearsal;
 mod secure;
 mod sqlite;
 mod times;
@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use kit::clock::Instant;
 
-pub use address::{Address, Malformed, SqliteMode, TlsMode};
+pub use address::{Address, AddressError, SqliteMode, TlsMode};
 pub use arguments::Argument;
 pub use placeholders::{Fault, placeholders};
-pub use pool::{Database, Settings};
+pub use pool::{Database, DatabaseSettings};
 pub use sqlite::syntax_of_sqlite;
 
 /// A statement, with `$1`, `$2` and so on for its arguments.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kit::clock::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, rehearsed, sqlite};
+use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, rehearsal, sqlite};
 
 /// The settings of a database.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct DatabaseSettings {
     /// By which messages of the log and cases know it.
     pub name: String,
     pub address: Address,
@@ -23,32 +23,32 @@ pub struct Settings {
 /// A database that statements are run in.
 pub struct Database {
     name: String,
-    way: Way,
+    way: Driver,
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-enum Way {
+enum Driver {
     Postgres(postgres::Pool),
     Sqlite(sqlite::Pool),
 }
 
 /// The right to use one connection. It is given back when dropped.
-pub(crate) type Place = OwnedSemaphorePermit;
+pub(crate) type ConnectionPermit = OwnedSemaphorePermit;
 
 /// Statements that wait for a connection at once; more are refused. Each has its message in memory.
 const WAITING_MAX: usize = 10_000;
 
 impl Database {
     /// A database without a connection; statements open them.
-    pub fn new(settings: Settings) -> Database {
-        let Settings { name, address, tls, connections } = settings;
+    pub fn new(settings: DatabaseSettings) -> Database {
+        let DatabaseSettings { name, address, tls, connections } = settings;
         Database {
             way: match address {
                 Address::Postgres { config, .. } => {
-                    Way::Postgres(postgres::Pool::new(postgres::Server::new(*config, tls)))
+                    Driver::Postgres(postgres::Pool::new(postgres::Server::new(*config, tls)))
                 }
-                Address::Sqlite { path, mode } => Way::Sqlite(sqlite::Pool::new(path, mode)),
+                Address::Sqlite { path, mode } => Driver::Sqlite(sqlite::Pool::new(path, mode)),
             },
             name,
             places: Arc::new(Semaphore::new(connections)),
@@ -65,17 +65,17 @@ impl Database {
     ) -> Result<Answer, Failure> {
         if let Some(wire) = kit::stand_in::dialled(&format!("database {}", self.name)) {
             let wire = wire.map_err(|error| Failure::Away(error.to_string()))?;
-            return rehearsed::run(wire, statement, &arguments, bounds).await;
+            return rehearsal::run(wire, statement, &arguments, bounds).await;
         }
         let place = self.place(bounds.deadline).await?;
         match &self.way {
-            Way::Postgres(pool) => pool.run(place, statement, arguments, bounds).await,
-            Way::Sqlite(pool) => pool.run(place, statement, arguments, bounds).await,
+            Driver::Postgres(pool) => pool.run(place, statement, arguments, bounds).await,
+            Driver::Sqlite(pool) => pool.run(place, statement, arguments, bounds).await,
         }
     }
 
     /// Waits for a connection. Who came first gets one first.
-    async fn place(&self, deadline: Instant) -> Result<Place, Failure> {
+    async fn place(&self, deadline: Instant) -> Result<ConnectionPermit, Failure> {
         let places = self.places.clone();
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Ok(place);
@@ -86,7 +86,7 @@ impl Database {
                 self.name
             ))
         };
-        let _waiting = Waiting::one_more(&self.waiting)
+        let _waiting = Waiter::one_more(&self.waiting)
             .ok_or_else(|| busy(&format!("and {WAITING_MAX} statements wait for one")))?;
         match tokio::time::timeout_at(deadline, places.acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
@@ -96,18 +96,18 @@ impl Database {
 }
 
 /// One of those that wait.
-struct Waiting<'a>(&'a AtomicUsize);
+struct Waiter<'a>(&'a AtomicUsize);
 
-impl Waiting<'_> {
-    fn one_more(count: &AtomicUsize) -> Option<Waiting<'_>> {
+impl Waiter<'_> {
+    fn one_more(count: &AtomicUsize) -> Option<Waiter<'_>> {
         let before = count.fetch_add(1, Ordering::Relaxed);
         // Dropped at once if it is one too many.
-        let waiting = Waiting(count);
+        let waiting = Waiter(count);
         (before < WAITING_MAX).then_some(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

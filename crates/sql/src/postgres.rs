@@ -23,7 +23,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
-use crate::pool::Place;
+use crate::pool::ConnectionPermit;
 use crate::secure::Secure;
 use crate::sqlite::{place, quoted};
 use crate::values::{Cell, Unfit};
@@ -47,7 +47,7 @@ pub struct Session {
 }
 
 /// What hears of notifications.
-pub type Told = Box<dyn FnMut(i32, &str)>;
+pub type OnNotification = Box<dyn FnMut(i32, &str)>;
 
 /// The connections that nobody uses.
 pub(crate) struct Pool(Arc<Inner>);
@@ -68,7 +68,7 @@ struct Job {
     /// The way of the next statement to the same connection, which becomes free with the place.
     back: Handle,
     pool: Arc<Inner>,
-    place: Place,
+    place: ConnectionPermit,
 }
 
 /// Statements of one connection that are kept prepared.
@@ -97,7 +97,7 @@ impl Pool {
 
     pub(crate) async fn run(
         &self,
-        place: Place,
+        place: ConnectionPermit,
         statement: &Statement,
         arguments: Vec<Argument>,
         bounds: Bounds,
@@ -239,7 +239,7 @@ impl Server {
     }
 
     /// The same, and tells of each notification: the server's process that sent it, and its text.
-    pub async fn connect_listening(&self, told: Told) -> Result<Session, Failure> {
+    pub async fn connect_listening(&self, told: OnNotification) -> Result<Session, Failure> {
         let told = Rc::new(RefCell::new(told));
         let away = |why: String| Failure::Away(why);
         let mut why = away("no host is named".to_owned());
@@ -292,13 +292,17 @@ impl Server {
         Ok((stream, config, name))
     }
 
-    async fn connect_to(&self, number: usize, told: Rc<RefCell<Told>>) -> Result<Session, Failure> {
+    async fn connect_to(
+        &self,
+        number: usize,
+        told: Rc<RefCell<OnNotification>>,
+    ) -> Result<Session, Failure> {
         let away = |why: &dyn std::fmt::Display| {
             Failure::Away(format!("connecting to {}: {why}", self.host(number)))
         };
         let (stream, config, host) = self.dial(number).await.map_err(|error| away(&error))?;
         let bytes_left = Arc::new(AtomicU64::new(BYTES_BESIDE));
-        let stream = Metered { stream, left: bytes_left.clone() };
+        let stream = BoundedStream { stream, left: bytes_left.clone() };
         let connected = config.connect_raw(stream, Secure { tls: self.tls.clone(), host }).await;
         let (client, mut connection) = connected.map_err(|error| away(&said(&error)))?;
         let driver = kit::spawn(async move {
@@ -505,12 +509,12 @@ fn failure(error: &Error, statement: &str) -> Failure {
 }
 
 /// A stream from which no more bytes come than are allowed: a row is gathered before anybody sees it.
-struct Metered {
+struct BoundedStream {
     stream: Box<dyn Stream>,
     left: Arc<AtomicU64>,
 }
 
-impl AsyncRead for Metered {
+impl AsyncRead for BoundedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -528,7 +532,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl AsyncWrite for BoundedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

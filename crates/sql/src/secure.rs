@@ -16,29 +16,29 @@ pub(crate) struct Secure {
 }
 
 /// A stream over TLS.
-pub(crate) struct Secured(Box<dyn Stream>);
+pub(crate) struct PostgresTls(Box<dyn Stream>);
 
 impl<S: Stream + 'static> TlsConnect<S> for Secure {
-    type Stream = Secured;
+    type Stream = PostgresTls;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secured>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<PostgresTls>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
             let Some(tls) = self.tls else { return Err(io::ErrorKind::Unsupported.into()) };
             let stream = tls.connect(&self.host, stream).await?;
-            Ok(Secured(Box::new(stream)))
+            Ok(PostgresTls(Box::new(stream)))
         })
     }
 }
 
-impl TlsStream for Secured {
+impl TlsStream for PostgresTls {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Secured {
+impl AsyncRead for PostgresTls {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -48,7 +48,7 @@ impl AsyncRead for Secured {
     }
 }
 
-impl AsyncWrite for Secured {
+impl AsyncWrite for PostgresTls {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

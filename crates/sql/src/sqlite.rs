@@ -12,7 +12,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::address::SqliteMode;
-use crate::pool::Place;
+use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 /// The file, and the connections that nobody uses.
@@ -44,7 +44,7 @@ impl Pool {
 
     pub(crate) async fn run(
         &self,
-        place: Place,
+        place: ConnectionPermit,
         statement: &Statement,
         arguments: Vec<Argument>,
         bounds: Bounds,
@@ -129,14 +129,14 @@ fn answer(
             return Err(Failure::Late);
         }
         match attempt(connection, statement, arguments, bounds) {
-            Err(Tried::Locked) => {}
-            Err(Tried::Failed(failure)) => return Err(failure),
+            Err(Attempt::Locked) => {}
+            Err(Attempt::Failed(failure)) => return Err(failure),
             Ok(answer) => return Ok(answer),
         }
     }
 }
 
-enum Tried {
+enum Attempt {
     /// Somebody else writes. Nothing was done.
     Locked,
     Failed(Failure),
@@ -147,10 +147,10 @@ fn attempt(
     statement: &Statement,
     arguments: &[Argument],
     bounds: Bounds,
-) -> Result<Answer, Tried> {
+) -> Result<Answer, Attempt> {
     let tried = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Tried::Locked,
-        Some(_) | None => Tried::Failed(failure(&error, &statement.0)),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Attempt::Locked,
+        Some(_) | None => Attempt::Failed(failure(&error, &statement.0)),
     };
     let mut prepared = connection.prepare_cached(&statement.0).map_err(tried)?;
     for place in 1..=prepared.parameter_count() {
@@ -160,7 +160,7 @@ fn attempt(
         let argument = number.and_then(|number| arguments.get(number.checked_sub(1)?));
         let argument = argument.ok_or_else(|| {
             let what = "a placeholder is not written as `$1`, or there is no argument for it";
-            Tried::Failed(Failure::Refused(what.to_owned()))
+            Attempt::Failed(Failure::Refused(what.to_owned()))
         })?;
         prepared.raw_bind_parameter(place, argument.sqlite()).map_err(tried)?;
     }
@@ -169,7 +169,8 @@ fn attempt(
         return Ok(Answer::Affected(u64::try_from(affected).unwrap_or(u64::MAX)));
     }
     let names: Vec<String> = prepared.columns().map(|column| quoted(column.name())).collect();
-    let kinds: Vec<Declared> = prepared.columns().map(|column| Declared::of(&column)).collect();
+    let kinds: Vec<DeclaredTypes> =
+        prepared.columns().map(|column| DeclaredTypes::of(&column)).collect();
     let mut rows = prepared.raw_query();
     let mut out = "[".to_owned();
     let mut count = 0;
@@ -182,11 +183,11 @@ fn attempt(
             out.push(':');
             let value = row.get_ref(column).map_err(tried)?;
             // Before it is written: one value may be much larger than all rows may be.
-            bounds.check(count, out.len() + length(&value)).map_err(Tried::Failed)?;
-            push(value, *kind, &mut out).map_err(Tried::Failed)?;
+            bounds.check(count, out.len() + length(&value)).map_err(Attempt::Failed)?;
+            push(value, *kind, &mut out).map_err(Attempt::Failed)?;
         }
         out.push('}');
-        bounds.check(count, out.len()).map_err(Tried::Failed)?;
+        bounds.check(count, out.len()).map_err(Attempt::Failed)?;
     }
     out.push(']');
     Ok(Answer::Rows(out))
@@ -213,18 +214,18 @@ pub(crate) fn quoted(name: &str) -> String {
 
 /// The types that SQLite knows only from how a column was declared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Declared {
+enum DeclaredTypes {
     Boolean,
     Json,
     Other,
 }
 
-impl Declared {
-    fn of(column: &rusqlite::Column<'_>) -> Declared {
+impl DeclaredTypes {
+    fn of(column: &rusqlite::Column<'_>) -> DeclaredTypes {
         match column.decl_type() {
-            Some(kind) if kind.to_ascii_lowercase().starts_with("bool") => Declared::Boolean,
-            Some(kind) if kind.to_ascii_lowercase().starts_with("json") => Declared::Json,
-            Some(_) | None => Declared::Other,
+            Some(kind) if kind.to_ascii_lowercase().starts_with("bool") => DeclaredTypes::Boolean,
+            Some(kind) if kind.to_ascii_lowercase().starts_with("json") => DeclaredTypes::Json,
+            Some(_) | None => DeclaredTypes::Other,
         }
     }
 }
@@ -237,11 +238,11 @@ fn length(value: &ValueRef<'_>) -> usize {
     }
 }
 
-fn push(value: ValueRef<'_>, kind: Declared, out: &mut String) -> Result<(), Failure> {
+fn push(value: ValueRef<'_>, kind: DeclaredTypes, out: &mut String) -> Result<(), Failure> {
     match (value, kind) {
         (ValueRef::Null, _) => out.push_str("null"),
-        (ValueRef::Integer(0), Declared::Boolean) => out.push_str("false"),
-        (ValueRef::Integer(1), Declared::Boolean) => out.push_str("true"),
+        (ValueRef::Integer(0), DeclaredTypes::Boolean) => out.push_str("false"),
+        (ValueRef::Integer(1), DeclaredTypes::Boolean) => out.push_str("true"),
         (ValueRef::Integer(number), _) => out.push_str(&number.to_string()),
         (ValueRef::Real(number), _) if number.is_finite() => out.push_str(&number.to_string()),
         (ValueRef::Real(number), _) => json::push_string(out, &number.to_string()),
@@ -249,7 +250,7 @@ fn push(value: ValueRef<'_>, kind: Declared, out: &mut String) -> Result<(), Fai
         (ValueRef::Text(bytes), kind) => {
             let text = std::str::from_utf8(bytes)
                 .map_err(|_| Failure::Refused("a text of a row is not in UTF-8".to_owned()))?;
-            match kind == Declared::Json && json::Tape::read(text, &JSON).is_ok() {
+            match kind == DeclaredTypes::Json && json::Tape::read(text, &JSON).is_ok() {
                 true => out.push_str(text),
                 false => json::push_string(out, text),
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use store::{Change, Embedded, Expect, Logs, Read, Tables};
+use store::{Change, Embedded, Expect, Logs, ReadQuery, Tables};
 
 const PUBLISHERS: usize = 64;
 const RECORDS: u64 = 1_000_000;
@@ -95,7 +95,7 @@ async fn read(folder: &Path) {
     let (started, cpu) = (Instant::now(), cpu());
     let (mut after, mut count) = (0, 0);
     loop {
-        let records = store.read("log", Read::after(after)).await.unwrap().records;
+        let records = store.read("log", ReadQuery::after(after)).await.unwrap().records;
         let Some(last) = records.last() else { break };
         after = last.position;
         count += records.len();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kit::clock::Instant;
 use tokio::sync::oneshot;
 
-use crate::{Acquired, Change, Error, Guard, Lease};
+use crate::{Change, Error, Guard, Lease, LeaseAnswer};
 
 /// Where an answer goes.
 pub(crate) type Done<T> = oneshot::Sender<Result<T, Error>>;
@@ -39,7 +39,7 @@ pub(crate) enum Command {
         owner: Arc<str>,
         ttl: Duration,
         until: Instant,
-        done: Done<Acquired>,
+        done: Done<LeaseAnswer>,
     },
     Renew {
         lease: Lease,

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::disk::DiskFile;
 use crate::engine::{Engine, Log, salt};
 use crate::frame::{HEAD, Head, OWN};
-use crate::held::Held;
-use crate::index::{Entry, Slot, WINDOW};
+use crate::index::{IndexEntry, Slot, WINDOW};
 use crate::segment::{self, BEGIN_BYTES, Begin, Segment, Walker};
+use crate::segment_use::SegmentUse;
 
 /// What is read and written at once.
 const CHUNK: usize = 1 << 20;
@@ -26,18 +26,18 @@ struct SegmentBuilder {
     bytes: Vec<u8>,
     /// How much of it was written.
     at: u64,
-    logs: HashMap<u32, Moved>,
+    logs: HashMap<u32, MovedRecords>,
     held: HashMap<u32, (u64, u64)>,
 }
 
 /// The places of a log's records in the segment that is being made.
-struct Moved {
+struct MovedRecords {
     log: Arc<Log>,
     oldest: u64,
     /// How many bytes of records are before the records that have entries now.
     known: HashMap<u64, u64>,
     before: u64,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
 }
 
 impl Engine {
@@ -131,7 +131,7 @@ impl Engine {
             let entries = index.entries_in(slots).into_iter();
             let known = entries.map(|entry| (entry.position, entry.before)).collect();
             let oldest = index.span().oldest;
-            Moved { log: log.clone(), oldest, known, before: 0, entries: Vec::new() }
+            MovedRecords { log: log.clone(), oldest, known, before: 0, entries: Vec::new() }
         };
         let logs = self.logs.values().map(|w| (w.log.id, moved(&w.log))).collect();
         let segment = Segment { slot, begin, file, durable: AtomicU64::new(0) };
@@ -169,7 +169,7 @@ impl Engine {
                 drop(self.shared.disk.remove(&segment::name(*number)));
             }
         }
-        let mut held = Held::new(segment.clone());
+        let mut held = SegmentUse::new(segment.clone());
         held.logs = made.held;
         self.held.insert(segment.begin.number, held);
     }
@@ -192,7 +192,7 @@ impl SegmentBuilder {
                 .is_some_and(|last| offset < last.offset.saturating_add(WINDOW));
             if !covered {
                 let Head { position, time, .. } = *head;
-                moved.entries.push(Entry { position, time, before, slot, offset });
+                moved.entries.push(IndexEntry { position, time, before, slot, offset });
             }
             let held = self.held.entry(head.log).or_default();
             *held = (head.position, held.1 + (HEAD + payload.len()) as u64);

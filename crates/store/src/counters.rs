@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kit::clock;
 
-use crate::Counted;
+use crate::CounterValue;
 
 /// All counters of a store.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct State {
 }
 
 /// What is to be written of a counter; none where it is to be forgotten.
-pub(crate) type Kept = Vec<(String, Option<(u64, u64)>)>;
+pub(crate) type CounterWrites = Vec<(String, Option<(u64, u64)>)>;
 
 /// The fewest counters that are looked through.
 const MANY: usize = 1024;
@@ -40,7 +40,7 @@ impl CounterMap {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> Counted {
+    pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = millis(clock::wall());
         let mut state = self.state();
         let open = state.counters.get(name).copied().filter(|(_, until)| *until > now);
@@ -53,9 +53,9 @@ impl CounterMap {
                 state.forget(now);
             }
             state.counters.insert(name.to_owned(), (sum, until));
-            return Counted { total: sum, granted, left };
+            return CounterValue { total: sum, granted, left };
         }
-        Counted { total, granted, left }
+        CounterValue { total, granted, left }
     }
 
     /// True if something is to be written.
@@ -64,7 +64,7 @@ impl CounterMap {
     }
 
     /// Takes what has changed since it was last taken.
-    pub(crate) fn dirty(&self) -> Kept {
+    pub(crate) fn dirty(&self) -> CounterWrites {
         let mut state = self.state();
         let dirty = std::mem::take(&mut state.dirty);
         let kept = |name: String| {
@@ -75,7 +75,7 @@ impl CounterMap {
     }
 
     /// Marks as not written what was taken.
-    pub(crate) fn mark(&self, kept: &Kept) {
+    pub(crate) fn mark(&self, kept: &CounterWrites) {
         self.state().dirty.extend(kept.iter().map(|(name, _)| name.clone()));
     }
 }

@@ -16,16 +16,16 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::command::{Command, Done};
 use crate::disk::{Disk, Folder};
-use crate::engine::{Engine, Shared, Tuning};
+use crate::engine::{Engine, SharedView, Tuning};
 use crate::error::of_disk;
-use crate::measures::Measured;
-use crate::queue::{Queue, Taken, closed};
-use crate::recovery::{self, Recovered};
+use crate::measures::MeasuredValues;
+use crate::queue::{NextWork, Queue, closed};
+use crate::recovery::{self, RecoveryReport};
 use crate::reserve::{self, Reserve};
 use crate::watch::Subject;
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Lease, Leases, Logs, Read,
-    Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
+    Answer, Change, CounterValue, Counters, Error, Guard, Keep, Lease, LeaseAnswer, Leases, Logs,
+    ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
 };
 
 /// Readers at once: more do not make a disk faster.
@@ -41,7 +41,7 @@ pub struct Embedded {
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedView>,
     queue: Arc<Queue>,
     readers: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -58,13 +58,16 @@ impl Drop for Inner {
 
 impl Embedded {
     /// Opens the store in a folder, and makes it if it is not there. One process has it at a time.
-    pub fn open(path: &Path) -> Result<(Embedded, Recovered), Error> {
+    pub fn open(path: &Path) -> Result<(Embedded, RecoveryReport), Error> {
         let folder = open_folder(path)?;
         Embedded::open_on(Arc::new(folder), Tuning::default())
     }
 
     /// Opens the store on a disk.
-    pub fn open_on(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Embedded, Recovered), Error> {
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        tuning: Tuning,
+    ) -> Result<(Embedded, RecoveryReport), Error> {
         reserve::give_back(&*disk).map_err(|error| of_disk(&error))?;
         let (engine, recovered) = recovery::open(disk, tuning)?;
         let shared = engine.shared.clone();
@@ -79,7 +82,7 @@ impl Embedded {
     }
 
     /// What it has counted.
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }
 
@@ -102,7 +105,7 @@ impl Embedded {
     fn read_beside<T: Send + 'static>(
         &self,
         name: &str,
-        work: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&SharedView) -> Result<T, Error> + Send + 'static,
     ) -> Answer<T> {
         let (inner, checked) = (self.inner.clone(), limits::name(name));
         Box::pin(async move {
@@ -130,9 +133,9 @@ fn write(mut engine: Engine, queue: &Queue) {
     reserve.keep(&*engine.shared.disk);
     loop {
         let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
-            Taken::Batch(batch) => (batch, false),
-            Taken::Nothing => (Vec::new(), false),
-            Taken::Closed => (Vec::new(), true),
+            NextWork::Batch(batch) => (batch, false),
+            NextWork::Nothing => (Vec::new(), false),
+            NextWork::Closed => (Vec::new(), true),
         };
         // Where nothing waits, there is time to tidy up. What fails is tried again.
         if batch.is_empty() && !ends {
@@ -170,7 +173,7 @@ impl Logs for Embedded {
         })
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
         // Whoever follows a log looks at its end again and again. That there is nothing yet needs no other thread.
         let newest = self.inner.span(log).newest;
         if read.after >= newest {
@@ -234,7 +237,7 @@ impl Tables for Embedded {
 }
 
 impl Leases for Embedded {
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
         let until = clock::now() + ttl;
         let checked = limits::name(lease).and_then(|()| limits::name(owner));
         let (lease, owner) = (lease.into(), owner.into());
@@ -253,7 +256,7 @@ impl Leases for Embedded {
 }
 
 impl Counters for Embedded {
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
         let checked = limits::name(counter);
         let added = checked.map(|()| self.inner.shared.counters.add(counter, by, limit, window));
         Box::pin(std::future::ready(added))

@@ -17,13 +17,13 @@ use crate::counters::CounterMap;
 use crate::disk::Disk;
 use crate::error::of_disk;
 use crate::frame::Head;
-use crate::held::Held;
-use crate::index::{LogIndex, Place, Slot};
+use crate::index::{LogIndex, RecordLocation, Slot};
 use crate::measures::Measures;
 use crate::segment::{self, Begin, Segment};
-use crate::tables::{TablesFile, Work};
+use crate::segment_use::SegmentUse;
+use crate::tables::{TablesFile, TransactionWork};
 use crate::watch::{Subject, Watches};
-use crate::{Acquired, Error, Guard, Lease};
+use crate::{Error, Guard, Lease, LeaseAnswer};
 
 /// A log as readers see it.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Log {
 
 /// What readers see.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedView {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) tables: TablesFile,
     pub(crate) logs: RwLock<HashMap<Box<str>, Arc<Log>>>,
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) measures: Measures,
 }
 
-impl Shared {
+impl SharedView {
     pub(crate) fn log(&self, name: &str) -> Option<Arc<Log>> {
         self.logs.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -89,7 +89,7 @@ impl Default for Tuning {
 
 /// A log as the engine sees it.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct LogState {
     pub(crate) log: Arc<Log>,
     /// The position that the next record gets.
     pub(crate) next: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Written {
 
 /// A lease as the engine sees it.
 #[derive(Debug)]
-struct Owned {
+struct LeaseState {
     owner: Option<Arc<str>>,
     token: u64,
     until: Instant,
@@ -106,12 +106,12 @@ struct Owned {
 /// The writing half.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedView>,
     pub(crate) tuning: Tuning,
-    pub(crate) logs: HashMap<Box<str>, Written>,
-    leases: HashMap<Box<str>, Owned>,
+    pub(crate) logs: HashMap<Box<str>, LogState>,
+    leases: HashMap<Box<str>, LeaseState>,
     /// All segments in order, by number. The last is the open one.
-    pub(crate) held: BTreeMap<u64, Held>,
+    pub(crate) held: BTreeMap<u64, SegmentUse>,
     /// True if the open segment may not be written to any more.
     pub(crate) broken: bool,
     pub(crate) slot: Slot,
@@ -126,15 +126,15 @@ pub(crate) struct Engine {
 /// What a batch does to one medium, with what to answer.
 #[derive(Default)]
 struct Batch {
-    work: Work,
-    changes: Vec<Changing>,
-    acquired: Vec<(Acquired, Done<Acquired>)>,
+    work: TransactionWork,
+    changes: Vec<TableChanges>,
+    acquired: Vec<(LeaseAnswer, Done<LeaseAnswer>)>,
     trims: Vec<(Arc<Log>, u64, u64, Done<()>)>,
     appends: Vec<Append>,
 }
 
 /// The tables that a list of changes is about.
-type Changing = (Vec<Arc<str>>, Done<Vec<u64>>);
+type TableChanges = (Vec<Arc<str>>, Done<Vec<u64>>);
 
 struct Append {
     log: String,
@@ -145,19 +145,19 @@ struct Append {
 /// A record that was written and is not durable yet.
 struct Fresh {
     log: Arc<Log>,
-    place: Place,
+    place: RecordLocation,
 }
 
 impl Engine {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedView>,
         tuning: Tuning,
         leases: Vec<(String, u64)>,
-        logs: HashMap<Box<str>, Written>,
+        logs: HashMap<Box<str>, LogState>,
     ) -> Engine {
         let until = clock::now();
         let free = |(name, token): (String, u64)| {
-            (name.into_boxed_str(), Owned { owner: None, token, until })
+            (name.into_boxed_str(), LeaseState { owner: None, token, until })
         };
         Engine {
             shared,
@@ -204,8 +204,8 @@ impl Engine {
                 }
                 Command::Acquire { lease, owner, ttl, until, done } => {
                     match self.acquire(&mut batch.work, &lease, &owner, ttl, until) {
-                        held @ Acquired::Held { .. } => answer(done, Ok(held)),
-                        yours @ Acquired::Yours(_) => batch.acquired.push((yours, done)),
+                        held @ LeaseAnswer::Held { .. } => answer(done, Ok(held)),
+                        yours @ LeaseAnswer::Yours(_) => batch.acquired.push((yours, done)),
                     }
                 }
                 Command::Renew { lease, ttl, done } => {
@@ -244,22 +244,22 @@ impl Engine {
 
     fn acquire(
         &mut self,
-        work: &mut Work,
+        work: &mut TransactionWork,
         name: &Arc<str>,
         owner: &Arc<str>,
         ttl: Duration,
         until: Instant,
-    ) -> Acquired {
+    ) -> LeaseAnswer {
         let now = clock::now();
-        let free = || Owned { owner: None, token: 0, until: now };
+        let free = || LeaseState { owner: None, token: 0, until: now };
         let owned = self.leases.entry(name.as_ref().into()).or_insert_with(free);
         if let Some(owner) = owned.owner.as_ref().filter(|_| owned.until > now) {
-            return Acquired::Held { owner: owner.clone(), left: owned.until - now };
+            return LeaseAnswer::Held { owner: owner.clone(), left: owned.until - now };
         }
         let token = owned.token + 1;
-        *owned = Owned { owner: Some(owner.clone()), token, until: now + ttl };
+        *owned = LeaseState { owner: Some(owner.clone()), token, until: now + ttl };
         work.leases.push((name.clone(), token));
-        Acquired::Yours(Lease { name: name.clone(), owner: owner.clone(), token, until })
+        LeaseAnswer::Yours(Lease { name: name.clone(), owner: owner.clone(), token, until })
     }
 
     fn renew(&mut self, lease: Lease, ttl: Duration) -> Result<Lease, Error> {
@@ -296,7 +296,7 @@ impl Engine {
             }
             self.id += 1;
             let log = Arc::new(Log::new(self.id, 1));
-            self.logs.insert(append.log.as_str().into(), Written { log, next: 1 });
+            self.logs.insert(append.log.as_str().into(), LogState { log, next: 1 });
             batch.work.logs.push((append.log.clone(), self.id, 1));
         }
     }
@@ -437,7 +437,7 @@ impl Engine {
         let segment = Segment::create(&*self.shared.disk, self.slot, begin);
         let segment = Arc::new(segment.map_err(|error| of_disk(&error))?);
         self.shared.put_segment(segment.clone());
-        self.held.insert(number, Held::new(segment));
+        self.held.insert(number, SegmentUse::new(segment));
         self.number = number;
         self.broken = false;
         Ok(())
@@ -475,7 +475,7 @@ impl Engine {
 
 /// Lays out the frames of an append, and gives its records their positions.
 fn lay_out(
-    written: &mut Written,
+    written: &mut LogState,
     records: &[Bytes],
     time: u64,
     segment: &Segment,
@@ -486,7 +486,7 @@ fn lay_out(
     let first = written.next;
     for (index, record) in records.iter().enumerate() {
         let more = u16::try_from(records.len() - index - 1).unwrap_or(u16::MAX);
-        let place = Place {
+        let place = RecordLocation {
             position: written.next,
             time,
             len: record.len() as u64,
@@ -505,7 +505,7 @@ fn lay_out(
 }
 
 /// Writes a batch behind what is durable, and makes it durable. After an error the segment is cut where it was.
-fn write(shared: &Shared, segment: &Segment, bytes: &[u8]) -> Result<(), Error> {
+fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Error> {
     let at = segment.durable();
     let started = clock::now();
     let written = segment.file.write_at(at, bytes).map_err(|error| of_disk(&error));

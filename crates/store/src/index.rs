@@ -17,7 +17,7 @@ pub(crate) type Slot = u32;
 
 /// The place of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub(crate) position: u64,
     /// Milliseconds since the Unix epoch.
     pub(crate) time: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 /// The index of one log.
 #[derive(Debug, Default)]
 pub(crate) struct LogIndex {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<IndexEntry>,
     /// The lowest position that is kept; at least 1.
     oldest: u64,
     /// The highest position that is durable.
@@ -44,7 +44,7 @@ pub(crate) struct LogIndex {
 
 /// One record as the index sees it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RecordLocation {
     pub(crate) position: u64,
     pub(crate) time: u64,
     pub(crate) len: u64,
@@ -54,13 +54,13 @@ pub(crate) struct Place {
 
 /// What a record must have to be kept.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct RetentionFloor {
     position: u64,
     time: u64,
     before: u64,
 }
 
-impl Kept {
+impl RetentionFloor {
     pub(crate) fn keeps(&self, position: u64, time: u64, before: u64) -> bool {
         position >= self.position && time >= self.time && before >= self.before
     }
@@ -73,7 +73,7 @@ impl LogIndex {
 
     /// Adds a record that is durable. One that was trimmed is none, and neither is a position that comes again: a write that
     /// failed left it behind.
-    pub(crate) fn add(&mut self, place: Place) -> bool {
+    pub(crate) fn add(&mut self, place: RecordLocation) -> bool {
         if place.position <= self.newest {
             return false;
         }
@@ -81,7 +81,7 @@ impl LogIndex {
             last.slot == place.slot && place.offset < last.offset.saturating_add(WINDOW)
         });
         if !covered {
-            self.entries.push_back(Entry {
+            self.entries.push_back(IndexEntry {
                 position: place.position,
                 time: place.time,
                 before: self.total,
@@ -105,7 +105,12 @@ impl LogIndex {
 
     /// The entries at which a reader behind a position begins and goes on, up to so many bytes of records. If there is more than
     /// one they are at least two: nothing of the first window may be readable.
-    pub(crate) fn plan(&self, after: u64, bytes: u64, entries: usize) -> Result<Vec<Entry>, Error> {
+    pub(crate) fn plan(
+        &self,
+        after: u64,
+        bytes: u64,
+        entries: usize,
+    ) -> Result<Vec<IndexEntry>, Error> {
         if after != 0 && after.saturating_add(1) < self.oldest {
             return Err(Error::Trimmed { oldest: self.oldest });
         }
@@ -122,11 +127,15 @@ impl LogIndex {
     }
 
     /// What is to be kept, and the entry whose window may hold the oldest such record. None if all of it is kept.
-    pub(crate) fn kept(&self, keep: Keep, now: Duration) -> Option<(Kept, Option<Entry>)> {
+    pub(crate) fn kept(
+        &self,
+        keep: Keep,
+        now: Duration,
+    ) -> Option<(RetentionFloor, Option<IndexEntry>)> {
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let age =
             keep.age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-        let kept = Kept {
+        let kept = RetentionFloor {
             position: keep.after.unwrap_or(0).saturating_add(1).max(self.oldest),
             time: now.saturating_sub(age),
             before: self.total.saturating_sub(keep.bytes.unwrap_or(u64::MAX)),
@@ -144,7 +153,7 @@ impl LogIndex {
     }
 
     /// The entries in some slots.
-    pub(crate) fn entries_in(&self, slots: &[Slot]) -> Vec<Entry> {
+    pub(crate) fn entries_in(&self, slots: &[Slot]) -> Vec<IndexEntry> {
         self.entries.iter().filter(|entry| slots.contains(&entry.slot)).copied().collect()
     }
 
@@ -171,7 +180,7 @@ impl LogIndex {
     }
 
     /// Puts new places in place of those in some slots, which hold the same records without those that were trimmed.
-    pub(crate) fn replace(&mut self, slots: &[Slot], places: Vec<Entry>) {
+    pub(crate) fn replace(&mut self, slots: &[Slot], places: Vec<IndexEntry>) {
         let from = self.entries.iter().position(|entry| slots.contains(&entry.slot));
         let Some(from) = from else { return };
         let mut behind = self.entries.split_off(from);

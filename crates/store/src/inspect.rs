@@ -10,13 +10,13 @@ use crate::disk::Disk;
 use crate::embedded::open_folder;
 use crate::engine::{Engine, Tuning};
 use crate::overlay::Overlay;
-use crate::recovery::{self, Recovered};
-use crate::{Error, Read, Record, Row, limits, reader, tables};
+use crate::recovery::{self, RecoveryReport};
+use crate::{Error, ReadQuery, Record, Row, limits, reader, tables};
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
-    pub recovered: Recovered,
+pub struct CheckReport {
+    pub recovered: RecoveryReport,
     pub rows: u64,
     /// Rows that are not what was written.
     pub damaged_rows: u64,
@@ -24,7 +24,7 @@ pub struct Checked {
     pub tables: Option<String>,
 }
 
-impl Checked {
+impl CheckReport {
     /// True if nothing that was durable is damaged.
     pub fn is_whole(&self) -> bool {
         self.recovered.damage.is_empty() && self.damaged_rows == 0 && self.tables.is_none()
@@ -33,20 +33,22 @@ impl Checked {
 
 /// One thing that a store holds.
 #[derive(Debug)]
-pub enum Item<'a> {
+pub enum StoredItem<'a> {
     Record { log: &'a str, record: &'a Record },
     Row { table: &'a str, row: &'a Row },
 }
 
 /// Reads everything, and changes nothing.
-pub fn check(path: &Path) -> Result<Checked, Error> {
+pub fn check(path: &Path) -> Result<CheckReport, Error> {
     let engine = match open(path, true) {
         Ok(engine) => engine,
-        Err(Error::Corrupt(why)) => return Ok(Checked { tables: Some(why), ..Checked::default() }),
+        Err(Error::Corrupt(why)) => {
+            return Ok(CheckReport { tables: Some(why), ..CheckReport::default() });
+        }
         Err(error) => return Err(error),
     };
     let (engine, recovered) = engine;
-    let mut checked = Checked { recovered, ..Checked::default() };
+    let mut checked = CheckReport { recovered, ..CheckReport::default() };
     let rows = engine.shared.tables.each_row(&mut |_, row| match row {
         Ok(_) => checked.rows += 1,
         Err(_) => checked.damaged_rows += 1,
@@ -75,7 +77,7 @@ pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
 /// Tells of all that a store holds, log by log and table by table, and changes nothing.
 pub fn export(
     path: &Path,
-    each: &mut dyn FnMut(Item<'_>) -> std::io::Result<()>,
+    each: &mut dyn FnMut(StoredItem<'_>) -> std::io::Result<()>,
 ) -> Result<(), Error> {
     let (engine, _) = open(path, true)?;
     let mut names: Vec<_> = engine.logs.keys().collect();
@@ -84,26 +86,27 @@ pub fn export(
         let mut after = 0;
         loop {
             let records_max = limits::READ_RECORDS_MAX;
-            let read = Read { after, records_max, bytes_max: limits::READ_BYTES_MAX };
+            let read = ReadQuery { after, records_max, bytes_max: limits::READ_BYTES_MAX };
             let records = reader::read(&engine.shared, name, read)?.records;
             let Some(last) = records.last() else { break };
             after = last.position;
             for record in &records {
-                each(Item::Record { log: name, record }).map_err(|e| crate::error::of_disk(&e))?;
+                each(StoredItem::Record { log: name, record })
+                    .map_err(|e| crate::error::of_disk(&e))?;
             }
         }
     }
     let mut written = Ok(());
     engine.shared.tables.each_row(&mut |table, row| {
         if let (Ok(row), Ok(())) = (&row, &written) {
-            written = each(Item::Row { table, row });
+            written = each(StoredItem::Row { table, row });
         }
     })?;
     written.map_err(|error| crate::error::of_disk(&error))
 }
 
 /// Opens a store that is there, to change it or to look at it.
-fn open(path: &Path, looks: bool) -> Result<(Engine, Recovered), Error> {
+fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
     if !path.join(tables::FILE).is_file() {
         return Err(Error::Away(format!("there is no store in {}", path.display())));
     }

@@ -22,7 +22,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::Instant;
 
-mod apart;
 mod command;
 mod compaction;
 mod counters;
@@ -31,10 +30,9 @@ mod embedded;
 mod engine;
 mod error;
 mod frame;
-mod held;
 mod index;
 pub mod inspect;
-mod late;
+mod lazy;
 pub mod limits;
 mod measures;
 mod memory;
@@ -46,20 +44,22 @@ mod reader;
 mod recovery;
 mod reserve;
 mod segment;
+mod segment_use;
 #[cfg(test)]
 mod simulation;
+mod split;
 mod tables;
 mod watch;
 
-pub use apart::Apart;
 pub use embedded::Embedded;
 pub use engine::Tuning;
 pub use error::Error;
-pub use late::{Late, Place};
-pub use measures::{Measured, SYNC_BOUNDS};
+pub use lazy::{LazyStore, StoreLocation};
+pub use measures::{MeasuredValues, SYNC_BOUNDS};
 pub use memory::{Faults, Memory};
 pub use postgres::{Database, Postgres};
-pub use recovery::Recovered;
+pub use recovery::RecoveryReport;
+pub use split::SplitStore;
 pub use watch::{Subject, Watch, Watches};
 
 /// What a call gives: a future that may be awaited on any thread and borrows nothing.
@@ -87,7 +87,7 @@ pub trait Logs {
 
     /// Reads records behind a position. `after: 0` begins with the oldest that is kept; otherwise, if a record behind `after` was
     /// trimmed, the answer is [`Error::Trimmed`]. Behind the newest there is nothing yet: see [`Logs::follow`].
-    fn read(&self, log: &str, read: Read) -> Answer<Records>;
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records>;
 
     /// What a log holds.
     fn span(&self, log: &str) -> Answer<Span>;
@@ -119,8 +119,8 @@ pub trait Tables {
 /// Leases: one owner at a time, for a time.
 pub trait Leases {
     /// Takes a lease if it is free or has run out. Its token is greater than every earlier one of that name. Who holds it
-    /// already is told [`Acquired::Held`] as well: one renews.
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired>;
+    /// already is told [`LeaseAnswer::Held`] as well: one renews.
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer>;
 
     /// Prolongs a lease, also one that has run out, unless somebody else took it: then the answer is [`Error::Fenced`].
     fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease>;
@@ -134,12 +134,12 @@ pub trait Leases {
 pub trait Counters {
     /// Adds to a counter, unless it would pass the limit. Its window begins with the first addition and lasts `window`; then it
     /// begins again at zero. `by: 0` only looks.
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted>;
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue>;
 }
 
 /// What to read of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadQuery {
     /// The position behind which to begin.
     pub after: u64,
     /// At most so many records.
@@ -148,10 +148,10 @@ pub struct Read {
     pub bytes_max: usize,
 }
 
-impl Read {
+impl ReadQuery {
     /// A batch of ordinary size behind a position.
-    pub fn after(after: u64) -> Read {
-        Read { after, records_max: 1000, bytes_max: 1 << 20 }
+    pub fn after(after: u64) -> ReadQuery {
+        ReadQuery { after, records_max: 1000, bytes_max: 1 << 20 }
     }
 }
 
@@ -244,7 +244,7 @@ pub enum Expect {
 
 /// The answer to a wish for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acquired {
+pub enum LeaseAnswer {
     Yours(Lease),
     /// Somebody holds it. `left` is how long at least, unless it is given back.
     Held {
@@ -280,7 +280,7 @@ pub struct Guard {
 
 /// A counter after an addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CounterValue {
     /// The sum in this window.
     pub total: u64,
     /// False if the addition would have passed the limit, and was not made.

@@ -33,7 +33,7 @@ pub(crate) struct Measures {
 
 /// The values of [`Measures`] at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredValues {
     /// Records that were appended.
     pub appended: u64,
     /// Bytes that were written to segments.
@@ -77,12 +77,12 @@ impl Measures {
     }
 
     /// The values now.
-    pub(crate) fn measured(&self) -> Measured {
+    pub(crate) fn measured(&self) -> MeasuredValues {
         let mut syncs = [0; SYNC_BOUNDS.len() + 1];
         for (to, from) in syncs.iter_mut().zip(&self.syncs) {
             *to = from.load(Ordering::Relaxed);
         }
-        Measured {
+        MeasuredValues {
             appended: self.appended.load(Ordering::Relaxed),
             appended_bytes: self.appended_bytes.load(Ordering::Relaxed),
             commits: self.commits.load(Ordering::Relaxed),

@@ -12,8 +12,8 @@ use kit::clock::{self, Instant};
 
 use crate::watch::{Subject, Watches};
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Error, Expect, Guard, Keep, Lease, Leases, Logs,
-    Read, Record, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
+    Answer, Change, CounterValue, Counters, Error, Expect, Guard, Keep, Lease, LeaseAnswer, Leases,
+    Logs, ReadQuery, Record, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 
 /// A store in memory. Copies are the same store, as several nodes see it.
@@ -44,7 +44,7 @@ struct Inner {
 struct Content {
     logs: HashMap<String, LogContent>,
     tables: HashMap<Arc<str>, TableContent>,
-    leases: HashMap<String, Held>,
+    leases: HashMap<String, HeldLease>,
     counters: HashMap<String, Window>,
     version: u64,
 }
@@ -60,7 +60,7 @@ struct LogContent {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldLease {
     owner: Option<Arc<str>>,
     token: u64,
     until: Instant,
@@ -139,7 +139,7 @@ impl Logs for Memory {
         })
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
         let log = log.to_owned();
         self.answer(false, move |content, _| {
             limits::name(&log)?;
@@ -181,7 +181,7 @@ impl LogContent {
         first..=self.newest
     }
 
-    fn read(&self, read: Read) -> Result<Records, Error> {
+    fn read(&self, read: ReadQuery) -> Result<Records, Error> {
         let oldest = self.span().oldest;
         if read.after != 0 && read.after.saturating_add(1) < oldest {
             return Err(Error::Trimmed { oldest });
@@ -325,23 +325,24 @@ fn row_of(key: &[u8], value: &Bytes, version: u64) -> Row {
 }
 
 impl Leases for Memory {
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
         let (name, owner) = (lease.to_owned(), Arc::<str>::from(owner));
         let until = clock::now() + ttl;
         self.answer(false, move |content, _| {
             limits::name(&name)?;
             limits::name(&owner)?;
             let now = clock::now();
-            let held = content.leases.entry(name.clone()).or_insert(Held {
+            let held = content.leases.entry(name.clone()).or_insert(HeldLease {
                 owner: None,
                 token: 0,
                 until: now,
             });
             if let Some(owner) = held.owner.as_ref().filter(|_| held.until > now) {
-                return Ok(Acquired::Held { owner: owner.clone(), left: held.until - now });
+                return Ok(LeaseAnswer::Held { owner: owner.clone(), left: held.until - now });
             }
-            *held = Held { owner: Some(owner.clone()), token: held.token + 1, until: now + ttl };
-            Ok(Acquired::Yours(Lease { name: name.into(), owner, token: held.token, until }))
+            *held =
+                HeldLease { owner: Some(owner.clone()), token: held.token + 1, until: now + ttl };
+            Ok(LeaseAnswer::Yours(Lease { name: name.into(), owner, token: held.token, until }))
         })
     }
 
@@ -370,7 +371,7 @@ impl Leases for Memory {
 }
 
 impl Counters for Memory {
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
         let counter = counter.to_owned();
         self.answer(false, move |content, _| {
             limits::name(&counter)?;
@@ -380,7 +381,7 @@ impl Counters for Memory {
                 counts.remove(&counter);
             }
             if by == 0 && !counts.contains_key(&counter) {
-                return Ok(Counted { total: 0, granted: true, left: window });
+                return Ok(CounterValue { total: 0, granted: true, left: window });
             }
             let open = counts.entry(counter).or_insert(Window { total: 0, until: now + window });
             let sum = open.total.saturating_add(by);
@@ -388,7 +389,7 @@ impl Counters for Memory {
             if granted {
                 open.total = sum;
             }
-            Ok(Counted { total: open.total, granted, left: open.until - now })
+            Ok(CounterValue { total: open.total, granted, left: open.until - now })
         })
     }
 }

@@ -29,11 +29,11 @@ struct State {
 struct OverlayFile {
     /// None for a file that is not below.
     below: Option<Arc<dyn DiskFile>>,
-    state: Mutex<Written>,
+    state: Mutex<OverlayContent>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct OverlayContent {
     size: u64,
     /// How much of the file below still shows.
     shows: u64,
@@ -63,7 +63,7 @@ impl<D: Disk> Disk for Overlay<D> {
             false => None,
         };
         let size = below.as_ref().map_or(Ok(0), |file| file.size())?;
-        let written = Written { size, shows: size, blocks: HashMap::new() };
+        let written = OverlayContent { size, shows: size, blocks: HashMap::new() };
         let file = Arc::new(OverlayFile { below, state: Mutex::new(written) });
         state.files.insert(name.to_owned(), file.clone());
         Ok(file)
@@ -101,12 +101,12 @@ impl<D: Disk> Disk for Overlay<D> {
 }
 
 impl OverlayFile {
-    fn state(&self) -> MutexGuard<'_, Written> {
+    fn state(&self) -> MutexGuard<'_, OverlayContent> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The content of a block.
-    fn block(&self, written: &Written, index: u64) -> io::Result<Box<[u8]>> {
+    fn block(&self, written: &OverlayContent, index: u64) -> io::Result<Box<[u8]>> {
         if let Some(block) = written.blocks.get(&index) {
             return Ok(block.clone());
         }

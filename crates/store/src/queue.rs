@@ -29,7 +29,7 @@ struct State {
 }
 
 /// What the engine's thread is to do.
-pub(crate) enum Taken {
+pub(crate) enum NextWork {
     Batch(Vec<Command>),
     Nothing,
     Closed,
@@ -57,7 +57,7 @@ impl Queue {
     }
 
     /// Takes what waits, or waits for something, at most so long.
-    pub(crate) fn take(&self, wait: Duration) -> Taken {
+    pub(crate) fn take(&self, wait: Duration) -> NextWork {
         let state = self.state();
         let waits = |state: &mut State| state.commands.is_empty() && !state.closed;
         let waited = self.news.wait_timeout_while(state, wait, waits);
@@ -71,9 +71,9 @@ impl Queue {
         }
         state.bytes = state.bytes.saturating_sub(bytes);
         match (batch.is_empty(), state.closed) {
-            (false, _) => Taken::Batch(batch),
-            (true, true) => Taken::Closed,
-            (true, false) => Taken::Nothing,
+            (false, _) => NextWork::Batch(batch),
+            (true, true) => NextWork::Closed,
+            (true, false) => NextWork::Nothing,
         }
     }
 

@@ -7,25 +7,25 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kit::clock;
 
-use crate::engine::{Log, Shared};
+use crate::engine::{Log, SharedView};
 use crate::error::of_disk;
 use crate::frame::{HEAD, Head};
-use crate::index::{Entry, WINDOW};
+use crate::index::{IndexEntry, WINDOW};
 use crate::segment::{Segment, Walker};
-use crate::{Error, Keep, Read, Record, Records, limits};
+use crate::{Error, Keep, ReadQuery, Record, Records, limits};
 
 /// Windows of one look into the index: 8 MiB of segments.
 const WINDOWS_MAX: usize = 256;
 
 /// A batch of records that is being filled.
-struct Filling {
-    read: Read,
+struct BatchBuilder {
+    read: ReadQuery,
     newest: u64,
     bytes: BytesMut,
     records: Vec<(u64, u64, usize)>,
 }
 
-impl Filling {
+impl BatchBuilder {
     fn add(&mut self, head: &Head, payload: &[u8]) -> ControlFlow<()> {
         if head.position <= self.read.after {
             return ControlFlow::Continue(());
@@ -53,13 +53,13 @@ impl Filling {
 }
 
 /// Reads records behind a position.
-pub(crate) fn read(shared: &Shared, name: &str, read: Read) -> Result<Records, Error> {
-    let read = Read {
+pub(crate) fn read(shared: &SharedView, name: &str, read: ReadQuery) -> Result<Records, Error> {
+    let read = ReadQuery {
         records_max: read.records_max.min(limits::READ_RECORDS_MAX),
         bytes_max: read.bytes_max.min(limits::READ_BYTES_MAX),
         ..read
     };
-    let mut filling = Filling { read, newest: 0, bytes: BytesMut::new(), records: Vec::new() };
+    let mut filling = BatchBuilder { read, newest: 0, bytes: BytesMut::new(), records: Vec::new() };
     let Some(log) = shared.log(name) else { return Ok(filling.finish()) };
     loop {
         let windows = plan(shared, &log, &mut filling)?;
@@ -82,10 +82,10 @@ pub(crate) fn read(shared: &Shared, name: &str, read: Read) -> Result<Records, E
 }
 
 fn plan(
-    shared: &Shared,
+    shared: &SharedView,
     log: &Log,
-    filling: &mut Filling,
-) -> Result<Vec<(Arc<Segment>, Entry)>, Error> {
+    filling: &mut BatchBuilder,
+) -> Result<Vec<(Arc<Segment>, IndexEntry)>, Error> {
     let index = log.index();
     filling.newest = index.span().newest;
     let entries = index.plan(filling.read.after, filling.read.bytes_max as u64, WINDOWS_MAX)?;
@@ -97,10 +97,10 @@ fn plan(
 
 /// Tells of the records of a log in one window, until it is told to stop.
 fn walk(
-    shared: &Shared,
+    shared: &SharedView,
     log: &Log,
     segment: &Segment,
-    entry: &Entry,
+    entry: &IndexEntry,
     each: &mut dyn FnMut(&Head, &[u8]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, Error> {
     let window = usize::try_from(WINDOW).unwrap_or(usize::MAX) + HEAD;
@@ -126,7 +126,11 @@ fn walk(
 }
 
 /// The oldest position that is to be kept, and how many bytes of records are before it. None if all are kept.
-pub(crate) fn kept(shared: &Shared, name: &str, keep: Keep) -> Result<Option<(u64, u64)>, Error> {
+pub(crate) fn kept(
+    shared: &SharedView,
+    name: &str,
+    keep: Keep,
+) -> Result<Option<(u64, u64)>, Error> {
     let Some(log) = shared.log(name) else { return Ok(None) };
     let planned = {
         let index = log.index();

@@ -11,19 +11,19 @@ use std::sync::{Arc, RwLock};
 use crate::Error;
 use crate::counters::CounterMap;
 use crate::disk::Disk;
-use crate::engine::{Engine, Log, Shared, Tuning, Written};
+use crate::engine::{Engine, Log, LogState, SharedView, Tuning};
 use crate::error::of_disk;
 use crate::frame::Head;
-use crate::held::Held;
-use crate::index::Place;
+use crate::index::RecordLocation;
 use crate::measures::Measures;
 use crate::segment::{self, BEGIN_BYTES, Segment};
+use crate::segment_use::SegmentUse;
 use crate::tables::TablesFile;
 use crate::watch::Watches;
 
 /// What was found when a store was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Segments and their bytes.
     pub segments: usize,
     pub bytes: u64,
@@ -37,15 +37,15 @@ pub struct Recovered {
 }
 
 /// Opens a store on a disk.
-pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recovered), Error> {
+pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, RecoveryReport), Error> {
     let (tables, kept) = TablesFile::open(disk.clone())?;
     let mut logs = HashMap::new();
     for (name, id, oldest) in kept.logs {
-        let written = Written { log: Arc::new(Log::new(id, oldest)), next: oldest };
+        let written = LogState { log: Arc::new(Log::new(id, oldest)), next: oldest };
         logs.insert(name.into_boxed_str(), written);
     }
     let readers = logs.iter().map(|(name, written)| (name.clone(), written.log.clone())).collect();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedView {
         disk,
         tables,
         logs: RwLock::new(readers),
@@ -57,14 +57,14 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
     let id = logs.values().map(|written| written.log.id).max().unwrap_or(0);
     let mut engine = Engine::new(shared, tuning, kept.leases, logs);
     (engine.version, engine.commits, engine.id) = (kept.version, kept.commits, id);
-    let mut recovered = Recovered::default();
+    let mut recovered = RecoveryReport::default();
     read_segments(&mut engine, &mut recovered).map_err(|error| of_disk(&error))?;
     recovered.logs = engine.logs.len();
     engine.sweep();
     Ok((engine, recovered))
 }
 
-fn read_segments(engine: &mut Engine, recovered: &mut Recovered) -> std::io::Result<()> {
+fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io::Result<()> {
     let found = find_segments(engine, recovered)?;
     let successors: HashMap<u64, u64> =
         found.iter().map(|segment| segment.begin.previous).collect();
@@ -85,7 +85,10 @@ fn read_segments(engine: &mut Engine, recovered: &mut Recovered) -> std::io::Res
 }
 
 /// Opens all segments, in order, without those that others stand for.
-fn find_segments(engine: &mut Engine, recovered: &mut Recovered) -> std::io::Result<Vec<Segment>> {
+fn find_segments(
+    engine: &mut Engine,
+    recovered: &mut RecoveryReport,
+) -> std::io::Result<Vec<Segment>> {
     let disk = engine.shared.disk.clone();
     let names = disk.list()?;
     for name in names.iter().filter(|name| name.ends_with(".new")) {
@@ -124,15 +127,15 @@ fn read_segment(
     known: Option<u64>,
     is_last: bool,
     logs: &HashMap<u32, Arc<Log>>,
-    recovered: &mut Recovered,
+    recovered: &mut RecoveryReport,
 ) -> std::io::Result<()> {
     let name = segment::name(segment.begin.number);
     let size = segment.file.size()?;
-    let mut held = Held::new(segment.clone());
+    let mut held = SegmentUse::new(segment.clone());
     let mut records = 0;
     let mut each = |offset: u64, head: &Head, payload: &[u8]| {
         let Some(log) = logs.get(&head.log) else { return };
-        let place = Place {
+        let place = RecordLocation {
             position: head.position,
             time: head.time,
             len: payload.len() as u64,

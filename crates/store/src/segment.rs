@@ -223,7 +223,7 @@ impl<'a> Walker<'a> {
 
 /// What a scan of a whole segment found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scanned {
+pub(crate) struct SegmentScan {
     /// Where the last whole append ends.
     pub(crate) end: u64,
     /// What was durable once and is no more.
@@ -241,12 +241,12 @@ pub(crate) fn scan(
     known: Option<u64>,
     batch: u64,
     each: &mut dyn FnMut(u64, &Head, &[u8]),
-) -> io::Result<Scanned> {
+) -> io::Result<SegmentScan> {
     let size = segment.file.size()?;
     let limit = known.unwrap_or(size).min(size);
     let mut walker = Walker::new(segment, BEGIN_BYTES.min(limit), limit, CHUNK);
     let begin = walker.offset();
-    let mut found = Scanned { end: begin, damage: Vec::new(), batch, batch_at: begin };
+    let mut found = SegmentScan { end: begin, damage: Vec::new(), batch, batch_at: begin };
     let mut part: Vec<(u64, Head, Vec<u8>)> = Vec::new();
     while !walker.is_at_end() {
         let at = walker.offset();

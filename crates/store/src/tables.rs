@@ -56,7 +56,7 @@ pub(crate) struct TablesFile {
 
 /// What the engine finds in the file when it begins.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct RestoredState {
     pub(crate) logs: Vec<(String, u32, u64)>,
     pub(crate) leases: Vec<(String, u64)>,
     pub(crate) counters: Vec<(String, u64, u64)>,
@@ -66,7 +66,7 @@ pub(crate) struct Kept {
 
 /// What one transaction is to write.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
     pub(crate) leases: Vec<(Arc<str>, u64)>,
     /// None for a counter that is to be forgotten.
@@ -79,7 +79,7 @@ pub(crate) struct Work {
 }
 
 /// What came of each list of changes.
-pub(crate) type Changed = Vec<Result<Vec<u64>, Error>>;
+pub(crate) type ChangeResults = Vec<Result<Vec<u64>, Error>>;
 
 impl Drop for TablesFile {
     fn drop(&mut self) {
@@ -93,7 +93,7 @@ impl Drop for TablesFile {
     }
 }
 
-impl Work {
+impl TransactionWork {
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.keeps_nothing_else()
     }
@@ -105,7 +105,7 @@ impl Work {
 
 impl TablesFile {
     /// Opens the file, and makes it if it is not there.
-    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(TablesFile, Kept), Error> {
+    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(TablesFile, RestoredState), Error> {
         let unsure = Arc::new(AtomicBool::new(false));
         if begin_unclean(&*disk).map_err(|error| crate::error::of_disk(&error))? {
             write_again(&*disk).map_err(|error| crate::error::of_disk(&error))?;
@@ -186,7 +186,7 @@ impl TablesFile {
     }
 
     /// Makes one transaction durable. On an error none of it happened, unless it says that this is open.
-    pub(crate) fn commit(&self, work: &mut Work) -> Result<Changed, Error> {
+    pub(crate) fn commit(&self, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         let database = match database {
             Some(database) => database,
@@ -330,9 +330,9 @@ fn begin(database: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-fn read_kept(database: &Database) -> Result<Kept, redb::Error> {
+fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
     let transaction = database.begin_read()?;
-    let mut kept = Kept::default();
+    let mut kept = RestoredState::default();
     for entry in transaction.open_table(LOGS)?.iter()? {
         let (name, row) = entry?;
         kept.logs.push((name.value().to_owned(), row.value().0, row.value().1));
@@ -351,7 +351,7 @@ fn read_kept(database: &Database) -> Result<Kept, redb::Error> {
     Ok(kept)
 }
 
-fn transact(database: &Database, work: &mut Work) -> Result<Changed, Error> {
+fn transact(database: &Database, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
     let transaction = database.begin_write().map_err(failed)?;
     let changed = write(&transaction, work).map_err(failed)?;
     match changed.iter().all(Result::is_err) && work.keeps_nothing_else() {
@@ -361,7 +361,10 @@ fn transact(database: &Database, work: &mut Work) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-fn write(transaction: &WriteTransaction, work: &mut Work) -> Result<Changed, redb::Error> {
+fn write(
+    transaction: &WriteTransaction,
+    work: &mut TransactionWork,
+) -> Result<ChangeResults, redb::Error> {
     let mut logs = transaction.open_table(LOGS)?;
     for (name, id, oldest) in &work.logs {
         let known = logs.get(name.as_str())?.map(|row| row.value());

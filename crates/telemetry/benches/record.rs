@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use telemetry::access::{AccessLog, Entry, Format, Sink, Template};
+use telemetry::access::{AccessEntry, AccessLog, Format, Sink, Template};
 use telemetry::{Record, Telemetry};
 
 fn main() {
@@ -53,7 +53,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
     let Ok(log) = AccessLog::start(format, Sink::File("/dev/null".into()), &telemetry) else {
         return;
     };
-    let entry = Entry {
+    let entry = AccessEntry {
         time: Duration::from_millis(1_700_000_000_123),
         client: Ipv4Addr::new(192, 0, 2, 7).into(),
         method: b"POST",

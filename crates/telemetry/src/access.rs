@@ -17,9 +17,9 @@ pub use field::Field;
 pub use template::{Template, TemplateError};
 
 use crate::Telemetry;
-use crate::count::Shared;
+use crate::count::SharedCounter;
 use grpc::Outcome;
-use ring::{Pushed, Ring};
+use ring::{PushOutcome, Ring};
 use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub const RING_BYTES: usize = 1 << 20;
 
 /// The content of one line. Text from a peer is bytes, because nobody has validated it.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct AccessEntry<'a> {
     /// The beginning of the request, since the Unix epoch (`kit::clock::wall`).
     pub time: Duration,
     /// The client's address: the peer's, or the one that a trusted proxy named.
@@ -86,7 +86,7 @@ pub struct Entry<'a> {
     pub grpc_status: Option<Outcome>,
 }
 
-impl Entry<'_> {
+impl AccessEntry<'_> {
     /// The gateway's own part of the duration.
     fn own(&self) -> Duration {
         self.duration.saturating_sub(self.upstream_wait).saturating_sub(self.client_wait)
@@ -116,7 +116,7 @@ pub struct AccessLog {
     format: Format,
     rings: Arc<[Ring]>,
     inbox: Arc<Inbox>,
-    dropped: Arc<Shared>,
+    dropped: Arc<SharedCounter>,
 }
 
 thread_local! {
@@ -134,15 +134,15 @@ impl AccessLog {
     }
 
     /// Writes one line for a worker. A worker must not write for another: its ring has one writer.
-    pub fn write(&self, worker: usize, entry: &Entry<'_>) {
+    pub fn write(&self, worker: usize, entry: &AccessEntry<'_>) {
         LINE.with_borrow_mut(|line| {
             line.clear();
             self.format.write(entry, line);
             line.push(b'\n');
-            match self.rings.get(worker).map_or(Pushed::Full, |ring| ring.push(line)) {
-                Pushed::Kept => {}
-                Pushed::HalfFull => self.inbox.wake(),
-                Pushed::Full => self.dropped.add(1),
+            match self.rings.get(worker).map_or(PushOutcome::Full, |ring| ring.push(line)) {
+                PushOutcome::Kept => {}
+                PushOutcome::HalfFull => self.inbox.wake(),
+                PushOutcome::Full => self.dropped.add(1),
             }
         });
     }
@@ -166,7 +166,7 @@ impl Drop for AccessLog {
 }
 
 impl Format {
-    fn write(&self, entry: &Entry<'_>, line: &mut Vec<u8>) {
+    fn write(&self, entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
         match self {
             Format::Json => format::json(entry, line),
             Format::Template(template) => template.write(entry, line),

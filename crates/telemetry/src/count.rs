@@ -2,7 +2,7 @@
 //!
 //! [`Counter`] and [`Gauge`] have a single writer: the worker that owns their shard. `add` is a relaxed load and a relaxed
 //! store, so it compiles to an ordinary `add`, without the bus lock of `fetch_add` (about 20 cycles each on x86). A second
-//! writer would not be unsound, but would lose counts. [`Shared`] is for the few numbers that several threads write.
+//! writer would not be unsound, but would lose counts. [`SharedCounter`] is for the few numbers that several threads write.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -16,12 +16,12 @@ pub struct Gauge(AtomicI64);
 
 /// A number that several threads write, off the path of a request.
 #[derive(Debug, Default)]
-pub struct Shared(AtomicU64);
+pub struct SharedCounter(AtomicU64);
 
 /// Keeps two workers' numbers on different cache lines, and off the neighbouring line that the prefetcher of x86 loads with it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Padded<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 impl Counter {
     pub fn add(&self, n: u64) {
@@ -47,7 +47,7 @@ impl Gauge {
     }
 }
 
-impl Shared {
+impl SharedCounter {
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Metrics of one XML definition: its compilations, and the fetches of documents it names.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 
 /// Written by its compiler and by its fetcher.
 #[derive(Debug, Default)]
@@ -11,8 +11,8 @@ pub struct DefinitionMetrics {
 
 #[derive(Debug, Default)]
 struct Results {
-    good: Shared,
-    bad: Shared,
+    good: SharedCounter,
+    bad: SharedCounter,
 }
 
 /// The values of [`DefinitionMetrics`] at a scrape: successes and failures.

@@ -25,14 +25,14 @@ pub struct EngineReading {
 
 /// Reads the engine's counts, if there is an engine.
 #[derive(Default)]
-pub(crate) struct EngineMetrics(OnceLock<Ask>);
+pub(crate) struct EngineMetrics(OnceLock<ReadEngine>);
 
 /// Returns a reading without waiting.
-pub type Ask = Box<dyn Fn() -> EngineReading + Send + Sync>;
+pub type ReadEngine = Box<dyn Fn() -> EngineReading + Send + Sync>;
 
 impl EngineMetrics {
     /// Sets the engine to read; a process has only one.
-    pub(crate) fn set(&self, ask: Ask) {
+    pub(crate) fn set(&self, ask: ReadEngine) {
         // A second call is for the same engine.
         let _known = self.0.set(ask);
     }

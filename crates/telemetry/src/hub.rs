@@ -1,21 +1,21 @@
 //! Metrics of one topic of a hub: its events and their deliveries.
 
-use crate::count::{Gauge, Shared};
+use crate::count::{Gauge, SharedCounter};
 use crate::operation::BETWEEN;
 use crate::shards::Shards;
 
 /// Counts of one topic. Several workers may write them.
 #[derive(Debug)]
 pub struct TopicMetrics {
-    published: Shared,
-    outcomes: [Shared; Delivered::ALL.len()],
+    published: SharedCounter,
+    outcomes: [SharedCounter; DeliveryOutcome::ALL.len()],
     /// One for each worker, which has subscriptions of its own.
     lag: Shards<Gauge>,
 }
 
 /// What became of a try to deliver an event to a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryOutcome {
     /// The subscriber has it.
     Success,
     /// It is tried again.
@@ -28,24 +28,24 @@ pub enum Delivered {
     Expired,
 }
 
-impl Delivered {
+impl DeliveryOutcome {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Delivered; 5] = [
-        Delivered::Success,
-        Delivered::Failure,
-        Delivered::Dead,
-        Delivered::Limited,
-        Delivered::Expired,
+    pub const ALL: [DeliveryOutcome; 5] = [
+        DeliveryOutcome::Success,
+        DeliveryOutcome::Failure,
+        DeliveryOutcome::Dead,
+        DeliveryOutcome::Limited,
+        DeliveryOutcome::Expired,
     ];
 
     /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
-            Delivered::Success => "success",
-            Delivered::Failure => "failure",
-            Delivered::Dead => "dead",
-            Delivered::Limited => "limited",
-            Delivered::Expired => "expired",
+            DeliveryOutcome::Success => "success",
+            DeliveryOutcome::Failure => "failure",
+            DeliveryOutcome::Dead => "dead",
+            DeliveryOutcome::Limited => "limited",
+            DeliveryOutcome::Expired => "expired",
         }
     }
 }
@@ -56,14 +56,14 @@ pub(crate) struct TopicSum {
     pub(crate) hub: Box<str>,
     pub(crate) topic: Box<str>,
     pub(crate) published: u64,
-    pub(crate) outcomes: [(&'static str, u64); Delivered::ALL.len()],
+    pub(crate) outcomes: [(&'static str, u64); DeliveryOutcome::ALL.len()],
     pub(crate) lag: i64,
 }
 
 impl TopicMetrics {
     pub(crate) fn new(workers: usize) -> Self {
         TopicMetrics {
-            published: Shared::default(),
+            published: SharedCounter::default(),
             outcomes: Default::default(),
             lag: Shards::new(workers),
         }
@@ -75,7 +75,7 @@ impl TopicMetrics {
     }
 
     /// Counts a try to deliver one.
-    pub fn delivered(&self, outcome: Delivered) {
+    pub fn delivered(&self, outcome: DeliveryOutcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.add(1);
         }
@@ -88,15 +88,15 @@ impl TopicMetrics {
 
     pub(crate) fn sum(&self, name: &str) -> Option<TopicSum> {
         let (hub, topic) = name.split_once(BETWEEN)?;
-        let count = |outcome: Delivered| {
+        let count = |outcome: DeliveryOutcome| {
             let count = self.outcomes.get(outcome as usize);
-            (outcome.label(), count.map_or(0, Shared::get))
+            (outcome.label(), count.map_or(0, SharedCounter::get))
         };
         Some(TopicSum {
             hub: hub.into(),
             topic: topic.into(),
             published: self.published.get(),
-            outcomes: Delivered::ALL.map(count),
+            outcomes: DeliveryOutcome::ALL.map(count),
             lag: self.lag.all().map(Gauge::get).max().unwrap_or_default(),
         })
     }

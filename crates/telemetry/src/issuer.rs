@@ -1,14 +1,14 @@
 //! Metrics of one issuer's keys: whether they can be read, and the time of the last success.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 
 /// Written by the reader of the keys.
 #[derive(Debug, Default)]
 pub struct IssuerMetrics {
-    keys: Shared,
-    succeeded: Shared,
-    failed: Shared,
-    succeeded_unix_seconds: Shared,
+    keys: SharedCounter,
+    succeeded: SharedCounter,
+    failed: SharedCounter,
+    succeeded_unix_seconds: SharedCounter,
 }
 
 /// The values of [`IssuerMetrics`] at a scrape.

@@ -15,7 +15,7 @@ mod histogram;
 mod hub;
 pub mod issuer;
 pub mod listener;
-mod named;
+mod named_map;
 pub mod names;
 mod operation;
 pub mod parses;
@@ -35,24 +35,24 @@ pub mod upstream;
 
 pub use definition::DefinitionMetrics;
 pub use durable::{AskDurable, DurableReading, SharedReading};
-pub use engine::{Ask, EngineReading};
+pub use engine::{EngineReading, ReadEngine};
 pub use flow::FlowMetrics;
-pub use hub::{Delivered, TopicMetrics};
+pub use hub::{DeliveryOutcome, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
 pub use queue::{QueueMetrics, QueueRun};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
-pub use route::{Mirrored, Record, RouteMetrics, StreamEnd};
+pub use route::{MirrorOutcome, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
 pub use store::StoreMetrics;
 pub use streams::{OpenStream, StreamKind};
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
 
-use count::{Counter, Padded, Shared};
+use count::{CachePadded, Counter, SharedCounter};
 use durable::DurableMetrics;
 use engine::EngineMetrics;
-use named::Named;
+use named_map::NamedMap;
 use reason::Reasons;
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ pub const UNKNOWN_OPERATION: &str = "(unknown)";
 pub const BACKGROUND: usize = usize::MAX;
 
 /// The name for everything above a bound.
-pub const OTHER: &str = named::OTHER;
+pub const OTHER: &str = named_map::OTHER;
 
 /// The route name of requests that no route matched.
 pub const NO_ROUTE: &str = "(none)";
@@ -107,26 +107,26 @@ pub const NO_ROUTE: &str = "(none)";
 /// All metrics of a process.
 #[derive(Debug)]
 pub struct Telemetry {
-    workers: Box<[Padded<WorkerMetrics>]>,
+    workers: Box<[CachePadded<WorkerMetrics>]>,
     /// For an index without a worker, see [`shards`].
     stray: WorkerMetrics,
-    routes: Named<RouteMetrics>,
+    routes: NamedMap<RouteMetrics>,
     unmatched: Arc<RouteMetrics>,
-    upstreams: Named<UpstreamMetrics>,
-    listeners: Named<ListenerMetrics>,
-    issuers: Named<IssuerMetrics>,
-    stores: Named<StoreMetrics>,
-    definitions: Named<DefinitionMetrics>,
-    operations: Named<OperationMetrics>,
-    flows: Named<FlowMetrics>,
-    schedules: Named<ScheduleMetrics>,
-    topics: Named<TopicMetrics>,
+    upstreams: NamedMap<UpstreamMetrics>,
+    listeners: NamedMap<ListenerMetrics>,
+    issuers: NamedMap<IssuerMetrics>,
+    stores: NamedMap<StoreMetrics>,
+    definitions: NamedMap<DefinitionMetrics>,
+    operations: NamedMap<OperationMetrics>,
+    flows: NamedMap<FlowMetrics>,
+    schedules: NamedMap<ScheduleMetrics>,
+    topics: NamedMap<TopicMetrics>,
     durable: DurableMetrics,
-    queues: Named<QueueMetrics>,
+    queues: NamedMap<QueueMetrics>,
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
-    access_log_dropped: Arc<Shared>,
+    access_log_dropped: Arc<SharedCounter>,
     tracer: Arc<trace::Tracer>,
     started_unix_seconds: u64,
 }
@@ -145,23 +145,23 @@ impl Telemetry {
     pub fn new(workers: usize) -> Arc<Self> {
         let reasons = Arc::new(Reasons::default());
         let route = || RouteMetrics::new(workers, reasons.clone());
-        let routes = Named::new(ROUTES_MAX, route());
+        let routes = NamedMap::new(ROUTES_MAX, route());
         Arc::new(Telemetry {
-            workers: (0..workers).map(|_| Padded::default()).collect(),
+            workers: (0..workers).map(|_| CachePadded::default()).collect(),
             stray: WorkerMetrics::default(),
             unmatched: routes.get_or_make(NO_ROUTE, route),
             routes,
-            upstreams: Named::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
-            listeners: Named::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
-            issuers: Named::new(ISSUERS_MAX, IssuerMetrics::default()),
-            stores: Named::new(STORES_MAX, StoreMetrics::default()),
-            definitions: Named::new(DEFINITIONS_MAX, DefinitionMetrics::default()),
-            operations: Named::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
-            flows: Named::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
-            schedules: Named::new(SCHEDULES_MAX, ScheduleMetrics::default()),
-            topics: Named::new(TOPICS_MAX, TopicMetrics::new(workers)),
+            upstreams: NamedMap::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
+            listeners: NamedMap::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
+            issuers: NamedMap::new(ISSUERS_MAX, IssuerMetrics::default()),
+            stores: NamedMap::new(STORES_MAX, StoreMetrics::default()),
+            definitions: NamedMap::new(DEFINITIONS_MAX, DefinitionMetrics::default()),
+            operations: NamedMap::new(OPERATIONS_MAX, OperationMetrics::new(workers)),
+            flows: NamedMap::new(FLOWS_MAX, FlowMetrics::new(workers, reasons.clone())),
+            schedules: NamedMap::new(SCHEDULES_MAX, ScheduleMetrics::default()),
+            topics: NamedMap::new(TOPICS_MAX, TopicMetrics::new(workers)),
             durable: DurableMetrics::default(),
-            queues: Named::new(QUEUES_MAX, QueueMetrics::default()),
+            queues: NamedMap::new(QUEUES_MAX, QueueMetrics::default()),
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
@@ -255,7 +255,7 @@ impl Telemetry {
     }
 
     /// Also shows the counts of this engine.
-    pub fn set_engine(&self, ask: Ask) {
+    pub fn set_engine(&self, ask: ReadEngine) {
         self.engine.set(ask);
     }
 

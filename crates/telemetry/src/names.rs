@@ -167,7 +167,7 @@ pub enum Label {
     Result,
     /// Labels of a [`Format`](crate::parses::Format).
     Format,
-    /// Labels of a [`Mirrored`](crate::Mirrored).
+    /// Labels of a [`MirrorOutcome`](crate::MirrorOutcome).
     Outcome,
     /// `received` from clients or `sent` to them.
     Direction,

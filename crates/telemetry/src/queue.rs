@@ -1,14 +1,14 @@
 //! Metrics of one queue: its messages and their processing.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 
 /// Counts of one queue. Several workers may write them.
 #[derive(Debug, Default)]
 pub struct QueueMetrics {
-    stored: Shared,
-    runs: [Shared; QueueRun::ALL.len()],
-    depth: Shared,
-    age_seconds: Shared,
+    stored: SharedCounter,
+    runs: [SharedCounter; QueueRun::ALL.len()],
+    depth: SharedCounter,
+    age_seconds: SharedCounter,
 }
 
 /// What became of a try to process a message.
@@ -68,7 +68,7 @@ impl QueueMetrics {
     pub(crate) fn sum(&self, name: Box<str>) -> Option<QueueSum> {
         let count = |run: QueueRun| {
             let count = self.runs.get(run as usize);
-            (run.label(), count.map_or(0, Shared::get))
+            (run.label(), count.map_or(0, SharedCounter::get))
         };
         (&*name != crate::OTHER).then(|| QueueSum {
             name,

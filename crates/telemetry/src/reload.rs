@@ -1,15 +1,15 @@
 //! Metrics of the configuration: the one in service, and the outcomes of attempts to change it.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Written by `control` only.
 #[derive(Debug, Default)]
 pub struct ReloadMetrics {
-    succeeded: Shared,
-    failed: Shared,
-    generation: Shared,
-    succeeded_unix_millis: Shared,
+    succeeded: SharedCounter,
+    failed: SharedCounter,
+    generation: SharedCounter,
+    succeeded_unix_millis: SharedCounter,
     hash: Mutex<Arc<str>>,
     certificates: Mutex<Arc<[CertificateExpiry]>>,
     /// Held by every plan in memory.

@@ -5,7 +5,7 @@ use crate::listener::Refusal;
 use crate::names::{Label, Metric};
 use crate::parses::Format;
 use crate::reload::CertificateExpiry;
-use crate::route::{CLASSES, Mirrored, StreamEnd};
+use crate::route::{CLASSES, MirrorOutcome, StreamEnd};
 use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
 use crate::streams::StreamKind;
 use crate::upstream::{TargetHealth, TargetMetrics};
@@ -144,7 +144,7 @@ impl Snapshot {
         }
         let mut mirrored = family(encoder, Metric::Mirrored)?;
         for route in &self.routes {
-            for (outcome, count) in Mirrored::ALL.iter().zip(route.mirrored.iter().flatten()) {
+            for (outcome, count) in MirrorOutcome::ALL.iter().zip(route.mirrored.iter().flatten()) {
                 let labels = [(Label::Route, &*route.name), (Label::Outcome, outcome.label())];
                 labelled_counter(&mut mirrored, labels, *count)?;
             }

@@ -35,7 +35,7 @@ pub struct Record<'a> {
 
 /// The outcome of a copy of a request for a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mirrored {
+pub enum MirrorOutcome {
     /// The mirror replied, with any status.
     Success,
     /// There was no reply, or not in time.
@@ -118,8 +118,8 @@ pub enum StreamEnd {
     Slow,
 }
 
-/// Copies by outcome, in the order of [`Mirrored::ALL`].
-pub(crate) type MirrorCounts = [Counter; Mirrored::ALL.len()];
+/// Copies by outcome, in the order of [`MirrorOutcome::ALL`].
+pub(crate) type MirrorCounts = [Counter; MirrorOutcome::ALL.len()];
 
 /// Calls of gRPC, in the order of [`Outcome::index`].
 pub(crate) type CallCounts = [Counter; Outcome::COUNT];
@@ -137,24 +137,24 @@ impl Default for Faults {
     }
 }
 
-impl Mirrored {
+impl MirrorOutcome {
     /// All outcomes, in the order of their numbers.
-    pub const ALL: [Mirrored; 5] = [
-        Mirrored::Success,
-        Mirrored::Failure,
-        Mirrored::Dropped,
-        Mirrored::TooLarge,
-        Mirrored::Incomplete,
+    pub const ALL: [MirrorOutcome; 5] = [
+        MirrorOutcome::Success,
+        MirrorOutcome::Failure,
+        MirrorOutcome::Dropped,
+        MirrorOutcome::TooLarge,
+        MirrorOutcome::Incomplete,
     ];
 
     /// The label in metrics.
     pub const fn label(self) -> &'static str {
         match self {
-            Mirrored::Success => "success",
-            Mirrored::Failure => "failure",
-            Mirrored::Dropped => "dropped",
-            Mirrored::TooLarge => "too_large",
-            Mirrored::Incomplete => "incomplete",
+            MirrorOutcome::Success => "success",
+            MirrorOutcome::Failure => "failure",
+            MirrorOutcome::Dropped => "dropped",
+            MirrorOutcome::TooLarge => "too_large",
+            MirrorOutcome::Incomplete => "incomplete",
         }
     }
 }
@@ -244,7 +244,7 @@ impl RouteMetrics {
     }
 
     /// Counts the outcome of a copy for a mirror.
-    pub fn mirrored(&self, worker: usize, outcome: Mirrored) {
+    pub fn mirrored(&self, worker: usize, outcome: MirrorOutcome) {
         let counts = self.shards.of(worker).mirrored.get_or_init(Box::default);
         if let Some(counter) = counts.get(outcome as usize) {
             counter.add(1);

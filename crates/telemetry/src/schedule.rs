@@ -1,14 +1,14 @@
 //! Metrics of one schedule: its runs.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 
 /// Written by the worker that runs it.
 #[derive(Debug, Default)]
 pub struct ScheduleMetrics {
-    succeeded: Shared,
-    failed: Shared,
-    skipped: Shared,
-    last_unix_seconds: Shared,
+    succeeded: SharedCounter,
+    failed: SharedCounter,
+    skipped: SharedCounter,
+    last_unix_seconds: SharedCounter,
 }
 
 /// The values of [`ScheduleMetrics`] at a scrape.

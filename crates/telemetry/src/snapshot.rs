@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::queue::QueueSum;
 use crate::reason::REASONS_MAX;
 use crate::reload::Reloads;
-use crate::route::{CLASSES, Mirrored, RouteMetrics, StreamEnd};
+use crate::route::{CLASSES, MirrorOutcome, RouteMetrics, StreamEnd};
 use crate::schedule::ScheduleSum;
 use crate::store::StoreSum;
 use crate::streams::StreamKind;
@@ -70,8 +70,8 @@ pub(crate) struct RouteSum {
     pub(crate) faults: Vec<(&'static str, u64)>,
     /// In the order of [`Outcome::index`], if there were calls of gRPC.
     pub(crate) grpc: Option<[u64; Outcome::COUNT]>,
-    /// In the order of [`Mirrored::ALL`], if there was a mirror.
-    pub(crate) mirrored: Option<[u64; Mirrored::ALL.len()]>,
+    /// In the order of [`MirrorOutcome::ALL`], if there was a mirror.
+    pub(crate) mirrored: Option<[u64; MirrorOutcome::ALL.len()]>,
     /// If a policy looks into streams.
     pub(crate) streams: Option<StreamSum>,
     /// In the order of [`StreamKind::ALL`], if there ever was a stream.

@@ -1,13 +1,13 @@
 //! Metrics of one store through which gateways share counts: whether it answers.
 
-use crate::count::Shared;
+use crate::count::SharedCounter;
 
 /// Written by whoever reports counts to the store.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
-    answers: Shared,
-    succeeded: Shared,
-    failed: Shared,
+    answers: SharedCounter,
+    succeeded: SharedCounter,
+    failed: SharedCounter,
 }
 
 /// The values of [`StoreMetrics`] at a scrape.

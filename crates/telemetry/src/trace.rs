@@ -35,14 +35,14 @@ pub struct TracedStep {
     pub depth: u16,
     /// Of a branch, or a part of the message: its number, from 1.
     pub part: Option<usize>,
-    pub before: Seen,
+    pub before: TracedMessage,
     /// The message behind it, or the fault; none if it was cancelled.
-    pub after: Option<Result<Seen, Box<str>>>,
+    pub after: Option<Result<TracedMessage, Box<str>>>,
 }
 
 /// A message as a trace shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct TracedMessage {
     /// None for a request.
     pub status: Option<u16>,
     /// Empty if there is none.

@@ -1,6 +1,6 @@
 //! Metrics of upstreams: the pools, one for each worker, and the targets, which all workers share.
 
-use crate::count::{Counter, Gauge, Shared};
+use crate::count::{Counter, Gauge, SharedCounter};
 use crate::shards::Shards;
 use kit::clock;
 use std::collections::BTreeMap;
@@ -42,15 +42,15 @@ pub struct PoolMetrics {
 #[derive(Debug, Default)]
 pub struct TargetMetrics {
     /// A [`TargetHealth`], as its number.
-    health: Shared,
+    health: SharedCounter,
     /// Number of ejections in force: after a reload, the old and the new target may both be ejected for a while.
-    ejected: Shared,
-    ejections: Shared,
+    ejected: SharedCounter,
+    ejections: SharedCounter,
     /// End of its suspension, in milliseconds since the Unix epoch; 0 if there was none.
-    suspended_until: Shared,
-    suspensions: Shared,
+    suspended_until: SharedCounter,
+    suspensions: SharedCounter,
     /// The serial number of the upstream that reports this target's health.
-    teller: Shared,
+    teller: SharedCounter,
 }
 
 /// The known health of a target.

@@ -1,6 +1,6 @@
 //! The client of an exchange, and its outcome.
 
-use crate::message::{Message, Side, read_messages};
+use crate::message::{Message, MessageKind, read_messages};
 use crate::wire::Act;
 
 /// The bytes that a client sends, as they go over the wire, and in which pieces.
@@ -10,14 +10,14 @@ pub struct Client {
     pub sends: Vec<Vec<u8>>,
     /// The number of bytes that go at a time, see [`crate::Wire::new`].
     pub piece: Option<usize>,
-    pub then: Then,
+    pub then: AfterSending,
     /// The exchange is dropped once it was polled so often.
     pub polls_max: Option<usize>,
 }
 
 /// The act of a client once it has sent everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterSending {
     /// Waits, until the gateway closes the connection for its silence.
     #[default]
     Waits,
@@ -49,9 +49,9 @@ impl Client {
         let sends = self.sends.iter().filter(|bytes| !bytes.is_empty());
         let mut acts: Vec<Act> = sends.cloned().map(Act::Send).collect();
         acts.extend(match self.then {
-            Then::Waits => None,
-            Then::Ends => Some(Act::End),
-            Then::Resets => Some(Act::Reset),
+            AfterSending::Waits => None,
+            AfterSending::Ends => Some(Act::End),
+            AfterSending::Resets => Some(Act::Reset),
         });
         acts
     }
@@ -60,7 +60,8 @@ impl Client {
 impl Outcome {
     /// The replies that were written; `heads`: true for each to HEAD. Bytes that are no reply, or a part of one, are an error.
     pub fn replies(&self, heads: &[bool]) -> Result<Vec<Message>, String> {
-        let (replies, rest) = read_messages(&self.written, Side::Replies(heads), self.ended)?;
+        let (replies, rest) =
+            read_messages(&self.written, MessageKind::Replies(heads), self.ended)?;
         match rest {
             [] => Ok(replies),
             rest => Err(format!("left over: {}", rest.escape_ascii())),

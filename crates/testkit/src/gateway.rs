@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use kit::Wire as Stream;
-use listen::Unbound;
+use listen::UnboundListener;
 use plan::Plan;
 use plan::telemetry::Telemetry;
 use policy::{Caller, Scheme};
@@ -34,7 +34,7 @@ const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
 pub struct Gateway {
     plan: Arc<Plan>,
     telemetry: Arc<Telemetry>,
-    unbound: Unbound,
+    unbound: UnboundListener,
     services: Services,
 }
 
@@ -58,7 +58,7 @@ impl Gateway {
         let compiled = compile::compile(&loaded, None, &telemetry);
         let plan = Arc::new(compiled.map_err(|report| report.to_string())?.plan);
         let listener = plan.listeners.first().ok_or("no listener")?.clone();
-        let unbound = Unbound::new(plan.clone(), listener, telemetry.clone());
+        let unbound = UnboundListener::new(plan.clone(), listener, telemetry.clone());
         Ok(Gateway { plan, telemetry, unbound, services })
     }
 

@@ -14,10 +14,10 @@ mod message;
 mod services;
 mod wire;
 
-pub use client::{Client, Outcome, Then};
+pub use client::{AfterSending, Client, Outcome};
 pub use gateway::{Gateway, Gauges, NOW};
-pub use message::{Message, Side, read_messages};
-pub use services::{Answer, Asked, Services};
+pub use message::{Message, MessageKind, read_messages};
+pub use services::{ServiceAnswer, ServiceRequest, Services};
 pub use wire::{Act, Wire};
 
 use std::future::Future;

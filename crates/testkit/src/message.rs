@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use http1::{Asked, Decoder, Limits, parse_request, parse_response};
+use http1::{Decoder, Limits, MethodKind, parse_request, parse_response};
 
 /// The kind of messages that are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side<'a> {
+pub enum MessageKind<'a> {
     Requests,
     /// Replies; true for each that is to HEAD. Those behind the end of the list are not.
     Replies(&'a [bool]),
@@ -56,14 +56,16 @@ impl Message {
 /// All messages that were written, and the bytes behind them. Interim replies are left out. `ended`: no more will come.
 pub fn read_messages<'b>(
     mut bytes: &'b [u8],
-    side: Side<'_>,
+    side: MessageKind<'_>,
     ended: bool,
 ) -> Result<(Vec<Message>, &'b [u8]), String> {
     let mut messages = Vec::new();
     loop {
         let to_head = match side {
-            Side::Requests => None,
-            Side::Replies(heads) => Some(heads.get(messages.len()).copied().unwrap_or(false)),
+            MessageKind::Requests => None,
+            MessageKind::Replies(heads) => {
+                Some(heads.get(messages.len()).copied().unwrap_or(false))
+            }
         };
         let Some((message, len)) = read_one(bytes, to_head, ended)? else {
             return Ok((messages, bytes));
@@ -94,7 +96,7 @@ fn read_one(
             (text(head.method), text(head.target), head.framing, head.head_len)
         }
         Some(head) => {
-            let asked = Asked { head, connect: false };
+            let asked = MethodKind { head, connect: false };
             let head = parse_response(bytes, &limits, asked, &mut lines).map_err(broken)?;
             let Some(head) = head else { return Ok(None) };
             (head.status.to_string(), String::new(), head.framing, head.head_len)

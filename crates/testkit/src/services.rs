@@ -7,19 +7,19 @@ use std::rc::Rc;
 
 use kit::Duplex;
 
-use crate::message::{Message, Side, read_messages};
+use crate::message::{Message, MessageKind, read_messages};
 use crate::wire::{Act, Wire};
 
 /// A request as a service has read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct ServiceRequest {
     pub to: SocketAddr,
     pub request: Message,
 }
 
 /// The act of a service after it has read a request to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ServiceAnswer {
     /// Sends this, written as it goes over the wire, and waits for the next request.
     Reply(Vec<u8>),
     /// Sends this and breaks the connection.
@@ -33,8 +33,8 @@ pub enum Answer {
 pub struct Services(Rc<Inner>);
 
 struct Inner {
-    answers: Box<dyn Fn(&Asked) -> Answer>,
-    asked: RefCell<Vec<Asked>>,
+    answers: Box<dyn Fn(&ServiceRequest) -> ServiceAnswer>,
+    asked: RefCell<Vec<ServiceRequest>>,
     refuses: Cell<bool>,
     piece: Cell<Option<usize>>,
     /// Bytes that are no request of HTTP/1.
@@ -43,7 +43,7 @@ struct Inner {
 
 impl Services {
     /// Services that answer by this.
-    pub fn new(answers: impl Fn(&Asked) -> Answer + 'static) -> Services {
+    pub fn new(answers: impl Fn(&ServiceRequest) -> ServiceAnswer + 'static) -> Services {
         Services(Rc::new(Inner {
             answers: Box::new(answers),
             asked: RefCell::default(),
@@ -54,7 +54,7 @@ impl Services {
     }
 
     /// The requests to them, in order, since the last call of this.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ServiceRequest> {
         self.0.asked.take()
     }
 
@@ -90,7 +90,7 @@ impl Services {
 
     fn hear(&self, to: SocketAddr, heard: &mut Vec<u8>, bytes: &[u8]) -> Vec<Act> {
         heard.extend_from_slice(bytes);
-        let (requests, begun) = match read_messages(heard, Side::Requests, false) {
+        let (requests, begun) = match read_messages(heard, MessageKind::Requests, false) {
             Ok((requests, begun)) => (requests, begun.to_vec()),
             Err(why) => {
                 self.0.broken.borrow_mut().push(why);
@@ -102,7 +102,7 @@ impl Services {
         }
         *heard = begun;
         let acts = requests.into_iter().flat_map(|request| {
-            let asked = Asked { to, request };
+            let asked = ServiceRequest { to, request };
             let answer = (self.0.answers)(&asked);
             self.0.asked.borrow_mut().push(asked);
             answer.acts()
@@ -111,21 +111,21 @@ impl Services {
     }
 }
 
-impl Answer {
+impl ServiceAnswer {
     /// A reply with a length and no more lines than these, which end in CRLF.
-    pub fn with(status: u16, lines: &str, body: &str) -> Answer {
+    pub fn with(status: u16, lines: &str, body: &str) -> ServiceAnswer {
         let len = body.len();
-        Answer::Reply(
+        ServiceAnswer::Reply(
             format!("HTTP/1.1 {status} Ok\r\nContent-Length: {len}\r\n{lines}\r\n{body}").into(),
         )
     }
 
     fn acts(self) -> Vec<Act> {
         match self {
-            Answer::Reply(bytes) => vec![Act::Send(bytes)],
-            Answer::Cut(bytes) if bytes.is_empty() => vec![Act::Reset],
-            Answer::Cut(bytes) => vec![Act::Send(bytes), Act::Reset],
-            Answer::Silent => Vec::new(),
+            ServiceAnswer::Reply(bytes) => vec![Act::Send(bytes)],
+            ServiceAnswer::Cut(bytes) if bytes.is_empty() => vec![Act::Reset],
+            ServiceAnswer::Cut(bytes) => vec![Act::Send(bytes), Act::Reset],
+            ServiceAnswer::Silent => Vec::new(),
         }
     }
 }

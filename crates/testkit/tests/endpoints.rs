@@ -13,7 +13,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
 
-use testkit::{Answer, Asked, Client, Gateway, Message, Services, run};
+use testkit::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services, run};
 
 const FIRST: &str = "192.0.2.1:80";
 const SECOND: &str = "192.0.2.2:80";
@@ -21,10 +21,10 @@ const THIRD: &str = "192.0.2.3:80";
 
 /// Targets that say their own address, until they are told something else.
 #[derive(Clone, Default)]
-struct Targets(Rc<RefCell<HashMap<SocketAddr, Answer>>>);
+struct Targets(Rc<RefCell<HashMap<SocketAddr, ServiceAnswer>>>);
 
 impl Targets {
-    fn set(&self, target: &str, answer: Answer) {
+    fn set(&self, target: &str, answer: ServiceAnswer) {
         self.0.borrow_mut().insert(target.parse().unwrap(), answer);
     }
 
@@ -40,9 +40,9 @@ impl Targets {
              routes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: u }} }}\n"
         );
         let told = self.clone();
-        let answer = move |asked: &Asked| {
+        let answer = move |asked: &ServiceRequest| {
             let told = told.0.borrow().get(&asked.to).cloned();
-            told.unwrap_or_else(|| Answer::with(200, "", &asked.to.to_string()))
+            told.unwrap_or_else(|| ServiceAnswer::with(200, "", &asked.to.to_string()))
         };
         Gateway::new(&yaml, Path::new("."), Services::new(answer)).unwrap()
     }
@@ -85,9 +85,9 @@ const ENDPOINT: &str =
 #[test]
 fn a_suspension_grows_with_each_failure_and_ends_with_a_success() {
     for (answer, status) in [
-        (Answer::Silent, "504"),
-        (Answer::Cut(Vec::new()), "502"),
-        (Answer::with(503, "", ""), "503"),
+        (ServiceAnswer::Silent, "504"),
+        (ServiceAnswer::Cut(Vec::new()), "502"),
+        (ServiceAnswer::with(503, "", ""), "503"),
     ] {
         run(async {
             let targets = Targets::default();
@@ -101,7 +101,7 @@ fn a_suspension_grows_with_each_failure_and_ends_with_a_success() {
             }
             targets.mend(FIRST);
             assert_eq!(say(&gateway, 3).await, [FIRST; 3], "it goes back by itself");
-            targets.set(FIRST, Answer::with(503, "", ""));
+            targets.set(FIRST, ServiceAnswer::with(503, "", ""));
             assert_eq!(say(&gateway, 3).await, once("503", SECOND, 3), "and begins anew");
             assert_eq!(says(&gateway).await, "503");
         });
@@ -114,12 +114,12 @@ fn only_so_many_failures_in_a_row_of_the_listed_kinds_suspend() {
         let targets = Targets::default();
         let suspend = "balance: failover, suspend: { on: [503], after: 3, initial: 14m, max: 14m }";
         let gateway = targets.gateway(&[FIRST, SECOND], suspend);
-        let (listed, other) = (Answer::with(503, "", ""), Answer::with(500, "", ""));
+        let (listed, other) = (ServiceAnswer::with(503, "", ""), ServiceAnswer::with(500, "", ""));
         for (answer, status, times) in [
             (&listed, "503", 2),
             (&other, "500", 5),
             (&listed, "503", 2),
-            (&Answer::Cut(Vec::new()), "502", 2),
+            (&ServiceAnswer::Cut(Vec::new()), "502", 2),
             // Neither a reply nor listed: it changes nothing.
             (&listed, "503", 1),
         ] {
@@ -136,7 +136,7 @@ fn only_so_many_failures_in_a_row_of_the_listed_kinds_suspend() {
 fn many_failures_of_one_moment_are_one_suspension() {
     run(async {
         let targets = Targets::default();
-        targets.set(FIRST, Answer::Silent);
+        targets.set(FIRST, ServiceAnswer::Silent);
         let gateway = targets.gateway(&[FIRST, SECOND], ENDPOINT);
         let mut together: Vec<_> = (0..3).map(|_| Box::pin(says(&gateway))).collect();
         let mut said = Vec::new();
@@ -167,7 +167,7 @@ fn a_suspended_target_is_told_from_a_group_without_one() {
     for (all, fault) in [(&[FIRST][..], "target_suspended"), (&[FIRST, SECOND], "no_target")] {
         run(async {
             let targets = Targets::default();
-            all.iter().for_each(|target| targets.set(target, Answer::with(503, "", "busy")));
+            all.iter().for_each(|target| targets.set(target, ServiceAnswer::with(503, "", "busy")));
             let gateway = targets.gateway(all, ENDPOINT);
             for _ in all {
                 let reply = ask(&gateway, "").await;
@@ -187,7 +187,7 @@ fn a_retry_goes_to_the_next_target() {
     run(async {
         let targets = Targets::default();
         for target in [FIRST, SECOND] {
-            targets.set(target, Answer::with(503, "", ""));
+            targets.set(target, ServiceAnswer::with(503, "", ""));
         }
         let retry = format!("{ENDPOINT}, retry: {{ attempts: 2, when: [503] }}");
         let gateway = targets.gateway(&[FIRST, SECOND, THIRD], &retry);
@@ -199,11 +199,11 @@ fn a_retry_goes_to_the_next_target() {
         assert_eq!(says(&gateway).await, THIRD);
         assert_eq!(asked(), [THIRD], "the others are suspended");
         // If no target is left, the last reply counts.
-        targets.set(THIRD, Answer::with(503, "", "busy"));
+        targets.set(THIRD, ServiceAnswer::with(503, "", "busy"));
         let reply = ask(&gateway, "").await;
         assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));
         assert_eq!(asked(), [THIRD]);
-        targets.set(SECOND, Answer::with(503, "", "busy"));
+        targets.set(SECOND, ServiceAnswer::with(503, "", "busy"));
         let reply = ask(&gateway, "").await;
         assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));
         assert_eq!(asked(), [FIRST, SECOND], "again in order, after 14 minutes");
@@ -237,7 +237,7 @@ fn a_client_stays_at_its_target_until_that_is_not_ready() {
             let sent: Vec<&[u8]> = asked.request.values("cookie").collect();
             assert_eq!(sent, [b"a=1; b=2"], "the gateway's own cookie stays here");
         }
-        targets.set(&home, Answer::with(503, "", ""));
+        targets.set(&home, ServiceAnswer::with(503, "", ""));
         let failed = ask(&gateway, &with(&pin)).await;
         assert_eq!((failed.is.as_str(), cookie(&failed)), ("503", None));
         let elsewhere = ask(&gateway, &with(&pin)).await;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use compile::Compiled;
-use config::{Loaded, Report};
+use compile::CompiledPlan;
+use config::{LoadedConfig, Report};
 use serde_json::json;
 use telemetry::Telemetry;
 
@@ -71,7 +71,7 @@ pub(crate) fn explain(
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn compiled(file: &Path) -> Result<(Compiled, Loaded), Report> {
+pub(crate) fn compiled(file: &Path) -> Result<(CompiledPlan, LoadedConfig), Report> {
     let loaded = config::load(file);
     let compiled = compile::compile(&loaded, None, &Telemetry::new(1))?;
     Ok((compiled, loaded))

@@ -12,7 +12,7 @@ use tokio::runtime::LocalRuntime;
 
 use crate::arguments::Demo;
 use crate::log::{self, say};
-use crate::run::{self, NotStarted, Running};
+use crate::run::{self, NotStarted, RunningGateway};
 
 mod client;
 mod shows;
@@ -59,7 +59,7 @@ async fn interrupted() {
     }
 }
 
-async fn started(file: &Path) -> anyhow::Result<Running> {
+async fn started(file: &Path) -> anyhow::Result<RunningGateway> {
     run::start(file).await.map_err(|why| match why {
         NotStarted::Complaints(report) => {
             anyhow!("the demo's own configuration is wrong:\n{report}")
@@ -92,7 +92,7 @@ fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> Str
     text.trim_end().to_owned()
 }
 
-impl Running {
+impl RunningGateway {
     fn public(&self) -> anyhow::Result<SocketAddr> {
         match self.gateway.addresses().first() {
             Some((_, address)) => Ok(*address),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use config::{Difference, Report, Shown};
+use config::{Difference, Report, ShownValue};
 use serde_json::Value;
 
 use crate::check::{compiled, say_report};
@@ -50,7 +50,7 @@ fn between(old: &Path, new: &Path) -> anyhow::Result<Vec<Difference>> {
     }
     let (new_compiled, new) = compiled(new).map_err(|report| wrong(&report))?;
     say_report(&new_compiled.warnings);
-    Ok(config::differences(&old, &new, Shown::Operator))
+    Ok(config::differences(&old, &new, ShownValue::Operator))
 }
 
 fn wrong(report: &Report) -> anyhow::Error {

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ::import::synapse::{Imported, Outcome};
+use ::import::synapse::{ImportResult, Outcome};
 use ::import::wsdl::RestOptions;
-use ::import::{Documents, Made, Model, Options};
+use ::import::{Documents, GeneratedApi, Model, Options};
 use anyhow::{Context as _, anyhow};
 use serde_json::{Map, Value as Json, json};
 
@@ -57,7 +57,7 @@ fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes the configuration and its files, none of which may be there already.
-fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
+fn write_all(imported: &ImportResult, folder: &Path) -> anyhow::Result<()> {
     let configuration = ("tidegate.yaml".to_owned(), imported.configuration.clone().into_bytes());
     let all = imported.files.iter().chain([&configuration]);
     let there = all.clone().find(|(name, _)| folder.join(name).symlink_metadata().is_ok());
@@ -151,7 +151,7 @@ fn openapi(
 }
 
 /// A whole configuration, which `tidegate check` finds good as soon as its `issuers` say whose tokens are meant.
-fn configuration(made: Made, upstream: Option<&str>, name: &str) -> Json {
+fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json {
     let given = upstream.map(|url| (name.to_owned(), json!({ "targets": [url] })));
     let upstreams: Map<String, Json> = made.upstreams.into_iter().chain(given).collect();
     let asks = made.routes.iter().any(|route| asks_for_token(&route.route));

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::{log, notify};
 
 /// A gateway in service.
-pub(crate) struct Running {
+pub(crate) struct RunningGateway {
     pub(crate) control: Arc<Control>,
     pub(crate) gateway: Arc<Gateway>,
     /// The address of the admin API, if there is one.
@@ -45,7 +45,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
         let plan = running.control.plan();
         notify::stopping(plan.drain_delay.saturating_add(plan.drain));
         let gateway = running.gateway.clone();
-        if ending == Ending::Announced && !running.announce_end(signals.second(&gateway)).await {
+        if ending == StopMode::Announced && !running.announce_end(signals.second(&gateway)).await {
             gateway.cut();
         }
         running.end(signals.second(&gateway)).await;
@@ -54,12 +54,12 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// Starts everything for a configuration. Background work goes to the caller's runtime.
-pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
+pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     raise_descriptors();
     let gateway: Arc<OnceLock<Arc<Gateway>>> = Arc::default();
     let publish = {
         let gateway = gateway.clone();
-        move |plan: Arc<Plan>| -> control::Publishing {
+        move |plan: Arc<Plan>| -> control::PublishFuture {
             let gateway = gateway.get().cloned();
             Box::pin(async move {
                 let gateway = gateway.ok_or_else(|| "the gateway has not started".to_owned())?;
@@ -80,7 +80,7 @@ pub(crate) async fn start(file: &Path) -> Result<Running, NotStarted> {
     control.announce();
     let admin = admin_api(&plan, &control).await.map_err(NotStarted::Failed)?;
     kit::spawn(control.clone().watch());
-    Ok(Running { control, gateway: started, admin })
+    Ok(RunningGateway { control, gateway: started, admin })
 }
 
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
@@ -135,7 +135,7 @@ async fn admin_api(
     Ok(Some(address))
 }
 
-impl Running {
+impl RunningGateway {
     /// Reports that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
     async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
         self.control.set_draining();
@@ -200,7 +200,7 @@ struct Signals {
 
 /// The way in which the gateway was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum StopMode {
     /// By whoever runs it: others are told first.
     Announced,
     /// By Ctrl-C: somebody sits in front of it and waits.
@@ -208,11 +208,11 @@ enum Ending {
 }
 
 /// The request of a signal.
-enum Asked {
+enum SignalAction {
     Reload,
     Reopen,
     Nothing,
-    End(Ending),
+    End(StopMode),
 }
 
 impl Signals {
@@ -227,29 +227,29 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.reopen.recv() => Asked::Reopen,
-            _ = self.unused.recv() => Asked::Nothing,
-            _ = self.terminate.recv() => Asked::End(Ending::Announced),
-            _ = self.quit.recv() => Asked::End(Ending::Announced),
-            _ = self.interrupt.recv() => Asked::End(Ending::Interrupted),
+            _ = self.hangup.recv() => SignalAction::Reload,
+            _ = self.reopen.recv() => SignalAction::Reopen,
+            _ = self.unused.recv() => SignalAction::Nothing,
+            _ = self.terminate.recv() => SignalAction::End(StopMode::Announced),
+            _ = self.quit.recv() => SignalAction::End(StopMode::Announced),
+            _ = self.interrupt.recv() => SignalAction::End(StopMode::Interrupted),
         }
     }
 
     /// Obeys signals; returns when the program shall end.
-    async fn steer(&mut self, running: &Running) -> Ending {
+    async fn steer(&mut self, running: &RunningGateway) -> StopMode {
         loop {
             match self.next().await {
-                Asked::Reload => {
+                SignalAction::Reload => {
                     running.gateway.reopen_log();
                     // The outcome is logged and counted where it is decided.
                     let _told = notify::reloading(running.control.reload()).await;
                 }
-                Asked::Reopen => reopen(&running.gateway),
-                Asked::Nothing => ignore(),
-                Asked::End(ending) => return ending,
+                SignalAction::Reopen => reopen(&running.gateway),
+                SignalAction::Nothing => ignore(),
+                SignalAction::End(ending) => return ending,
             }
         }
     }
@@ -258,10 +258,12 @@ impl Signals {
     async fn second(&mut self, gateway: &Gateway) {
         loop {
             match self.next().await {
-                Asked::Reload => tracing::warn!("SIGHUP: not reloaded, the gateway is stopping"),
-                Asked::Reopen => reopen(gateway),
-                Asked::Nothing => ignore(),
-                Asked::End(_) => {
+                SignalAction::Reload => {
+                    tracing::warn!("SIGHUP: not reloaded, the gateway is stopping")
+                }
+                SignalAction::Reopen => reopen(gateway),
+                SignalAction::Nothing => ignore(),
+                SignalAction::End(_) => {
                     tracing::warn!("told to stop again: what is left is cut");
                     return;
                 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
-use store::inspect::{self, Checked, Item};
+use store::inspect::{self, CheckReport, StoredItem};
 
 use crate::arguments::StoreCommand;
 use crate::log;
@@ -41,7 +41,7 @@ fn check(folder: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// The outcome of a check as lines.
-fn said(checked: &Checked) -> String {
+fn said(checked: &CheckReport) -> String {
     let found = &checked.recovered;
     let mut lines = vec![
         format!("{} logs, {} records, {} rows", found.logs, found.records, checked.rows),
@@ -86,9 +86,9 @@ fn export(folder: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// One thing as a JSON object.
-fn line(item: &Item<'_>) -> Json {
+fn line(item: &StoredItem<'_>) -> Json {
     match item {
-        Item::Record { log, record } => {
+        StoredItem::Record { log, record } => {
             let (key, text) = shown(&record.bytes);
             let milliseconds = u64::try_from(record.time.as_millis()).unwrap_or(u64::MAX);
             let mut object =
@@ -96,7 +96,7 @@ fn line(item: &Item<'_>) -> Json {
             insert(&mut object, key, text);
             object
         }
-        Item::Row { table, row } => {
+        StoredItem::Row { table, row } => {
             let mut object = json!({ "table": table, "version": row.version });
             let (key, text) = shown(&row.key);
             insert(&mut object, if key == "text" { "key" } else { "key_base64" }, text);

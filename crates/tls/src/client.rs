@@ -51,9 +51,9 @@ impl Client {
         };
         let builder = match spec.verify {
             true => builder.with_root_certificates(roots),
-            false => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
-            }
+            false => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
         };
         let mut config = match &spec.pair {
             None => builder.with_no_client_auth(),
@@ -143,9 +143,9 @@ fn system_roots() -> Arc<RootCertStore> {
 
 /// Accepts any certificate: for `verify: false`, which an operator has to configure.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -14,7 +14,7 @@ use crate::{Upstream, sticky};
 
 /// A worker's state between two choices.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct BalanceState {
     /// Smooth weighted round robin: the credit of each target.
     credit: Vec<i64>,
 }
@@ -30,7 +30,12 @@ pub(crate) struct Wish {
 
 impl Upstream {
     /// Chooses a target by index. `tried` are those that have already failed in this call.
-    pub(crate) fn choose(&self, turn: &mut Turn, wish: Wish, tried: &[usize]) -> Option<usize> {
+    pub(crate) fn choose(
+        &self,
+        turn: &mut BalanceState,
+        wish: Wish,
+        tried: &[usize],
+    ) -> Option<usize> {
         let Wish { key, pinned } = wish;
         if let [only] = self.targets.as_slice() {
             return only.is_available().then_some(0);
@@ -50,7 +55,7 @@ impl Upstream {
 
     fn choose_among(
         &self,
-        turn: &mut Turn,
+        turn: &mut BalanceState,
         key: Option<u64>,
         may: impl Fn(&usize) -> bool,
     ) -> Option<usize> {
@@ -67,7 +72,7 @@ impl Upstream {
     /// what all earned.
     fn next_in_turn(
         &self,
-        turn: &mut Turn,
+        turn: &mut BalanceState,
         candidates: impl Iterator<Item = usize>,
     ) -> Option<usize> {
         turn.credit.resize(self.targets.len(), 0);
@@ -158,7 +163,7 @@ mod tests {
     }
 
     fn shares(upstream: &Upstream, keys: impl Iterator<Item = Option<u64>>) -> Vec<usize> {
-        let mut turn = Turn::default();
+        let mut turn = BalanceState::default();
         let mut counts = vec![0; upstream.targets.len()];
         keys.for_each(|key| counts[upstream.choose(&mut turn, by(key), &[]).unwrap()] += 1);
         counts
@@ -173,7 +178,7 @@ mod tests {
     #[test]
     fn the_same_key_stays_and_losing_a_target_moves_only_its_keys() {
         let upstream = upstream(Balance::Hash(HashKey::Client), &[1, 1, 2]);
-        let mut turn = Turn::default();
+        let mut turn = BalanceState::default();
         let mut place = |key| upstream.choose(&mut turn, by(Some(key)), &[]).unwrap();
         let before: Vec<usize> = (0..1000).map(&mut place).collect();
         assert_eq!(before, (0..1000).map(&mut place).collect::<Vec<_>>());
@@ -196,7 +201,7 @@ mod tests {
     #[test]
     fn unavailable_and_tried_targets_are_avoided() {
         let upstream = upstream(Balance::RoundRobin, &[1, 1]);
-        let mut turn = Turn::default();
+        let mut turn = BalanceState::default();
         assert_eq!(upstream.choose(&mut turn, Wish::default(), &[0]), Some(1));
         assert!(
             upstream.choose(&mut turn, Wish::default(), &[0, 1]).is_some(),
@@ -209,7 +214,7 @@ mod tests {
     #[test]
     fn failover_takes_the_first_that_is_ready_and_retries_go_down_the_list() {
         let upstream = upstream(Balance::Failover, &[1, 1, 1]);
-        let mut turn = Turn::default();
+        let mut turn = BalanceState::default();
         let mut choose = |tried: &[usize]| upstream.choose(&mut turn, Wish::default(), tried);
         assert_eq!([choose(&[]), choose(&[])], [Some(0), Some(0)]);
         assert_eq!(
@@ -225,7 +230,7 @@ mod tests {
     #[test]
     fn a_pin_holds_as_long_as_its_target_is_ready() {
         let upstream = upstream(Balance::Failover, &[1, 1, 1]);
-        let mut turn = Turn::default();
+        let mut turn = BalanceState::default();
         let wish = Wish { key: None, pinned: Some(1) };
         let mut choose = |tried: &[usize]| upstream.choose(&mut turn, wish, tried);
         assert_eq!([choose(&[]), choose(&[0]), choose(&[1])], [Some(1), Some(1), Some(0)]);

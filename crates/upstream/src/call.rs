@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use http1::{Asked, Decoder, ResponseHead};
+use http1::{Decoder, MethodKind, ResponseHead};
 use std::time::Duration;
 
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, LARGE_BYTES, SCRATCH_BYTES, Scratch};
-use message::{Body, Broken, Outgoing, ReplyHead, RequestHead};
+use message::{Body, CopyError, Outgoing, ReplyHead, RequestHead};
 use policy::Interim;
 
 use crate::connect::Connection;
@@ -23,12 +23,12 @@ pub(crate) struct Call<'a> {
     upload: Outgoing,
     /// Set when the target accepts no more of the request. Its reply may still arrive.
     upload_broken: Option<io::Error>,
-    asked: Asked,
+    asked: MethodKind,
     upgrade_asked: bool,
     /// The beginning of a reply's head that arrives in pieces.
     partial: Vec<u8>,
     starvation: Starvation,
-    wait: Wait<'a>,
+    wait: ReplyTimeouts<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
     interim: Option<&'a Interim>,
@@ -38,7 +38,7 @@ pub(crate) struct Call<'a> {
 
 /// The time limits for the reply's head, and the alarm for them.
 #[derive(Clone, Copy)]
-pub(crate) struct Wait<'a> {
+pub(crate) struct ReplyTimeouts<'a> {
     pub(crate) alarm: &'a SharedAlarm,
     pub(crate) response: Duration,
     /// The deadline of the whole call.
@@ -84,7 +84,7 @@ const INTERIM_MAX: usize = 16;
 /// The time to wait for a target's 100. A target without support for `Expect` never sends one (RFC 9110, 10.1.1).
 pub(crate) const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
-impl Wait<'_> {
+impl ReplyTimeouts<'_> {
     pub(crate) fn set(&self, now: Instant) {
         self.set_within(now, self.response);
     }
@@ -141,12 +141,13 @@ impl<'a> Call<'a> {
         head: &RequestHead,
         host: Option<&str>,
         body: Body,
-        wait: Wait<'a>,
+        wait: ReplyTimeouts<'a>,
         (url, interim): (&'a str, Option<&'a Interim>),
     ) -> Call<'a> {
         // Read only once: a body that is still arriving may know more later.
         let body_len = body.remaining();
-        let asked = Asked { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
+        let asked =
+            MethodKind { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
         let awaits_leave = body.awaits_leave();
         let written = written(head, host, body_len, awaits_leave);
         let mut upload = Outgoing::new(written, body, body_len.is_none());
@@ -277,10 +278,10 @@ impl<'a> Call<'a> {
         }
         let before = self.upload.payload_bytes();
         match self.upload.poll(cx, &mut self.connection.wire) {
-            Poll::Ready(Err(Broken::Source(fault))) => {
+            Poll::Ready(Err(CopyError::Source(fault))) => {
                 return Err(Failure::unsent(fault));
             }
-            Poll::Ready(Err(Broken::Peer(e))) => self.upload_broken = Some(e),
+            Poll::Ready(Err(CopyError::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         self.starvation.note(self.upload.is_starved());

@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     /// True if it has carried an exchange before, so that the target may have closed it meanwhile.
     pub(crate) reused: bool,
     /// Held for the connection's life.
-    pub(crate) open: Open,
+    pub(crate) open: OpenGauge,
 }
 
 /// The protocols that a new connection may speak.
@@ -33,13 +33,13 @@ pub(crate) enum Offer {
 }
 
 /// Counts an open connection in the metrics.
-pub(crate) struct Open {
+pub(crate) struct OpenGauge {
     metrics: Arc<UpstreamMetrics>,
     worker: usize,
 }
 
 /// A connection that is being opened, or waited for.
-pub(crate) struct Pending<'a> {
+pub(crate) struct PendingConnection<'a> {
     metrics: &'a PoolMetrics,
     _permit: Permit,
 }
@@ -55,7 +55,7 @@ impl Upstream {
         worker: usize,
         deadline: Option<Instant>,
     ) -> Result<Connection, Fault> {
-        let _pending = Pending::begin(self, worker)?;
+        let _pending = PendingConnection::begin(self, worker)?;
         let opened = self.connect_by(target, worker, deadline, Offer::Http1).await;
         opened.map(|(connection, _)| connection)
     }
@@ -91,7 +91,7 @@ impl Upstream {
         let (wire, is_http2) = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
         metrics.connections_created.add(1);
         metrics.connections_open.add(1);
-        let open = Open { metrics: self.metrics.clone(), worker };
+        let open = OpenGauge { metrics: self.metrics.clone(), worker };
         Ok((Connection { wire, reused: false, open }, is_http2))
     }
 
@@ -192,29 +192,32 @@ impl Target {
     }
 }
 
-impl Pending<'_> {
-    pub(crate) fn begin(upstream: &Upstream, worker: usize) -> Result<Pending<'_>, Fault> {
+impl PendingConnection<'_> {
+    pub(crate) fn begin(
+        upstream: &Upstream,
+        worker: usize,
+    ) -> Result<PendingConnection<'_>, Fault> {
         let metrics = upstream.metrics.pool(worker);
         let permit =
             upstream.limits.pending.take().inspect_err(|_| metrics.breaker_refused.add(1))?;
         metrics.requests_pending.add(1);
-        Ok(Pending { metrics, _permit: permit })
+        Ok(PendingConnection { metrics, _permit: permit })
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingConnection<'_> {
     fn drop(&mut self) {
         self.metrics.requests_pending.add(-1);
     }
 }
 
-impl Open {
+impl OpenGauge {
     pub(crate) fn metrics(&self) -> &PoolMetrics {
         self.metrics.pool(self.worker)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGauge {
     fn drop(&mut self) {
         self.metrics.pool(self.worker).connections_open.add(-1);
     }

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use grpc::health::Serving;
+use grpc::health::ServingStatus;
 use grpc::{Dialect, Outcome, Status};
 use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
 
-use crate::call::{Call, Wait};
+use crate::call::{Call, ReplyTimeouts};
 use crate::connect::Connection;
 use crate::settings::Health;
 use crate::target::Target;
@@ -129,7 +129,7 @@ impl Upstream {
             head.headers.add(name, value).map_err(|_| "the probe cannot be written".to_owned())?;
         }
         let alarm = SharedAlarm::default();
-        let wait = Wait { alarm: &alarm, response: health.timeout, deadline: None };
+        let wait = ReplyTimeouts { alarm: &alarm, response: health.timeout, deadline: None };
         let (began, authority) = (clock::now(), target.authority());
         let (body, to) = (Body::Empty, (&**target.url(), None));
         let status = match is_http2 {
@@ -173,7 +173,7 @@ impl Upstream {
         lines.add_known("grpc-timeout", grpc::write_timeout(timeout).as_bytes());
         lines.add_known("user-agent", b"tidegate-health");
         let alarm = SharedAlarm::default();
-        let wait = Wait { alarm: &alarm, response: timeout, deadline: None };
+        let wait = ReplyTimeouts { alarm: &alarm, response: timeout, deadline: None };
         let seat = h2::apart(self, connection, target);
         let at = (target.settings().https, target.authority().as_bytes());
         let (body, to) =
@@ -197,7 +197,7 @@ impl Upstream {
             None => return Err("probe: a reply without a grpc-status".to_owned()),
         }
         match grpc::health::reply(&message) {
-            Ok(Serving::Serving) => Ok(()),
+            Ok(ServingStatus::Serving) => Ok(()),
             Ok(other) => Err(format!("probe: the service is {}", other.name())),
             Err(why) => Err(format!("probe: {why}")),
         }

@@ -14,9 +14,9 @@ mod connect;
 pub mod forward;
 mod h2;
 mod health;
-mod kept;
 mod mirror;
 mod pool;
+mod replay_buffer;
 mod reply;
 mod send;
 mod settings;
@@ -29,8 +29,8 @@ pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry, Settings,
-    Sticky, Suspend, TargetSettings, Timeouts,
+    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry, Sticky,
+    Suspend, TargetSettings, Timeouts, UpstreamSettings,
 };
 pub use target::Target;
 
@@ -41,7 +41,7 @@ use telemetry::UpstreamMetrics;
 
 /// One upstream: its settings and the state all workers share.
 pub struct Upstream {
-    settings: Settings,
+    settings: UpstreamSettings,
     targets: Vec<Arc<Target>>,
     /// The cookie that keeps clients at their targets, if configured.
     pins: Option<sticky::Pins>,
@@ -55,7 +55,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// Makes the shared state. Nothing is connected or resolved yet: see [`maintain`].
-    pub fn new(settings: Settings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
+    pub fn new(settings: UpstreamSettings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let checked = settings.health.is_some();
         let by_clients = settings.addresses.is_some();
@@ -76,7 +76,7 @@ impl Upstream {
         })
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &UpstreamSettings {
         &self.settings
     }
 

@@ -16,7 +16,7 @@ use fault::Fault;
 use kit::{clock, scratch};
 use message::{Body, Fill, Reply, Request, RequestHead, Source, Trailers};
 use policy::{Call, Exchange, Totals};
-use telemetry::{Mirrored, RouteMetrics};
+use telemetry::{MirrorOutcome, RouteMetrics};
 
 use crate::{HostSent, Upstream};
 
@@ -61,13 +61,13 @@ impl Mirror {
         }
         let worker = ex.caller.worker;
         let Some(permit) = Permit::take() else {
-            return self.metrics.mirrored(worker, Mirrored::Dropped);
+            return self.metrics.mirrored(worker, MirrorOutcome::Dropped);
         };
-        let outcome = Mirrored::Incomplete;
+        let outcome = MirrorOutcome::Incomplete;
         let mut tally = Tally { mirror: self.clone(), worker, outcome, _permit: permit };
         let bytes_max = u64::try_from(self.body_bytes_max).unwrap_or(u64::MAX);
         if request.body.remaining().is_some_and(|n| n > bytes_max) {
-            tally.outcome = Mirrored::TooLarge;
+            tally.outcome = MirrorOutcome::TooLarge;
             return;
         }
         let copy = Copy { head: request.head.clone(), client: ex.client, tally };
@@ -93,7 +93,7 @@ struct Copy {
 struct Tally {
     mirror: Arc<Mirror>,
     worker: usize,
-    outcome: Mirrored,
+    outcome: MirrorOutcome,
     _permit: Permit,
 }
 
@@ -149,16 +149,16 @@ impl Copy {
     }
 }
 
-async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> Mirrored {
+async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> MirrorOutcome {
     match mirror.upstream.send(call, request, &mirror.host).await {
         Ok(reply) => match read_away(reply).await {
-            Ok(()) => Mirrored::Success,
-            Err(_) => Mirrored::Failure,
+            Ok(()) => MirrorOutcome::Success,
+            Err(_) => MirrorOutcome::Failure,
         },
         Err(fault) => {
             let upstream = &mirror.upstream.settings().name;
             tracing::debug!(fault = fault.kind.label(), upstream, "mirror: {}", fault.cause);
-            Mirrored::Failure
+            MirrorOutcome::Failure
         }
     }
 }
@@ -191,7 +191,7 @@ impl Tee {
     fn passed(&mut self, bytes: &[u8], fill: Fill) {
         let Some(copy) = &mut self.copy else { return };
         if self.bytes.len().saturating_add(bytes.len()) > copy.tally.mirror.body_bytes_max {
-            copy.tally.outcome = Mirrored::TooLarge;
+            copy.tally.outcome = MirrorOutcome::TooLarge;
             self.copy = None;
             self.bytes = Vec::new();
             return;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 
-use crate::balance::Turn;
+use crate::balance::BalanceState;
 use crate::connect::Connection;
 use crate::{Protocol, Upstream, h2};
 
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
     idle: RefCell<Vec<Vec<Idle>>>,
     /// By target: shared connections. None if the upstream is asked in HTTP/1.
     lanes: RefCell<Vec<h2::Lane>>,
-    pub(crate) turn: RefCell<Turn>,
+    pub(crate) turn: RefCell<BalanceState>,
 }
 
 struct Idle {

@@ -12,7 +12,7 @@ use http1::Decoder;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES};
-use message::{Body, Broken, Fill, Outgoing, Reply, Source, Trailers, Tunnel};
+use message::{Body, CopyError, Fill, Outgoing, Reply, Source, Trailers, Tunnel};
 
 use crate::Upstream;
 use crate::call::Begun;
@@ -73,7 +73,7 @@ pub(crate) struct RequestPermit {
 }
 
 /// A body still arriving.
-struct Incoming {
+struct IncomingBody {
     connection: Connection,
     upload: Option<Outgoing>,
     decoder: Decoder,
@@ -88,8 +88,8 @@ struct Incoming {
 const EVENTS_READ_BYTES: usize = 16 << 10;
 
 /// An incoming body with what it holds; both end together.
-struct Held {
-    incoming: Option<(Incoming, Lease)>,
+struct LeasedBody {
+    incoming: Option<(IncomingBody, Lease)>,
     trailers: Trailers,
     remaining: Option<u64>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn reply(begun: Begun, hold: Lease, now: Instant) -> Reply {
     }
     // An event stream has no timeout. If its client has gone, the other side notices.
     let endless = begun.head.is_event_stream();
-    let incoming = Incoming {
+    let incoming = IncomingBody {
         reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
         timeout: (!endless).then_some(hold.timeout),
         connection: begun.connection,
@@ -114,7 +114,7 @@ pub(crate) fn reply(begun: Begun, hold: Lease, now: Instant) -> Reply {
     Reply { head: begun.head, body: incoming.body(hold, now), tunnel: None }
 }
 
-impl Incoming {
+impl IncomingBody {
     /// A body in memory, if all of it came with the head and the connection is done.
     fn body(mut self, hold: Lease, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
@@ -128,7 +128,7 @@ impl Incoming {
             self.decoder.remaining().map(|n| n + u64::try_from(self.ahead.len()).unwrap_or(0));
         // A body with trailers hides its length, even if it is complete, because trailers need chunks.
         let remaining = left.filter(|_| self.decoder.trailers().is_empty());
-        Body::Stream(Box::new(Held {
+        Body::Stream(Box::new(LeasedBody {
             incoming: Some((self, hold)),
             trailers: Trailers::new(),
             remaining,
@@ -211,8 +211,8 @@ impl Incoming {
             Poll::Pending => return Ok(()),
             Poll::Ready(Ok(())) => {}
             // The target accepts no more of the request. Its reply goes on nevertheless.
-            Poll::Ready(Err(Broken::Peer(_))) => self.reusable = false,
-            Poll::Ready(Err(Broken::Source(fault))) => return Err(fault),
+            Poll::Ready(Err(CopyError::Peer(_))) => self.reusable = false,
+            Poll::Ready(Err(CopyError::Source(fault))) => return Err(fault),
         }
         self.upload = None;
         Ok(())
@@ -226,7 +226,7 @@ impl Incoming {
     }
 }
 
-impl Source for Held {
+impl Source for LeasedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let Some((incoming, hold)) = &mut self.incoming else { return Poll::Ready(Ok(Fill::End)) };
         let before = out.len();

@@ -13,13 +13,13 @@ use message::{Body, Reply, ReplyHead, Request};
 use policy::Interim;
 
 use crate::balance::Wish;
-use crate::call::{Begun, Call, Failure, Wait};
+use crate::call::{Begun, Call, Failure, ReplyTimeouts};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
 use crate::settings::Protocol;
 use crate::settings::{HostSent, Suspend};
 use crate::target::Target;
-use crate::{Upstream, forward, h2, kept};
+use crate::{Upstream, forward, h2, replay_buffer};
 
 /// The state of a call over its attempts.
 pub(crate) struct Attempts<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Attempts<'a> {
     /// True if a body that cannot be replayed is being sent.
     pub(crate) spent: bool,
     /// What was sent of a body whose length nobody knew.
-    copy: Option<Rc<RefCell<kept::Copy>>>,
+    copy: Option<Rc<RefCell<replay_buffer::Copy>>>,
     host: &'a HostSent,
     wish: Wish,
     /// When the attempt began.
@@ -54,7 +54,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 /// A reply that has begun, over one of the protocols.
-enum Answered {
+enum OpenReply {
     Http1(Begun),
     Http2(h2::Begun),
 }
@@ -147,8 +147,8 @@ impl Upstream {
                         call.totals.client_wait.add(begun.starved());
                         call.totals.upstream_wait.add(waited);
                         return Ok(match begun {
-                            Answered::Http1(begun) => reply(begun, hold, now),
-                            Answered::Http2(begun) => h2::reply(begun, hold),
+                            OpenReply::Http1(begun) => reply(begun, hold, now),
+                            OpenReply::Http2(begun) => h2::reply(begun, hold),
                         });
                     };
                     at = next;
@@ -172,7 +172,7 @@ impl Upstream {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
         let key = self.hash_key(&request.head, call.client);
         let copy = match retry.attempts > 0 && !retry.on.calls.is_empty() {
-            true => kept::keep(&mut request.body, retry.body_bytes_max),
+            true => replay_buffer::keep(&mut request.body, retry.body_bytes_max),
             false => None,
         };
         let pinned = self.pins.as_ref().and_then(|pins| pins.take(&mut request.head.headers));
@@ -258,16 +258,16 @@ impl<'a> Attempts<'a> {
         self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.wish, &self.tried)
     }
 
-    async fn try_once(&mut self, at: usize, target: &Arc<Target>) -> Result<Answered, Failure> {
+    async fn try_once(&mut self, at: usize, target: &Arc<Target>) -> Result<OpenReply, Failure> {
         if self.upstream.settings.protocol == Protocol::Http1 {
-            return self.try_http1(at, target).await.map(Answered::Http1);
+            return self.try_http1(at, target).await.map(OpenReply::Http1);
         }
         if let Some(begun) = Box::pin(self.try_http2(at, target)).await {
-            return begun.map(Answered::Http2);
+            return begun.map(OpenReply::Http2);
         }
         // It is a header of the connection, kept for HTTP/2.
         self.request.head.headers.remove("te");
-        Box::pin(self.try_http1(at, target)).await.map(Answered::Http1)
+        Box::pin(self.try_http1(at, target)).await.map(OpenReply::Http1)
     }
 
     async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
@@ -296,7 +296,7 @@ impl<'a> Attempts<'a> {
         if host.is_some() {
             head.headers.remove("host");
         }
-        let wait = Wait {
+        let wait = ReplyTimeouts {
             alarm: &self.alarm,
             response: self.upstream.settings.timeout.response,
             deadline: self.deadline,
@@ -412,11 +412,11 @@ fn counts_against(kind: Kind) -> bool {
     kind.side() == fault::Side::Upstream && !unasked
 }
 
-impl Answered {
+impl OpenReply {
     fn head(&mut self) -> &mut ReplyHead {
         match self {
-            Answered::Http1(begun) => &mut begun.head,
-            Answered::Http2(begun) => &mut begun.head,
+            OpenReply::Http1(begun) => &mut begun.head,
+            OpenReply::Http2(begun) => &mut begun.head,
         }
     }
 
@@ -424,8 +424,8 @@ impl Answered {
     /// 200 then.
     fn is_good(&self) -> bool {
         match self {
-            Answered::Http1(begun) => begun.head.status < 500,
-            Answered::Http2(begun) => {
+            OpenReply::Http1(begun) => begun.head.status < 500,
+            OpenReply::Http2(begun) => {
                 let told = begun.head.headers.get("grpc-status").map(Outcome::of);
                 match told {
                     Some(Outcome::Status(status)) => status.to_http() < 500,
@@ -438,8 +438,8 @@ impl Answered {
     /// Time spent waiting for the client.
     fn starved(&self) -> Duration {
         match self {
-            Answered::Http1(begun) => begun.starved,
-            Answered::Http2(begun) => begun.starved,
+            OpenReply::Http1(begun) => begun.starved,
+            OpenReply::Http2(begun) => begun.starved,
         }
     }
 }

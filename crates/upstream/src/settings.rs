@@ -12,7 +12,7 @@ use crate::connect::Offer;
 
 /// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct UpstreamSettings {
     pub name: String,
     /// Which addresses are connected to, where clients name the targets; any if absent.
     pub addresses: Option<Arc<AddressRule>>,
@@ -252,14 +252,14 @@ pub(crate) mod tests {
     use super::*;
 
     /// Settings with this many targets on loopback and everything optional off.
-    pub(crate) fn settings(targets: usize) -> Settings {
+    pub(crate) fn settings(targets: usize) -> UpstreamSettings {
         let target = |n: usize| TargetSettings {
             https: false,
             host: "127.0.0.1".to_owned(),
             port: 1000 + u16::try_from(n).unwrap(),
             weight: 1,
         };
-        Settings {
+        UpstreamSettings {
             addresses: None,
             name: "u".to_owned(),
             targets: (0..targets).map(target).collect(),

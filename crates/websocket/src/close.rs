@@ -1,6 +1,6 @@
 //! Close frames (RFC 6455, 5.5.1 and 7.4).
 
-use crate::Malformed;
+use crate::ProtocolError;
 
 /// A status code of a Close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,19 +26,19 @@ impl CloseCode {
 }
 
 /// The code in the payload of a Close frame; none where it is empty. The reason has to be UTF-8.
-pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, Malformed> {
+pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return match payload {
             [] => Ok(None),
-            _ => Err(Malformed::protocol("a Close frame with half a code")),
+            _ => Err(ProtocolError::protocol("a Close frame with half a code")),
         };
     };
     let code = CloseCode(u16::from_be_bytes(*code));
     if !code.may_be_sent() {
-        return Err(Malformed::protocol("a Close frame with a code that may not be sent"));
+        return Err(ProtocolError::protocol("a Close frame with a code that may not be sent"));
     }
     match std::str::from_utf8(reason) {
         Ok(_) => Ok(Some(code)),
-        Err(_) => Err(Malformed::text("the reason of a Close frame is no UTF-8")),
+        Err(_) => Err(ProtocolError::text("the reason of a Close frame is no UTF-8")),
     }
 }

@@ -13,4 +13,4 @@ pub use close::{CloseCode, code_of};
 pub use frame::{
     CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Mask, Opcode, close, control, text, unmask,
 };
-pub use reader::{Begin, Control, Malformed, Part, Payload, Reader, Sender};
+pub use reader::{Begin, Control, Part, Payload, ProtocolError, Reader, Sender};

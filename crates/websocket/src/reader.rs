@@ -87,19 +87,19 @@ pub struct Control {
 
 /// Bytes that are no WebSocket. What came before stays good, and nothing behind can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed {
+pub struct ProtocolError {
     /// The code with which to close.
     pub code: CloseCode,
     pub what: &'static str,
 }
 
-impl Malformed {
-    pub(crate) fn protocol(what: &'static str) -> Malformed {
-        Malformed { code: CloseCode::PROTOCOL_ERROR, what }
+impl ProtocolError {
+    pub(crate) fn protocol(what: &'static str) -> ProtocolError {
+        ProtocolError { code: CloseCode::PROTOCOL_ERROR, what }
     }
 
-    pub(crate) fn text(what: &'static str) -> Malformed {
-        Malformed { code: CloseCode::INVALID_PAYLOAD, what }
+    pub(crate) fn text(what: &'static str) -> ProtocolError {
+        ProtocolError { code: CloseCode::INVALID_PAYLOAD, what }
     }
 }
 
@@ -131,7 +131,7 @@ impl Reader {
     }
 
     /// Takes the next part from the front of `bytes`; none where more bytes are needed, all of which were taken.
-    pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<Part<'b>>, Malformed> {
+    pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<Part<'b>>, ProtocolError> {
         if self.is_closed {
             *bytes = &[];
             return Ok(None);
@@ -158,7 +158,7 @@ impl Reader {
     }
 
     /// Reads on to the end of a header, if it is there.
-    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, Malformed> {
+    fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, ProtocolError> {
         loop {
             if let Some(frame) = self.header()? {
                 self.begun_len = 0;
@@ -192,7 +192,7 @@ impl Reader {
     }
 
     /// The header in the bytes that came, if it is whole. What is wrong is found as early as it can be.
-    fn header(&self) -> Result<Option<Frame>, Malformed> {
+    fn header(&self) -> Result<Option<Frame>, ProtocolError> {
         let begun = self.begun.get(..self.begun_len).unwrap_or_default();
         let [first, second, lengths @ ..] = begun else {
             return match begun {
@@ -204,16 +204,16 @@ impl Reader {
         let is_masked = second & MASKED != 0;
         match (self.sender, is_masked) {
             (Sender::Client, false) => {
-                return Err(Malformed::protocol("a client's frame without a mask"));
+                return Err(ProtocolError::protocol("a client's frame without a mask"));
             }
             (Sender::Server, true) => {
-                return Err(Malformed::protocol("a server's frame with a mask"));
+                return Err(ProtocolError::protocol("a server's frame with a mask"));
             }
             (Sender::Client, true) | (Sender::Server, false) => {}
         }
         let short = second & !MASKED;
         if opcode.is_control() && usize::from(short) > CONTROL_BYTES_MAX {
-            return Err(Malformed::protocol("a control frame over 125 bytes"));
+            return Err(ProtocolError::protocol("a control frame over 125 bytes"));
         }
         let (len, mask) = match (short, lengths) {
             (126, [a, b, rest @ ..]) => (u64::from(u16::from_be_bytes([*a, *b])), rest),
@@ -224,10 +224,10 @@ impl Reader {
             (short, rest) => (u64::from(short), rest),
         };
         if short == 126 && len < 126 || short == 127 && len <= u64::from(u16::MAX) {
-            return Err(Malformed::protocol("a length in more bytes than it takes"));
+            return Err(ProtocolError::protocol("a length in more bytes than it takes"));
         }
         if i64::try_from(len).is_err() {
-            return Err(Malformed::protocol("a length of more than 63 bits"));
+            return Err(ProtocolError::protocol("a length of more than 63 bits"));
         }
         let mask = match (is_masked, mask) {
             (false, _) => None,
@@ -240,22 +240,22 @@ impl Reader {
     }
 
     /// Checks the first byte of a header, with what came before.
-    fn check_first(&self, first: u8) -> Result<Opcode, Malformed> {
+    fn check_first(&self, first: u8) -> Result<Opcode, ProtocolError> {
         if first & RESERVED != 0 {
-            return Err(Malformed::protocol("a reserved bit without an extension"));
+            return Err(ProtocolError::protocol("a reserved bit without an extension"));
         }
         let opcode = Opcode::of(first & OPCODE);
-        let opcode = opcode.ok_or(Malformed::protocol("a reserved opcode"))?;
+        let opcode = opcode.ok_or(ProtocolError::protocol("a reserved opcode"))?;
         let is_last = first & FIN != 0;
         match (opcode, self.message) {
             (Opcode::Close | Opcode::Ping | Opcode::Pong, _) if !is_last => {
-                Err(Malformed::protocol("a control frame in fragments"))
+                Err(ProtocolError::protocol("a control frame in fragments"))
             }
             (Opcode::Continuation, None) => {
-                Err(Malformed::protocol("a continuation of no message"))
+                Err(ProtocolError::protocol("a continuation of no message"))
             }
             (Opcode::Text | Opcode::Binary, Some(_)) => {
-                Err(Malformed::protocol("a message within a message"))
+                Err(ProtocolError::protocol("a message within a message"))
             }
             (Opcode::Close | Opcode::Ping | Opcode::Pong, _)
             | (Opcode::Continuation, Some(_))
@@ -278,12 +278,12 @@ impl Reader {
         &mut self,
         mut frame: Frame,
         bytes: &mut &'b [u8],
-    ) -> Result<Part<'b>, Malformed> {
+    ) -> Result<Part<'b>, ProtocolError> {
         let Frame { header, passed: offset, .. } = frame;
         let left = usize::try_from(header.len - offset).unwrap_or(usize::MAX);
         let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
         if frame.is_text && !self.check_text(piece, header.mask, offset) {
-            return Err(Malformed::text("a text that is no UTF-8"));
+            return Err(ProtocolError::text("a text that is no UTF-8"));
         }
         *bytes = rest;
         frame.passed += u64::try_from(piece.len()).unwrap_or_default();
@@ -291,7 +291,7 @@ impl Reader {
         let ends_message = ends_frame && header.is_last;
         if ends_message {
             if frame.is_text && !self.text.is_whole() {
-                return Err(Malformed::text("a text that ends within a character"));
+                return Err(ProtocolError::text("a text that ends within a character"));
             }
             self.message = None;
         }
@@ -316,7 +316,7 @@ impl Reader {
         &mut self,
         mut frame: Frame,
         bytes: &mut &'b [u8],
-    ) -> Result<Option<Part<'b>>, Malformed> {
+    ) -> Result<Option<Part<'b>>, ProtocolError> {
         let left = usize::try_from(frame.header.len - frame.passed).unwrap_or_default();
         let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
         self.control.extend_from_slice(piece);

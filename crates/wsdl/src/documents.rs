@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use xml::{Doctype, Document, Options};
-use xsd::{Complaint, Resolver, Unresolved};
+use xsd::{Complaint, ResolveError, Resolver};
 
 use crate::element::{Element, File, Report};
 use crate::read::Limits;
@@ -156,7 +156,7 @@ fn version(root: Element<'_>, report: &mut Report) -> Option<Version> {
     None
 }
 
-fn unread(location: &str, why: &Unresolved) -> Complaint {
+fn unread(location: &str, why: &ResolveError) -> Complaint {
     Complaint {
         code: "wsdl-import",
         location: location.into(),
@@ -165,9 +165,9 @@ fn unread(location: &str, why: &Unresolved) -> Complaint {
     }
 }
 
-fn reason(why: &Unresolved) -> String {
+fn reason(why: &ResolveError) -> String {
     match why {
-        Unresolved::Absent => "is not to be found".to_owned(),
-        Unresolved::Refused(why) => format!("is not read: {why}"),
+        ResolveError::Absent => "is not to be found".to_owned(),
+        ResolveError::Refused(why) => format!("is not read: {why}"),
     }
 }

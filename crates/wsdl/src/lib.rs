@@ -22,9 +22,9 @@ pub use model::{
     Binding, BindingOperation, Body, Content, Description, Fault, Header, Interface, Message, Name,
     Operation, Part, Payload, Port, Protocol, Service, Shape, Style, Use, Version,
 };
-pub use outline::{Made, Outline, is_needed, outline};
+pub use outline::{Outline, SchemaResult, is_needed, outline};
 pub use read::{Limits, read};
-pub use soap::{BINDING_11, BINDING_12, SOAP_11, SOAP_12, Soap};
+pub use soap::{BINDING_11, BINDING_12, SOAP_11, SOAP_12, SoapVersion};
 pub use xsd::Complaint;
 
 /// The namespace of WSDL 1.1 documents.

@@ -12,7 +12,7 @@ use xsd::{Complaint, Resolver, Schema, SchemaSet};
 use crate::documents::{self, Documents, SCHEMA};
 use crate::element::{Element, File, Report};
 use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
-use crate::read::{self, BuiltIn, Limits, Read};
+use crate::read::{self, BuiltIn, Limits, ReadDefinitions};
 use crate::{Version, encoding};
 
 /// The schemas of a description and the actions of its operations. Unresolved references are left out.
@@ -27,13 +27,13 @@ pub struct Outline {
     /// Some document has a `types` element, which may have no schema.
     pub has_types: bool,
     /// The schemas in the order of the documents, each with its imports; or the complaints about it.
-    pub schemas: Vec<Made>,
+    pub schemas: Vec<SchemaResult>,
     /// Complaints about everything else.
     pub unresolved: Vec<Complaint>,
 }
 
 /// A schema, or the complaints because of which there is none.
-pub type Made = Result<Arc<Schema>, Vec<Complaint>>;
+pub type SchemaResult = Result<Arc<Schema>, Vec<Complaint>>;
 
 impl Outline {
     /// Returns the operation that a binding's operation refers to, if there is one.
@@ -54,7 +54,7 @@ pub fn outline(
         return Err(report.into_complaints());
     };
     let schemas = schemas(&documents, resolver, limits, &mut report);
-    let read = Read::of(&documents, &mut report);
+    let read = ReadDefinitions::of(&documents, &mut report);
     if let (Some(first), true) = (documents.files.first(), schemas.iter().all(Result::is_ok)) {
         let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
         read::check_payloads(first.root(), &read, &all, &mut report);
@@ -89,7 +89,7 @@ struct Source<'d> {
 }
 
 /// Location of a schema of the types.
-enum Place<'d> {
+enum SchemaLocation<'d> {
     /// In the description.
     Here(Element<'d>),
     /// In a document of its own, at this location.
@@ -102,7 +102,7 @@ fn schemas(
     resolver: &dyn Resolver,
     limits: &Limits,
     report: &mut Report,
-) -> Vec<Made> {
+) -> Vec<SchemaResult> {
     let Some(first) = documents.files.first() else { return Vec::new() };
     let resolver = BuiltIn { resolver };
     let places = places(documents, first);
@@ -110,20 +110,20 @@ fn schemas(
         report.at(first.root(), "limit", format!("over {} schemas", limits.schemas_max));
         return Vec::new();
     }
-    let mut there = |place: &Place<'_>| match place {
-        Place::Here(_) => None,
-        Place::There(at, location) => load(*at, location, &resolver, limits, report),
+    let mut there = |place: &SchemaLocation<'_>| match place {
+        SchemaLocation::Here(_) => None,
+        SchemaLocation::There(at, location) => load(*at, location, &resolver, limits, report),
     };
     let loaded: Vec<Option<File>> = places.iter().map(&mut there).collect();
     let sources = places.iter().zip(&loaded).filter_map(|(place, loaded)| match place {
-        Place::Here(at) => Some(Source { file: at.file, node: at.node }),
-        Place::There(..) => loaded.as_ref().map(whole),
+        SchemaLocation::Here(at) => Some(Source { file: at.file, node: at.node }),
+        SchemaLocation::There(..) => loaded.as_ref().map(whole),
     });
     let encodings = encoding::imported(documents).into_iter().filter_map(|namespace| {
         documents::parse(encoding::schema(namespace).as_bytes(), namespace, limits, report)
     });
     let encodings: Vec<File> = encodings.collect();
-    let compiling = Compiling {
+    let compiling = SchemaInput {
         sources: &sources.collect::<Vec<_>>(),
         encodings: &encodings.iter().map(whole).collect::<Vec<_>>(),
         resolver: &resolver,
@@ -137,7 +137,7 @@ fn whole(file: &File) -> Source<'_> {
 }
 
 /// Returns all schemas of the types in order, then those that are imported as if they were descriptions.
-fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<Place<'d>> {
+fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<SchemaLocation<'d>> {
     let mut places = Vec::new();
     for file in &documents.files {
         for child in read::types(file.root()).flat_map(Element::children) {
@@ -145,16 +145,16 @@ fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<Place<'d>> {
             let location = child.attribute("schemaLocation");
             match (child.local(), location) {
                 _ if child.namespace() != SCHEMA => {}
-                ("schema", _) => places.push(Place::Here(child)),
+                ("schema", _) => places.push(SchemaLocation::Here(child)),
                 ("import", Some(location)) => {
-                    places.push(Place::There(child, xsd::join(&file.location, location)));
+                    places.push(SchemaLocation::There(child, xsd::join(&file.location, location)));
                 }
                 _ => {}
             }
         }
     }
     let imported = documents.schemas.iter();
-    places.extend(imported.map(|location| Place::There(first.root(), location.clone())));
+    places.extend(imported.map(|location| SchemaLocation::There(first.root(), location.clone())));
     places
 }
 
@@ -176,7 +176,7 @@ fn load(
 }
 
 /// Input for compiling the schemas.
-struct Compiling<'d> {
+struct SchemaInput<'d> {
     sources: &'d [Source<'d>],
     /// Schemas of the SOAP encodings, which descriptions refer to by namespace but do not include.
     encodings: &'d [Source<'d>],
@@ -193,9 +193,9 @@ enum Siblings {
     First,
 }
 
-impl Compiling<'_> {
-    fn all(&self) -> Vec<Made> {
-        let mut known: HashMap<_, Made> = HashMap::new();
+impl SchemaInput<'_> {
+    fn all(&self) -> Vec<SchemaResult> {
+        let mut known: HashMap<_, SchemaResult> = HashMap::new();
         let mut together = None;
         let sources = self.sources.iter();
         let made = sources.map(|source| {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use xsd::{Complaint, Resolver, Schema, SchemaSet, Unresolved};
+use xsd::{Complaint, ResolveError, Resolver, Schema, SchemaSet};
 
 use crate::documents::{self, Documents, SCHEMA};
 use crate::element::{Element, Report};
@@ -53,7 +53,7 @@ pub fn read(
         return Err(report.into_complaints());
     };
     let schema = schema(&documents, resolver, limits, &mut report);
-    let read = Read::of(&documents, &mut report);
+    let read = ReadDefinitions::of(&documents, &mut report);
     let description = assemble(documents, read, schema, &mut report);
     match description {
         Some(description) if report.is_empty() => Ok(description),
@@ -79,16 +79,16 @@ pub(crate) fn documents(
 
 /// Definitions found by the reader of one version.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct ReadDefinitions {
     pub(crate) services: Vec<crate::Service>,
     pub(crate) bindings: Vec<crate::Binding>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) messages: Vec<Message>,
 }
 
-impl Read {
+impl ReadDefinitions {
     /// Reads the definitions of all documents.
-    pub(crate) fn of(documents: &Documents, report: &mut Report) -> Read {
+    pub(crate) fn of(documents: &Documents, report: &mut Report) -> ReadDefinitions {
         match documents.version {
             Version::V11 => v11::read(documents, report),
             Version::V20 => v20::read(documents, report),
@@ -109,7 +109,7 @@ impl Documents {
 
 fn assemble(
     documents: Documents,
-    read: Read,
+    read: ReadDefinitions,
     schema: Option<Schema>,
     report: &mut Report,
 ) -> Option<Description> {
@@ -190,7 +190,7 @@ fn add(set: &mut SchemaSet<'_>, location: &str, import: Element<'_>, report: &mu
 /// Checks that the parts of messages name elements and types of the schemas.
 pub(crate) fn check_payloads(
     at: Element<'_>,
-    read: &Read,
+    read: &ReadDefinitions,
     schemas: &[&Schema],
     report: &mut Report,
 ) {
@@ -223,11 +223,11 @@ pub(crate) struct BuiltIn<'r> {
 }
 
 impl Resolver for BuiltIn<'_> {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
         match self.resolver.load(location) {
-            Err(Unresolved::Absent) => match encoding::at(location) {
+            Err(ResolveError::Absent) => match encoding::at(location) {
                 Some(namespace) => Ok(encoding::schema(namespace).into_bytes()),
-                None => Err(Unresolved::Absent),
+                None => Err(ResolveError::Absent),
             },
             loaded => loaded,
         }

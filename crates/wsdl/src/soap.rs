@@ -14,33 +14,33 @@ pub const BINDING_12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
 
 /// A version of SOAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Soap {
+pub enum SoapVersion {
     V11,
     V12,
 }
 
-impl Soap {
+impl SoapVersion {
     /// Returns the index of the version.
     pub fn index(self) -> usize {
         match self {
-            Soap::V11 => 0,
-            Soap::V12 => 1,
+            SoapVersion::V11 => 0,
+            SoapVersion::V12 => 1,
         }
     }
 
     /// Returns the version number as people write it.
     pub fn text(self) -> &'static str {
         match self {
-            Soap::V11 => "1.1",
-            Soap::V12 => "1.2",
+            SoapVersion::V11 => "1.1",
+            SoapVersion::V12 => "1.2",
         }
     }
 
     /// Returns the namespace of the version's envelopes.
     pub const fn namespace(self) -> &'static str {
         match self {
-            Soap::V11 => SOAP_11,
-            Soap::V12 => SOAP_12,
+            SoapVersion::V11 => SOAP_11,
+            SoapVersion::V12 => SOAP_12,
         }
     }
 }

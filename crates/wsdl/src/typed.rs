@@ -24,15 +24,15 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-pub use bind::{Wanted, api, services};
+pub use bind::{PortChoice, api, services};
 pub use mismatch::Mismatch;
 pub use model::{Api, Operation};
 pub use openapi::Document;
 pub use proof::{Proof, prove};
-pub use read::{Fault, Said, Unread};
+pub use read::{Fault, ReadError, ReadMessage};
 
-use crate::Soap;
-use ::json::{Entry, Kind, Tape};
+use crate::SoapVersion;
+use ::json::{Kind, Tape, TapeEntry};
 use mismatch::Done;
 use model::Message;
 use write::Writer;
@@ -49,7 +49,7 @@ fn options() -> &'static xml::Options {
 
 /// Reason why a request is not translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum RequestRefusal {
     /// Not JSON: the byte offset, and what was expected there.
     Malformed { at: usize, expected: &'static str },
     /// The value does not fit the operation.
@@ -75,7 +75,7 @@ impl Api {
         operation: &Operation,
         json: &[u8],
         bytes_max: usize,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, RequestRefusal> {
         self.envelope(&operation.input, json, bytes_max)
     }
 
@@ -86,7 +86,7 @@ impl Api {
         text: &str,
         tape: &Tape,
         bytes_max: usize,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, RequestRefusal> {
         self.envelope_on(&operation.input, text, tape.entries(), bytes_max)
     }
 
@@ -96,13 +96,13 @@ impl Api {
         operation: &Operation,
         xml: &[u8],
         bytes_max: usize,
-    ) -> Result<Said, Unread> {
+    ) -> Result<ReadMessage, ReadError> {
         let output = operation.output.as_ref();
         let read = |faults| read::Reader::new(self, faults, output, bytes_max).read(xml);
         match read(&operation.faults) {
             // A fault is returned whatever its detail: a detail that breaks its type is given as XML.
-            Err(why @ Unread::Mismatch(_)) => match read(&[]) {
-                Ok(said @ Said::Fault(_)) => Ok(said),
+            Err(why @ ReadError::Mismatch(_)) => match read(&[]) {
+                Ok(said @ ReadMessage::Fault(_)) => Ok(said),
                 Ok(_) | Err(_) => Err(why),
             },
             said => said,
@@ -114,8 +114,8 @@ impl Api {
         message: &Message,
         json: &[u8],
         bytes_max: usize,
-    ) -> Result<String, Refused> {
-        let malformed = |at, expected| Refused::Malformed { at, expected };
+    ) -> Result<String, RequestRefusal> {
+        let malformed = |at, expected| RequestRefusal::Malformed { at, expected };
         let text = std::str::from_utf8(json)
             .map_err(|error| malformed(error.valid_up_to(), "a text in UTF-8"))?;
         let text = if text.trim_ascii().is_empty() { "{}" } else { text };
@@ -127,9 +127,9 @@ impl Api {
         &self,
         message: &Message,
         text: &str,
-        tape: &[Entry],
+        tape: &[TapeEntry],
         bytes_max: usize,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, RequestRefusal> {
         SLOTS.with_borrow_mut(|slots| {
             slots.clear();
             let mut writer = Writer {
@@ -148,11 +148,11 @@ impl Api {
             if slots.capacity() > KEPT_SLOTS_MAX {
                 *slots = Vec::new();
             }
-            written.map_err(Refused::Mismatch)?;
+            written.map_err(RequestRefusal::Mismatch)?;
             if unsure {
                 let judged = judge::judge(self, message, out.as_bytes());
                 judged.map_err(|what| {
-                    Refused::Mismatch(Mismatch::new(format!(
+                    RequestRefusal::Mismatch(Mismatch::new(format!(
                         "expected what the schema allows: {what}"
                     )))
                 })?;
@@ -190,7 +190,7 @@ impl Api {
 }
 
 impl<'a> Writer<'a> {
-    fn message(&mut self, message: &'a Message, version: Soap) -> Done {
+    fn message(&mut self, message: &'a Message, version: SoapVersion) -> Done {
         self.out.push_str(r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap=""#);
         self.out.push_str(version.namespace());
         self.out.push_str("\">");

@@ -9,11 +9,11 @@ use crate::bindings;
 use crate::documents::Documents;
 use crate::element::{Element, Report};
 use crate::model::{Interface, Message, Name, Operation, Part, Payload, Port, Service};
-use crate::read::Read;
+use crate::read::ReadDefinitions;
 
 /// Reads all definitions of all documents.
-pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
-    let mut read = Read::default();
+pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinitions {
+    let mut read = ReadDefinitions::default();
     let roots = || documents.files.iter().map(|file| file.root());
     let messages = defined(roots().flat_map(|root| root.all(WSDL11, "message")), report);
     read.messages = messages.iter().map(|(name, at)| message(name, *at, report)).collect();

@@ -9,7 +9,7 @@ use crate::model::{
     Binding, BindingOperation, Body, Content, Fault, Interface, Message, Name, Operation, Part,
     Payload, Port, Protocol, Service, Style, Use,
 };
-use crate::read::Read;
+use crate::read::ReadDefinitions;
 use crate::v11::defined;
 
 const WSOAP: &str = "http://www.w3.org/ns/wsdl/soap";
@@ -18,16 +18,16 @@ const WHTTP: &str = "http://www.w3.org/ns/wsdl/http";
 /// Longest chain of `extends`; a longer one is a cycle or nonsense.
 const EXTENDS_DEPTH_MAX: usize = 32;
 
-pub(crate) fn read(documents: &Documents, report: &mut Report) -> Read {
+pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinitions {
     let roots = || documents.files.iter().map(|file| file.root());
     let of = |local: &'static str| roots().flat_map(move |root| root.all(WSDL20, local));
     let interfaces = defined(of("interface"), report);
-    let mut read = Read {
+    let mut read = ReadDefinitions {
         interfaces: interfaces
             .iter()
             .map(|(name, at)| interface(name, *at, &interfaces, report))
             .collect(),
-        ..Read::default()
+        ..ReadDefinitions::default()
     };
     let bindings = defined(of("binding"), report);
     read.bindings =

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use wsdl::{Description, Limits, Payload, Protocol};
-use xsd::{Map, Nothing};
+use xsd::{Map, NoDocuments};
 
 const HEAD: &str = r#"<w:definitions xmlns:w="http://schemas.xmlsoap.org/wsdl/" xmlns:s="http://schemas.xmlsoap.org/wsdl/soap/"
  xmlns:s12="http://schemas.xmlsoap.org/wsdl/soap12/" xmlns:x="http://www.w3.org/2001/XMLSchema" xmlns:t="urn:t" targetNamespace="urn:t">"#;
@@ -209,7 +209,7 @@ fn what_is_no_description_is_refused() {
         let complaints = read(&[("a.wsdl", text)]).unwrap_err();
         assert_eq!(complaints[0].code, code, "{text}");
     }
-    let absent = wsdl::read("a.wsdl", &Nothing, &Limits::default()).unwrap_err();
+    let absent = wsdl::read("a.wsdl", &NoDocuments, &Limits::default()).unwrap_err();
     assert_eq!(absent[0].code, "wsdl-import");
 }
 

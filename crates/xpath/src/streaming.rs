@@ -30,7 +30,7 @@ pub struct StreamNode<'a> {
 
 /// The facts that are known beside kind and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct NodeFacts {
     /// The string-value is known.
     pub value: bool,
     /// The attributes are known, or there are none.
@@ -38,7 +38,7 @@ pub struct Known {
 }
 
 /// The ancestors of a reported node.
-pub trait Around {
+pub trait Ancestors {
     /// Returns the node this many levels above the parent: elements without attributes, and the root above them.
     fn above(&self, levels: usize) -> Option<StreamNode<'_>>;
 }
@@ -81,18 +81,18 @@ pub enum Needs {
     Around,
 }
 
-const ELEMENT: Known = Known { value: false, attributes: true };
-const LEAF: Known = Known { value: true, attributes: true };
-const AROUND: Known = Known { value: false, attributes: false };
+const ELEMENT: NodeFacts = NodeFacts { value: false, attributes: true };
+const LEAF: NodeFacts = NodeFacts { value: true, attributes: true };
+const AROUND: NodeFacts = NodeFacts { value: false, attributes: false };
 
 impl Expr {
     /// Returns the expression for its string, if it needs no tree.
-    pub fn stream_string(&self, known: Known) -> Option<StreamString> {
+    pub fn stream_string(&self, known: NodeFacts) -> Option<StreamString> {
         is_said(self.op(), known).then(|| StreamString(self.op().clone()))
     }
 
     /// Returns the expression for its boolean value, if it needs no tree.
-    pub fn stream_test(&self, known: Known) -> Option<StreamTest> {
+    pub fn stream_test(&self, known: NodeFacts) -> Option<StreamTest> {
         is_answered(self.op(), known).then(|| StreamTest(self.op().clone()))
     }
 
@@ -121,7 +121,7 @@ impl StreamTest {
 }
 
 impl StreamStep {
-    fn of(step: &Step, known: Known) -> Option<StreamStep> {
+    fn of(step: &Step, known: NodeFacts) -> Option<StreamStep> {
         let test = |predicate: &Predicate| match predicate {
             Predicate::Test(op) if is_answered(op, known) => Some(op.clone()),
             Predicate::Test(_) | Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => {
@@ -246,7 +246,7 @@ impl Alternative {
     }
 
     /// Returns whether a reported node matches, for alternatives that need no tree.
-    pub fn fits(&self, told: &StreamNode<'_>, around: &dyn Around) -> bool {
+    pub fn fits(&self, told: &StreamNode<'_>, around: &dyn Ancestors) -> bool {
         if let Some(only) = self.only_step() {
             return is_step(only, told);
         }
@@ -386,7 +386,7 @@ impl<'a> StreamNode<'a> {
 }
 
 /// Returns whether an expression's string needs no tree.
-fn is_said(op: &Op, known: Known) -> bool {
+fn is_said(op: &Op, known: NodeFacts) -> bool {
     match op {
         Op::Text(_) => true,
         Op::Path(_) if is_focus(op) => known.value,
@@ -425,7 +425,7 @@ fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
 }
 
 /// Returns whether an expression's boolean value needs no tree.
-fn is_answered(op: &Op, known: Known) -> bool {
+fn is_answered(op: &Op, known: NodeFacts) -> bool {
     let answered = |op: &Op| is_answered(op, known);
     let said = |op: &Op| is_said(op, known);
     match op {

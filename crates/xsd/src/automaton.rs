@@ -95,7 +95,7 @@ pub(crate) struct All {
 
 /// The particle that matched a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Matched {
+pub(crate) enum MatchedParticle {
     Element(Id<Element>),
     Wildcard(Id<Wildcard>),
 }
@@ -129,7 +129,7 @@ impl Automaton {
         sym: Sym,
         namespace: NsId,
         wildcards: &crate::arena::Arena<Wildcard>,
-    ) -> Option<(u32, Matched)> {
+    ) -> Option<(u32, MatchedParticle)> {
         match self {
             Automaton::Nothing => None,
             Automaton::States(states) => states.step(state, words, sym, namespace, wildcards),
@@ -198,7 +198,7 @@ impl States {
         sym: Sym,
         namespace: NsId,
         wildcards: &crate::arena::Arena<Wildcard>,
-    ) -> Option<(u32, Matched)> {
+    ) -> Option<(u32, MatchedParticle)> {
         let state = self.state(state)?;
         let edges = state.edges.of(&self.edges);
         let candidates = match edges.len() > SCANNED_MAX {
@@ -207,13 +207,13 @@ impl States {
         };
         for edge in candidates {
             if edge.sym == sym && self.take(edge.ops, words) {
-                return Some((edge.next, Matched::Element(edge.element)));
+                return Some((edge.next, MatchedParticle::Element(edge.element)));
             }
         }
         for wild in state.wild.of(&self.wild) {
             if takes(&wildcards[wild.wildcard].namespaces, namespace) && self.take(wild.ops, words)
             {
-                return Some((wild.next, Matched::Wildcard(wild.wildcard)));
+                return Some((wild.next, MatchedParticle::Wildcard(wild.wildcard)));
             }
         }
         None
@@ -297,7 +297,7 @@ fn has_bit(words: &[u64], bit: u32) -> bool {
 }
 
 impl All {
-    fn step(&self, words: &mut [u64], sym: Sym) -> Option<(u32, Matched)> {
+    fn step(&self, words: &mut [u64], sym: Sym) -> Option<(u32, MatchedParticle)> {
         let at = self.names.binary_search_by_key(&sym, |&(name, _, _)| name).ok()?;
         let &(_, member, element) = self.names.get(at)?;
         let word = words.get_mut((member / 64) as usize)?;
@@ -306,7 +306,7 @@ impl All {
             return None;
         }
         *word |= bit;
-        Some((0, Matched::Element(element)))
+        Some((0, MatchedParticle::Element(element)))
     }
 
     fn accepts(&self, words: &[u64]) -> bool {

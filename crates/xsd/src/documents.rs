@@ -10,7 +10,7 @@ use xml::{Document, Kind, NodeId};
 use crate::complaint::{Complaint, Report};
 use crate::model::Ways;
 use crate::names::{Names, NsId, XSD_NAMESPACE};
-use crate::resolve::{Resolver, Unresolved, join};
+use crate::resolve::{ResolveError, Resolver, join};
 use crate::set::Limits;
 use crate::syntax;
 
@@ -110,7 +110,7 @@ fn ways(value: &str) -> Ways {
 
 /// Reason why a document is loaded, which determines the namespace it must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum LoadReason {
     /// Added by the caller.
     Directly,
     Include(NsId),
@@ -126,7 +126,7 @@ pub(crate) struct Documents<'d> {
     known: HashMap<(String, NsId), usize>,
     waiting: VecDeque<usize>,
     /// Schemas used only if an import finds no other for its namespace.
-    offered: Vec<Offered<'d>>,
+    offered: Vec<OfferedSchema<'d>>,
     /// Namespaces of imports without a document.
     unmet: Vec<NsId>,
     loads: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Documents<'d> {
 }
 
 /// A schema offered beside those of the set.
-struct Offered<'d> {
+struct OfferedSchema<'d> {
     tree: &'d Document,
     root: NodeId,
     location: String,
@@ -175,7 +175,13 @@ impl<'d> Documents<'d> {
 
     pub(crate) fn add_bytes(&mut self, names: &mut Names, bytes: &[u8], location: &str) {
         if let Some(document) = self.parse(bytes, location) {
-            self.adopt(names, Source::Owned(Box::new(document)), None, location, Wanted::Directly);
+            self.adopt(
+                names,
+                Source::Owned(Box::new(document)),
+                None,
+                location,
+                LoadReason::Directly,
+            );
         }
     }
 
@@ -187,11 +193,11 @@ impl<'d> Documents<'d> {
         location: &str,
     ) {
         let source = Source::Borrowed(document);
-        self.adopt(names, source, Some(root), location, Wanted::Directly);
+        self.adopt(names, source, Some(root), location, LoadReason::Directly);
     }
 
     pub(crate) fn offer(&mut self, tree: &'d Document, root: NodeId, location: &str) {
-        self.offered.push(Offered { tree, root, location: location.to_owned() });
+        self.offered.push(OfferedSchema { tree, root, location: location.to_owned() });
     }
 
     /// Adds a document of the resolver. False if there is none.
@@ -230,13 +236,13 @@ impl<'d> Documents<'d> {
             return;
         }
         let uri = names.uri(namespace).to_owned();
-        let is_wanted = |offered: &Offered<'d>| {
+        let is_wanted = |offered: &OfferedSchema<'d>| {
             let target = offered.tree.attribute(offered.root, "", "targetNamespace");
             target.map_or("", syntax::collapse) == uri
         };
         let (wanted, others) = self.offered.drain(..).partition(is_wanted);
         self.offered = others;
-        let wanted: Vec<Offered<'d>> = wanted;
+        let wanted: Vec<OfferedSchema<'d>> = wanted;
         for offered in wanted {
             self.add_embedded(names, offered.tree, offered.root, &offered.location);
         }
@@ -263,35 +269,35 @@ impl<'d> Documents<'d> {
         let location =
             document.attribute(link, "schemaLocation").map(|l| join(&document.location, l));
         let wanted = match tag.as_str() {
-            "include" => Wanted::Include(target),
-            "redefine" => Wanted::Redefine(target),
+            "include" => LoadReason::Include(target),
+            "redefine" => LoadReason::Redefine(target),
             _ => {
                 let Some(namespace) = self.import(names, index, link) else { return };
                 if let Some(document) = self.list.get_mut(index) {
                     document.imports.push(namespace);
                 }
-                Wanted::Import(namespace)
+                LoadReason::Import(namespace)
             }
         };
         let by_namespace = || match wanted {
-            Wanted::Import(namespace) => self.resolver.of_namespace(names.uri(namespace)),
-            Wanted::Include(_) | Wanted::Redefine(_) | Wanted::Directly => None,
+            LoadReason::Import(namespace) => self.resolver.of_namespace(names.uri(namespace)),
+            LoadReason::Include(_) | LoadReason::Redefine(_) | LoadReason::Directly => None,
         };
         let location = location.or_else(by_namespace);
         let found =
             location.as_ref().and_then(|location| self.fetch(names, index, link, location, wanted));
-        if let (Wanted::Import(namespace), None) = (wanted, found) {
+        if let (LoadReason::Import(namespace), None) = (wanted, found) {
             self.unmet.push(namespace);
         }
         let Some(location) = location else { return };
         let Some(document) = self.list.get_mut(index) else { return };
         match (wanted, found) {
-            (Wanted::Include(_), Some(found)) => document.includes.push(found),
-            (Wanted::Redefine(_), Some(found)) => {
+            (LoadReason::Include(_), Some(found)) => document.includes.push(found),
+            (LoadReason::Redefine(_), Some(found)) => {
                 document.includes.push(found);
                 document.redefines.push((link, found));
             }
-            (Wanted::Redefine(_), None) => {
+            (LoadReason::Redefine(_), None) => {
                 let empty =
                     document.children(link).all(|child| document.tag(child) == "annotation");
                 if !empty {
@@ -299,7 +305,7 @@ impl<'d> Documents<'d> {
                     self.complain("src-redefine.2", index, link, message);
                 }
             }
-            (Wanted::Include(_), None) | (Wanted::Import(_) | Wanted::Directly, _) => {}
+            (LoadReason::Include(_), None) | (LoadReason::Import(_) | LoadReason::Directly, _) => {}
         }
     }
 
@@ -329,19 +335,21 @@ impl<'d> Documents<'d> {
         from: usize,
         link: NodeId,
         location: &str,
-        wanted: Wanted,
+        wanted: LoadReason,
     ) -> Option<usize> {
         let target = match wanted {
-            Wanted::Include(target) | Wanted::Redefine(target) | Wanted::Import(target) => target,
-            Wanted::Directly => return None,
+            LoadReason::Include(target)
+            | LoadReason::Redefine(target)
+            | LoadReason::Import(target) => target,
+            LoadReason::Directly => return None,
         };
         if let Some(&known) = self.known.get(&(location.to_owned(), target)) {
             return Some(known);
         }
         let bytes = match self.load(location) {
             Ok(bytes) => bytes,
-            Err(Unresolved::Absent) => return None,
-            Err(Unresolved::Refused(why)) => {
+            Err(ResolveError::Absent) => return None,
+            Err(ResolveError::Refused(why)) => {
                 self.complain("limit", from, link, format!("{location:?} is not read: {why}"));
                 return None;
             }
@@ -350,11 +358,11 @@ impl<'d> Documents<'d> {
         self.adopt(names, Source::Owned(Box::new(document)), None, location, wanted)
     }
 
-    fn load(&mut self, location: &str) -> Result<Vec<u8>, Unresolved> {
+    fn load(&mut self, location: &str) -> Result<Vec<u8>, ResolveError> {
         self.loads += 1;
         if self.loads > self.limits.documents_max {
             let max = self.limits.documents_max;
-            return Err(Unresolved::Refused(format!("over {max} schema documents")));
+            return Err(ResolveError::Refused(format!("over {max} schema documents")));
         }
         self.resolver.load(location)
     }
@@ -382,7 +390,7 @@ impl<'d> Documents<'d> {
         source: Source<'d>,
         root: Option<NodeId>,
         location: &str,
-        wanted: Wanted,
+        wanted: LoadReason,
     ) -> Option<usize> {
         let index = self.list.len();
         let tree = match &source {
@@ -394,10 +402,11 @@ impl<'d> Documents<'d> {
         let (has_target, empty) = (own.is_some(), own == Some(""));
         let own_target = own.map_or(NsId::ABSENT, |uri| names.namespace(uri));
         let target = match wanted {
-            Wanted::Include(target) | Wanted::Redefine(target) if !has_target => target,
-            Wanted::Directly | Wanted::Include(_) | Wanted::Redefine(_) | Wanted::Import(_) => {
-                own_target
-            }
+            LoadReason::Include(target) | LoadReason::Redefine(target) if !has_target => target,
+            LoadReason::Directly
+            | LoadReason::Include(_)
+            | LoadReason::Redefine(_)
+            | LoadReason::Import(_) => own_target,
         };
         let faults = syntax::check(tree, root);
         let mut document = SchemaDocument {
@@ -442,13 +451,13 @@ impl<'d> Documents<'d> {
     }
 
     /// Returns whether the target namespace is the required one.
-    fn fits(&mut self, names: &Names, index: usize, wanted: Wanted) -> bool {
+    fn fits(&mut self, names: &Names, index: usize, wanted: LoadReason) -> bool {
         let Some(document) = self.list.get(index) else { return false };
         let (code, expected) = match wanted {
-            Wanted::Directly => return true,
-            Wanted::Include(target) => ("src-include.2.1", target),
-            Wanted::Redefine(target) => ("src-redefine.3.1", target),
-            Wanted::Import(target) => ("src-import.3", target),
+            LoadReason::Directly => return true,
+            LoadReason::Include(target) => ("src-include.2.1", target),
+            LoadReason::Redefine(target) => ("src-redefine.3.1", target),
+            LoadReason::Import(target) => ("src-import.3", target),
         };
         if document.target == expected {
             return true;

@@ -27,9 +27,10 @@ mod wildcard;
 
 pub use complaint::Complaint;
 pub use datatype::Breach;
-pub use resolve::{Directory, Map, Nothing, Resolver, Unresolved, join};
+pub use resolve::{Directory, Map, NoDocuments, ResolveError, Resolver, join};
 pub use schema::Schema;
 pub use set::{Limits, SchemaSet};
 pub use validator::{
-    About, Bounds, Hints, Invalid, Mark, Root, Stop, TextRule, TypeName, Validator,
+    Bounds, ErrorDetails, Hints, Invalid, ParseStop, Root, TextRule, TypeName, Validator,
+    ValidatorMark,
 };

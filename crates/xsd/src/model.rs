@@ -15,14 +15,15 @@ pub(crate) use crate::wildcard::{Namespaces, Process, Wildcard};
 
 /// Place of a component in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ComponentLocation {
     pub(crate) document: usize,
     pub(crate) node: NodeId,
 }
 
-impl Place {
+impl ComponentLocation {
     /// Place of components that no document declares.
-    pub(crate) const BUILT_IN: Place = Place { document: usize::MAX, node: NodeId(0) };
+    pub(crate) const BUILT_IN: ComponentLocation =
+        ComponentLocation { document: usize::MAX, node: NodeId(0) };
 }
 
 /// A set of derivation methods, as in `final` and `block`.
@@ -53,7 +54,7 @@ impl Ways {
 #[derive(Debug)]
 pub(crate) struct Type {
     pub(crate) name: Option<Sym>,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     /// The base type; `anyType` is its own.
     pub(crate) base: Id<Type>,
     pub(crate) finals: Ways,
@@ -80,7 +81,7 @@ pub(crate) enum SimpleSource {
     /// The facets are in the element `at`.
     Restriction {
         base: Id<Type>,
-        at: Place,
+        at: ComponentLocation,
     },
     List {
         item: Id<Type>,
@@ -92,7 +93,7 @@ pub(crate) enum SimpleSource {
 
 #[derive(Debug)]
 pub(crate) struct Complex {
-    pub(crate) way: Way,
+    pub(crate) way: Derivation,
     pub(crate) is_abstract: bool,
     pub(crate) block: Ways,
     pub(crate) content: Content,
@@ -103,16 +104,16 @@ pub(crate) struct Complex {
 
 /// Derivation method of a complex type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Derivation {
     Restriction,
     Extension,
 }
 
-impl Way {
+impl Derivation {
     pub(crate) fn as_ways(self) -> Ways {
         match self {
-            Way::Restriction => Ways::RESTRICTION,
-            Way::Extension => Ways::EXTENSION,
+            Derivation::Restriction => Ways::RESTRICTION,
+            Derivation::Extension => Ways::EXTENSION,
         }
     }
 }
@@ -135,7 +136,7 @@ pub(crate) struct ComplexSource {
     /// The anonymous simple type in a restriction of simple content.
     pub(crate) inner: Option<Id<Type>>,
     /// The `restriction` element of simple content.
-    pub(crate) facets: Option<Place>,
+    pub(crate) facets: Option<ComponentLocation>,
 }
 
 /// Attributes as listed in a complex type or attribute group.
@@ -144,13 +145,13 @@ pub(crate) struct AttributeSource {
     pub(crate) uses: Vec<AttributeUse>,
     /// Names that a restriction prohibits.
     pub(crate) prohibited: Vec<Sym>,
-    pub(crate) groups: Vec<(Id<AttributeGroup>, Place)>,
+    pub(crate) groups: Vec<(Id<AttributeGroup>, ComponentLocation)>,
     pub(crate) wildcard: Option<Wildcard>,
 }
 
 #[derive(Debug)]
 pub(crate) struct AttributeGroup {
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) source: AttributeSource,
     /// Uses including those of referenced groups.
     pub(crate) uses: Vec<AttributeUse>,
@@ -160,7 +161,7 @@ pub(crate) struct AttributeGroup {
 #[derive(Debug)]
 pub(crate) struct AttributeDecl {
     pub(crate) name: Sym,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) type_id: Id<Type>,
     pub(crate) constraint: Option<ValueConstraint>,
 }
@@ -168,7 +169,7 @@ pub(crate) struct AttributeDecl {
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeUse {
     pub(crate) name: Sym,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) decl: Id<AttributeDecl>,
     pub(crate) required: bool,
     /// The use's own constraint, which takes precedence over the declaration's.
@@ -181,13 +182,13 @@ pub(crate) struct ValueConstraint {
     pub(crate) fixed: bool,
     pub(crate) text: Arc<str>,
     /// Its place, for the namespaces in scope.
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
 }
 
 #[derive(Debug)]
 pub(crate) struct Element {
     pub(crate) name: Sym,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) global: bool,
     /// `None` until the head of its substitution group is known.
     pub(crate) declared_type: Option<Id<Type>>,
@@ -203,7 +204,7 @@ pub(crate) struct Element {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Particle {
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) min: u64,
     pub(crate) max: Max,
     pub(crate) term: Term,
@@ -263,7 +264,7 @@ pub(crate) enum ModelKind {
 /// A named model group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
     pub(crate) model: Id<Model>,
 }
 
@@ -292,7 +293,7 @@ pub(crate) struct Globals {
     pub(crate) attributes: HashMap<Sym, Id<AttributeDecl>>,
     pub(crate) groups: HashMap<Sym, Id<Group>>,
     pub(crate) attribute_groups: HashMap<Sym, Id<AttributeGroup>>,
-    pub(crate) notations: HashMap<Sym, Place>,
+    pub(crate) notations: HashMap<Sym, ComponentLocation>,
     pub(crate) constraints: HashMap<Sym, Arc<Constraint>>,
 }
 
@@ -325,7 +326,7 @@ impl Components {
             let value = builtin.simple();
             let id = all.types.push(Type {
                 name: Some(name),
-                place: Place::BUILT_IN,
+                place: ComponentLocation::BUILT_IN,
                 base,
                 finals: Ways::NONE,
                 kind: TypeKind::Simple(Simple { value, source: SimpleSource::BuiltIn }),
@@ -337,21 +338,25 @@ impl Components {
 
     /// Adds `anyType`: any attributes, children and text, validated where there are declarations (Part 1, 3.4.7).
     fn any_type(&mut self) {
-        let wildcard =
-            Wildcard { namespaces: Namespaces::Any, process: Process::Lax, place: Place::BUILT_IN };
+        let wildcard = Wildcard {
+            namespaces: Namespaces::Any,
+            process: Process::Lax,
+            place: ComponentLocation::BUILT_IN,
+        };
         let any = self.wildcards.push(wildcard.clone());
-        let particle = |min, max, term| Particle { place: Place::BUILT_IN, min, max, term };
+        let particle =
+            |min, max, term| Particle { place: ComponentLocation::BUILT_IN, min, max, term };
         let inner = self.particles.push(particle(0, Max::Unbounded, Term::Wildcard(any)));
         let model = self.models.push(Model { kind: ModelKind::Sequence, particles: vec![inner] });
         let outer = self.particles.push(particle(1, Max::Times(1), Term::Model(model)));
         let name = self.names.intern(NsId::XSD, "anyType");
         let id = self.types.push(Type {
             name: Some(name),
-            place: Place::BUILT_IN,
+            place: ComponentLocation::BUILT_IN,
             base: ANY_TYPE,
             finals: Ways::NONE,
             kind: TypeKind::Complex(Box::new(Complex {
-                way: Way::Restriction,
+                way: Derivation::Restriction,
                 is_abstract: false,
                 block: Ways::NONE,
                 content: Content::Children { mixed: true, particle: outer },

@@ -30,7 +30,7 @@ impl Sym {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct NameEntry {
     key: Key,
     local: Box<str>,
 }
@@ -51,7 +51,7 @@ const KEY_BYTES: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     namespaces: Vec<Box<str>>,
-    entries: Vec<Entry>,
+    entries: Vec<NameEntry>,
     slots: Vec<u32>,
 }
 
@@ -88,7 +88,7 @@ impl Names {
         }
         let sym = u32::try_from(self.entries.len()).unwrap_or(FREE);
         self.entries
-            .push(Entry { key: Key::new(namespace, local.as_bytes()), local: local.into() });
+            .push(NameEntry { key: Key::new(namespace, local.as_bytes()), local: local.into() });
         if self.entries.len() * 2 > self.slots.len() {
             let larger = self.slots.len() * 2;
             self.slots = vec![FREE; larger];
@@ -160,7 +160,7 @@ impl Names {
         self.entries.len()
     }
 
-    fn entry(&self, sym: Sym) -> Option<&Entry> {
+    fn entry(&self, sym: Sym) -> Option<&NameEntry> {
         usize::try_from(sym.0).ok().and_then(|at| self.entries.get(at))
     }
 }

@@ -22,7 +22,7 @@ use crate::complaint::{Complaint, Report};
 use crate::datatype;
 use crate::documents::{Documents, SchemaDocument};
 use crate::model::{
-    ANY_TYPE, AttributeGroup, Components, Element, Group, Place, Type, ValueConstraint,
+    ANY_TYPE, AttributeGroup, ComponentLocation, Components, Element, Group, Type, ValueConstraint,
 };
 use crate::names::{NsId, Sym};
 use crate::schema::Schema;
@@ -70,7 +70,7 @@ pub(crate) struct Builder<'d> {
     pub(crate) limits: Limits,
     pub(crate) report: Report,
     /// Meaning of a redefining component's own name inside it.
-    redefined: HashMap<(NodeIn, Space), Redefined>,
+    redefined: HashMap<(NodeIn, Space), Redefinition>,
     /// Key references, resolved once all names are known.
     pub(crate) keyrefs: Vec<KeyRef>,
     /// Redefined groups that do not refer to their original: they have to restrict it.
@@ -83,7 +83,7 @@ pub(crate) struct Builder<'d> {
 pub(crate) struct KeyRef {
     pub(crate) refer: Sym,
     pub(crate) fields: usize,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
 }
 
 /// A node of one of the documents.
@@ -98,7 +98,7 @@ pub(crate) enum Space {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Redefined {
+pub(crate) enum Redefinition {
     Type(Sym, Id<Type>),
     Group(Sym, Id<Group>),
     AttributeGroup(Sym, Id<AttributeGroup>),
@@ -108,7 +108,7 @@ pub(crate) enum Redefined {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Inside {
     /// Inside a redefinition: the meaning of its own name.
-    pub(crate) redefined: Option<Redefined>,
+    pub(crate) redefined: Option<Redefinition>,
 }
 
 /// Namespaces in scope of a node, for values.
@@ -136,7 +136,12 @@ impl datatype::Names for Scope<'_> {
 }
 
 impl<'d> Builder<'d> {
-    pub(crate) fn complain(&mut self, code: &'static str, place: Place, message: String) {
+    pub(crate) fn complain(
+        &mut self,
+        code: &'static str,
+        place: ComponentLocation,
+        message: String,
+    ) {
         let documents = Rc::clone(&self.documents);
         let (location, at) = match documents.get(place.document) {
             Some(document) => {
@@ -148,7 +153,7 @@ impl<'d> Builder<'d> {
     }
 
     /// Returns whether the budget allows another component.
-    pub(crate) fn has_room(&mut self, place: Place) -> bool {
+    pub(crate) fn has_room(&mut self, place: ComponentLocation) -> bool {
         let all = &self.components;
         let count =
             all.types.len() + all.elements.len() + all.attributes.len() + all.particles.len();
@@ -200,7 +205,7 @@ impl<'d> Builder<'d> {
         Some(self.components.names.intern(namespace, local))
     }
 
-    fn missing<T>(&mut self, place: Place, what: &str, name: Sym) -> Option<T> {
+    fn missing<T>(&mut self, place: ComponentLocation, what: &str, name: Sym) -> Option<T> {
         let message = format!("there is no {what} {}", self.components.names.text(name));
         self.complain("src-resolve", place, message);
         None
@@ -214,7 +219,7 @@ impl<'d> Builder<'d> {
         inside: Inside,
     ) -> Option<Id<Type>> {
         let name = self.qname(doc, node, text)?;
-        if let Some(Redefined::Type(own, original)) = inside.redefined
+        if let Some(Redefinition::Type(own, original)) = inside.redefined
             && own == name
         {
             return Some(original);
@@ -265,11 +270,11 @@ impl<'d> Builder<'d> {
     /// Returns redefined attribute groups with their originals.
     pub(crate) fn redefined_attributes(&self) -> Vec<(Id<AttributeGroup>, Id<AttributeGroup>)> {
         let pairs = self.redefined.values().filter_map(|redefined| match *redefined {
-            Redefined::AttributeGroup(name, original) => {
+            Redefinition::AttributeGroup(name, original) => {
                 let now = self.components.globals.attribute_groups.get(&name)?;
                 Some((*now, original))
             }
-            Redefined::Type(..) | Redefined::Group(..) => None,
+            Redefinition::Type(..) | Redefinition::Group(..) => None,
         });
         let mut pairs: Vec<_> = pairs.collect();
         pairs.sort_unstable_by_key(|(id, _)| id.number());
@@ -283,7 +288,7 @@ impl<'d> Builder<'d> {
 }
 
 impl SchemaDocument<'_> {
-    pub(crate) fn place(&self, node: NodeId) -> Place {
-        Place { document: self.index, node }
+    pub(crate) fn place(&self, node: NodeId) -> ComponentLocation {
+        ComponentLocation { document: self.index, node }
     }
 }

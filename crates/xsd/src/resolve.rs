@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 /// Finds the documents to which schema documents refer.
 pub trait Resolver {
     /// Returns the bytes at a location, which has been joined with that of the referring document.
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved>;
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError>;
 
     /// Returns the location of a namespace's schema, for imports without a location.
     fn of_namespace(&self, _namespace: &str) -> Option<String> {
@@ -19,7 +19,7 @@ pub trait Resolver {
 
 /// Reason why there is no document at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unresolved {
+pub enum ResolveError {
     /// The document does not exist. Hints may be wrong, so this is no error where the rules allow a hint to fail.
     Absent,
     /// The document exists, but must not be read.
@@ -28,7 +28,7 @@ pub enum Unresolved {
 
 /// Finds nothing: for schemas in a single document.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+pub struct NoDocuments;
 
 /// Documents in memory, by location.
 #[derive(Debug, Clone, Default)]
@@ -43,9 +43,9 @@ pub struct Directory {
     bytes_max: u64,
 }
 
-impl Resolver for Nothing {
-    fn load(&self, _location: &str) -> Result<Vec<u8>, Unresolved> {
-        Err(Unresolved::Absent)
+impl Resolver for NoDocuments {
+    fn load(&self, _location: &str) -> Result<Vec<u8>, ResolveError> {
+        Err(ResolveError::Absent)
     }
 }
 
@@ -56,8 +56,8 @@ impl Map {
 }
 
 impl Resolver for Map {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
-        self.documents.get(location).cloned().ok_or(Unresolved::Absent)
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
+        self.documents.get(location).cloned().ok_or(ResolveError::Absent)
     }
 }
 
@@ -68,30 +68,30 @@ impl Directory {
 }
 
 impl Resolver for Directory {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
         if scheme(location).is_some() {
-            return Err(Unresolved::Absent);
+            return Err(ResolveError::Absent);
         }
         let relative = Path::new(location);
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(Unresolved::Refused("it leaves the directory".to_owned()));
+            return Err(ResolveError::Refused("it leaves the directory".to_owned()));
         }
         let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
-            true => Unresolved::Absent,
-            false => Unresolved::Refused(error.to_string()),
+            true => ResolveError::Absent,
+            false => ResolveError::Refused(error.to_string()),
         };
         // A symbolic link below the directory may lead out of it.
         let root = self.root.canonicalize().map_err(refused)?;
         let path = root.join(relative).canonicalize().map_err(refused)?;
         if !path.starts_with(&root) {
-            return Err(Unresolved::Refused("it leaves the directory".to_owned()));
+            return Err(ResolveError::Refused("it leaves the directory".to_owned()));
         }
         let file = std::fs::File::open(&path).map_err(refused)?;
         let mut bytes = Vec::new();
         file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(refused)?;
         match u64::try_from(bytes.len()).is_ok_and(|length| length <= self.bytes_max) {
             true => Ok(bytes),
-            false => Err(Unresolved::Refused(format!("over {} bytes", self.bytes_max))),
+            false => Err(ResolveError::Refused(format!("over {} bytes", self.bytes_max))),
         }
     }
 }
@@ -177,12 +177,12 @@ mod tests {
     fn a_directory_is_not_left() {
         let here = Directory::new(env!("CARGO_MANIFEST_DIR"), 1 << 20);
         assert!(here.load("Cargo.toml").is_ok());
-        assert_eq!(here.load("none.xsd"), Err(Unresolved::Absent));
-        assert_eq!(here.load("http://host/a.xsd"), Err(Unresolved::Absent));
+        assert_eq!(here.load("none.xsd"), Err(ResolveError::Absent));
+        assert_eq!(here.load("http://host/a.xsd"), Err(ResolveError::Absent));
         for outside in ["../xml/Cargo.toml", "/etc/passwd", "src/../../xml/Cargo.toml"] {
-            assert!(matches!(here.load(outside), Err(Unresolved::Refused(_))), "{outside}");
+            assert!(matches!(here.load(outside), Err(ResolveError::Refused(_))), "{outside}");
         }
         let small = Directory::new(env!("CARGO_MANIFEST_DIR"), 3);
-        assert!(matches!(small.load("Cargo.toml"), Err(Unresolved::Refused(_))));
+        assert!(matches!(small.load("Cargo.toml"), Err(ResolveError::Refused(_))));
     }
 }

@@ -21,7 +21,7 @@ pub struct Schema {
     /// Properties needed at start tags, indexed by the element's number.
     pub(crate) heads: Vec<Head>,
     /// Default and fixed values of elements, indexed by the element's number.
-    pub(crate) values: Vec<Option<Given>>,
+    pub(crate) values: Vec<Option<DefaultValue>>,
     pub(crate) globals: Vec<Option<Id<Element>>>,
 }
 
@@ -93,12 +93,12 @@ pub(crate) struct AttributeTable {
     pub(crate) name: Sym,
     pub(crate) required: bool,
     pub(crate) text: Text,
-    pub(crate) given: Option<Given>,
+    pub(crate) given: Option<DefaultValue>,
 }
 
 /// A default or fixed value.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct DefaultValue {
     pub(crate) fixed: bool,
     pub(crate) text: Arc<str>,
     pub(crate) value: Option<Value>,
@@ -302,13 +302,13 @@ fn given(
     documents: &[SchemaDocument<'_>],
     simple: Option<&Arc<SimpleType>>,
     constraint: &ValueConstraint,
-) -> Given {
+) -> DefaultValue {
     let scope = Scope {
         document: documents.get(constraint.place.document),
         node: constraint.place.node,
         components: Some(all),
     };
-    Given {
+    DefaultValue {
         fixed: constraint.fixed,
         text: Arc::clone(&constraint.text),
         value: simple.and_then(|simple| simple.validate(&constraint.text, &scope).ok()),

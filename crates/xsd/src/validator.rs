@@ -20,7 +20,7 @@ use crate::arena::Id;
 use crate::datatype::Breach;
 use crate::model::Type;
 use crate::schema::Schema;
-use run::{Marked, Run};
+use run::{Run, RunMark};
 pub use scope::Hints;
 use scope::{Event, Node};
 
@@ -34,12 +34,12 @@ pub struct Invalid {
     pub at: Position,
     pub message: String,
     /// Structured details.
-    pub about: About,
+    pub about: ErrorDetails,
 }
 
 /// Structured details of an error, for callers with their own wording. Names are `{namespace}local`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct About {
+pub struct ErrorDetails {
     /// Name of the element or attribute.
     pub name: String,
     /// For an attribute, its element.
@@ -107,7 +107,7 @@ pub struct Validator {
 
 /// State of a validator at a place of a document ([`Validator::mark`]).
 #[derive(Debug)]
-pub struct Mark(Marked);
+pub struct ValidatorMark(RunMark);
 
 /// Condition under which another text may replace a text in a valid document, so that the document stays valid
 /// ([`Validator::text_rule`]).
@@ -132,16 +132,16 @@ impl TextRule {
 
 /// Reason why a validating parse ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
+pub enum ParseStop {
     /// The document is not well-formed, or exceeds a limit of the parser.
     Xml(xml::Error),
     /// The maximum number of complaints is reached.
     Enough,
 }
 
-impl From<xml::Error> for Stop {
-    fn from(error: xml::Error) -> Stop {
-        Stop::Xml(error)
+impl From<xml::Error> for ParseStop {
+    fn from(error: xml::Error) -> ParseStop {
+        ParseStop::Xml(error)
     }
 }
 
@@ -191,19 +191,19 @@ impl Validator {
     pub fn validate(&mut self, bytes: &[u8], options: &xml::Options) -> Result<(), xml::Error> {
         self.reset();
         match xml::parse(bytes, options, self) {
-            Ok(()) | Err(Stop::Enough) => Ok(()),
-            Err(Stop::Xml(error)) => Err(error),
+            Ok(()) | Err(ParseStop::Enough) => Ok(()),
+            Err(ParseStop::Xml(error)) => Err(error),
         }
     }
 
     /// Returns the current state, for a document with the same prefix. None if there is more state than the open elements, or if
     /// there are complaints.
-    pub fn mark(&self) -> Option<Mark> {
-        self.run.marked().map(Mark)
+    pub fn mark(&self) -> Option<ValidatorMark> {
+        self.run.marked().map(ValidatorMark)
     }
 
     /// Restores, before a document, the state of a mark made by a validator with the same schema, root and bounds.
-    pub fn resume(&mut self, mark: &Mark) {
+    pub fn resume(&mut self, mark: &ValidatorMark) {
         self.run.resume(&mark.0);
     }
 
@@ -230,20 +230,20 @@ impl Validator {
 }
 
 impl Sink for Validator {
-    type Error = Stop;
+    type Error = ParseStop;
 
     #[inline]
-    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Stop> {
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), ParseStop> {
         self.run.start(&self.schema, &Event { start, here })
     }
 
     #[inline(always)]
-    fn text(&mut self, text: &str, _cdata: bool, here: Here<'_>) -> Result<(), Stop> {
+    fn text(&mut self, text: &str, _cdata: bool, here: Here<'_>) -> Result<(), ParseStop> {
         self.run.text(&self.schema, text, &here)
     }
 
     #[inline(always)]
-    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Stop> {
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), ParseStop> {
         self.run.end(&self.schema, name, &here)
     }
 
@@ -252,14 +252,14 @@ impl Sink for Validator {
         name: &str,
         _system: &str,
         _public: Option<&str>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         self.run.entities.insert(name.into());
         Ok(())
     }
 }
 
 /// A position, computed on demand.
-pub(crate) trait Spot {
+pub(crate) trait LazyPosition {
     fn position(&self) -> Position;
 
     /// Returns whether the document declares this unparsed entity; a stream has reported its entities before.
@@ -268,13 +268,13 @@ pub(crate) trait Spot {
     }
 }
 
-impl Spot for Here<'_> {
+impl LazyPosition for Here<'_> {
     fn position(&self) -> Position {
         Here::position(self)
     }
 }
 
-impl Spot for Node<'_> {
+impl LazyPosition for Node<'_> {
     fn position(&self) -> Position {
         self.document.position(self.node)
     }

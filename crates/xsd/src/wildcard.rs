@@ -2,14 +2,14 @@
 //!
 //! Owns subset, union and intersection. It never decides the treatment of matching elements.
 
-use crate::model::Place;
+use crate::model::ComponentLocation;
 use crate::names::NsId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wildcard {
     pub(crate) namespaces: Namespaces,
     pub(crate) process: Process,
-    pub(crate) place: Place,
+    pub(crate) place: ComponentLocation,
 }
 
 /// The namespaces that a wildcard matches.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use xsd::{Bounds, Limits, Nothing, Root, Schema, SchemaSet, Validator};
+use xsd::{Bounds, Limits, NoDocuments, Root, Schema, SchemaSet, Validator};
 
 fn schema(body: &str) -> Arc<Schema> {
     let text = format!("<s:schema xmlns:s='http://www.w3.org/2001/XMLSchema'>{body}</s:schema>");
-    let mut set = SchemaSet::new(&Nothing, Limits::default());
+    let mut set = SchemaSet::new(&NoDocuments, Limits::default());
     set.add_bytes(text.as_bytes(), "a.xsd");
     Arc::new(set.compile().unwrap_or_else(|complaints| panic!("{complaints:?} in {body}")))
 }

@@ -266,7 +266,7 @@ fn budgets_hold() {
 fn includes_without_end_are_bounded() {
     struct Endless;
     impl xsd::Resolver for Endless {
-        fn load(&self, location: &str) -> Result<Vec<u8>, xsd::Unresolved> {
+        fn load(&self, location: &str) -> Result<Vec<u8>, xsd::ResolveError> {
             let next = format!("<s:include schemaLocation='{location}x'/>");
             Ok(wrapped(&next).into_bytes())
         }

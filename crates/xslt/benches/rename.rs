@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use xslt::{Nothing, Run, Stylesheet};
+use xslt::{NoDocuments, Run, Stylesheet};
 
 mod sources;
 
@@ -23,7 +23,7 @@ fn main() {
 
 #[divan::bench(args = [0, 1, 2])]
 fn rename(bencher: Bencher<'_, '_>, which: usize) {
-    let stylesheet = Stylesheet::compile(STYLESHEET, "", &Nothing).unwrap();
+    let stylesheet = Stylesheet::compile(STYLESHEET, "", &NoDocuments).unwrap();
     let (_, source) = sources::all()[which].clone();
     bencher.bench_local(|| {
         let options = xml::Options::default();
@@ -34,5 +34,5 @@ fn rename(bencher: Bencher<'_, '_>, which: usize) {
 
 #[divan::bench]
 fn compile() -> Stylesheet {
-    Stylesheet::compile(black_box(STYLESHEET), "", &Nothing).unwrap()
+    Stylesheet::compile(black_box(STYLESHEET), "", &NoDocuments).unwrap()
 }

@@ -42,7 +42,7 @@ pub enum ErrorKind {
 
 /// Reason why transforming a text gives no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failed {
+pub enum TransformError {
     /// The text is not a document, or is refused.
     Source(xml::Error),
     /// The transformation failed.
@@ -94,13 +94,13 @@ impl fmt::Display for ErrorKind {
 
 impl std::error::Error for Error {}
 
-impl fmt::Display for Failed {
+impl fmt::Display for TransformError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Source(error) => error.fmt(f),
-            Failed::Run(error) => error.fmt(f),
+            TransformError::Source(error) => error.fmt(f),
+            TransformError::Run(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for TransformError {}

@@ -31,8 +31,8 @@ mod run;
 mod stream;
 mod stylesheet;
 
-pub use error::{At, Error, ErrorKind, Failed};
+pub use error::{At, Error, ErrorKind, TransformError};
 pub use limits::Budgets;
 pub use out::{Encoding, Method, Style};
-pub use resolver::{Nothing, Resolver, Resource};
+pub use resolver::{NoDocuments, Resolver, Resource};
 pub use stylesheet::{Argument, Output, Parameter, Run, Stylesheet};

@@ -10,7 +10,7 @@ use xpath::{Expr, Name, NameTest, Pattern};
 
 use crate::decimal::DecimalFormat;
 use crate::exslt::Function;
-use crate::out::Settings;
+use crate::out::OutputSettings;
 
 /// Address of an instruction in [`Program::code`].
 pub(crate) type Pc = u32;
@@ -22,13 +22,13 @@ pub(crate) struct Program {
     pub(crate) id: u64,
     pub(crate) code: Vec<Op>,
     /// For each instruction, its place in the stylesheet.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<SourcePosition>,
     pub(crate) modules: Vec<Module>,
     pub(crate) templates: Vec<Template>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) modes: Vec<Mode>,
     pub(crate) globals: Vec<Global>,
-    pub(crate) sets: Vec<Entry>,
+    pub(crate) sets: Vec<CodeBlock>,
     /// Keys by the number of their name.
     pub(crate) keys: Vec<Vec<Key>>,
     pub(crate) key_names: HashMap<Name, u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Program {
     pub(crate) scopes: Vec<Vec<(Box<str>, Box<str>)>>,
     pub(crate) functions: Vec<UserFunction>,
     pub(crate) spaces: Vec<SpaceRule>,
-    pub(crate) output: Settings,
+    pub(crate) output: OutputSettings,
 }
 
 /// A module's text, for `document('')` and for errors.
@@ -51,7 +51,7 @@ pub(crate) struct Module {
 
 /// A place in a module.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub(crate) module: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Place {
 
 /// A sequence of instructions with its own variables, up to a [`Op::Return`].
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Entry {
+pub(crate) struct CodeBlock {
     pub(crate) pc: Pc,
     /// Number of its variables.
     pub(crate) slots: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Template {
-    pub(crate) entry: Entry,
+    pub(crate) entry: CodeBlock,
     /// For a node without content, the template only copies the node.
     pub(crate) copies: bool,
     /// For a node with content, the template does only this.
@@ -85,7 +85,7 @@ pub(crate) struct Pass {
 
 impl Template {
     /// Makes a template compiled to an entry of the code.
-    pub(crate) fn new(entry: Entry, code: &[Op]) -> Template {
+    pub(crate) fn new(entry: CodeBlock, code: &[Op]) -> Template {
         let rest = code.get(entry.pc as usize..).unwrap_or_default();
         let returns = |pc: Pc| matches!(code.get(pc as usize), Some(Op::Return));
         let passes = match rest {
@@ -199,30 +199,30 @@ pub(crate) struct Mode {
 pub(crate) struct Global {
     pub(crate) name: Name,
     pub(crate) is_param: bool,
-    pub(crate) entry: Entry,
+    pub(crate) entry: CodeBlock,
     /// Globals that its own text refers to: evaluated before it, so that chains of them need no recursion.
     pub(crate) needs: Vec<u32>,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
 }
 
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) matches: Pattern,
     pub(crate) value: Expr,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
 }
 
 /// A function call in an expression: the function, and the place of the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallSite {
-    pub(crate) function: Called,
+    pub(crate) function: CalledFunction,
     pub(crate) module: u32,
     /// Index in [`Program::scopes`].
     pub(crate) scope: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Called {
+pub(crate) enum CalledFunction {
     /// `key()`, with the key's number if the name is literal.
     Key(Option<u32>),
     Document,
@@ -243,7 +243,7 @@ pub(crate) enum Called {
 #[derive(Debug)]
 pub(crate) struct UserFunction {
     pub(crate) name: Name,
-    pub(crate) entry: Entry,
+    pub(crate) entry: CodeBlock,
     /// Names of its parameters, in order.
     pub(crate) params: Vec<u32>,
 }
@@ -259,7 +259,7 @@ pub(crate) struct SpaceRule {
 
 /// A name as written in the stylesheet.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Named {
+pub(crate) struct SourceName {
     pub(crate) prefix: Box<str>,
     pub(crate) local: Box<str>,
     pub(crate) uri: Box<str>,
@@ -281,7 +281,7 @@ pub(crate) enum Part {
 /// A literal result element.
 #[derive(Debug, Clone)]
 pub(crate) struct Literal {
-    pub(crate) name: Named,
+    pub(crate) name: SourceName,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
     /// Number of the first namespaces that libxslt gives the element.
     pub(crate) near: usize,
@@ -300,7 +300,7 @@ impl Literal {
 
 /// Computed name of an `xsl:element` or `xsl:attribute`.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct ComputedName {
     pub(crate) name: Avt,
     pub(crate) namespace: Option<Avt>,
     /// Index in [`Program::scopes`].
@@ -396,14 +396,14 @@ pub(crate) enum Op {
     Value(Expr),
     RawValue(Expr),
     Start(Box<Literal>),
-    StartMade(Box<Made>),
+    StartMade(Box<ComputedName>),
     End,
     /// An attribute with a constant name.
-    Attribute(Box<(Named, Avt)>),
+    Attribute(Box<(SourceName, Avt)>),
     /// Begins to collect text instead of writing it.
     BeginText,
     /// Turns the collected text into an attribute.
-    EndAttribute(Box<Made>),
+    EndAttribute(Box<ComputedName>),
     EndComment,
     /// Turns the collected text into a namespace node.
     EndNamespace(Avt),

@@ -17,9 +17,9 @@ pub trait Resolver {
 
 /// Refuses everything: for stylesheets of one module that ask for no documents.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nothing;
+pub struct NoDocuments;
 
-impl Resolver for Nothing {
+impl Resolver for NoDocuments {
     fn resolve(&self, _href: &str, _base: &str) -> Result<Resource, String> {
         Err("no other documents are available here".to_owned())
     }

@@ -7,14 +7,16 @@ use xml::{Builder, Document, Pool};
 use xpath::{Budget, DocumentSet, Evaluation, Expr, Name, NoHost, Plain, Value};
 
 use crate::compile;
-use crate::error::{At, Error, ErrorKind, Failed};
+use crate::error::{At, Error, ErrorKind, TransformError};
 use crate::exslt::Surroundings;
 use crate::limits::Budgets;
-use crate::out::{Composer, Declared, Encoding, Method, Serializer, Settings, Style, Target};
+use crate::out::{
+    Composer, Encoding, Method, OutputDeclaration, OutputSettings, Serializer, Style, Target,
+};
 use crate::program::Program;
-use crate::resolver::{Nothing, Resolver};
-use crate::run::{Given, Held, Machine, Reach, spaces};
-use crate::stream::{Known, Stream, Streamed, lower};
+use crate::resolver::{NoDocuments, Resolver};
+use crate::run::{DocumentsHandle, Machine, Reach, RunInputs, spaces};
+use crate::stream::{ResultCache, Stream, StreamProgram, lower};
 
 /// Initial capacity of a result beside the part that grows with its source.
 const ROOM_BYTES: usize = 256;
@@ -24,11 +26,11 @@ const ROOM_BYTES: usize = 256;
 pub struct Stylesheet {
     program: Program,
     /// The settings of `xsl:output` for canonical form.
-    canonical: Settings,
+    canonical: OutputSettings,
     /// The streaming program, if the stylesheet needs no tree.
-    streamed: Option<Streamed>,
+    streamed: Option<StreamProgram>,
     /// Pool of caches for streaming runs.
-    shelf: Pool<Known>,
+    shelf: Pool<ResultCache>,
 }
 
 /// A value for one of the stylesheet's parameters.
@@ -94,7 +96,7 @@ impl Default for Run<'_> {
     fn default() -> Self {
         Run {
             parameters: &[],
-            resolver: &Nothing,
+            resolver: &NoDocuments,
             budgets: Budgets::default(),
             base: "",
             now: None,
@@ -132,20 +134,20 @@ impl Stylesheet {
         source: &[u8],
         options: &xml::Options,
         run: &Run<'_>,
-    ) -> Result<Output, Failed> {
+    ) -> Result<Output, TransformError> {
         let Some(streamed) = self.streamed.as_ref().filter(|_| !asks_source(run)) else {
-            let document = Document::parse(source, options).map_err(Failed::Source)?;
-            return self.transform(&Arc::new(document), run).map_err(Failed::Run);
+            let document = Document::parse(source, options).map_err(TransformError::Source)?;
+            return self.transform(&Arc::new(document), run).map_err(TransformError::Run);
         };
         let settings = self.settings(run);
         let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
         let out = Composer::new(Target::Bytes(Box::new(serializer)));
         let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
-        let mut known = Known::of(self.shelf.take(), run);
+        let mut known = ResultCache::of(self.shelf.take(), run);
         let parsed = known.precedents.parse(source, options, &mut stream);
         self.shelf.give(known);
-        parsed.map_err(Failed::Source)?;
-        let composer = stream.finish().map_err(Failed::Run)?;
+        parsed.map_err(TransformError::Source)?;
+        let composer = stream.finish().map_err(TransformError::Run)?;
         Ok(output(Some(composer), &settings, Vec::new()))
     }
 
@@ -159,10 +161,12 @@ impl Stylesheet {
         Ok(output(composer, &settings, messages))
     }
 
-    fn settings(&self, run: &Run<'_>) -> Settings {
+    fn settings(&self, run: &Run<'_>) -> OutputSettings {
         let settings = &self.program.output;
         match (run.as_xml, run.style) {
-            (true, _) => Arc::new(Declared { method: Some(Method::Xml), ..(**settings).clone() }),
+            (true, _) => {
+                Arc::new(OutputDeclaration { method: Some(Method::Xml), ..(**settings).clone() })
+            }
             (false, Style::Plain) => settings.clone(),
             (false, Style::Canonical) => self.canonical.clone(),
         }
@@ -198,7 +202,7 @@ impl Stylesheet {
             text_bytes_max: u32::try_from(run.budgets.output_bytes_max).unwrap_or(u32::MAX),
             ..xpath::Limits::default()
         });
-        let given = Given {
+        let given = RunInputs {
             program: &self.program,
             resolver: run.resolver,
             budgets: &run.budgets,
@@ -212,7 +216,7 @@ impl Stylesheet {
             let value = argument(&parameter.value, &world, &mut budget)?;
             machine.set_parameter(&name, value);
         }
-        let mut reach = Reach { world: Held::Own(&mut world), budget: &mut budget };
+        let mut reach = Reach { world: DocumentsHandle::Own(&mut world), budget: &mut budget };
         let done = machine.transform(root, &mut reach);
         let finished = machine.finish();
         done.map(|()| finished)
@@ -227,7 +231,7 @@ fn asks_source(run: &Run<'_>) -> bool {
     })
 }
 
-fn output(composer: Option<Composer>, settings: &Settings, messages: Vec<String>) -> Output {
+fn output(composer: Option<Composer>, settings: &OutputSettings, messages: Vec<String>) -> Output {
     let serializer = composer.and_then(Composer::into_serializer);
     let (bytes, method) = match serializer {
         Some(serializer) => serializer.finish(),

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use xslt::{Encoding, Nothing, Output, Run, Style, Stylesheet};
+use xslt::{Encoding, NoDocuments, Output, Run, Style, Stylesheet};
 
 const COPY: &str = "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>";
 const COPY_OF: &str = "<x:template match='/'><x:copy-of select='.'/></x:template>";
@@ -27,7 +27,7 @@ fn sheet(body: &str) -> String {
 
 /// Transforms in both ways, and again once the document's markup is known.
 fn output(body: &str, source: &str) -> Output {
-    let compiled = Stylesheet::compile(sheet(body).as_bytes(), "", &Nothing).unwrap();
+    let compiled = Stylesheet::compile(sheet(body).as_bytes(), "", &NoDocuments).unwrap();
     let run = Run { style: Style::Canonical, ..Run::default() };
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     let document = xml::Document::parse(source.as_bytes(), &options).unwrap();
@@ -111,7 +111,7 @@ fn namespaces_of_what_stands_around_are_not_copied() {
         ("<x:if test='1'><r xmlns:v='urn:v'><u/></r></x:if>", "<r xmlns:v=\"urn:v\"><u></u></r>"),
         ("<x:for-each select='/'><t:r/></x:for-each>", "<t:r xmlns:t=\"urn:t\"></t:r>"),
     ] {
-        let compiled = Stylesheet::compile(with(content).as_bytes(), "", &Nothing).unwrap();
+        let compiled = Stylesheet::compile(with(content).as_bytes(), "", &NoDocuments).unwrap();
         let run = Run { style: Style::Canonical, ..Run::default() };
         let made = compiled.transform_bytes(b"<a/>", &xml::Options::default(), &run).unwrap();
         let made = String::from_utf8(made.bytes).unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use xslt::{Nothing, Run, Stylesheet};
+use xslt::{NoDocuments, Run, Stylesheet};
 
 /// Bodies of stylesheets whose results are fully specified.
 const BODIES: &[&str] = &[
@@ -104,7 +104,7 @@ fn xsltproc_agrees() {
             .output()
             .expect("xsltproc is installed by the project's setup");
         assert!(theirs.status.success(), "{}", String::from_utf8_lossy(&theirs.stderr));
-        let compiled = Stylesheet::compile(sheet.as_bytes(), "", &Nothing).unwrap();
+        let compiled = Stylesheet::compile(sheet.as_bytes(), "", &NoDocuments).unwrap();
         let mut ours = String::new();
         for (_, text) in &documents {
             let source = xml::Document::parse(text.as_bytes(), &xml::Options::default()).unwrap();

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use xslt::{Argument, Nothing, Parameter, Run, Stylesheet};
+use xslt::{Argument, NoDocuments, Parameter, Run, Stylesheet};
 
 const SOURCE: &str = "<d><n>3</n><n>1</n><n>3</n><n>2</n><s>a1</s><s>a</s><s>b</s><r>X</r><r>Y</r>\
 <p>P1D</p><p>PT12H</p><p>P2DT30M</p><q>P1Y</q><q>-P1D</q><e/></d>";
@@ -41,7 +41,7 @@ fn stylesheet(expressions: &[&str]) -> String {
 }
 
 fn ours(expressions: &[&str]) -> Result<Vec<String>, xslt::Error> {
-    let stylesheet = Stylesheet::compile(stylesheet(expressions).as_bytes(), "", &Nothing)?;
+    let stylesheet = Stylesheet::compile(stylesheet(expressions).as_bytes(), "", &NoDocuments)?;
     let source =
         Arc::new(xml::Document::parse(SOURCE.as_bytes(), &xml::Options::default()).unwrap());
     let run = Run { now: Some(NOW), seed: 42, ..Run::default() };
@@ -192,7 +192,7 @@ fn the_time_now_is_the_callers() {
         ("date:duration()", "P12630DT10H20M30S"),
     ]);
     let stylesheet =
-        Stylesheet::compile(stylesheet(&["date:date()"]).as_bytes(), "", &Nothing).unwrap();
+        Stylesheet::compile(stylesheet(&["date:date()"]).as_bytes(), "", &NoDocuments).unwrap();
     let source = Arc::new(xml::Document::parse(b"<d/>", &xml::Options::default()).unwrap());
     let error = stylesheet.transform(&source, &Run::default()).unwrap_err();
     assert!(error.to_string().contains("did not say what time it is"), "{error}");
@@ -512,7 +512,7 @@ fn all_of_two() -> Stylesheet {
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
     let text = stylesheet(&calls);
     let parameters = "<xsl:param name=\"a\"/><xsl:param name=\"b\"/><xsl:variable";
-    Stylesheet::compile(text.replacen("<xsl:variable", parameters, 1).as_bytes(), "", &Nothing)
+    Stylesheet::compile(text.replacen("<xsl:variable", parameters, 1).as_bytes(), "", &NoDocuments)
         .unwrap()
 }
 

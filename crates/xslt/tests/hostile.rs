@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use xslt::{Budgets, ErrorKind, Nothing, Resolver, Resource, Run, Stylesheet};
+use xslt::{Budgets, ErrorKind, NoDocuments, Resolver, Resource, Run, Stylesheet};
 
 /// The stack of a worker thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -162,7 +162,7 @@ fn depth_needs_no_stack() {
              <x:with-param name='n' select='$n - 1'/></x:call-template></x:if></x:template>\
              </x:stylesheet>"
         );
-        let compiled = Stylesheet::compile(sheet.as_bytes(), "", &Nothing).unwrap();
+        let compiled = Stylesheet::compile(sheet.as_bytes(), "", &NoDocuments).unwrap();
         let source = xml::Document::parse(b"<a/>", &xml::Options::default()).unwrap();
         let output = compiled.transform(&Arc::new(source), &Run::default()).unwrap();
         String::from_utf8(output.bytes).unwrap()
@@ -177,7 +177,7 @@ fn with_steps(body: &str, source: &str, steps_max: u64) -> Result<String, ErrorK
         "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
          <x:output omit-xml-declaration='yes'/>{body}</x:stylesheet>"
     );
-    let compiled = Stylesheet::compile(sheet.as_bytes(), "", &Nothing).unwrap();
+    let compiled = Stylesheet::compile(sheet.as_bytes(), "", &NoDocuments).unwrap();
     let source = xml::Document::parse(source.as_bytes(), &xml::Options::default()).unwrap();
     let run = Run { budgets: Budgets { steps_max, ..Budgets::default() }, ..Run::default() };
     let made = compiled.transform(&Arc::new(source), &run).map_err(|error| error.kind)?;

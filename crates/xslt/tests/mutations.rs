@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use xslt::{Budgets, Nothing, Run, Stylesheet};
+use xslt::{Budgets, NoDocuments, Run, Stylesheet};
 
 const SEED: &str = "<x:stylesheet version='1.0' xmlns:x='http://www.w3.org/1999/XSL/Transform'>\
 <x:key name='k' match='b' use='@i'/><x:variable name='v'><i/></x:variable><x:strip-space elements='*'/>\
@@ -47,7 +47,7 @@ proptest! {
             let end = (at + len).min(text.len());
             text.replace_range(at..end, PIECES[piece]);
         }
-        if let Ok(compiled) = Stylesheet::compile(text.as_bytes(), "", &Nothing) {
+        if let Ok(compiled) = Stylesheet::compile(text.as_bytes(), "", &NoDocuments) {
             let source = xml::Document::parse(b"<a><b i='1'>t</b><c/></a>", &xml::Options::default()).unwrap();
             let budgets = Budgets { steps_max: 100_000, ..Budgets::default() };
             let run = Run { budgets, ..Run::default() };

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xml::{Doctype, Document, Options};
 use xslt::{
-    Argument, Budgets, Failed, Nothing, Output, Parameter, Resource, Run, Style, Stylesheet,
+    Argument, Budgets, NoDocuments, Output, Parameter, Resource, Run, Style, Stylesheet,
+    TransformError,
 };
 
 #[path = "streamed/documents.rs"]
@@ -62,16 +63,16 @@ fn options() -> Options {
 }
 
 /// Transforms with a tree, whatever the stylesheet.
-fn by_tree(sheet: &Stylesheet, source: &[u8], run: &Run<'_>) -> Result<Output, Failed> {
-    let document = Document::parse(source, &options()).map_err(Failed::Source)?;
-    sheet.transform(&Arc::new(document), run).map_err(Failed::Run)
+fn by_tree(sheet: &Stylesheet, source: &[u8], run: &Run<'_>) -> Result<Output, TransformError> {
+    let document = Document::parse(source, &options()).map_err(TransformError::Source)?;
+    sheet.transform(&Arc::new(document), run).map_err(TransformError::Run)
 }
 
 /// Drops the positions of run-time errors, which the fast paths do not look up.
-fn placeless(result: Result<Output, Failed>) -> Result<Output, String> {
+fn placeless(result: Result<Output, TransformError>) -> Result<Output, String> {
     result.map_err(|failed| match failed {
-        Failed::Source(error) => format!("source: {error:?}"),
-        Failed::Run(error) => format!("run: {:?}", error.kind),
+        TransformError::Source(error) => format!("source: {error:?}"),
+        TransformError::Run(error) => format!("run: {:?}", error.kind),
     })
 }
 
@@ -311,7 +312,7 @@ fn parameters_are_as_with_a_tree() {
     ];
     for value in values {
         let parameters = [Parameter { uri: "".into(), local: "g".into(), value }];
-        let run = Run { parameters: &parameters, resolver: &Nothing, ..Run::default() };
+        let run = Run { parameters: &parameters, resolver: &NoDocuments, ..Run::default() };
         check_with(&text, &sheet, b"<a/>", &run);
     }
 }
@@ -329,7 +330,7 @@ fn values_of_parameters_are_each_runs_own() {
         for value in ["1", "2", "1", "2", "3"] {
             let value = Argument::Text(value.into());
             let parameters = [Parameter { uri: "".into(), local: "g".into(), value }];
-            let run = Run { parameters: &parameters, resolver: &Nothing, ..Run::default() };
+            let run = Run { parameters: &parameters, resolver: &NoDocuments, ..Run::default() };
             check_with(&text, &sheet, b"<a><c>t</c></a>", &run);
         }
     }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use xslt::{Argument, Budgets, Nothing, Parameter, Resolver, Resource, Run, Stylesheet};
+use xslt::{Argument, Budgets, NoDocuments, Parameter, Resolver, Resource, Run, Stylesheet};
 
 /// Modules and documents by name.
 struct Pool(&'static [(&'static str, &'static str)]);
@@ -58,7 +58,7 @@ fn run_with(body: &str, source: &str, resolver: &dyn Resolver, budgets: Budgets)
 
 fn check(body: &str, source: &str, expected: Expect) {
     let body = format!("<x:output omit-xml-declaration='yes'/>{body}");
-    expected.assert_eq(&run_with(&body, source, &Nothing, Budgets::default()));
+    expected.assert_eq(&run_with(&body, source, &NoDocuments, Budgets::default()));
 }
 
 const COPY: &str = "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>";
@@ -266,7 +266,7 @@ fn mistakes_have_a_place() {
         ("<x:include href='gone'/>", "cannot load `gone`"),
     ];
     for (body, expected) in cases {
-        let found = run_with(body, "<a/>", &Nothing, Budgets::default());
+        let found = run_with(body, "<a/>", &NoDocuments, Budgets::default());
         assert!(found.contains(expected) && found.contains("main:1:"), "{body}: {found}");
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use wsdl::typed::{self, Proof, Wanted};
+use wsdl::typed::{self, PortChoice, Proof};
 use wsdl::{Complaint, Description, Limits, Protocol};
 
 use super::known::{Judged, close};
@@ -100,7 +100,7 @@ impl Beside {
 
 /// Each operation's translation from JSON to SOAP and back, if the description has a port for it.
 fn proved(description: &Description) -> Vec<Proof> {
-    typed::api(description, Wanted::default()).map(|api| typed::prove(&api)).unwrap_or_default()
+    typed::api(description, PortChoice::default()).map(|api| typed::prove(&api)).unwrap_or_default()
 }
 
 fn judge(line: &Value, read: Result<&Description, &[Complaint]>) -> (bool, String) {

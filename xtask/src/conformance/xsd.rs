@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use xsd::{Bounds, Hints, Limits, Resolver, Root, Schema, SchemaSet, Unresolved, Validator};
+use xsd::{Bounds, Hints, Limits, ResolveError, Resolver, Root, Schema, SchemaSet, Validator};
 
 use super::known::{Judged, close};
 use super::pack::Pack;
@@ -37,8 +37,8 @@ struct Case<'p> {
 struct Files<'p>(&'p BTreeMap<String, Vec<u8>>);
 
 impl Resolver for Files<'_> {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
-        self.0.get(location).cloned().ok_or(Unresolved::Absent)
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
+        self.0.get(location).cloned().ok_or(ResolveError::Absent)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xml::{Doctype, Document, Form, Options};
-use xsd::{Bounds, Limits, Nothing, Root, Schema, SchemaSet, Validator};
+use xsd::{Bounds, Limits, NoDocuments, Root, Schema, SchemaSet, Validator};
 
 use super::oracles::Verdict;
 
@@ -24,7 +24,7 @@ pub(crate) struct Validation(Result<Arc<Schema>, String>);
 
 impl Validation {
     pub(crate) fn compile(bytes: &[u8]) -> Validation {
-        let mut set = SchemaSet::new(&Nothing, Limits::default());
+        let mut set = SchemaSet::new(&NoDocuments, Limits::default());
         set.add_bytes(bytes, "s.xsd");
         let first = |complaints: Vec<xsd::Complaint>| {
             complaints.first().map(ToString::to_string).unwrap_or_default()
@@ -49,7 +49,7 @@ impl Validation {
 }
 
 pub(crate) fn transformed(stylesheet: &[u8], source: &[u8]) -> Verdict {
-    let stylesheet = match xslt::Stylesheet::compile(stylesheet, "", &xslt::Nothing) {
+    let stylesheet = match xslt::Stylesheet::compile(stylesheet, "", &xslt::NoDocuments) {
         Ok(stylesheet) => stylesheet,
         Err(error) => return Verdict::Bad(error.to_string()),
     };

@@ -1,4 +1,4 @@
-//! Names of types that say nothing to a reader who comes from another gateway, with better ones.
+//! Names of types that say nothing to a reader who comes from another gateway, with better ones, and bare participles.
 
 use super::Complaint;
 use super::source::{Source, is_name};
@@ -20,6 +20,26 @@ const WORDS: &[(&str, &str)] = &[
     ("World", "`DocumentSet`"),
 ];
 
+/// Participles that say what was done to a thing and not what it is. Each was the name of several types at once.
+const PARTICIPLES: &[&str] = &[
+    "Boarded",
+    "Counted",
+    "Failed",
+    "Filled",
+    "Found",
+    "Given",
+    "Kept",
+    "Made",
+    "Malformed",
+    "Named",
+    "Opened",
+    "Refused",
+    "Running",
+    "Standing",
+    "Told",
+    "Wanted",
+];
+
 /// Every definition of a type by such a name.
 pub(crate) fn check(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
@@ -30,9 +50,14 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
             let rest = rest.strip_prefix(keyword).unwrap_or(rest);
             let name =
                 rest.split(|c: char| !c.is_ascii() || !is_name(c as u8)).next().unwrap_or(rest);
-            let Some((_, better)) = WORDS.iter().find(|(word, _)| begins && *word == name) else {
-                continue;
+            let better = match WORDS.iter().find(|(word, _)| *word == name) {
+                Some((_, better)) => better,
+                None if PARTICIPLES.contains(&name) => "by a noun, such as `RouteMatch`",
+                None => continue,
             };
+            if !begins {
+                continue;
+            }
             let what = format!("`{name}` is no name for a type that a new reader would guess");
             complaints.push(source.complain(at, what, format!("call it {better}")));
         }
@@ -55,6 +80,7 @@ mod tests {
         let one = "`Ticket` is no name for a type that a new reader would guess".to_owned();
         assert_eq!(found("pub(crate) struct Ticket {\n"), [one]);
         assert_eq!(found("enum Saying<'a> {}\ntype Speech = u8;\n").len(), 2);
+        assert_eq!(found("pub enum Found<'t> {\nstruct FoundRoute;\n").len(), 1);
         assert_eq!(found("struct Ticketed;\n// struct Ticket\nlet x = Ticket;\n"), [""; 0]);
     }
 }

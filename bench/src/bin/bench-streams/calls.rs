@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use http2::{Asking, Block, Config, Event, Piece, Session};
+use http2::{Block, BodyPiece, Config, Event, RequestLine, Session};
 
 use crate::rig::{End, Ends, Hand, Rig, Tally, Wire, noise};
 
@@ -31,7 +31,7 @@ pub(crate) struct Calls {
 
 struct Client {
     peer: Peer,
-    places: Vec<Place>,
+    places: Vec<CallSlot>,
     /// Places whose stream has news.
     ready: Arc<Ready>,
 }
@@ -52,7 +52,7 @@ struct Peer {
 }
 
 /// One call at a time.
-struct Place {
+struct CallSlot {
     /// The stream of the call that waits for its reply.
     stream: Option<u32>,
     has_head: bool,
@@ -117,7 +117,7 @@ impl Ends for Calls {
             return Ok(());
         }
         let ready = Arc::<Ready>::default();
-        let places = (0..self.shape.streams).map(|at| Place {
+        let places = (0..self.shape.streams).map(|at| CallSlot {
             stream: None,
             has_head: false,
             body: Vec::new(),
@@ -169,8 +169,12 @@ impl Ends for Calls {
             let (lines, length) = ([GRPC, TRAILERS], body.len().to_string());
             let plain = [(&b"content-length"[..], length.as_bytes())];
             let lines = if is_grpc { &lines[..] } else { &plain[..] };
-            let asking =
-                Asking { method: b"POST", is_https: false, target: TARGET, authority: AUTHORITY };
+            let asking = RequestLine {
+                method: b"POST",
+                is_https: false,
+                target: TARGET,
+                authority: AUTHORITY,
+            };
             let session = &mut client.peer.session;
             let opened = session.open_stream(&asking, lines.iter().copied(), false);
             let sent = opened.map(|stream| session.send_data(stream, &body, true));
@@ -211,7 +215,7 @@ impl Client {
     }
 }
 
-impl Place {
+impl CallSlot {
     /// Whether the reply is right, once it is whole.
     fn advance(&mut self, session: &mut Session, stream: u32, shape: Shape) -> Option<bool> {
         let mut cx = Context::from_waker(&self.waker);
@@ -224,10 +228,10 @@ impl Place {
         }
         loop {
             match session.poll_body(&mut cx, stream, &mut self.body) {
-                Piece::More => {}
-                Piece::None => return None,
-                Piece::Gone => return Some(false),
-                Piece::End(trailers) => {
+                BodyPiece::More => {}
+                BodyPiece::None => return None,
+                BodyPiece::Gone => return Some(false),
+                BodyPiece::End(trailers) => {
                     let body = body_of(self.call, shape.body_bytes, shape.is_grpc);
                     let is_ok = !shape.is_grpc || trailers.starts_with(b"grpc-status: 0\r\n");
                     return Some(is_ok && self.body == body);
@@ -263,13 +267,13 @@ impl Backend {
         let mut cx = Context::from_waker(waker);
         loop {
             match self.peer.session.poll_body(&mut cx, stream, body) {
-                Piece::More => {}
-                Piece::None => return 0,
-                Piece::Gone => {
+                BodyPiece::More => {}
+                BodyPiece::None => return 0,
+                BodyPiece::Gone => {
                     self.open.remove(&stream);
                     return 1;
                 }
-                Piece::End(_) => break,
+                BodyPiece::End(_) => break,
             }
         }
         let (body, _) = self.open.remove(&stream).unwrap_or((Vec::new(), Waker::noop().clone()));

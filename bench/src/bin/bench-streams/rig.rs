@@ -50,7 +50,7 @@ pub(crate) struct Rig {
     sockets: Sockets,
     ends: Box<dyn Ends>,
     hand: Hand,
-    found: Vec<Found>,
+    found: Vec<PollEvent>,
     /// Clients in the end, and how many connections the backend has.
     clients: usize,
     accepted: usize,
@@ -79,7 +79,7 @@ pub(crate) enum End {
 }
 
 /// What the kernel reports.
-enum Found {
+enum PollEvent {
     /// A new connection of the backend.
     Accepted(TcpStream),
     Ready {
@@ -246,13 +246,13 @@ impl Rig {
         self.sockets.look(wait, &mut found)?;
         for found in found.drain(..) {
             match found {
-                Found::Accepted(stream) => {
+                PollEvent::Accepted(stream) => {
                     let end = End::Backend(self.accepted);
                     self.accepted += 1;
                     let wire = self.sockets.add(stream, end)?;
                     self.ends.begin(end, wire)?;
                 }
-                Found::Ready { end, is_writable } => {
+                PollEvent::Ready { end, is_writable } => {
                     self.ends.on_ready(end, is_writable, &mut self.hand)?;
                 }
             }
@@ -288,7 +288,7 @@ impl Sockets {
     }
 
     /// Waits for so long and gives what there is.
-    fn look(&mut self, wait: Duration, found: &mut Vec<Found>) -> io::Result<()> {
+    fn look(&mut self, wait: Duration, found: &mut Vec<PollEvent>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(wait)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             polled => polled?,
@@ -296,12 +296,12 @@ impl Sockets {
         for event in &self.events {
             if event.token() != LISTENER {
                 let (end, is_writable) = (end(event.token()), event.is_writable());
-                found.push(Found::Ready { end, is_writable });
+                found.push(PollEvent::Ready { end, is_writable });
                 continue;
             }
             loop {
                 match self.listener.accept() {
-                    Ok((stream, _)) => found.push(Found::Accepted(stream)),
+                    Ok((stream, _)) => found.push(PollEvent::Accepted(stream)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }

@@ -9,7 +9,7 @@ use plan::{Policy, Route};
 use policy::{Caller, Decision, Exchange, Onward, Parameters, Scheme, Step};
 
 /// The request and its client.
-pub(super) struct Asking {
+pub(super) struct RequestFacts {
     pub(super) client: IpAddr,
     pub(super) scheme: Scheme,
     /// With the path that was matched.
@@ -30,9 +30,9 @@ pub(super) enum Outcome {
 pub(super) fn walk(
     route: &Route,
     parameters: Parameters,
-    asking: Asking,
+    asking: RequestFacts,
 ) -> (Vec<(&'static str, String)>, Outcome) {
-    let Asking { client, scheme, mut head } = asking;
+    let RequestFacts { client, scheme, mut head } = asking;
     let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut caller = Caller::new(SocketAddr::new(client, 0), here, scheme, 0);
     caller.tls = (scheme == Scheme::Https).then_some("TLSv1.3");

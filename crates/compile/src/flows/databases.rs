@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::flows::Sql;
 use config::{Config, Report, Spanned, SqlStep};
-use sql::{Address, Database, Settings, Statement, TlsMode};
+use sql::{Address, Database, DatabaseSettings, Statement, TlsMode};
 
 use super::{Compiler, Namespaces};
 use crate::listeners::count;
@@ -14,7 +14,7 @@ use crate::policy_builder::PolicyBuilder;
 use crate::{names, upstreams};
 
 /// A database that steps may name.
-pub(super) struct Known {
+pub(super) struct FlowDatabase {
     database: Arc<Database>,
     is_sqlite: bool,
     timeout: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Known {
 }
 
 /// Databases by their names. One that could not be read is there as none.
-pub(super) type Databases = HashMap<String, Option<Known>>;
+pub(super) type Databases = HashMap<String, Option<FlowDatabase>>;
 
 /// Reads all databases, or complains about their faults. Those that are as they were keep their connections.
 pub(super) fn compile(
@@ -36,7 +36,7 @@ pub(super) fn compile(
             // The address has its password in its URL alone, and shows none.
             let written = (&keys.url.value.text, keys.password.as_ref().map(|it| &it.0));
             let key = format!("database {written:?} {settings:?}");
-            Known {
+            FlowDatabase {
                 database: builder.kept_or(&key, || Arc::new(Database::new(settings))),
                 is_sqlite,
                 timeout: keys.timeout.0,
@@ -48,7 +48,7 @@ pub(super) fn compile(
     databases.collect()
 }
 
-fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<Settings> {
+fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<DatabaseSettings> {
     let url = &keys.url;
     let mut address = match Address::parse(&url.value.text) {
         Ok(address) => address,
@@ -81,7 +81,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
             };
         }
     }
-    Some(Settings {
+    Some(DatabaseSettings {
         name: name.to_owned(),
         address,
         tls,
@@ -141,7 +141,11 @@ impl<'a> Compiler<'a, '_> {
     }
 
     /// A database by its name. A statement for SQLite is checked as far as it can be without tables.
-    fn database(&mut self, name: &Spanned<String>, query: &Spanned<String>) -> Option<&Known> {
+    fn database(
+        &mut self,
+        name: &Spanned<String>,
+        query: &Spanned<String>,
+    ) -> Option<&FlowDatabase> {
         let Some(known) = self.databases.get(&name.value) else {
             if !self.config.databases.names().any(|known| known == name.value) {
                 let meant = self.report.suggest(&name.value, self.config.databases.names());

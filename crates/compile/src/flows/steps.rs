@@ -10,9 +10,9 @@ use config::{
 };
 use expression::Kind;
 use flows::{
-    Action, Call, Condition, Convert, Enrich, EnrichAction, Foreach, Gather, Header, Into, Level,
-    Made, MadeFault, Payload, Query, Respond, Scatter, SoapHeader, Source, Split, Test, Type,
-    Validate,
+    Action, Call, Condition, Convert, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header,
+    Into, Level, Payload, PayloadSource, Query, Respond, Scatter, SoapHeader, Source, Split, Test,
+    Type, Validate,
 };
 
 use queues::Entrance;
@@ -111,10 +111,14 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    fn fault(&mut self, keys: &'a config::FaultStep, namespaces: &Namespaces) -> Option<MadeFault> {
+    fn fault(
+        &mut self,
+        keys: &'a config::FaultStep,
+        namespaces: &Namespaces,
+    ) -> Option<FaultTemplate> {
         let reason = self.template(&keys.reason, Kind::Text, namespaces);
         let detail = self.optional(&keys.detail, Kind::Text, namespaces);
-        Some(MadeFault {
+        Some(FaultTemplate {
             client: keys.code == FaultCode::Client,
             reason: reason?,
             detail: detail?,
@@ -262,11 +266,11 @@ impl<'a> Compiler<'a, '_> {
     /// Compiles the content of a body: at most one of the keys.
     fn made(
         &mut self,
-        written: Written<'_>,
+        written: BodyKeys<'_>,
         step: &Spanned<Step>,
         namespaces: &Namespaces,
-    ) -> Option<Option<Made>> {
-        let Written { xml, json, text, from } = written;
+    ) -> Option<Option<PayloadSource>> {
+        let BodyKeys { xml, json, text, from } = written;
         let several = [xml.is_some(), json.is_some(), text.is_some(), from.is_some()];
         if several.iter().filter(|there| **there).count() > 1 {
             let what = "a body is made of one thing";
@@ -274,19 +278,21 @@ impl<'a> Compiler<'a, '_> {
             return None;
         }
         let made = match written {
-            Written { xml: Some(xml), .. } => {
-                Made::Xml(self.template(xml, Kind::Xml, namespaces)?)
+            BodyKeys { xml: Some(xml), .. } => {
+                PayloadSource::Xml(self.template(xml, Kind::Xml, namespaces)?)
             }
-            Written { json: Some(json), .. } => {
+            BodyKeys { json: Some(json), .. } => {
                 let json =
                     Spanned { value: json.value.0.clone(), at: json.at, intact: json.intact };
-                Made::Json(self.template(&json, Kind::Json, namespaces)?)
+                PayloadSource::Json(self.template(&json, Kind::Json, namespaces)?)
             }
-            Written { text: Some(text), .. } => {
-                Made::Text(self.template(text, Kind::Text, namespaces)?)
+            BodyKeys { text: Some(text), .. } => {
+                PayloadSource::Text(self.template(text, Kind::Text, namespaces)?)
             }
-            Written { from: Some(from), .. } => Made::From(self.expression(from, namespaces)?),
-            Written { xml: None, json: None, text: None, from: None } => return Some(None),
+            BodyKeys { from: Some(from), .. } => {
+                PayloadSource::From(self.expression(from, namespaces)?)
+            }
+            BodyKeys { xml: None, json: None, text: None, from: None } => return Some(None),
         };
         Some(Some(made))
     }
@@ -297,7 +303,7 @@ impl<'a> Compiler<'a, '_> {
         step: &Spanned<Step>,
         namespaces: &Namespaces,
     ) -> Option<Respond> {
-        let written = Written {
+        let written = BodyKeys {
             xml: keys.xml.as_ref(),
             json: keys.json.as_ref(),
             text: keys.text.as_ref(),
@@ -315,7 +321,7 @@ impl<'a> Compiler<'a, '_> {
         step: &Spanned<Step>,
         namespaces: &Namespaces,
     ) -> Option<Payload> {
-        let written = Written {
+        let written = BodyKeys {
             xml: keys.xml.as_ref(),
             json: keys.json.as_ref(),
             text: keys.text.as_ref(),
@@ -326,7 +332,7 @@ impl<'a> Compiler<'a, '_> {
             Some(file) => {
                 let ending = file.value.as_path().extension().unwrap_or_default();
                 let bytes = Bytes::from(files::read_text(file, self.report)?);
-                Some(Made::file(bytes, &ending.to_string_lossy()))
+                Some(PayloadSource::file(bytes, &ending.to_string_lossy()))
             }
             None => None,
         };
@@ -533,7 +539,7 @@ impl<'a> Compiler<'a, '_> {
 
 /// The keys that a body may be made of.
 #[derive(Clone, Copy)]
-struct Written<'a> {
+struct BodyKeys<'a> {
     xml: Option<&'a Spanned<String>>,
     json: Option<&'a Spanned<JsonTemplate>>,
     text: Option<&'a Spanned<String>>,

@@ -1,7 +1,7 @@
 //! `api_key`, and the secrets of subjects that it shares with `basic`.
 
 use ::policies::api_key::{self, Holder, Keys, KeysError};
-use ::policies::credentials::Hashed;
+use ::policies::credentials::HashedSecret;
 use config::{ApiKey, At, Credentials, Report, Spanned};
 
 use super::jwt::parameter;
@@ -43,7 +43,7 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
         report.warn(written.at, what, "write `{ SUBJECT: SECRET }`, or `{ file: PATH }`");
     }
     read.into_iter()
-        .filter_map(|Spanned { value, at, .. }| match Hashed::read(&value.secret.0) {
+        .filter_map(|Spanned { value, at, .. }| match HashedSecret::read(&value.secret.0) {
             Ok(hash) => Some(((value.subject, hash, value.tier), at)),
             Err(why) => {
                 let what = format!("the secret of `{}` cannot be used: {why}", value.subject);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{At, Cache, CacheCookies, Decode as _, Policy, Report};
-use policies::cache::{self, Settings, Store};
+use policies::cache::{self, CacheSettings, Store};
 
 use crate::listeners::{bytes, count};
 use crate::policy::RouteScope;
-use crate::{destinations, told};
+use crate::{client_lines, destinations};
 
 pub(crate) fn build(
     keys: &Cache,
@@ -17,7 +17,7 @@ pub(crate) fn build(
 ) -> plan::Policy {
     let entry_bytes_max = bytes(keys.entry_bytes_max);
     let below = place.at + 1;
-    let unseen = told::unseen(place.of, below);
+    let unseen = client_lines::unseen(place.of, below);
     let key = format!(
         "cache {} {} {} {unseen:?}",
         place.route,
@@ -29,10 +29,10 @@ pub(crate) fn build(
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
     let mut above = place.of.policies.iter().take(place.at);
-    let settings = Settings {
+    let settings = CacheSettings {
         entry_bytes_max,
         // A reply without freshness of its own is not shared if the upstream may have been told who asks.
-        ttl: keys.ttl.filter(|_| told::teller(place.of, below).is_none()),
+        ttl: keys.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
         ttl_statuses: ttl_statuses(keys, report),
         ignores_cookies: keys.cookies == CacheCookies::Ignore,
         stale_if_error: keys.stale_if_error,

@@ -1,7 +1,7 @@
 //! `compress`.
 
 use config::{Compress, Encoding, Report, Spanned};
-use policies::compress::{self, MediaType, Settings};
+use policies::compress::{self, CompressSettings, MediaType};
 
 use crate::policy::RouteScope;
 
@@ -33,7 +33,7 @@ pub(crate) fn build(
         [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
         written => written.iter().filter_map(|text| written_type(text, report)).collect(),
     };
-    let settings = Settings {
+    let settings = CompressSettings {
         encodings: keys.encodings.value.iter().map(encoding).collect(),
         types,
         bytes_min: keys.bytes_min.0,

@@ -1,7 +1,7 @@
 //! `concurrency`.
 
 use config::{Concurrency, Decode as _, Report};
-use policies::concurrency::{self, Permits, Settings};
+use policies::concurrency::{self, ConcurrencySettings, Permits};
 
 use super::rate_limit::by;
 use crate::policy::RouteScope;
@@ -13,7 +13,10 @@ pub(crate) fn build(
 ) -> plan::Policy {
     let key = format!("concurrency {} {}", place.route, keys.encode());
     let places = place.builder.kept_or(&key, || std::sync::Arc::new(Permits::default()));
-    let settings =
-        Settings { requests: keys.requests.get(), by: by(&keys.by, report), wait: keys.wait };
+    let settings = ConcurrencySettings {
+        requests: keys.requests.get(),
+        by: by(&keys.by, report),
+        wait: keys.wait,
+    };
     concurrency::policy(settings, places, place.slots)
 }

@@ -1,7 +1,7 @@
 //! `cors`.
 
 use config::{Cors, Report, Spanned};
-use policies::cors::{self, AllowedHeaders, Origin, Origins, Settings};
+use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, Origins};
 
 use crate::names;
 use crate::policy::RouteScope;
@@ -35,7 +35,7 @@ pub(crate) fn build(
         0 => METHODS.iter().copied().chain(["OPTIONS"]).collect(),
         _ => own.filter(|method| *method != "OPTIONS").chain(["OPTIONS"]).collect(),
     };
-    let settings = Settings {
+    let settings = CorsSettings {
         origins: origins(keys, report),
         methods: methods_text(&methods),
         headers,

@@ -13,19 +13,19 @@ pub(crate) struct Facts<'p> {
     pub(crate) answers: bool,
     /// It needs to know who asks.
     pub(crate) asks_identity: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: CountedRequests,
     /// It finds out which operation a request calls.
     pub(crate) tells_operations: bool,
     /// It tells the upstream who was found to ask, or writes into replies for whom they are.
     pub(crate) replies_differ: bool,
     /// Header lines of requests that it writes for each client.
-    pub(crate) writes: Written<'p>,
+    pub(crate) writes: WrittenLines<'p>,
     /// Header lines that it removes from requests or renames: credentials, and those that the operator names.
     pub(crate) removes: Vec<&'p str>,
     /// Query parameters in which it looks for credentials.
     pub(crate) secrets: Vec<&'p str>,
     /// The upstreams it may send something to.
-    pub(crate) upstreams: Named<'p>,
+    pub(crate) upstreams: NamedUpstreams<'p>,
     /// It may send two requests for the same to different destinations.
     pub(crate) diverts: Diverts,
     /// Its facts about XML, if it works on XML.
@@ -47,20 +47,20 @@ pub(crate) enum Access {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counts {
+pub(crate) enum CountedRequests {
     Nothing,
     Requests,
     /// Requests of each operation, which somebody above has to find out.
     Operations,
 }
 
-pub(crate) enum Written<'p> {
+pub(crate) enum WrittenLines<'p> {
     These(Vec<&'p str>),
     /// Any one, as a service decides.
     Any,
 }
 
-pub(crate) enum Named<'p> {
+pub(crate) enum NamedUpstreams<'p> {
     These(Vec<&'p str>),
     /// A service may name any.
     Any,

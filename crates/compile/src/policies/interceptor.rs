@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ::policies::interceptor::{self, Api, Includes, Service, Settings};
+use ::policies::interceptor::{self, Api, Includes, InterceptorSettings, Service};
 use config::{At, Include, Interception, Interceptor, Report, Route, Spanned, UpstreamTls};
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
 use crate::listeners::bytes;
-use crate::policies::Named;
+use crate::policies::NamedUpstreams;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
@@ -35,19 +35,19 @@ pub(crate) fn build(
         false => Vec::new(),
     };
     let api = api(keys, place);
-    interceptor::policy(Settings { request, response, api, endpoints }, place.slots)
+    interceptor::policy(InterceptorSettings { request, response, api, endpoints }, place.slots)
 }
 
 /// The upstreams that it runs at, or may send requests to.
-pub(crate) fn named(keys: &Interceptor) -> Named<'_> {
+pub(crate) fn named(keys: &Interceptor) -> NamedUpstreams<'_> {
     // Without `endpoints` an answer may name any.
     if keys.request.is_some() && keys.endpoints.is_empty() {
-        return Named::Any;
+        return NamedUpstreams::Any;
     }
     let sides = [&keys.request, &keys.response].into_iter().flatten();
     let services = sides.filter_map(|side| side.value.upstream.as_ref());
     let endpoints = keys.endpoints.iter().map(|(_, endpoint)| endpoint.upstream.value.as_str());
-    Named::These(services.map(|name| name.value.as_str()).chain(endpoints).collect())
+    NamedUpstreams::These(services.map(|name| name.value.as_str()).chain(endpoints).collect())
 }
 
 /// Complains if a request is to include something that only a reply has.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::policies::jwt::{self, Settings, Subscription, Verifier, Wanted, backend};
+use ::policies::jwt::{self, ClaimRequirement, JwtSettings, Subscription, Verifier, backend};
 use config::{BackendJwt, ClaimWanted, Decode as _, FilePath, Jwks, Jwt, Report, Spanned};
 use jose::Signer;
 
@@ -44,9 +44,9 @@ fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Re
     }
 }
 
-fn settings(keys: &Jwt, report: &mut Report) -> Settings {
+fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
     let header = names::header(&keys.header.value, keys.header.at, report);
-    Settings {
+    JwtSettings {
         audiences: keys.audiences.0.clone(),
         scopes_any: keys.scopes.any.clone(),
         scopes_all: keys.scopes.all.clone(),
@@ -55,8 +55,8 @@ fn settings(keys: &Jwt, report: &mut Report) -> Settings {
             .iter()
             .map(|(name, wanted)| {
                 let wanted = match wanted {
-                    ClaimWanted::Present => Wanted::Present,
-                    ClaimWanted::OneOf(values) => Wanted::OneOf(values.clone()),
+                    ClaimWanted::Present => ClaimRequirement::Present,
+                    ClaimWanted::OneOf(values) => ClaimRequirement::OneOf(values.clone()),
                 };
                 (name.value.clone(), wanted)
             })
@@ -114,7 +114,7 @@ pub(crate) fn backend(
     let signers = signers?;
     let first = signers.first().cloned();
     place.builder.tokens.signers.extend(signers);
-    let settings = backend::Settings {
+    let settings = backend::BackendJwtSettings {
         header: header?,
         issuer: keys.issuer.clone(),
         audiences: keys.audiences.0.clone(),

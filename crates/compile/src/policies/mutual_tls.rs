@@ -1,6 +1,6 @@
 //! `mutual_tls`.
 
-use ::policies::mutual_tls::{self, Trusted};
+use ::policies::mutual_tls::{self, TrustedCertificates};
 use config::{At, MutualTls, Report};
 
 use crate::names;
@@ -39,7 +39,7 @@ pub(crate) fn build(
         }
         found
     };
-    mutual_tls::policy(Trusted {
+    mutual_tls::policy(TrustedCertificates {
         subjects: keys.subjects.clone(),
         names: keys.names.clone(),
         fingerprints: keys.fingerprints.iter().filter_map(read).collect(),

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use ::policies::openapi::{Settings, policy};
+use ::policies::openapi::{OpenApiSettings, policy};
 use config::{OpenApi, Report, Spanned};
-use import::{Documents, Model, Side, Spot};
+use import::{Documents, JsonLocation, Model, SchemaSide};
 use mediation::json_schema::{Schema, Schemas};
 use mediation::openapi::{
-    self as checks, MediaRange, Object, PathItem, Piece, Shape, Statuses, Style, Types,
+    self as checks, MediaRange, Object, ParameterTypes, PathItem, SegmentPiece, Statuses, Style,
+    Types,
 };
 use serde_json::Value as Json;
 
@@ -20,10 +21,10 @@ use crate::policy::RouteScope;
 const DEPTH_MAX: usize = 8;
 
 /// A document as it was read, or why it could not be.
-pub(crate) type ReadDocument = Result<Read, String>;
+pub(crate) type ReadDocument = Result<OpenApiFile, String>;
 
 /// A document that could be read.
-pub(crate) struct Read {
+pub(crate) struct OpenApiFile {
     documents: Documents,
     model: Model,
     /// A hash of all of it.
@@ -36,7 +37,7 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let settings = settings(keys, place, report).unwrap_or_else(|| Settings {
+    let settings = settings(keys, place, report).unwrap_or_else(|| OpenApiSettings {
         base_path: String::new(),
         paths: Vec::new(),
         request: false,
@@ -52,7 +53,7 @@ fn settings(
     keys: &OpenApi,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<Settings> {
+) -> Option<OpenApiSettings> {
     let document = &keys.document;
     let read = read(document, place, report);
     let read = match &*read {
@@ -62,7 +63,7 @@ fn settings(
             return None;
         }
     };
-    let Read { documents, model, .. } = read;
+    let OpenApiFile { documents, model, .. } = read;
     let wanted =
         |path: &&import::Path| keys.path.as_ref().is_none_or(|only| only.value == path.template);
     let paths: Vec<&import::Path> = model.paths.iter().filter(wanted).collect();
@@ -73,12 +74,12 @@ fn settings(
         report.error(only.at, what, "write a path as the document does");
         return None;
     }
-    let sides = [(Side::Request, keys.request), (Side::Response, keys.response)];
+    let sides = [(SchemaSide::Request, keys.request), (SchemaSide::Response, keys.response)];
     let [request, response] = sides.map(|(side, wanted)| {
         let schemas = schemas(read, side, wanted, place);
         schemas.map_err(|fault| report.error(document.at, fault, "correct the document")).ok()
     });
-    let mut building = Building {
+    let mut building = OperationsBuilder {
         documents,
         request: request?,
         response: response?,
@@ -97,7 +98,7 @@ fn settings(
         report.warn(document.at, what, "have the service check what is in them");
     }
     let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
-    Some(Settings {
+    Some(OpenApiSettings {
         base_path: crate::paths::as_matched(base.unwrap_or_default()),
         paths,
         request: keys.request,
@@ -121,7 +122,7 @@ fn read(
     let read = Documents::read(path, |path| report.depends_on(path.to_owned()));
     let read = read.and_then(|documents| {
         let model = Model::read(&documents).map_err(|faults| faults.join("; "))?;
-        Ok(Read { content: hash(&documents), documents, model })
+        Ok(OpenApiFile { content: hash(&documents), documents, model })
     });
     let read = Arc::new(read);
     place.builder.documents.insert(path.to_owned(), read.clone());
@@ -136,8 +137,8 @@ fn hash(documents: &Documents) -> u64 {
 
 /// One side's schemas, taken over from the plan before if the document says the same.
 fn schemas(
-    read: &Read,
-    side: Side,
+    read: &OpenApiFile,
+    side: SchemaSide,
     wanted: bool,
     place: &mut RouteScope<'_, '_>,
 ) -> Result<Option<Arc<Schemas>>, String> {
@@ -150,17 +151,17 @@ fn schemas(
 }
 
 /// A document's operations on their way to checks.
-struct Building<'a> {
+struct OperationsBuilder<'a> {
     documents: &'a Documents,
     request: Option<Arc<Schemas>>,
     response: Option<Arc<Schemas>>,
-    known: HashMap<(Side, Spot), Option<Schema>>,
+    known: HashMap<(SchemaSide, JsonLocation), Option<Schema>>,
     faults: Vec<String>,
     /// Content types with a schema that no body of theirs is held to, and that one might take to be enforced.
     unread: BTreeSet<String>,
 }
 
-impl Building<'_> {
+impl OperationsBuilder<'_> {
     fn path(&mut self, path: &import::Path) -> PathItem {
         let (template, open) = match path.template.strip_suffix("/*") {
             Some(front) => (front, true),
@@ -175,7 +176,7 @@ impl Building<'_> {
     }
 
     fn operation(&mut self, operation: &import::Operation) -> checks::Operation {
-        let side = Side::Request;
+        let side = SchemaSide::Request;
         // OpenAPI ignores header parameters of these names.
         let parameters = operation.parameters.iter().filter(|parameter| {
             let ignored = ["accept", "content-type", "authorization"];
@@ -206,13 +207,13 @@ impl Building<'_> {
             self.faults.push(format!("`{}` is no status of a response", reply.status));
             return None;
         };
-        let side = Side::Response;
+        let side = SchemaSide::Response;
         let content = reply.content.iter().map(|content| self.content(content, side)).collect();
         let headers = reply.headers.iter().filter_map(|header| self.parameter(header, side));
         Some(checks::Reply { statuses, headers: headers.collect(), content })
     }
 
-    fn content(&mut self, content: &import::Content, side: Side) -> checks::Content {
+    fn content(&mut self, content: &import::Content, side: SchemaSide) -> checks::Content {
         let schema = content.schema.as_ref();
         let mut form = match (schema, content.media_type.as_str()) {
             (Some(spot), "application/x-www-form-urlencoded") => self.object(spot, 0),
@@ -233,7 +234,7 @@ impl Building<'_> {
     fn parameter(
         &mut self,
         parameter: &import::Parameter,
-        side: Side,
+        side: SchemaSide,
     ) -> Option<checks::Parameter> {
         let spot = parameter.schema.as_ref();
         let schema = match spot {
@@ -241,10 +242,10 @@ impl Building<'_> {
             None => self.anything(side)?,
         };
         let place = match parameter.place.as_str() {
-            "path" => checks::Place::Path,
-            "query" => checks::Place::Query,
-            "cookie" => checks::Place::Cookie,
-            _ => checks::Place::Header,
+            "path" => checks::ParameterLocation::Path,
+            "query" => checks::ParameterLocation::Query,
+            "cookie" => checks::ParameterLocation::Cookie,
+            _ => checks::ParameterLocation::Header,
         };
         let style = self.style(parameter, place);
         Some(checks::Parameter {
@@ -253,17 +254,17 @@ impl Building<'_> {
             required: parameter.required,
             style,
             explode: parameter.explode.unwrap_or(style == Style::Form),
-            shape: spot.map_or(Shape::Plain(Types::default()), |spot| self.shape(spot, 0)),
+            shape: spot.map_or(ParameterTypes::Plain(Types::default()), |spot| self.shape(spot, 0)),
             schema,
             json: parameter.json,
             may_be_empty: parameter.may_be_empty,
         })
     }
 
-    fn style(&mut self, parameter: &import::Parameter, place: checks::Place) -> Style {
+    fn style(&mut self, parameter: &import::Parameter, place: checks::ParameterLocation) -> Style {
         let default = match place {
-            checks::Place::Path | checks::Place::Header => Style::Simple,
-            checks::Place::Query | checks::Place::Cookie => Style::Form,
+            checks::ParameterLocation::Path | checks::ParameterLocation::Header => Style::Simple,
+            checks::ParameterLocation::Query | checks::ParameterLocation::Cookie => Style::Form,
         };
         self.style_named(parameter.style.as_deref(), &parameter.name, default)
     }
@@ -286,10 +287,10 @@ impl Building<'_> {
         }
     }
 
-    fn schema(&mut self, spot: &Spot, side: Side) -> Option<Schema> {
+    fn schema(&mut self, spot: &JsonLocation, side: SchemaSide) -> Option<Schema> {
         let schemas = match side {
-            Side::Request => self.request.as_ref()?,
-            Side::Response => self.response.as_ref()?,
+            SchemaSide::Request => self.request.as_ref()?,
+            SchemaSide::Response => self.response.as_ref()?,
         };
         let key = (side, spot.clone());
         if let Some(known) = self.known.get(&key) {
@@ -301,29 +302,31 @@ impl Building<'_> {
         compiled
     }
 
-    fn anything(&mut self, side: Side) -> Option<Schema> {
+    fn anything(&mut self, side: SchemaSide) -> Option<Schema> {
         let schemas = match side {
-            Side::Request => self.request.as_ref()?,
-            Side::Response => self.response.as_ref()?,
+            SchemaSide::Request => self.request.as_ref()?,
+            SchemaSide::Response => self.response.as_ref()?,
         };
         schemas.compile(&Json::Bool(true)).ok()
     }
 
     /// The form in which text is read under a schema.
-    fn shape(&self, spot: &Spot, depth: usize) -> Shape {
+    fn shape(&self, spot: &JsonLocation, depth: usize) -> ParameterTypes {
         let types = self.type_names(spot, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
         match () {
             () if has("array") => {
                 let items = self.items(spot, depth);
-                Shape::List(items.map(|items| self.types(&items, depth + 1)).unwrap_or_default())
+                ParameterTypes::List(
+                    items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
+                )
             }
-            () if has("object") => Shape::Object(self.object(spot, depth)),
-            () => Shape::Plain(self.types(spot, depth)),
+            () if has("object") => ParameterTypes::Object(self.object(spot, depth)),
+            () => ParameterTypes::Plain(self.types(spot, depth)),
         }
     }
 
-    fn types(&self, spot: &Spot, depth: usize) -> Types {
+    fn types(&self, spot: &JsonLocation, depth: usize) -> Types {
         let types = self.type_names(spot, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
         Types {
@@ -335,7 +338,7 @@ impl Building<'_> {
     }
 
     /// Every `type` that a schema names, its parts included.
-    fn type_names(&self, spot: &Spot, depth: usize) -> Vec<String> {
+    fn type_names(&self, spot: &JsonLocation, depth: usize) -> Vec<String> {
         let mut names = Vec::new();
         let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
             return names;
@@ -359,7 +362,7 @@ impl Building<'_> {
     }
 
     /// The schemas that `allOf` and its kin put together.
-    fn parts(&self, spot: &Spot) -> Vec<Spot> {
+    fn parts(&self, spot: &JsonLocation) -> Vec<JsonLocation> {
         let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
         let parts = lists.iter().flat_map(|list| {
             let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
@@ -371,7 +374,7 @@ impl Building<'_> {
     }
 
     /// The schema of an array's items, which a part of its own may have.
-    fn items(&self, spot: &Spot, depth: usize) -> Option<Spot> {
+    fn items(&self, spot: &JsonLocation, depth: usize) -> Option<JsonLocation> {
         if depth >= DEPTH_MAX {
             return None;
         }
@@ -379,7 +382,7 @@ impl Building<'_> {
         own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
     }
 
-    fn object(&self, spot: &Spot, depth: usize) -> Object {
+    fn object(&self, spot: &JsonLocation, depth: usize) -> Object {
         let mut object = Object::default();
         if depth >= DEPTH_MAX {
             return object;
@@ -430,19 +433,19 @@ fn scalar(value: &Json) -> Option<&'static str> {
 }
 
 /// A segment of a path: `{id}`, `{name}.{end}` or a text.
-fn pieces(segment: &str) -> Vec<Piece> {
+fn pieces(segment: &str) -> Vec<SegmentPiece> {
     let mut pieces = Vec::new();
     let mut rest = segment;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
         if !before.is_empty() {
-            pieces.push(Piece::literal(before));
+            pieces.push(SegmentPiece::literal(before));
         }
-        pieces.push(Piece::Parameter(name.into()));
+        pieces.push(SegmentPiece::Parameter(name.into()));
         rest = after;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::literal(rest));
+        pieces.push(SegmentPiece::literal(rest));
     }
     pieces
 }

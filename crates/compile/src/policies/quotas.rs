@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use config::{EventWindow, Report, Spanned};
-use policies::quota::shared::Shared;
+use policies::quota::shared::SharedQuotas;
 use policies::quota::{Quota, Quotas, Tier};
-use policies::sse::Kept;
+use policies::sse::ClientUse;
 use policies::tiers::Tiers;
 
 use super::stores::store;
@@ -39,22 +39,26 @@ pub(super) fn kept(
     shared: Option<&Spanned<String>>,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Kept {
+) -> ClientUse {
     let of = format!("{policy} {} {keys}", place.route);
     let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
     let of = format!("quotas {of} {plans:?}");
     let Some(name) = shared else {
-        return Kept { quotas: place.builder.kept_or(&of, Arc::default), permits, shared: None };
+        return ClientUse {
+            quotas: place.builder.kept_or(&of, Arc::default),
+            permits,
+            shared: None,
+        };
     };
     let Some(store) = store(name, place, report) else {
-        return Kept { quotas: Arc::default(), permits, shared: None };
+        return ClientUse { quotas: Arc::default(), permits, shared: None };
     };
     let metrics = place.builder.telemetry.store(&name.value);
     let shared = place.builder.kept_or(&format!("{of} {store:?}"), || {
         // Gateways with the same configuration number clients in the same way, and nobody without it does.
         let quotas = Arc::new(Quotas::known_by(&format!("{of} {:?}", store.password)));
-        Arc::new(Shared::new(store, quotas, metrics))
+        Arc::new(SharedQuotas::new(store, quotas, metrics))
     });
     place.builder.work(shared.clone());
-    Kept { quotas: shared.quotas(), permits, shared: Some(shared) }
+    ClientUse { quotas: shared.quotas(), permits, shared: Some(shared) }
 }

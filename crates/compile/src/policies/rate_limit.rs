@@ -7,8 +7,8 @@ use config::{
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
-use policies::rate_limit::shared::Shared;
-use policies::rate_limit::{self, Counts, Settings, Tier, WINDOWS_MAX, Window};
+use policies::rate_limit::shared::SharedCounts;
+use policies::rate_limit::{self, KeyCounts, RateLimitSettings, Tier, WINDOWS_MAX, Window};
 
 use super::stores::store;
 use crate::listeners::count;
@@ -25,7 +25,7 @@ pub(crate) fn build(
     let by = keys.by.clone().unwrap_or_else(|| {
         Spanned::unwritten(if keys.plans { LimitBy::Subject } else { LimitBy::Client })
     });
-    let own = Written {
+    let own = WindowKeys {
         requests: &keys.requests,
         per: &keys.per,
         burst: &keys.burst,
@@ -33,7 +33,7 @@ pub(crate) fn build(
         intact,
     };
     let name = keys.name.as_ref().map(|name| sent_name(name, report));
-    let settings = Settings {
+    let settings = RateLimitSettings {
         by: self::by(&by, report),
         otherwise: otherwise(keys, &own, name.flatten(), at, place, report),
         plans: plans(keys, place, report),
@@ -76,7 +76,7 @@ fn code(keys: &RateLimit, by: &LimitBy) -> u32 {
 }
 
 /// The keys that a limit and a plan have in common.
-struct Written<'c> {
+struct WindowKeys<'c> {
     requests: &'c Option<Spanned<Requests>>,
     per: &'c Option<Spanned<Timeout>>,
     burst: &'c Option<Spanned<Requests>>,
@@ -85,7 +85,7 @@ struct Written<'c> {
     intact: bool,
 }
 
-impl Written<'_> {
+impl WindowKeys<'_> {
     fn is_empty(&self) -> bool {
         self.requests.is_none() && self.per.is_none() && self.windows.is_empty()
     }
@@ -136,7 +136,7 @@ fn window(name: Option<&str>, requests: u32, per: Timeout, burst: u32) -> Window
 /// The limits of callers without a plan.
 fn otherwise(
     keys: &RateLimit,
-    own: &Written<'_>,
+    own: &WindowKeys<'_>,
     name: Option<&str>,
     at: At,
     place: &RouteScope<'_, '_>,
@@ -225,7 +225,7 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
         })
         .collect();
     crate::plans::check(plan, report);
-    let written = Written { requests, per, burst, windows: &windows, intact: plan.intact };
+    let written = WindowKeys { requests, per, burst, windows: &windows, intact: plan.intact };
     let named = Spanned { value: name.to_owned(), at: plan.at, intact: true };
     let name = sent_name(&named, report).map(str::to_owned);
     written.tier(name.as_deref(), plan.at, report)
@@ -246,9 +246,9 @@ fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n s
 fn counts(
     keys: &RateLimit,
     place: &mut RouteScope<'_, '_>,
-    settings: &Settings,
+    settings: &RateLimitSettings,
     report: &mut Report,
-) -> (Arc<Counts>, Option<Arc<Shared>>) {
+) -> (Arc<KeyCounts>, Option<Arc<SharedCounts>>) {
     let whose = keys.name.as_ref().map_or(place.route, |name| &name.value);
     // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
     let kind = if keys.name.is_some() { "name" } else { "route" };
@@ -262,18 +262,24 @@ fn counts(
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
     let windows = tiers.map(Tier::windows).max().unwrap_or_default();
     let Some(name) = &keys.shared else {
-        let counts = place.builder.kept_or(&key, || Arc::new(Counts::new(keys_max, windows)));
+        let counts = place.builder.kept_or(&key, || Arc::new(KeyCounts::new(keys_max, windows)));
         return (counts, None);
     };
     let Some(store) = store(name, place, report) else {
-        return (Arc::new(Counts::new(1, 1)), None);
+        return (Arc::new(KeyCounts::new(1, 1)), None);
     };
     let metrics = place.builder.telemetry.store(&name.value);
     let shared = place.builder.kept_or(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration hash in the same way, and nobody without it does.
-        let counts = Counts::known_by(keys_max, windows, &format!("{key} {:?}", store.password));
+        let counts = KeyCounts::known_by(keys_max, windows, &format!("{key} {:?}", store.password));
         let counts = Arc::new(counts);
-        Arc::new(Shared::new(store, counts, settings.otherwise.clone(), &settings.plans, metrics))
+        Arc::new(SharedCounts::new(
+            store,
+            counts,
+            settings.otherwise.clone(),
+            &settings.plans,
+            metrics,
+        ))
     });
     place.builder.work(shared.clone());
     (shared.counts(), Some(shared))

@@ -1,6 +1,6 @@
 //! `redirect`.
 
-use ::policies::redirect::{self, Settings};
+use ::policies::redirect::{self, RedirectSettings};
 use config::{Redirect, Report};
 
 use crate::policy::RouteScope;
@@ -44,7 +44,7 @@ pub(crate) fn build(
     names::header_value(to, report)?;
     let parameters = templates::parameters(&place.of.matches.value);
     let to = templates::read(to, &parameters, report)?;
-    Some(redirect::policy(Settings {
+    Some(redirect::policy(RedirectSettings {
         status: known?,
         to,
         same_host: is_path,

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::remote_definition::{self as supplies, DefinitionCompiler, Wanted};
+use ::policies::remote_definition::{self as supplies, DefinitionCompiler, DocumentRequest};
 use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
-use mediation::remote_definition::{Last, Pace, RemoteDefinition};
+use mediation::remote_definition::{LastGood, RefreshTimes, RemoteDefinition};
 use plan::upstreams::Timeouts;
 
 use crate::policy::RouteScope;
@@ -17,7 +17,7 @@ use crate::upstreams;
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The parts of a remote definition.
-pub(crate) struct Supplied<'d, M> {
+pub(crate) struct DefinitionParts<'d, M> {
     /// The document it begins with, for log and metrics.
     pub(crate) location: &'d str,
     /// Says everything it is made of, as far as it is known.
@@ -31,7 +31,7 @@ pub(crate) struct Supplied<'d, M> {
     pub(crate) faulty: bool,
 }
 
-impl<M: Send + Sync + 'static> Supplied<'_, M> {
+impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
     /// The supply; taken over from the plan before where that has it.
     pub(crate) fn by(
         self,
@@ -64,18 +64,26 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
             known.push(format!("{settings:?}"));
             outlets.insert(url.target.to_string(), place.builder.own_outlet(settings));
         }
-        let pace = Pace { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
+        let pace =
+            RefreshTimes { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
         let metrics = place.builder.telemetry.definition(self.location);
         // A fetched definition is as good at another pace, and may be the only one while its server is away.
         let key = format!("last of {} {}", self.key, fetch.tls.encode());
-        let last = place.builder.kept_or(&key, || Arc::new(Last::default()));
+        let last = place.builder.kept_or(&key, || Arc::new(LastGood::default()));
         if let Some(first) = self.first {
             last.put(first);
         }
         let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
         let kept = place.builder.kept_or(&key, || {
             let name = self.location;
-            Arc::new(supplies::Supplied::new(name, self.recipe, outlets, pace, metrics, last))
+            Arc::new(supplies::RenewableDefinition::new(
+                name,
+                self.recipe,
+                outlets,
+                pace,
+                metrics,
+                last,
+            ))
         });
         place.builder.work(kept.renewal.clone());
         Some(kept.supply.clone())
@@ -83,10 +91,10 @@ impl<M: Send + Sync + 'static> Supplied<'_, M> {
 }
 
 /// URLs as a supply asks for them.
-pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<Wanted>, String> {
+pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<DocumentRequest>, String> {
     let wanted = |location: String| {
         let url = WebUrl::parse(&location)?;
-        Ok(Wanted { location, origin: url.target.to_string(), path: url.path })
+        Ok(DocumentRequest { location, origin: url.target.to_string(), path: url.path })
     };
     locations.into_iter().map(wanted).collect()
 }

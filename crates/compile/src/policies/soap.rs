@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::soap::{self as checks, Codings, Settings};
+use ::policies::soap::{self as checks, Codings, SoapSettings};
 use config::{
     ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Report, Route,
     SoapAction, SoapVersion, Spanned, UpstreamErrors,
 };
 use mediation::soap::{
-    Api, Asked, Definitions, ENVELOPE_11, ENVELOPE_12, Envelope, Strictness, Version,
+    ActionRules, Api, Definitions, ENVELOPE_11, ENVELOPE_12, Envelope, Strictness, Version,
 };
 
 use crate::listeners::bytes;
@@ -23,7 +23,7 @@ use crate::policies;
 use crate::policies::remote_definition;
 use crate::policy::RouteScope;
 use documents::Documents;
-use load::{Following, Wrong};
+use load::{DefinitionError, ReferenceRules};
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
@@ -103,7 +103,7 @@ pub(crate) fn build(
         Some(schema) => {
             let known = remote_definition::may_be_fetched(schema, keys.fetch.as_ref(), report);
             let documents =
-                known.then(|| load::load(schema, &keys.imports, Following::of(keys), report));
+                known.then(|| load::load(schema, &keys.imports, ReferenceRules::of(keys), report));
             let documents = documents.flatten();
             if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment()) {
                 match faulty {
@@ -119,7 +119,7 @@ pub(crate) fn build(
         None => useless(keys, report),
     }
     let has = |side| keys.validate.value.contains(&side);
-    let settings = Settings {
+    let settings = SoapSettings {
         request: has(MessageSide::Request),
         response: has(MessageSide::Response) && !is_mock(place),
         verbose: keys.verbose,
@@ -230,7 +230,7 @@ fn asked(
     schema: &Spanned<DefinitionAt>,
     faulty: bool,
     report: &mut Report,
-) -> Option<Asked> {
+) -> Option<ActionRules> {
     let SoapAction { check, empty } = keys.action.value;
     let strictness = match check {
         ActionCheck::Off => return None,
@@ -249,7 +249,7 @@ fn asked(
             false => report.error(keys.action.at, what, help),
         }
     }
-    Some(Asked { strictness, empty: empty == EmptyAction::Allow })
+    Some(ActionRules { strictness, empty: empty == EmptyAction::Allow })
 }
 
 /// The operations that requests are counted by, as indices among the route's.
@@ -272,7 +272,7 @@ fn counted(
 }
 
 /// Complains about a faulty definition: an error, or a warning if it is answered with faults.
-pub(super) fn complain(wrong: &Wrong, at: At, faulty: bool, report: &mut Report) {
+pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &mut Report) {
     for what in &wrong.complaints {
         match faulty {
             true => {
@@ -334,7 +334,7 @@ fn own(
     if !remote_definition::may_be_fetched(file, keys.fetch.as_ref(), report) {
         return Envelope::Missing;
     }
-    let Some(documents) = load::load(file, &keys.imports, Following::of(keys), report) else {
+    let Some(documents) = load::load(file, &keys.imports, ReferenceRules::of(keys), report) else {
         return Envelope::Missing;
     };
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use ::policies::soap_rest::{self as rest, Settings};
+use ::policies::soap_rest::{self as rest, SoapRestSettings};
 use bytes::Bytes;
 use config::{FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
 use mediation::soap_json::Faults;
-use wsdl::Soap;
-use wsdl::typed::{self, Api, Document, Operation, Wanted};
+use wsdl::SoapVersion;
+use wsdl::typed::{self, Api, Document, Operation, PortChoice};
 
 use super::soap;
 use crate::paths;
 use crate::policy::RouteScope;
 
 /// Tables of a description, or its faults.
-type Made = Result<Arc<Api>, Vec<String>>;
+type TablesResult = Result<Arc<Api>, Vec<String>>;
 
 /// Builds the policy; faults are complained about, and nothing is served in its place.
 pub(crate) fn build(
@@ -67,7 +67,7 @@ pub(crate) fn build(
     let statuses = statuses.map(|(name, status)| {
         (name.value.as_str().into(), u16::try_from(status.value.get()).unwrap_or(500))
     });
-    let settings = Settings {
+    let settings = SoapRestSettings {
         api,
         prefix: prefix.into(),
         places,
@@ -83,7 +83,7 @@ pub(crate) fn build(
 }
 
 /// The tables, taken over from the plan before if it was made of the same.
-fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<Made> {
+fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<TablesResult> {
     let imports: Vec<_> = keys
         .imports
         .iter()
@@ -98,7 +98,7 @@ fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<Made> {
     let (service, port) = (text(&keys.service), text(&keys.port));
     let key = format!("soap_rest {} {:x} {service:?} {port:?}", path.display(), read.content);
     place.builder.kept_or(&key, || {
-        let wanted = Wanted { service: service.as_deref(), port: port.as_deref() };
+        let wanted = PortChoice { service: service.as_deref(), port: port.as_deref() };
         let made = typed::api(&read.description, wanted);
         Arc::new(made.map(Arc::new).map_err(|what| vec![what]))
     })
@@ -148,7 +148,7 @@ fn places(
     document: Option<&str>,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<Vec<rest::Place>> {
+) -> Option<Vec<rest::OperationPath>> {
     for (name, _) in keys.operations.iter() {
         let known = || api.operations().iter().map(Operation::name);
         if !known().any(|known| known == name.value) {
@@ -157,12 +157,12 @@ fn places(
             report.error(name.at, what, "name an operation of the WSDL");
         }
     }
-    let mut places: Vec<rest::Place> = Vec::new();
+    let mut places: Vec<rest::OperationPath> = Vec::new();
     for (index, operation) in api.operations().iter().enumerate() {
         let own = keys.operations.get(operation.name());
         let path = own.and_then(|own| own.value.path.as_ref());
         let method = own.map_or(RestMethod::Post, |own| own.value.method.value);
-        let made = rest::Place {
+        let made = rest::OperationPath {
             path: path
                 .map_or_else(|| own_path(operation), |path| paths::as_matched(&path.value))
                 .into(),
@@ -216,9 +216,9 @@ fn own_path(operation: &Operation) -> String {
 fn action(api: &Api, operation: &Operation) -> Box<str> {
     let action = operation.action().unwrap_or_default().replace('"', "%22");
     let text = match api.version() {
-        Soap::V11 => format!("\"{action}\""),
-        Soap::V12 if action.is_empty() => "application/soap+xml; charset=utf-8".to_owned(),
-        Soap::V12 => format!("application/soap+xml; charset=utf-8; action=\"{action}\""),
+        SoapVersion::V11 => format!("\"{action}\""),
+        SoapVersion::V12 if action.is_empty() => "application/soap+xml; charset=utf-8".to_owned(),
+        SoapVersion::V12 => format!("application/soap+xml; charset=utf-8; action=\"{action}\""),
     };
     text.into()
 }

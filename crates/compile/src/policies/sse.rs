@@ -7,11 +7,11 @@ use config::{
     ShareBy, SlowClient, Spanned, Sse, SseShare,
 };
 use plan::Fetch;
-use policies::sse::{self, Settings, Shares, Sharing};
+use policies::sse::{self, ShareSettings, Shares, SseSettings};
 
 use super::quotas::{self, kept};
 use super::rate_limit::by;
-use super::{Diverts, Written};
+use super::{Diverts, WrittenLines};
 use crate::listeners::count;
 use crate::plans;
 use crate::policy::RouteScope;
@@ -26,7 +26,7 @@ pub(crate) fn build(
 ) -> plan::Policy {
     let by = keys.by.clone().unwrap_or_else(|| Spanned::unwritten(LimitBy::Subject));
     let limits = limits(keys, at, intact).compile(place.config, report);
-    let settings = Settings {
+    let settings = SseSettings {
         by: self::by(&by, report),
         tiers: quotas::tiers(&limits),
         event_bytes_max: usize::try_from(keys.event_bytes_max.0).unwrap_or(usize::MAX),
@@ -65,7 +65,7 @@ fn shared(
     share: &Spanned<SseShare>,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<(Sharing, Arc<Shares>, Arc<dyn Fetch>)> {
+) -> Option<(ShareSettings, Arc<Shares>, Arc<dyn Fetch>)> {
     let SseShare { by: ShareBy::Path, replay, slow, linger, headers } = &share.value;
     for name in &headers.0 {
         if !http1::is_token(name.value.as_bytes()) {
@@ -80,8 +80,8 @@ fn shared(
     for policy in &place.of.policies {
         let facts = super::facts(&policy.value, &parameters);
         let writes = match &facts.writes {
-            Written::These(names) => !names.is_empty(),
-            Written::Any => true,
+            WrittenLines::These(names) => !names.is_empty(),
+            WrittenLines::Any => true,
         };
         if let Policy::Headers(edits) = &policy.value {
             warn_of_unsent(edits, policy.at, headers, report);
@@ -107,7 +107,7 @@ fn shared(
     };
     // One that is not there is complained of with the route.
     let fetch = place.builder.outlet(&upstream, &mut Report::default())?;
-    let sharing = Sharing {
+    let sharing = ShareSettings {
         replay: count(replay.get()),
         skips: *slow == SlowClient::Skip,
         linger: *linger,
@@ -137,8 +137,8 @@ fn warn_of_unsent(edits: &Headers, at: At, sent: &OneOrMore<Spanned<String>>, re
     }
 }
 
-fn limits(keys: &Sse, at: At, intact: bool) -> plans::Written<'_> {
-    plans::Written {
+fn limits(keys: &Sse, at: At, intact: bool) -> plans::LimitKeys<'_> {
+    plans::LimitKeys {
         at,
         intact,
         noun: "events",

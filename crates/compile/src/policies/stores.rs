@@ -1,7 +1,7 @@
 //! `stores`: where gateways count together.
 
 use config::{Report, Spanned};
-use policies::stores::{Place, Store};
+use policies::stores::{ServiceAddress, Store};
 
 use crate::names;
 use crate::policy::RouteScope;
@@ -42,9 +42,9 @@ pub(super) fn store(
 }
 
 /// The address of the server, whether it speaks TLS, and the number of the database.
-fn address(url: &str) -> Option<(Place, bool, u32)> {
+fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     if let Some(path) = url.strip_prefix("unix://") {
-        return path.starts_with('/').then(|| (Place::Unix(path.into()), false, 0));
+        return path.starts_with('/').then(|| (ServiceAddress::Unix(path.into()), false, 0));
     }
     let (tls, rest) = match url.strip_prefix("rediss://") {
         Some(rest) => (true, rest),
@@ -59,5 +59,5 @@ fn address(url: &str) -> Option<(Place, bool, u32)> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
     let sound = !host.is_empty() && host.chars().all(good);
-    sound.then(|| (Place::Tcp { host: host.to_owned(), port }, tls, database))
+    sound.then(|| (ServiceAddress::Tcp { host: host.to_owned(), port }, tls, database))
 }

@@ -1,7 +1,7 @@
 //! `transform`: places and names read, values as templates.
 
 use ::policies::transform::{
-    self as transforms, JsonEdits, Overlap, Pointer, QueryEdits, Settings,
+    self as transforms, JsonEdits, Overlap, Pointer, QueryEdits, TransformSettings,
 };
 use config::{At, JsonEdit, JsonText, Map, QueryEdit, Report, Spanned, Transform};
 use plan::Template;
@@ -23,7 +23,7 @@ pub(crate) fn build(
         templates::refuse_head(values.iter(), &parameters, report);
         json(&keys.value, &parameters, report)
     });
-    transforms::policy(Settings {
+    transforms::policy(TransformSettings {
         query: query.unwrap_or_default(),
         request: request.unwrap_or_default(),
         response: response.unwrap_or_default(),
@@ -31,10 +31,10 @@ pub(crate) fn build(
     })
 }
 
-type Asked<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);
+type RequestEdits<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);
 
 /// The request's side, by the short form or the long one.
-fn asked<'k>(keys: &'k Transform, report: &mut Report) -> Asked<'k> {
+fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
     let (query, json) = (&keys.request.query, &keys.request.json);
     let places = [
         ("query", query.as_ref().map(|_| ()), keys.query.as_ref().map(|keys| keys.at)),

@@ -6,7 +6,7 @@ use config::{
     At, Decode as _, Errors, FilePath, LimitBy, MessageWindow, OnLimit, Report, Spanned, WebSocket,
 };
 use mediation::json_schema::{Schema, Schemas};
-use policies::websocket::{self, Codes, MalformedTopic, Settings, Topic};
+use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings};
 
 use super::quotas::{self, kept};
 use super::rate_limit::by;
@@ -27,7 +27,7 @@ pub(crate) fn build(
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
     }
     let limits = limits(keys, at, intact).compile(place.config, report);
-    let settings = Settings {
+    let settings = WebSocketSettings {
         by: self::by(&by, report),
         tiers: quotas::tiers(&limits),
         closes: keys.on_limit == OnLimit::Close,
@@ -47,8 +47,8 @@ pub(crate) fn build(
     websocket::policy(settings, kept, metrics, place.slots)
 }
 
-fn limits(keys: &WebSocket, at: At, intact: bool) -> plans::Written<'_> {
-    plans::Written {
+fn limits(keys: &WebSocket, at: At, intact: bool) -> plans::LimitKeys<'_> {
+    plans::LimitKeys {
         at,
         intact,
         noun: "messages",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::policies::xpath_route::{self as routing, Case, Settings};
+use ::policies::xpath_route::{self as routing, Case, XpathRouteSettings};
 use config::{Report, Spanned, UpstreamTls, WebUrl, XpathCase};
 use plan::upstreams::Timeouts;
 use wsdl::{SOAP_11, SOAP_12};
@@ -51,7 +51,7 @@ pub(crate) fn build(
             cases.push(Case { expression, equals: case.value.equals.clone(), diversion, target });
         }
     }
-    routing::policy(Settings {
+    routing::policy(XpathRouteSettings {
         cases,
         verbose: keys.verbose,
         bytes_max: bytes(keys.body_bytes_max),

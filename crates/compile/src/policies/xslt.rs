@@ -1,22 +1,22 @@
 //! `xslt` to its policy: the stylesheet compiled for the engine it is for, and shared by all routes that name the same.
 
+mod error_text;
 mod saxon;
-mod told;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use ::policies::remote_definition::{self as supplies, Fetched, Wanted};
-use ::policies::xslt::{self as transforms, On, Settings};
+use ::policies::remote_definition::{self as supplies, DocumentRequest, FetchedDocuments};
+use ::policies::xslt::{self as transforms, On, XsltSettings};
 use ::saxon::Engine;
 use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
-use mediation::Failed;
-use mediation::xslt::{Known, Sheet, Sheets, Transformation};
+use mediation::Rejection;
+use mediation::xslt::{CompiledStylesheet, FeedCaches, StylesheetSource, Transformation};
 use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
-use super::remote_definition::{self, Supplied};
+use super::remote_definition::{self, DefinitionParts};
 use super::soap;
-use super::soap::load::{self, Documents, Following, Found, XSLT};
+use super::soap::load::{self, DefinitionDocuments, Documents, ReferenceRules, XSLT};
 use crate::listeners::bytes;
 use crate::policies::{self, Facts};
 use crate::policy::RouteScope;
@@ -37,7 +37,7 @@ pub(crate) fn build(
     let codings = soap::codings(keys.body_bytes_max, place);
     // A missing stylesheet was complained about.
     let transformation = transformation(keys, place, report);
-    let settings = Settings {
+    let settings = XsltSettings {
         transformation,
         before: is_before(keys.side.value, place),
         verbose: keys.verbose,
@@ -62,22 +62,23 @@ pub(crate) fn transformation(
         value: Argument::Text(value.as_str().into()),
     });
     Transformation {
-        sheet: sheets(keys, place, report).unwrap_or(Sheets::Fixed(Err(Failed::server("")))),
+        sheet: sheets(keys, place, report)
+            .unwrap_or(StylesheetSource::Fixed(Err(Rejection::server("")))),
         parameters: parameters.collect(),
         style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
         bytes_max: bytes(keys.body_bytes_max),
         timeout: place.config.saxon.timeout.0,
-        known: Known::default(),
+        known: FeedCaches::default(),
     }
 }
 
 /// True if our own engine runs it.
 pub(crate) fn is_native(transformation: &Transformation) -> bool {
     match &transformation.sheet {
-        Sheets::Fixed(Ok(sheet)) => matches!(**sheet, Sheet::Native(_)),
-        Sheets::Fixed(Err(_)) => true,
-        Sheets::Supplied(_) => false,
+        StylesheetSource::Fixed(Ok(sheet)) => matches!(**sheet, CompiledStylesheet::Native(_)),
+        StylesheetSource::Fixed(Err(_)) => true,
+        StylesheetSource::Supplied(_) => false,
     }
 }
 
@@ -105,13 +106,15 @@ fn sheets(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<Sheets> {
+) -> Option<StylesheetSource> {
     let stylesheet = &keys.stylesheet;
     if !remote_definition::may_be_fetched(stylesheet, keys.fetch.as_ref(), report) {
         return None;
     }
-    let documents = load::load(stylesheet, &Map::default(), Following::NOTHING_ELSE, report)?;
-    let first = (Found { documents: &documents, fetched: &Fetched::new() }).first().to_vec();
+    let documents = load::load(stylesheet, &Map::default(), ReferenceRules::NOTHING_ELSE, report)?;
+    let first = (DefinitionDocuments { documents: &documents, fetched: &FetchedDocuments::new() })
+        .first()
+        .to_vec();
     let later = version(&first).is_some_and(|(_, version)| version > NATIVE_VERSION_MAX);
     let by_saxon = match keys.engine {
         XsltEngine::Native => false,
@@ -138,11 +141,8 @@ fn sheets(
         Err(unavailable) => {
             let what = format!("it needs Saxon: {}", unavailable.what);
             complain(&what, unavailable.instead, keys, place, report);
-            return Some(Sheets::Fixed(Err(Failed::hiding(
-                told::UNAVAILABLE,
-                told::UNAVAILABLE,
-                what,
-            ))));
+            let text = error_text::UNAVAILABLE;
+            return Some(StylesheetSource::Fixed(Err(Rejection::hiding(text, text, what))));
         }
     };
     let recipe = Arc::new(recipe);
@@ -157,16 +157,18 @@ fn sheets(
                     false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
                 };
                 complain(&wrong.complaints, help, keys, place, report);
-                let failed = wrong.failed(&recipe.documents, &Fetched::new());
-                return Some(Sheets::Fixed(Err(failed)));
+                let failed = wrong.failed(&recipe.documents, &FetchedDocuments::new());
+                return Some(StylesheetSource::Fixed(Err(failed)));
             }
         },
     };
-    let Some(fetch) = &keys.fetch else { return first.map(|sheet| Sheets::Fixed(Ok(sheet))) };
+    let Some(fetch) = &keys.fetch else {
+        return first.map(|sheet| StylesheetSource::Fixed(Ok(sheet)));
+    };
     let (location, key) = (recipe.documents.location.as_str(), recipe.key());
     let faulty = soap::faulty_pass(keys.bad_definitions, place);
-    let supplied = Supplied { location, key, remote, recipe: recipe.clone(), first, faulty };
-    supplied.by(fetch, stylesheet.at, place, report).map(Sheets::Supplied)
+    let supplied = DefinitionParts { location, key, remote, recipe: recipe.clone(), first, faulty };
+    supplied.by(fetch, stylesheet.at, place, report).map(StylesheetSource::Supplied)
 }
 
 /// Compiles a stylesheet from its modules.
@@ -178,18 +180,18 @@ struct DefinitionCompiler {
 
 /// The reason why there is no stylesheet.
 #[derive(Clone)]
-struct Wrong {
+struct StylesheetError {
     /// One a line, each with its file, line and column.
     complaints: String,
     /// The text for clients.
     told: String,
 }
 
-impl Wrong {
+impl StylesheetError {
     /// Texts for each reader: clients without hosts, unless they compare the words; the log with places.
-    fn failed(self, documents: &Documents, fetched: &Fetched) -> Failed {
+    fn failed(self, documents: &Documents, fetched: &FetchedDocuments) -> Rejection {
         let client = documents.without_hosts(&self.told, fetched);
-        Failed::hiding(self.told, client, self.complaints)
+        Rejection::hiding(self.told, client, self.complaints)
     }
 }
 
@@ -215,43 +217,48 @@ impl DefinitionCompiler {
     }
 
     /// The stylesheet, unless the plan before has it of the same bytes.
-    fn at_once(&self, place: &mut RouteScope<'_, '_>) -> Result<Arc<Sheet>, Wrong> {
+    fn at_once(
+        &self,
+        place: &mut RouteScope<'_, '_>,
+    ) -> Result<Arc<CompiledStylesheet>, StylesheetError> {
         let metrics = place.builder.telemetry.definition(&self.documents.location);
         let kept = place.builder.kept_or(&self.key(), || {
-            let made = self.made(&Fetched::new());
+            let made = self.made(&FetchedDocuments::new());
             metrics.compiled(made.is_ok());
             Arc::new(made.map(Arc::new))
         });
         (*kept).clone()
     }
 
-    fn made(&self, fetched: &Fetched) -> Result<Sheet, Wrong> {
-        let found = Found { documents: &self.documents, fetched };
+    fn made(&self, fetched: &FetchedDocuments) -> Result<CompiledStylesheet, StylesheetError> {
+        let found = DefinitionDocuments { documents: &self.documents, fetched };
         let location = &self.documents.location;
         if let Some(saxon) = &self.saxon {
-            return saxon::compiled(saxon, &found).map(Sheet::Saxon);
+            return saxon::compiled(saxon, &found).map(CompiledStylesheet::Saxon);
         }
         let bytes = found.first();
         if let Some(complaints) = refused_version(bytes, location) {
-            return Err(Wrong { complaints, told: told::later() });
+            return Err(StylesheetError { complaints, told: error_text::later() });
         }
         let sheet = Stylesheet::compile(bytes, location, &found);
-        sheet.map(|sheet| Sheet::Native(Box::new(sheet))).map_err(|error| Wrong {
-            complaints: error.to_string(),
-            told: told::broken(&error, &found),
+        sheet.map(|sheet| CompiledStylesheet::Native(Box::new(sheet))).map_err(|error| {
+            StylesheetError {
+                complaints: error.to_string(),
+                told: error_text::broken(&error, &found),
+            }
         })
     }
 }
 
-impl supplies::DefinitionCompiler<Sheet> for DefinitionCompiler {
-    fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
+impl supplies::DefinitionCompiler<CompiledStylesheet> for DefinitionCompiler {
+    fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String> {
         match self.remote().is_empty() {
             true => Ok(Vec::new()),
             false => remote_definition::wanted(self.documents.missing(fetched)),
         }
     }
 
-    fn compile(&self, fetched: &Fetched) -> Result<Sheet, Failed> {
+    fn compile(&self, fetched: &FetchedDocuments) -> Result<CompiledStylesheet, Rejection> {
         self.made(fetched).map_err(|wrong| wrong.failed(&self.documents, fetched))
     }
 }
@@ -293,7 +300,7 @@ fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
 }
 
 /// Modules beside the stylesheet that names them, and those that were fetched.
-impl Resolver for Found<'_> {
+impl Resolver for DefinitionDocuments<'_> {
     fn resolve(&self, href: &str, base: &str) -> Result<Resource, String> {
         let uri = xsd::join(base, href);
         let known = self.documents.all.get(&uri).or_else(|| self.fetched.get(&uri));

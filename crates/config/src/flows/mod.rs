@@ -22,7 +22,7 @@ pub use steps::{
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list};
-use crate::node::{Entry, Node, Value};
+use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Map, Size, Spanned, Timeout};
@@ -78,7 +78,7 @@ macro_rules! steps {
                 }
             }
 
-            fn decode_named(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Self> {
+            fn decode_named(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Self> {
                 match entry.key.as_str() {
                     $( $name => <$keys>::decode(&entry.node, decoder).map(Self::$kind), )*
                     _ => unknown(entry, decoder),
@@ -219,7 +219,7 @@ impl Decode for Step {
     }
 }
 
-fn unknown(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Step> {
+fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Step> {
     let meant = decoder.suggest(&entry.key, Step::NAMES.iter().copied());
     decoder.error(
         entry.key_at,

@@ -58,7 +58,7 @@ pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
 use crate::decode::{Decode, Decoder, did_you_mean, list};
-use crate::node::{Entry, Node, Value};
+use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 
@@ -83,7 +83,7 @@ macro_rules! policies {
                 }
             }
 
-            fn decode_named(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Self> {
+            fn decode_named(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Self> {
                 match entry.key.as_str() {
                     $( $name => $kind::decode(&entry.node, decoder).map(Self::$kind), )*
                     _ => unknown(entry, decoder),
@@ -203,7 +203,7 @@ impl Decode for Policy {
     }
 }
 
-fn unknown(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Policy> {
+fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Policy> {
     let meant = decoder.suggest(&entry.key, Policy::NAMES.iter().copied());
     decoder.error(
         entry.key_at,

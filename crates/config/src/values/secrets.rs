@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys};
-use crate::node::{Entry, Node, Value};
+use crate::node::{MapEntry, Node, Value};
 use crate::report::{Report, Source, Sources};
 use crate::schema::SchemaBuilder;
 use crate::substitute::read_text;
@@ -101,7 +101,7 @@ fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
     None
 }
 
-fn credential(entry: &Entry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
+fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
     let CredentialKeys { key, tier } = match &entry.node.value {
         Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
         Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {

@@ -14,7 +14,7 @@ use crate::{Budget, FailureKind, Number, Value};
 const DEPTH_MAX: usize = 128;
 
 /// The values given to an expression.
-pub(super) struct Given<'b> {
+pub(super) struct GivenValues<'b> {
     budget: &'b mut Budget,
     /// The number of values.
     pub(super) values: u64,
@@ -22,9 +22,9 @@ pub(super) struct Given<'b> {
     pub(super) longest: u64,
 }
 
-impl Given<'_> {
-    pub(super) fn new(budget: &mut Budget) -> Given<'_> {
-        Given { budget, values: 0, longest: 0 }
+impl GivenValues<'_> {
+    pub(super) fn new(budget: &mut Budget) -> GivenValues<'_> {
+        GivenValues { budget, values: 0, longest: 0 }
     }
 
     pub(super) fn value(&mut self, value: &Value) -> Result<cel::Value, FailureKind> {

@@ -26,7 +26,7 @@ enum State {
 }
 
 /// The template with something in each placeholder.
-struct Filled {
+struct FilledTemplate {
     text: String,
     /// The starts of pieces in it, and in the template.
     starts: Vec<(usize, usize)>,
@@ -40,7 +40,7 @@ pub(super) fn sites(
     let (declaration, root, close) = ("<?xml", "<r>", "</r>");
     let mut state = State::Content;
     let (mut sites, mut literals) = (Vec::new(), Vec::new());
-    let mut filled = Filled { text: String::with_capacity(text.len()), starts: Vec::new() };
+    let mut filled = FilledTemplate { text: String::with_capacity(text.len()), starts: Vec::new() };
     let mut open = false;
     for piece in pieces {
         match piece {
@@ -85,7 +85,7 @@ pub(super) fn sites(
     Ok((sites, Some(literals)))
 }
 
-impl Filled {
+impl FilledTemplate {
     fn push(&mut self, text: &str, at: usize) {
         self.starts.push((self.text.len(), at));
         self.text.push_str(text);
@@ -176,9 +176,9 @@ fn is_declaration(before: &str) -> bool {
 }
 
 /// Parses the template as it stands, and learns where default namespaces are in force.
-fn try_out(text: &str, filled: &Filled, sites: &mut [Site]) -> Result<(), Error> {
+fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<(), Error> {
     let options = xml::Options { doctype: Doctype::Refuse, ..xml::Options::default() };
-    let mut reading = Reading { defaults: Vec::new(), found: Vec::new() };
+    let mut reading = XmlReader { defaults: Vec::new(), found: Vec::new() };
     if let Err(error) = xml::parse(filled.text.as_bytes(), &options, &mut reading) {
         let place = usize::try_from(error.at.offset).unwrap_or_default();
         let start = filled.starts.iter().rev().find(|(start, _)| *start <= place);
@@ -193,14 +193,14 @@ fn try_out(text: &str, filled: &Filled, sites: &mut [Site]) -> Result<(), Error>
     Ok(())
 }
 
-struct Reading {
+struct XmlReader {
     /// For each open element: true if it has a default namespace.
     defaults: Vec<bool>,
     /// The same for each placeholder in content.
     found: Vec<bool>,
 }
 
-impl Sink for Reading {
+impl Sink for XmlReader {
     type Error = xml::Error;
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {

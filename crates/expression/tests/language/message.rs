@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use expression::{
-    FailureKind, JsonNodes, JsonText, Known, Member, Names, Nodes, Scope, Slot, Value,
+    FailureKind, JsonNodes, JsonText, Member, NameKind, Names, Nodes, Scope, Slot, Value,
 };
 
 const DOCUMENT: Slot = Slot(0);
@@ -75,17 +75,17 @@ fn slot(from: u32, place: usize) -> Slot {
 }
 
 impl Names for Message {
-    fn find(&self, path: &[&str]) -> Option<Known> {
-        let value = |slot| Some(Known::Value(slot));
+    fn find(&self, path: &[&str]) -> Option<NameKind> {
+        let value = |slot| Some(NameKind::Value(slot));
         match path {
             ["envelope"] => value(DOCUMENT),
             ["body"] => value(BODY),
             ["status"] | ["reply", "status"] => value(STATUS),
             ["absent"] => value(ABSENT),
             ["fails"] => value(FAILS),
-            ["headers"] => Some(Known::Group(HEADERS)),
-            ["reply"] => Some(Known::Group(REPLY)),
-            ["reply", "headers"] => Some(Known::Group(REPLY_HEADERS)),
+            ["headers"] => Some(NameKind::Group(HEADERS)),
+            ["reply"] => Some(NameKind::Group(REPLY)),
+            ["reply", "headers"] => Some(NameKind::Group(REPLY_HEADERS)),
             ["headers", name] | ["reply", "headers", name] => {
                 let found = self.headers.iter().position(|(known, _)| known == name);
                 value(found.map_or(ABSENT, |place| slot(HEADERS_FROM, place)))

@@ -207,7 +207,7 @@ fn everywhere(source: &str, kind: Kind) -> Vec<(String, Template)> {
 }
 
 /// Shapes of JSON: kinds and how many values are in each, strings being strings.
-fn shape(text: &str) -> Result<Vec<(bool, bool, u32)>, json::Malformed> {
+fn shape(text: &str) -> Result<Vec<(bool, bool, u32)>, json::JsonError> {
     let mut tape = Vec::new();
     json::read(text, &json::Limits { depth_max: 100, entries_max: 1000 }, &mut tape)?;
     let is_string = |kind| matches!(kind, json::Kind::Plain | json::Kind::Escaped);

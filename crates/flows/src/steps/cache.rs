@@ -16,7 +16,7 @@ use kit::clock::{self, Instant};
 use crate::content::{Content, Maker};
 use crate::message::Payload;
 use crate::state::{Run, State};
-use crate::step::{self, Ended, Steps};
+use crate::step::{self, Steps, StepsEnd};
 
 /// Messages of one step. As many as clients of one gateway are likely to ask for within a time to live.
 const ENTRIES_MAX: usize = 10_000;
@@ -32,36 +32,36 @@ pub struct Cache {
     pub key: Template,
     pub ttl: Duration,
     pub steps: Steps,
-    pub kept: Arc<Kept>,
+    pub kept: Arc<MessageCache>,
 }
 
 /// Messages by their keys, for all workers. Locked for a look-up alone, never while steps run.
 #[derive(Default)]
-pub struct Kept(Mutex<Entries>);
+pub struct MessageCache(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    by_key: HashMap<Arc<str>, Entry>,
+    by_key: HashMap<Arc<str>, CacheEntry>,
     /// Keys in the order in which they were put in, with the numbers of their entries. All live equally long, so the first is also the first to end.
     order: VecDeque<(Arc<str>, u64)>,
     bytes: usize,
     serial: u64,
 }
 
-struct Entry {
-    made: Arc<Made>,
+struct CacheEntry {
+    made: Arc<CachedOutcome>,
     until: Instant,
     number: u64,
 }
 
 /// A message, and how the steps ended that made it.
-struct Made {
+struct CachedOutcome {
     status: Option<u16>,
     lines: Headers,
     bytes: Bytes,
     /// The status of the last call.
     last: Option<u16>,
-    ended: Ended,
+    ended: StepsEnd,
 }
 
 /// Gives the cached message, or runs the steps and caches the message that they make.
@@ -69,7 +69,7 @@ pub(crate) async fn cached(
     cache: &Cache,
     run: &Run<'_>,
     state: &mut State,
-) -> Result<Ended, Fault> {
+) -> Result<StepsEnd, Fault> {
     let key = run.fill(state, &cache.key)?;
     if let Some(made) = cache.kept.get(&key, clock::now()) {
         made.give(state);
@@ -77,22 +77,22 @@ pub(crate) async fn cached(
     }
     let ended = step::run(&cache.steps, run, state).await?;
     state.message.hold(run).await?;
-    if let Some(made) = Made::of(state, ended) {
+    if let Some(made) = CachedOutcome::of(state, ended) {
         let until = clock::now().checked_add(cache.ttl).unwrap_or_else(clock::now);
         cache.kept.put(&key, made, until);
     }
     Ok(ended)
 }
 
-impl Made {
+impl CachedOutcome {
     /// None for a message that is not cached: after the failure of a service, or meant for one client.
-    fn of(state: &State, ended: Ended) -> Option<Made> {
+    fn of(state: &State, ended: StepsEnd) -> Option<CachedOutcome> {
         let message = &state.message;
         let bytes = message.content()?.bytes.clone();
         let is_failure = message.status.is_some_and(|status| status >= 500);
         match is_failure || message.lines.contains("set-cookie") {
             true => None,
-            false => Some(Made {
+            false => Some(CachedOutcome {
                 status: message.status,
                 lines: message.lines.clone(),
                 bytes,
@@ -117,14 +117,14 @@ impl Made {
     }
 }
 
-impl Kept {
-    fn get(&self, key: &str, now: Instant) -> Option<Arc<Made>> {
+impl MessageCache {
+    fn get(&self, key: &str, now: Instant) -> Option<Arc<CachedOutcome>> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.by_key.get(key).filter(|entry| now < entry.until)?;
         Some(entry.made.clone())
     }
 
-    fn put(&self, key: &str, made: Made, until: Instant) {
+    fn put(&self, key: &str, made: CachedOutcome, until: Instant) {
         let bytes = made.bytes(key);
         if bytes > BYTES_MAX {
             return;
@@ -133,7 +133,7 @@ impl Kept {
         let key: Arc<str> = key.into();
         let number = entries.serial;
         entries.serial += 1;
-        let entry = Entry { made: Arc::new(made), until, number };
+        let entry = CacheEntry { made: Arc::new(made), until, number };
         if let Some(before) = entries.by_key.insert(key.clone(), entry) {
             entries.bytes -= before.made.bytes(&key);
         }
@@ -162,14 +162,20 @@ impl Entries {
 mod tests {
     use super::*;
 
-    fn made(bytes: usize) -> Made {
+    fn made(bytes: usize) -> CachedOutcome {
         let bytes = vec![0; bytes].into();
-        Made { status: None, lines: Headers::new(), bytes, last: None, ended: Ended::Through }
+        CachedOutcome {
+            status: None,
+            lines: Headers::new(),
+            bytes,
+            last: None,
+            ended: StepsEnd::Through,
+        }
     }
 
     #[test]
     fn what_is_kept_is_bounded_in_entries_and_in_bytes() {
-        let (kept, now) = (Kept::default(), clock::now());
+        let (kept, now) = (MessageCache::default(), clock::now());
         let until = now + Duration::from_secs(1);
         for number in 0..ENTRIES_MAX + 5 {
             kept.put(&number.to_string(), made(1), until);
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_ends_with_its_time() {
-        let (kept, now) = (Kept::default(), clock::now());
+        let (kept, now) = (MessageCache::default(), clock::now());
         kept.put("a", made(1), now + Duration::from_secs(2));
         let after = |seconds| kept.get("a", now + Duration::from_secs(seconds)).is_some();
         assert_eq!([after(0), after(1), after(2), after(3)], [true, true, false, false]);

@@ -44,7 +44,7 @@ pub enum EnrichAction {
 }
 
 /// The content for a target, evaluated.
-enum Filled {
+enum EnrichContent {
     Value(Value),
     Markup(String),
 }
@@ -64,9 +64,9 @@ impl Enrich {
 pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let source = match &enrich.source {
-        Some(Source::Expression(expression)) => Filled::Value(run.value(state, expression)?),
-        Some(Source::Xml(template)) => Filled::Markup(run.fill(state, template)?),
-        None => Filled::Value(Value::Nothing),
+        Some(Source::Expression(expression)) => EnrichContent::Value(run.value(state, expression)?),
+        Some(Source::Xml(template)) => EnrichContent::Markup(run.fill(state, template)?),
+        None => EnrichContent::Value(Value::Nothing),
     };
     if let Some(number) = enrich.variable {
         return in_variable(enrich, &source, number, run, state);
@@ -97,14 +97,14 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
 /// Changes a variable. What it holds becomes a document of its own first, since others may share it.
 fn in_variable(
     enrich: &Enrich,
-    source: &Filled,
+    source: &EnrichContent,
     number: u32,
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
     let new = match (enrich.is_whole, enrich.action, source) {
-        (true, EnrichAction::Replace, Filled::Value(value)) => Some(value.clone()),
-        (true, EnrichAction::Replace, Filled::Markup(markup)) => {
+        (true, EnrichAction::Replace, EnrichContent::Value(value)) => Some(value.clone()),
+        (true, EnrichAction::Replace, EnrichContent::Markup(markup)) => {
             Some(payload::read(markup, Format::Xml)?)
         }
         (true, EnrichAction::Remove, _) => Some(Value::Nothing),
@@ -139,10 +139,10 @@ fn in_variable(
 }
 
 /// The whole text of a message is replaced.
-fn whole(source: &Filled, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+fn whole(source: &EnrichContent, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let (bytes, content_type) = match source {
-        Filled::Value(value) => payload::bytes_of(value, run)?,
-        Filled::Markup(markup) => (markup.clone().into(), payload::XML),
+        EnrichContent::Value(value) => payload::bytes_of(value, run)?,
+        EnrichContent::Markup(markup) => (markup.clone().into(), payload::XML),
     };
     state.message.replace(bytes, content_type.as_bytes());
     Ok(())
@@ -150,12 +150,12 @@ fn whole(source: &Filled, run: &Run<'_>, state: &mut State) -> Result<(), Fault>
 
 fn in_xml(
     action: EnrichAction,
-    source: &Filled,
+    source: &EnrichContent,
     targets: &Nodes,
     (document, envelope): (&Arc<Document>, Option<&Envelope>),
     run: &Run<'_>,
 ) -> Result<Option<String>, Fault> {
-    let brings_body = matches!(source, Filled::Value(Value::Nodes(nodes))
+    let brings_body = matches!(source, EnrichContent::Value(Value::Nodes(nodes))
         if nodes.iter().any(|(document, node)| soap::is_body(document, node)));
     let mut edits = Edits::default();
     let mut budget = run.budget();
@@ -180,10 +180,10 @@ fn in_xml(
         };
         let default = around.is_some_and(|around| has_default_namespace(document, around));
         let put = match (source, is_attribute) {
-            (Filled::Markup(markup), false) if default => undefaulted(markup, run)?,
-            (Filled::Markup(markup), _) => markup.clone(),
-            (Filled::Value(value), true) => value.text().map_err(failed)?.into_owned(),
-            (Filled::Value(value), false) => {
+            (EnrichContent::Markup(markup), false) if default => undefaulted(markup, run)?,
+            (EnrichContent::Markup(markup), _) => markup.clone(),
+            (EnrichContent::Value(value), true) => value.text().map_err(failed)?.into_owned(),
+            (EnrichContent::Value(value), false) => {
                 payload::markup_of(value, default, &mut budget).map_err(failed)?
             }
         };
@@ -208,7 +208,7 @@ fn in_xml(
 /// JSON knows `replace`, `child` and `remove`.
 fn in_json(
     action: EnrichAction,
-    source: &Filled,
+    source: &EnrichContent,
     targets: &JsonNodes,
     text: &Arc<JsonText>,
     run: &Run<'_>,
@@ -219,8 +219,10 @@ fn in_json(
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     let mut put = String::new();
     match source {
-        Filled::Value(value) => value.write_json(&mut put, &mut run.budget()).map_err(failed)?,
-        Filled::Markup(markup) => json::push_string(&mut put, markup),
+        EnrichContent::Value(value) => {
+            value.write_json(&mut put, &mut run.budget()).map_err(failed)?
+        }
+        EnrichContent::Markup(markup) => json::push_string(&mut put, markup),
     }
     let targets: BTreeSet<JsonNode> = targets.nodes.iter().copied().collect();
     let edit = match action {

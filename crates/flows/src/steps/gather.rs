@@ -21,7 +21,7 @@ use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
 use crate::soap::Version;
 use crate::state::{Run, State};
-use crate::step::{Ended, Steps, run as run_steps};
+use crate::step::{Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::enrich::{JsonEdit, write_json};
 use crate::steps::payload;
@@ -90,14 +90,14 @@ impl Into {
 }
 
 /// The part that was taken of one result.
-struct Taken {
+struct TakenPart {
     text: String,
     is_json: bool,
-    around: Option<Around>,
+    around: Option<Wrapper>,
 }
 
 /// The text around the taken parts in the first result.
-struct Around {
+struct Wrapper {
     before: String,
     after: String,
     /// A default namespace is in force between them.
@@ -105,7 +105,7 @@ struct Around {
     content_type: Box<[u8]>,
 }
 
-type Job<'a> = LocalBoxFuture<'a, (usize, Result<Taken, Fault>)>;
+type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;
 
 /// Runs the branches and gathers their results.
 pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
@@ -152,7 +152,7 @@ pub(crate) async fn foreach(
     made: &Foreach,
     run: &Run<'_>,
     state: &mut State,
-) -> Result<Ended, Fault> {
+) -> Result<StepsEnd, Fault> {
     let parts = Parts::of(&made.over, run, state)?;
     let mut results: Vec<Option<String>> = Vec::new();
     if made.parallel <= 1 {
@@ -160,7 +160,7 @@ pub(crate) async fn foreach(
             let item = parts.message(at, state, run)?;
             let outer = std::mem::replace(&mut state.message, item);
             let ended = run_steps(&made.steps, run, state).await?;
-            if ended == Ended::Answered {
+            if ended == StepsEnd::Answered {
                 return Ok(ended);
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
@@ -192,7 +192,7 @@ pub(crate) async fn foreach(
         }
     }
     parts.put_back(&results, run, state)?;
-    Ok(Ended::Through)
+    Ok(StepsEnd::Through)
 }
 
 /// Waits of several calls at once count as the time that went by, also if the client goes meanwhile.
@@ -222,9 +222,9 @@ async fn collect<'a>(
     parallel: usize,
     gather: &Gather,
     run: &Run<'_>,
-) -> Result<Vec<Option<Taken>>, Fault> {
+) -> Result<Vec<Option<TakenPart>>, Fault> {
     let needed = gather.complete.unwrap_or(total);
-    let mut results: Vec<Option<Taken>> = Vec::new();
+    let mut results: Vec<Option<TakenPart>> = Vec::new();
     results.resize_with(total, || None);
     let (mut good, mut failed, mut last) = (0, 0, None);
     let at_once = AtOnce::new(&run.ex.totals);
@@ -289,7 +289,7 @@ async fn taken(
     gather: &Gather,
     run: &Run<'_>,
     mut state: State,
-) -> Result<Taken, Fault> {
+) -> Result<TakenPart, Fault> {
     ran?;
     state.message.hold(run).await?;
     let Some(take) = &gather.take else {
@@ -300,7 +300,7 @@ async fn taken(
 }
 
 /// The whole body.
-fn whole(message: &Message, into: Option<&Into>, run: &Run<'_>) -> Result<Taken, Fault> {
+fn whole(message: &Message, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, Fault> {
     cut(&whole_value(message)?, message, into, run)
 }
 
@@ -340,7 +340,7 @@ fn cut(
     message: &Message,
     into: Option<&Into>,
     run: &Run<'_>,
-) -> Result<Taken, Fault> {
+) -> Result<TakenPart, Fault> {
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     let mut budget = run.budget();
     let mut text = String::new();
@@ -362,7 +362,7 @@ fn cut(
         true => None,
         false => around(value, message),
     };
-    Ok(Taken { text, is_json, around })
+    Ok(TakenPart { text, is_json, around })
 }
 
 /// The values that were found, with commas between them.
@@ -381,7 +381,7 @@ fn push_items(
 }
 
 /// The envelope of SOAP around its Body, else the element around the first node.
-fn around(value: &Value, message: &Message) -> Option<Around> {
+fn around(value: &Value, message: &Message) -> Option<Wrapper> {
     let content = message.content()?;
     let View::Xml { document, envelope } = content.view().ok()? else { return None };
     let (element, content_type) = match (envelope, value) {
@@ -396,7 +396,7 @@ fn around(value: &Value, message: &Message) -> Option<Around> {
     };
     let (before, after) = frame(document, element);
     let own = message.content_type().filter(|_| content.root().is_none());
-    Some(Around {
+    Some(Wrapper {
         before,
         after,
         default_namespace: has_default_namespace(document, element),
@@ -415,7 +415,7 @@ fn frame(document: &Document, element: NodeId) -> (String, String) {
 
 /// Makes one message of the results, in the order of the branches.
 fn join(
-    results: &[Option<Taken>],
+    results: &[Option<TakenPart>],
     gather: &Gather,
     run: &Run<'_>,
     state: &mut State,

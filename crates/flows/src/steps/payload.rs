@@ -31,7 +31,7 @@ fn type_of_file(ending: &str) -> &'static str {
 }
 
 /// The source of a new body.
-pub enum Made {
+pub enum PayloadSource {
     Xml(Template),
     Json(Template),
     Text(Template),
@@ -42,7 +42,7 @@ pub enum Made {
 
 /// A new body.
 pub struct Payload {
-    pub made: Made,
+    pub made: PayloadSource,
     pub content_type: Option<Box<str>>,
     /// In a SOAP message it replaces the content of the Body.
     pub envelope: bool,
@@ -53,84 +53,86 @@ pub struct Payload {
 pub struct Respond {
     pub status: Option<u16>,
     pub headers: Vec<(Box<str>, Template)>,
-    pub made: Option<Made>,
+    pub made: Option<PayloadSource>,
 }
 
 /// A new body, evaluated.
-struct Filled {
-    body: Written,
+struct PayloadContent {
+    body: PayloadBytes,
     content_type: &'static str,
     /// Markup, of one element or of several.
     is_xml: bool,
 }
 
 /// The bytes of a new body; of text that was made, with the knowledge that it is text.
-enum Written {
+enum PayloadBytes {
     Text(String),
     Bytes(Bytes),
 }
 
-impl Written {
+impl PayloadBytes {
     fn as_bytes(&self) -> &[u8] {
         match self {
-            Written::Text(text) => text.as_bytes(),
-            Written::Bytes(bytes) => bytes,
+            PayloadBytes::Text(text) => text.as_bytes(),
+            PayloadBytes::Bytes(bytes) => bytes,
         }
     }
 
     fn into_bytes(self) -> Bytes {
         match self {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => bytes,
+            PayloadBytes::Text(text) => text.into(),
+            PayloadBytes::Bytes(bytes) => bytes,
         }
     }
 
     fn into_text(self) -> Result<String, Fault> {
         match self {
-            Written::Text(text) => Ok(text),
-            Written::Bytes(bytes) => String::from_utf8(bytes.into())
+            PayloadBytes::Text(text) => Ok(text),
+            PayloadBytes::Bytes(bytes) => String::from_utf8(bytes.into())
                 .map_err(|_| Fault::new(Kind::FlowFailed, "the markup is not in UTF-8")),
         }
     }
 }
 
-impl Made {
+impl PayloadSource {
     /// The content of a file whose name has that end.
-    pub fn file(bytes: Bytes, ending: &str) -> Made {
+    pub fn file(bytes: Bytes, ending: &str) -> PayloadSource {
         let content_type = type_of_file(ending);
         let own = soap_in(&bytes, content_type == XML);
-        Made::Fixed(bytes, own.map_or(content_type, Version::content_type))
+        PayloadSource::Fixed(bytes, own.map_or(content_type, Version::content_type))
     }
 
     fn slots(&self) -> Vec<Slot> {
         match self {
-            Made::Xml(template) | Made::Json(template) | Made::Text(template) => template.slots(),
-            Made::From(expression) => expression.slots(),
-            Made::Fixed(..) => Vec::new(),
+            PayloadSource::Xml(template)
+            | PayloadSource::Json(template)
+            | PayloadSource::Text(template) => template.slots(),
+            PayloadSource::From(expression) => expression.slots(),
+            PayloadSource::Fixed(..) => Vec::new(),
         }
     }
 
     /// Evaluates it; `inside` says that it goes into the Body of a SOAP message.
-    fn fill(&self, run: &Run<'_>, state: &State, inside: bool) -> Result<Filled, Fault> {
+    fn fill(&self, run: &Run<'_>, state: &State, inside: bool) -> Result<PayloadContent, Fault> {
         let text = |template: &Template, content_type| {
-            let body = Written::Text(run.fill(state, template)?);
-            Ok(Filled { body, content_type, is_xml: content_type == XML })
+            let body = PayloadBytes::Text(run.fill(state, template)?);
+            Ok(PayloadContent { body, content_type, is_xml: content_type == XML })
         };
         match self {
-            Made::Xml(template) => text(template, XML),
-            Made::Json(template) => text(template, JSON),
-            Made::Text(template) => text(template, TEXT),
-            Made::From(expression) => {
+            PayloadSource::Xml(template) => text(template, XML),
+            PayloadSource::Json(template) => text(template, JSON),
+            PayloadSource::Text(template) => text(template, TEXT),
+            PayloadSource::From(expression) => {
                 let mut value = run.value(state, expression)?;
                 if inside && let Value::Nodes(nodes) = value {
                     value = Value::Nodes(soap::inner(nodes));
                 }
                 let (body, content_type) = written(&value, run)?;
-                Ok(Filled { body, content_type, is_xml: content_type == XML })
+                Ok(PayloadContent { body, content_type, is_xml: content_type == XML })
             }
-            Made::Fixed(bytes, content_type) => {
-                let body = Written::Bytes(bytes.clone());
-                Ok(Filled { body, content_type, is_xml: false })
+            PayloadSource::Fixed(bytes, content_type) => {
+                let body = PayloadBytes::Bytes(bytes.clone());
+                Ok(PayloadContent { body, content_type, is_xml: false })
             }
         }
     }
@@ -143,14 +145,14 @@ impl Payload {
 
     /// The envelope of a SOAP message stays, so that the message has to be known.
     pub(crate) fn keeps_envelope(&self) -> bool {
-        self.envelope && matches!(self.made, Made::Xml(_) | Made::From(_))
+        self.envelope && matches!(self.made, PayloadSource::Xml(_) | PayloadSource::From(_))
     }
 }
 
 impl Respond {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let headers = self.headers.iter().flat_map(|(_, template)| template.slots());
-        headers.chain(self.made.iter().flat_map(Made::slots)).collect()
+        headers.chain(self.made.iter().flat_map(PayloadSource::slots)).collect()
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -163,7 +165,8 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
     let around = state.message.content().filter(|_| made.keeps_envelope()).cloned();
     let around =
         around.filter(|content| matches!(content.known(), Ok(View::Xml { envelope: Some(_), .. })));
-    let Filled { body, content_type, is_xml } = made.made.fill(run, state, around.is_some())?;
+    let PayloadContent { body, content_type, is_xml } =
+        made.made.fill(run, state, around.is_some())?;
     let given = made.content_type.as_deref();
     let own = soap_in(body.as_bytes(), is_xml);
     if let Some(content) = around.filter(|_| is_xml && own.is_none())
@@ -213,21 +216,21 @@ pub(crate) fn bytes_of(value: &Value, run: &Run<'_>) -> Result<(Bytes, &'static 
     Ok((body.into_bytes(), content_type))
 }
 
-fn written(value: &Value, run: &Run<'_>) -> Result<(Written, &'static str), Fault> {
+fn written(value: &Value, run: &Run<'_>) -> Result<(PayloadBytes, &'static str), Fault> {
     let mut budget = run.budget();
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     Ok(match value {
         Value::Nodes(_) => {
-            (Written::Text(markup_of(value, false, &mut budget).map_err(failed)?), XML)
+            (PayloadBytes::Text(markup_of(value, false, &mut budget).map_err(failed)?), XML)
         }
         Value::Json(_) | Value::Null => {
             let mut text = String::new();
             value.write_json(&mut text, &mut budget).map_err(failed)?;
-            (Written::Text(text), JSON)
+            (PayloadBytes::Text(text), JSON)
         }
-        Value::Bytes(bytes) => (Written::Bytes(Bytes::copy_from_slice(bytes)), BINARY),
+        Value::Bytes(bytes) => (PayloadBytes::Bytes(Bytes::copy_from_slice(bytes)), BINARY),
         Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => {
-            (Written::Text(value.text().map_err(failed)?.into_owned()), TEXT)
+            (PayloadBytes::Text(value.text().map_err(failed)?.into_owned()), TEXT)
         }
     })
 }
@@ -246,7 +249,7 @@ pub(crate) fn markup_of(
 /// Makes the message the answer.
 pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     if let Some(made) = &respond.made {
-        let Filled { body, content_type, is_xml } = made.fill(run, state, false)?;
+        let PayloadContent { body, content_type, is_xml } = made.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);
         let content_type = own.map_or(content_type, Version::content_type);
         state.message.replace(body.into_bytes(), content_type.as_bytes());

@@ -3,8 +3,8 @@
 use expression::{Expression, Nodes, Slot, Value};
 use fault::{Fault, Kind};
 use mediation::Work;
-use mediation::xslt::{Made, Refused, Transformation};
-use message::{Gathered, Trailers};
+use mediation::xslt::{TransformRejection, TransformResult, Transformation};
+use message::{GatheredBody, Trailers};
 use xslt::{Argument, Parameter};
 
 use crate::edit::Edits;
@@ -58,7 +58,7 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     }
     let one = Value::Nodes(Nodes::one(document.clone(), node));
     let (bytes, content_type) = payload::bytes_of(&one, run)?;
-    let body = Gathered::new(bytes, Trailers::new());
+    let body = GatheredBody::new(bytes, Trailers::new());
     let result = transformed(made, Some(content_type.as_bytes()), &body, run, state).await?;
     let failed = |what: &str| Fault::new(Kind::ProcessingFailed, what);
     let result = result.map_err(|refused| fault(refused, failed))?;
@@ -76,10 +76,10 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
 async fn transformed(
     made: &Xslt,
     content_type: Option<&[u8]>,
-    body: &Gathered,
+    body: &GatheredBody,
     run: &Run<'_>,
     state: &State,
-) -> Result<Result<Made, Refused>, Fault> {
+) -> Result<Result<TransformResult, TransformRejection>, Fault> {
     let result = match made.parameters.is_empty() {
         true => None,
         false => {
@@ -104,12 +104,14 @@ fn parameters(made: &Xslt, run: &Run<'_>, state: &State) -> Result<Vec<Parameter
     made.parameters.iter().map(parameter).collect()
 }
 
-fn fault(refused: Refused, malformed: impl FnOnce(&str) -> Fault) -> Fault {
+fn fault(refused: TransformRejection, malformed: impl FnOnce(&str) -> Fault) -> Fault {
     match refused {
-        Refused::Failed(failed) if !failed.server => malformed(failed.cause()),
-        Refused::Failed(failed) => Fault::new(Kind::ProcessingFailed, failed.cause()),
-        Refused::Late(failed) => Fault::new(Kind::EngineTimeout, failed.cause()),
-        Refused::Broken(cause) => Fault::new(Kind::ProcessingFailed, cause),
-        Refused::Busy => Fault::new(Kind::EngineBusy, "too many messages wait for Saxon"),
+        TransformRejection::Failed(failed) if !failed.server => malformed(failed.cause()),
+        TransformRejection::Failed(failed) => Fault::new(Kind::ProcessingFailed, failed.cause()),
+        TransformRejection::Late(failed) => Fault::new(Kind::EngineTimeout, failed.cause()),
+        TransformRejection::Broken(cause) => Fault::new(Kind::ProcessingFailed, cause),
+        TransformRejection::Busy => {
+            Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
+        }
     }
 }

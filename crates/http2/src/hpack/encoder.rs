@@ -2,7 +2,7 @@
 //! since the values that differ between a gateway's messages (dates, numbers, identifiers) would push out the others.
 
 use super::{fixed, integer};
-use crate::Asking;
+use crate::RequestLine;
 
 /// Tells the peer to keep its table for us empty; once a connection, before its first line.
 pub(crate) fn forget(out: &mut Vec<u8>) {
@@ -22,7 +22,7 @@ pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
 }
 
 /// The pseudo-headers of a request.
-pub(crate) fn request(out: &mut Vec<u8>, asking: &Asking<'_>) {
+pub(crate) fn request(out: &mut Vec<u8>, asking: &RequestLine<'_>) {
     const AUTHORITY: u8 = 1;
     const METHOD: u8 = 2;
     const PATH: u8 = 4;

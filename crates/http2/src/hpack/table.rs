@@ -15,12 +15,12 @@ const NO_ENTRY: Error = Error::new(Code::COMPRESSION_ERROR, "an index without an
 
 pub(super) struct Table {
     /// The newest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TableEntry>,
     size: usize,
     size_max: usize,
 }
 
-struct Entry {
+struct TableEntry {
     text: Box<[u8]>,
     name_len: usize,
 }
@@ -49,7 +49,7 @@ impl Table {
         // An entry larger than the whole table empties it, and is no error.
         if size <= self.size_max {
             self.size += size;
-            self.entries.push_front(Entry { text: text.into(), name_len });
+            self.entries.push_front(TableEntry { text: text.into(), name_len });
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use super::stream::Stream;
-use super::{Begun, Config, Leaving, Session, Side};
+use super::{Begun, Config, Session, ShutdownState, Side};
 use crate::block::{Block, Head};
 use crate::error::Code;
 use crate::frame;
@@ -29,7 +29,7 @@ const NUMBER_MAX: u32 = 0x7fff_0000;
 
 /// The first line of a request, in parts.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct RequestLine<'a> {
     pub method: &'a [u8],
     pub is_https: bool,
     pub target: &'a [u8],
@@ -50,7 +50,7 @@ pub enum Gone {
 }
 
 /// A stream that has ended, with what had come of its reply and is not read yet.
-pub(super) struct Lost {
+pub(super) struct EndedStream {
     number: u32,
     why: Gone,
     heads: VecDeque<(Head, Block)>,
@@ -58,7 +58,7 @@ pub(super) struct Lost {
 }
 
 /// What a stream of ours waits for.
-pub(super) struct Replying {
+pub(super) struct PendingReply {
     /// True if a reply to its method has no body.
     is_bodiless: bool,
     /// Heads that nobody has read yet: interim ones, and the real one.
@@ -100,7 +100,7 @@ impl Session {
     /// left out.
     pub fn open_stream<'h>(
         &mut self,
-        asking: &Asking<'_>,
+        asking: &RequestLine<'_>,
         lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         is_end: bool,
     ) -> Option<u32> {
@@ -110,7 +110,7 @@ impl Session {
         let number = self.last_opened + if self.last_opened == 0 { 1 } else { 2 };
         self.last_opened = number;
         let mut stream = Stream::new(number, true, None, self.room_first, STREAM_WINDOW);
-        stream.reply = Some(Box::new(Replying {
+        stream.reply = Some(Box::new(PendingReply {
             is_bodiless: asking.method == b"HEAD",
             heads: VecDeque::new(),
             interim: 0,
@@ -191,14 +191,14 @@ impl Session {
         if let Some(mut stream) = self.streams.remove(number) {
             let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
             let body = std::mem::take(&mut stream.body);
-            self.lost.push(Lost { number, why, heads, body });
+            self.lost.push(EndedStream { number, why, heads, body });
             stream.wake();
         }
     }
 
     /// Ends all streams. Replies that have come whole stay until they are read.
     pub(super) fn lose_all(&mut self) {
-        self.leaving = Leaving::Refusing;
+        self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(0) {
             match self.streams.get(number).is_some_and(|stream| stream.is_receiving) {
                 true => self.lose(number, Gone::Lost),
@@ -265,7 +265,7 @@ impl Session {
 
     /// The server takes no more streams, and has not worked on those above a number (6.8).
     pub(super) fn goaway_by_server(&mut self, last: u32) {
-        self.leaving = Leaving::Refusing;
+        self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(last) {
             self.lose(number, Gone::Refused);
         }
@@ -273,8 +273,8 @@ impl Session {
 
     /// Says that the connection ends, with nothing open.
     pub fn say_farewell(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Refusing;
+        if self.leaving == ShutdownState::No {
+            self.leaving = ShutdownState::Refusing;
             frame::goaway(&mut self.out, 0, Code::NO_ERROR, "");
         }
     }
@@ -289,7 +289,7 @@ impl Session {
     }
 }
 
-impl Replying {
+impl PendingReply {
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }

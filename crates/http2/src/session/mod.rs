@@ -11,9 +11,9 @@ use std::task::Waker;
 use crate::block::Head;
 use crate::hpack::Decoder;
 use crate::{Code, Error, frame};
-use client::Lost;
-pub use client::{Asking, Gone};
-use receive::Unfinished;
+use client::EndedStream;
+pub use client::{Gone, RequestLine};
+use receive::PartialBlock;
 use stream::{Stream, Streams};
 
 /// The first bytes of a client (RFC 9113, 3.4).
@@ -64,7 +64,7 @@ pub struct Config {
 
 /// The result of reading one frame.
 #[derive(Debug)]
-pub struct Read {
+pub struct ReadOutcome {
     /// Bytes of the input that it took.
     pub len: usize,
     pub event: Event,
@@ -81,7 +81,7 @@ pub enum Event {
 
 /// Bytes of a request's body.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum BodyPiece {
     /// Some bytes were appended.
     More,
     /// The last bytes were appended; these are the trailers, in HTTP/1's form.
@@ -99,7 +99,7 @@ pub struct Session {
     decoder: Decoder,
     begun: Begun,
     /// A block of header lines that is not complete.
-    unfinished: Option<Unfinished>,
+    unfinished: Option<PartialBlock>,
     streams: Streams,
     /// The last stream that was opened, and the last that we accepted.
     last_opened: u32,
@@ -116,11 +116,11 @@ pub struct Session {
     /// Resets counted against the client, in parts: one reset is [`ENDS_PER_RESET`].
     resets: u32,
     fruitless: u32,
-    leaving: Leaving,
+    leaving: ShutdownState,
     /// How many streams the server lets us have open.
     streams_allowed: u32,
     /// Streams of ours that ended before their replies did, until they are closed.
-    lost: Vec<Lost>,
+    lost: Vec<EndedStream>,
 }
 
 /// Who we are: what frames mean depends on it in a few places.
@@ -138,7 +138,7 @@ enum Begun {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaving {
+enum ShutdownState {
     No,
     /// The client was told, and has to acknowledge it.
     Announced,
@@ -201,7 +201,7 @@ impl Session {
             forgot: false,
             resets: 0,
             fruitless: 0,
-            leaving: Leaving::No,
+            leaving: ShutdownState::No,
             streams_allowed: u32::MAX,
             lost: Vec::new(),
         }
@@ -322,8 +322,8 @@ impl Session {
 
     /// Announces that the connection will end (6.8). Requests that the client sends before it has read that are still served.
     pub fn leave(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
+        if self.leaving == ShutdownState::No {
+            self.leaving = ShutdownState::Announced;
             frame::goaway(&mut self.out, 0x7fff_ffff, Code::NO_ERROR, "");
             frame::ping(&mut self.out, 0, LAST_CALL);
         }
@@ -331,20 +331,20 @@ impl Session {
 
     /// Accepts no further streams; open ones end in their own time.
     pub fn refuse(&mut self) {
-        if self.leaving != Leaving::Refusing {
-            self.leaving = Leaving::Refusing;
+        if self.leaving != ShutdownState::Refusing {
+            self.leaving = ShutdownState::Refusing;
             frame::goaway(&mut self.out, self.last_stream, Code::NO_ERROR, "");
         }
     }
 
     /// True if the client was told to go, or leaves by itself.
     pub fn is_leaving(&self) -> bool {
-        self.leaving != Leaving::No
+        self.leaving != ShutdownState::No
     }
 
     /// True if nothing can come any more: every stream has ended, and no other may begin.
     pub fn is_over(&self) -> bool {
-        self.leaving == Leaving::Refusing && self.streams.len() == 0
+        self.leaving == ShutdownState::Refusing && self.streams.len() == 0
     }
 
     /// Ends all streams, and tells the client why.

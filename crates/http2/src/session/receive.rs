@@ -1,14 +1,14 @@
 //! Frames from a peer, one by one (RFC 9113, 5 and 6).
 
-use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, Leaving};
-use super::{PREFACE, RESETS_MAX, Read, STREAM_WINDOW, Session, Side, WINDOW_MAX};
-use crate::block::{Block, Head, Part, Reading};
+use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, ShutdownState};
+use super::{PREFACE, RESETS_MAX, ReadOutcome, STREAM_WINDOW, Session, Side, WINDOW_MAX};
+use crate::block::{Block, BlockReader, Head, Part};
 use crate::error::{Code, Error};
 use crate::frame::{self, flag, kind, number};
 use crate::session::stream::Stream;
 
 /// A block of header lines that spans several frames.
-pub(super) struct Unfinished {
+pub(super) struct PartialBlock {
     stream: u32,
     is_end: bool,
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the wind
 
 impl Session {
     /// Reads one frame from the front of the input; none if it is not complete yet. A request's head is left in `block`.
-    pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<Read>, Error> {
+    pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<ReadOutcome>, Error> {
         if self.begun == Begun::Nothing {
             return self.preface(input);
         }
@@ -38,10 +38,10 @@ impl Session {
         let len = frame::HEAD_BYTES + head.len;
         let Some(payload) = input.get(frame::HEAD_BYTES..len) else { return Ok(None) };
         let event = self.frame(head, payload, block)?;
-        Ok(Some(Read { len, event }))
+        Ok(Some(ReadOutcome { len, event }))
     }
 
-    fn preface(&mut self, input: &[u8]) -> Result<Option<Read>, Error> {
+    fn preface(&mut self, input: &[u8]) -> Result<Option<ReadOutcome>, Error> {
         if !input.iter().zip(PREFACE).all(|(a, b)| a == b) {
             return Err(Error::protocol("no preface"));
         }
@@ -49,7 +49,7 @@ impl Session {
             return Ok(None);
         }
         self.begun = Begun::Preface;
-        Ok(Some(Read { len: PREFACE.len(), event: Event::Nothing }))
+        Ok(Some(ReadOutcome { len: PREFACE.len(), event: Event::Nothing }))
     }
 
     fn frame(
@@ -170,7 +170,7 @@ impl Session {
         let is_end = head.has(flag::END_STREAM);
         if !head.has(flag::END_HEADERS) {
             let bytes = packed.to_vec();
-            self.unfinished = Some(Unfinished { stream: head.stream, is_end, bytes });
+            self.unfinished = Some(PartialBlock { stream: head.stream, is_end, bytes });
             return Ok(Event::Nothing);
         }
         let event = self.lines(head.stream, is_end, packed, block)?;
@@ -215,7 +215,7 @@ impl Session {
             (Side::Client, Some(bytes_left)) => (Part::Reply, bytes_left),
             (Side::Server | Side::Client, _) => (Part::Trailers, bytes_max),
         };
-        let mut reading = Reading::new(block, part, bytes_max);
+        let mut reading = BlockReader::new(block, part, bytes_max);
         self.decoder.decode(packed, |name, value| reading.line(name, value))?;
         let head = reading.finish();
         match part {
@@ -236,7 +236,7 @@ impl Session {
             return Err(Error::protocol("a client's stream with an even number"));
         }
         self.last_opened = number;
-        if self.leaving == Leaving::Refusing {
+        if self.leaving == ShutdownState::Refusing {
             self.streams.note_reset(number);
             return Ok(Event::Nothing);
         }
@@ -411,7 +411,7 @@ impl Session {
             frame::ping(&mut self.out, flag::ACK, payload);
             return Ok(());
         }
-        if payload == LAST_CALL && self.leaving == Leaving::Announced {
+        if payload == LAST_CALL && self.leaving == ShutdownState::Announced {
             self.refuse();
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::{Piece, Session, Side, empty};
+use super::{BodyPiece, Session, Side, empty};
 use crate::error::Code;
 use crate::frame::{self, flag, kind};
 use crate::hpack;
@@ -24,11 +24,11 @@ impl Session {
     }
 
     /// Appends the bytes of the request's body that have come. If there are none, the task is woken when that changes.
-    pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> Piece {
+    pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> BodyPiece {
         let begun = out.len();
         let Some(stream) = self.streams.get_mut(number) else {
             self.rest_of(number, out);
-            return if out.len() > begun { Piece::More } else { Piece::Gone };
+            return if out.len() > begun { BodyPiece::More } else { BodyPiece::Gone };
         };
         if stream.body.is_empty() && stream.is_receiving {
             stream.wants_body = true;
@@ -36,15 +36,15 @@ impl Session {
             if stream.owes_leave {
                 self.send_head(number, 100, std::iter::empty(), false);
             }
-            return Piece::None;
+            return BodyPiece::None;
         }
         stream.owes_leave = false;
         let len = stream.body.len();
         out.extend_from_slice(&stream.body);
         empty(&mut stream.body);
         let piece = match stream.is_receiving {
-            true => Piece::More,
-            false => Piece::End(std::mem::take(&mut stream.trailers)),
+            true => BodyPiece::More,
+            false => BodyPiece::End(std::mem::take(&mut stream.trailers)),
         };
         self.consumed(number, u32::try_from(len).unwrap_or(u32::MAX));
         piece

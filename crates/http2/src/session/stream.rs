@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::Window;
-use super::client::Replying;
+use super::client::PendingReply;
 
 /// The number of streams reset by us that are remembered. Frames that the peer sent them before it knew are no mistake.
 const RESET_KEPT: usize = 64;
@@ -27,7 +27,7 @@ pub(super) struct Stream {
     /// True until our side is finished. A server's stream ends with it, unless it is a tunnel.
     pub(super) is_sending: bool,
     /// The reply that a client's stream waits for.
-    pub(super) reply: Option<Box<Replying>>,
+    pub(super) reply: Option<Box<PendingReply>>,
     task: Option<Waker>,
     /// True if the client waits for a 100 before it sends its body.
     pub(super) owes_leave: bool,

@@ -1,6 +1,6 @@
 //! The answers of a session to frames.
 
-use http2::{Code, Piece};
+use http2::{BodyPiece, Code};
 
 use crate::frames::*;
 
@@ -50,16 +50,16 @@ fn a_long_head_is_cut() {
 fn a_body_comes_in_pieces_and_ends_in_trailers() {
     let mut client = Client::new();
     client.send(&post(1)).unwrap();
-    assert_eq!(client.body(1), (String::new(), Piece::None));
+    assert_eq!(client.body(1), (String::new(), BodyPiece::None));
     assert_eq!(client.session.remaining(1), Some(5));
     client.send(&frame(DATA, 0, 1, b"hel")).unwrap();
     assert_eq!(client.session.remaining(1), Some(5));
-    assert_eq!(client.body(1), ("hel".to_owned(), Piece::More));
+    assert_eq!(client.body(1), ("hel".to_owned(), BodyPiece::More));
     client.send(&frame(DATA, 8, 1, b"\x02lo\0\0")).unwrap();
     let trailer = [0, 1, b'x', 1, b'y'];
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailer)).unwrap();
     assert_eq!(client.session.whole_body(1), None);
-    assert_eq!(client.body(1), ("lo".to_owned(), Piece::End(b"x: y\r\n".to_vec())));
+    assert_eq!(client.body(1), ("lo".to_owned(), BodyPiece::End(b"x: y\r\n".to_vec())));
     assert_eq!(client.answers(), "");
 }
 
@@ -229,17 +229,17 @@ fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
     client.session.owe_leave(1);
     assert_eq!(client.answers(), "", "nobody wants it yet");
     for answers in [CONTINUE, ""] {
-        assert_eq!(client.body(1).1, Piece::None);
+        assert_eq!(client.body(1).1, BodyPiece::None);
         assert_eq!(client.answers(), answers);
     }
     // The body has begun by itself.
     client.send(&[post(3), frame(DATA, 0, 3, b"hel")].concat()).unwrap();
     client.session.owe_leave(3);
-    assert_eq!((client.body(3).1, client.body(3).1), (Piece::More, Piece::None));
+    assert_eq!((client.body(3).1, client.body(3).1), (BodyPiece::More, BodyPiece::None));
     // The reply has begun.
     client.send(&post(5)).unwrap();
     client.session.owe_leave(5);
     client.reply(5, false);
-    assert_eq!(client.body(5).1, Piece::None);
+    assert_eq!(client.body(5).1, BodyPiece::None);
     assert!(!client.answers().contains("100"));
 }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use http2::{Asking, Block, Code, Config, Error, Gone, PREFACE, Piece, Session};
+use http2::{Block, BodyPiece, Code, Config, Error, Gone, PREFACE, RequestLine, Session};
 
 use crate::frames::*;
 
@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn open(&mut self, method: &[u8], is_end: bool) -> Option<u32> {
-        let asking = Asking { method, is_https: true, target: b"/", authority: b"a" };
+        let asking = RequestLine { method, is_https: true, target: b"/", authority: b"a" };
         let lines = [(&b"X-A"[..], &b"b"[..]), (b"Host", b"c"), (b"Connection", b"close")];
         self.session.open_stream(&asking, lines.into_iter(), is_end)
     }
@@ -61,7 +61,7 @@ impl Server {
         read.map_ok(|(head, block)| (head.status, String::from_utf8(block.bytes).unwrap()))
     }
 
-    fn body(&mut self, stream: u32) -> (String, Piece) {
+    fn body(&mut self, stream: u32) -> (String, BodyPiece) {
         let mut out = Vec::new();
         let mut cx = Context::from_waker(Waker::noop());
         let piece = self.session.poll_body(&mut cx, stream, &mut out);
@@ -99,10 +99,10 @@ fn a_request_is_sent_and_answered() {
     server.send(&frame(DATA, 0, 1, b"hel")).unwrap();
     assert_eq!(server.head(1), Poll::Ready(Ok((103, String::new()))));
     assert_eq!(server.head(1), Poll::Ready(Ok((200, "x: y\r\n".to_owned()))));
-    assert_eq!(server.body(1), ("hel".to_owned(), Piece::More));
+    assert_eq!(server.body(1), ("hel".to_owned(), BodyPiece::More));
     server.send(&frame(DATA, 0, 1, b"lo")).unwrap();
     server.send(&reply(1, END_STREAM, &[0, 1, b'x', 1, b'z'])).unwrap();
-    assert_eq!(server.body(1), ("lo".to_owned(), Piece::End(b"x: z\r\n".to_vec())));
+    assert_eq!(server.body(1), ("lo".to_owned(), BodyPiece::End(b"x: z\r\n".to_vec())));
     server.session.close(1);
     assert_eq!((server.answers(), server.session.open()), (String::new(), 0));
     assert_eq!(server.get(), 3);
@@ -158,7 +158,7 @@ fn a_reader_who_stops_stops_its_stream_and_no_other() {
     server.send(&frame(DATA, 0, slow, b"x")).unwrap();
     assert_eq!(server.answers(), "1: reset 3\n");
     server.send(&frame(DATA, END_STREAM, quick, b"x")).unwrap();
-    assert_eq!(server.body(quick), ("x".to_owned(), Piece::End(Vec::new())));
+    assert_eq!(server.body(quick), ("x".to_owned(), BodyPiece::End(Vec::new())));
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn a_reply_that_broke_off_is_read_up_to_there() {
     server.send(&frame(RST_STREAM, 0, reset, &2u32.to_be_bytes())).unwrap();
     server.session.abandon();
     assert_eq!(server.head(broken), Poll::Ready(Ok((200, String::new()))));
-    assert_eq!(server.body(broken), ("half".to_owned(), Piece::More));
-    assert_eq!(server.body(broken), (String::new(), Piece::Gone));
+    assert_eq!(server.body(broken), ("half".to_owned(), BodyPiece::More));
+    assert_eq!(server.body(broken), (String::new(), BodyPiece::Gone));
     assert_eq!(server.session.gone(broken), Gone::Lost);
-    assert_eq!(server.body(whole), ("all".to_owned(), Piece::End(Vec::new())));
+    assert_eq!(server.body(whole), ("all".to_owned(), BodyPiece::End(Vec::new())));
     assert_eq!(server.head(reset), Poll::Ready(Err(Gone::Reset(Code::INTERNAL_ERROR))));
 }
 

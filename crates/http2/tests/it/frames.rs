@@ -87,7 +87,7 @@ impl Client {
         told(&out)
     }
 
-    pub(crate) fn body(&mut self, stream: u32) -> (String, http2::Piece) {
+    pub(crate) fn body(&mut self, stream: u32) -> (String, http2::BodyPiece) {
         let mut out = Vec::new();
         let mut cx = Context::from_waker(Waker::noop());
         let piece = self.session.poll_body(&mut cx, stream, &mut out);

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 
-use super::{Made, MadeRoute};
+use super::{GeneratedApi, GeneratedRoute};
 
 /// Joins routes that match the same requests, or adds an error if they differ in more than that.
-pub(super) fn join(made: &mut Made) {
-    let mut kept: Vec<Option<MadeRoute>> = Vec::new();
+pub(super) fn join(made: &mut GeneratedApi) {
+    let mut kept: Vec<Option<GeneratedRoute>> = Vec::new();
     let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
     for mut route in std::mem::take(&mut made.routes) {
         let places = alike.entry(shape(&route.route)).or_default();
@@ -60,7 +60,7 @@ fn clash(one: &Json, other: &Json) -> bool {
 }
 
 /// Everything of a route except its operations of the document.
-fn general(made: &MadeRoute) -> (Json, bool, &[String]) {
+fn general(made: &GeneratedRoute) -> (Json, bool, &[String]) {
     let mut route = made.route.clone();
     let shape = shape(&route);
     if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
@@ -79,14 +79,14 @@ fn general(made: &MadeRoute) -> (Json, bool, &[String]) {
 }
 
 /// One route for the requests of both.
-fn joined(known: MadeRoute, other: MadeRoute) -> MadeRoute {
+fn joined(known: GeneratedRoute, other: GeneratedRoute) -> GeneratedRoute {
     let mut all = methods(&known.route);
     let more: Vec<Json> =
         methods(&other.route).into_iter().filter(|method| !all.contains(method)).collect();
     all.extend(more);
     // If the path of one route matches only described requests, that route does not look into the document; then the other
     // route is used, which does.
-    let asks = |made: &MadeRoute| policies(&made.route).any(is_look);
+    let asks = |made: &GeneratedRoute| policies(&made.route).any(is_look);
     let mut one = if asks(&known) && !asks(&other) { other } else { known };
     if let Some(written) = one.route.pointer_mut("/match/methods") {
         *written = json!(all);

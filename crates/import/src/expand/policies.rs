@@ -3,20 +3,20 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, Options};
-use crate::documents::Spot;
+use crate::documents::JsonLocation;
 use crate::endpoints::{self, Places};
 use crate::extensions::Levels;
 use crate::model::{Operation, Path};
 
 /// The credentials that an operation requires.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequiredCredentials {
     pub(super) policy: Option<Json>,
     pub(super) scopes: Vec<String>,
     pub(super) open: bool,
 }
 
-impl Asked {
+impl RequiredCredentials {
     /// True if some policy finds the client identity, so that a token's claims are known.
     pub(super) fn is_secured(&self, options: &Options) -> bool {
         !self.open && (self.policy.is_some() || options.secured)
@@ -97,14 +97,18 @@ impl Expansion<'_> {
         json!({ "openapi": keys })
     }
 
-    pub(super) fn credentials(&mut self, levels: &Levels<'_>, spot: &Spot) -> Asked {
+    pub(super) fn credentials(
+        &mut self,
+        levels: &Levels<'_>,
+        spot: &JsonLocation,
+    ) -> RequiredCredentials {
         let off = levels.nearest("disable-security").and_then(truth) == Some(true)
             || levels
                 .member("x-auth-type")
                 .and_then(Json::as_str)
                 .is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
         if off {
-            return Asked { open: true, ..Asked::default() };
+            return RequiredCredentials { open: true, ..RequiredCredentials::default() };
         }
         let mut scopes = words(levels.member("x-scopes"));
         let header = levels.nearest("auth-header").and_then(Json::as_str);
@@ -115,7 +119,7 @@ impl Expansion<'_> {
             }
         }
         if self.options.secured {
-            return Asked { scopes, ..Asked::default() };
+            return RequiredCredentials { scopes, ..RequiredCredentials::default() };
         }
         let bearer = asked.bearer || !scopes.is_empty() || header.is_some() && !asked.lifted;
         let help = "add the policies that check what is asked to the API's `policies`";
@@ -123,10 +127,10 @@ impl Expansion<'_> {
             let what = match (bearer, asked.others.first()) {
                 (true, _) => "a token, and there are no `issuers`".to_owned(),
                 (false, Some(name)) if !asked.optional => format!("`{name}`"),
-                (false, _) => return Asked::default(),
+                (false, _) => return RequiredCredentials::default(),
             };
             self.made.warnings.push(format!("{spot} asks for {what}, so nobody is asked; {help}"));
-            return Asked::default();
+            return RequiredCredentials::default();
         }
         if let Some(name) = asked.others.first() {
             let what = match asked.together {
@@ -150,7 +154,7 @@ impl Expansion<'_> {
         if asked.optional {
             jwt.insert("optional".to_owned(), json!(true));
         }
-        Asked { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
+        RequiredCredentials { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
     }
 
     /// The requirements of `security`, or of `application-security` if there is none.
@@ -207,7 +211,7 @@ impl Expansion<'_> {
     }
 
     /// The API's tier replaces those of its operations.
-    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &Spot) -> Option<Json> {
+    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &JsonLocation) -> Option<Json> {
         let find = |levels: &Levels<'_>| {
             let tier =
                 levels.nearest("throttling-tier").or_else(|| levels.member("x-throttling-tier"));

@@ -7,8 +7,8 @@ use xml::{Doctype, Document, Limits, Options};
 
 use super::archive::Sources;
 use super::element::{Element, File};
-use super::endpoint_templates::{self, Made};
-use super::table::{Outcome, Place, Table};
+use super::endpoint_templates::{self, TemplateResult};
+use super::table::{ArtifactPosition, Outcome, Table};
 
 /// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
 const DEPTH_MAX: u32 = 96;
@@ -27,7 +27,7 @@ pub(super) struct Files {
     artifacts: Vec<File>,
     resources: Vec<(String, Vec<u8>)>,
     /// Endpoints that are made of templates, by the places of their uses.
-    made: HashMap<Place, Made>,
+    made: HashMap<ArtifactPosition, TemplateResult>,
 }
 
 /// All artifacts.
@@ -53,7 +53,7 @@ pub(super) struct Artifacts<'a> {
     /// Properties whose value is markup.
     pub(super) inline: HashMap<&'a str, Element<'a>>,
     resources: &'a [(String, Vec<u8>)],
-    made: Option<&'a HashMap<Place, Made>>,
+    made: Option<&'a HashMap<ArtifactPosition, TemplateResult>>,
     /// Local entries that something took.
     taken: RefCell<HashSet<&'a str>>,
 }
@@ -63,7 +63,7 @@ impl Files {
     pub(super) fn parse(sources: Sources, table: &mut Table) -> Files {
         let mut files = Files::default();
         for (name, why) in sources.refused {
-            let place = Place { file: name, line: 1, column: 1 };
+            let place = ArtifactPosition { file: name, line: 1, column: 1 };
             table.add(Outcome::Refused, "archive", place, &why);
         }
         for source in sources.files {
@@ -79,8 +79,11 @@ impl Files {
                     }
                 }
                 Some(Err(error)) => {
-                    let place =
-                        Place { file: source.name, line: error.at.line, column: error.at.column };
+                    let place = ArtifactPosition {
+                        file: source.name,
+                        line: error.at.line,
+                        column: error.at.column,
+                    };
                     table.add(Outcome::Refused, "file", place, &error.kind.to_string());
                 }
                 None => files.resources.push((source.name, source.bytes)),

@@ -12,7 +12,7 @@ use super::element::Element;
 use super::mediators;
 use super::mediators::rewrite::Rewritten;
 use super::output::Output;
-use super::table::{Outcome, Place, Table};
+use super::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
 
 /// The maximum number of mediators that are converted, those of sequences that are written out several times included.
@@ -38,7 +38,7 @@ pub(super) enum Side {
 
 /// Settings of properties for the next call or reply.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Pending {
+pub(super) struct PendingProperties {
     pub(super) status: Option<String>,
     pub(super) method: Option<String>,
     /// The path that is appended to an address; none for the one the route forwards.
@@ -76,7 +76,7 @@ pub(super) struct Flow<'a> {
     pub(super) resource: Option<Resource>,
     /// The base path of the first address that a call went to.
     pub(super) base: Option<String>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingProperties,
     pub(super) has_catch: bool,
     /// Properties that the converter itself sets.
     pub(super) made: HashSet<String>,
@@ -289,7 +289,7 @@ impl<'a> Converter<'a> {
     fn catch(&mut self, items: &[Element<'a>]) -> Vec<Json> {
         let had = std::mem::replace(&mut self.flow.has_catch, false);
         let side = std::mem::replace(&mut self.flow.side, Side::Fault);
-        self.flow.pending = Pending::default();
+        self.flow.pending = PendingProperties::default();
         let (mut steps, ended) = self.steps(items);
         if !ended {
             steps.push(comment("approximated: the fault sequence does not answer; here the fault itself is the answer"));
@@ -406,7 +406,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Adds a row for a refusal outside of flows, and a comment to a section of the configuration.
-    pub(super) fn refuse(&mut self, section: &str, what: &str, place: Place, why: &str) {
+    pub(super) fn refuse(&mut self, section: &str, what: &str, place: ArtifactPosition, why: &str) {
         self.out.remark(section, what, &place, why);
         self.table.add(Outcome::Refused, what, place, why);
     }

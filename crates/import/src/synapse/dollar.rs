@@ -47,7 +47,7 @@ pub(super) fn value<'a>(
     if let Some(inner) = called(text, "xpath") {
         return converter.xpath(element, inner);
     }
-    let Place { end, path, .. } = place(converter, text)?.unwrap_or_default();
+    let MessagePath { end, path, .. } = place(converter, text)?.unwrap_or_default();
     match end == text.len() && !path.is_empty() {
         true => Ok(Value::Path(path, Gives::Other)),
         false => rule(converter, text).map(Value::Cel),
@@ -77,7 +77,7 @@ fn called<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 
 /// A place in the message.
 #[derive(Default)]
-struct Place {
+struct MessagePath {
     /// Bytes of the text that it takes.
     end: usize,
     /// In the language of flows.
@@ -87,18 +87,18 @@ struct Place {
 }
 
 /// Reads `payload.a[0]`, `vars.x`, `headers["X"]`, `params.queryParams.x`, `properties.synapse.x` at the beginning of a text.
-fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<Place>, String> {
+fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<MessagePath>, String> {
     let first: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let end = chain(text, first.len());
     let tail = text.get(first.len()..end).unwrap_or_default();
-    let made = |path: String, rule: String| Ok(Some(Place { end, path, rule }));
+    let made = |path: String, rule: String| Ok(Some(MessagePath { end, path, rule }));
     let taken = |count: usize| parts(tail, count).ok_or_else(|| format!("`{text}` names nothing"));
     match first.as_str() {
         "payload" => made(format!("$body{tail}"), format!("body{tail}")),
         "" if text.starts_with("$.") || text.starts_with("$[") => {
             let end = chain(text, 1);
             let tail = text.get(1..end).unwrap_or_default();
-            Ok(Some(Place { end, path: format!("$body{tail}"), rule: format!("body{tail}") }))
+            Ok(Some(MessagePath { end, path: format!("$body{tail}"), rule: format!("body{tail}") }))
         }
         "vars" | "var" => {
             let (names, rest) = taken(1)?;

@@ -2,7 +2,7 @@
 
 use xml::{Document, Form, Kind, NodeId};
 
-use super::table::Place;
+use super::table::ArtifactPosition;
 
 /// The namespace of artifacts.
 pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
@@ -13,7 +13,7 @@ pub(super) struct File {
     pub(super) name: String,
     pub(super) document: Document,
     /// The place of everything in it, where the document was made of several.
-    pub(super) at: Option<Place>,
+    pub(super) at: Option<ArtifactPosition>,
 }
 
 /// An element of a file.
@@ -122,11 +122,11 @@ impl<'d> Element<'d> {
         self.file.document.lookup_prefix(self.node, prefix)
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> ArtifactPosition {
         if let Some(place) = &self.file.at {
             return place.clone();
         }
         let at = self.file.document.position(self.node);
-        Place { file: self.file.name.clone(), line: at.line, column: at.column }
+        ArtifactPosition { file: self.file.name.clone(), line: at.line, column: at.column }
     }
 }

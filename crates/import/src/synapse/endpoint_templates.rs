@@ -9,16 +9,16 @@ use xml::Document;
 
 use super::artifacts::options;
 use super::element::{Element, File};
-use super::table::Place;
+use super::table::ArtifactPosition;
 
 /// The result for one use of a template: the endpoint, or why there is none.
-pub(super) type Made = Result<File, String>;
+pub(super) type TemplateResult = Result<File, String>;
 
 /// The maximum number of uses; a large project has some dozen.
 const USES_MAX: usize = 1_000;
 
 /// Fills the templates that endpoints in these files name.
-pub(super) fn fill(files: &[File]) -> HashMap<Place, Made> {
+pub(super) fn fill(files: &[File]) -> HashMap<ArtifactPosition, TemplateResult> {
     let all: Vec<Element<'_>> =
         files.iter().filter_map(Element::root).flat_map(|root| root.descendants()).collect();
     let templates: HashMap<&str, Element<'_>> = all
@@ -43,7 +43,7 @@ pub(super) fn fill(files: &[File]) -> HashMap<Place, Made> {
         .collect()
 }
 
-fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) -> Made {
+fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) -> TemplateResult {
     if endpoint.descendants().iter().any(|part| part.attribute("template").is_some()) {
         return Err("a template of an endpoint that is made of a template is not filled".to_owned());
     }
@@ -78,7 +78,7 @@ fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) ->
     let text = replaced(&endpoint.document(), &values);
     let document = Document::parse(text.as_bytes(), &options())
         .map_err(|error| format!("the filled template cannot be read: {}", error.kind))?;
-    let Place { file, .. } = used.place();
+    let ArtifactPosition { file, .. } = used.place();
     Ok(File { name: file, document, at: Some(used.place()) })
 }
 

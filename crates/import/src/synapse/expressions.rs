@@ -3,7 +3,7 @@
 //! Owns the choice of a text's language and the meaning of names. Each result was compiled by the language of flows, so that the
 //! output can be read again.
 
-use expression::{Expression, Known, Language, Names, Slot};
+use expression::{Expression, Language, NameKind, Names, Slot};
 use serde_json::{Value as Json, json};
 
 use super::converter::Converter;
@@ -297,11 +297,11 @@ struct FlowNames<'n> {
 }
 
 impl Names for FlowNames<'_> {
-    fn find(&self, path: &[&str]) -> Option<Known> {
+    fn find(&self, path: &[&str]) -> Option<NameKind> {
         Some(match path {
             ["headers" | "path" | "query" | "request" | "error" | "vars"]
-            | ["request", "headers"] => Known::Group(Slot(0)),
-            _ => Known::Value(Slot(0)),
+            | ["request", "headers"] => NameKind::Group(Slot(0)),
+            _ => NameKind::Value(Slot(0)),
         })
     }
 

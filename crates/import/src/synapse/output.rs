@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::Resource;
-use super::table::Place;
+use super::table::ArtifactPosition;
 use crate::wsdl::slug;
 use crate::yaml::{COMMENT, comment};
 
@@ -95,7 +95,13 @@ impl Output {
     }
 
     /// Puts a comment about a refused part into a section.
-    pub(super) fn remark(&mut self, section: &str, what: &str, place: &Place, why: &str) {
+    pub(super) fn remark(
+        &mut self,
+        section: &str,
+        what: &str,
+        place: &ArtifactPosition,
+        why: &str,
+    ) {
         let section = match section {
             "upstreams" => &mut self.upstreams,
             "queues" => &mut self.queues,

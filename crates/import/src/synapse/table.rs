@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A place in an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ArtifactPosition {
     /// The file's path below the imported folder.
     pub file: String,
     /// From 1.
@@ -31,7 +31,7 @@ pub struct Row {
     pub outcome: Outcome,
     /// The element, with the attribute that tells it from others.
     pub what: String,
-    pub place: Place,
+    pub place: ArtifactPosition,
     /// Empty for a converted part.
     pub note: String,
 }
@@ -44,7 +44,7 @@ pub struct Table {
 
 impl Table {
     /// Opens a row, so that it stands above those of inner elements.
-    pub(super) fn begin(&mut self, what: String, place: Place) -> usize {
+    pub(super) fn begin(&mut self, what: String, place: ArtifactPosition) -> usize {
         self.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
         self.rows.len() - 1
     }
@@ -60,7 +60,13 @@ impl Table {
     }
 
     /// Adds a whole row.
-    pub(super) fn add(&mut self, outcome: Outcome, what: &str, place: Place, note: &str) {
+    pub(super) fn add(
+        &mut self,
+        outcome: Outcome,
+        what: &str,
+        place: ArtifactPosition,
+        note: &str,
+    ) {
         let row = self.begin(what.to_owned(), place);
         self.set(row, outcome, note);
     }
@@ -73,7 +79,7 @@ impl Table {
     /// Unites equal rows: a sequence that is expanded in several flows counts once.
     pub(super) fn unite(&mut self) {
         let mut kept: Vec<Row> = Vec::new();
-        let mut known: HashMap<(Place, String), usize> = HashMap::new();
+        let mut known: HashMap<(ArtifactPosition, String), usize> = HashMap::new();
         for row in self.rows.drain(..) {
             let key = (row.place.clone(), row.what.clone());
             let at = *known.entry(key).or_insert(kept.len());
@@ -87,7 +93,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ArtifactPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }

@@ -46,7 +46,7 @@ enum Token<'t> {
 }
 
 /// A token with its place in the text.
-type Placed<'t> = (Token<'t>, usize, usize);
+type PlacedToken<'t> = (Token<'t>, usize, usize);
 
 /// Functions of XPath 1.0.
 const CORE: [&str; 27] = [
@@ -165,7 +165,7 @@ fn relative(token: Token<'_>, out: &mut String) -> Result<(), String> {
 
 /// The arguments of `get-property`, and where its closing bracket is. Without a scope it is the message's own.
 fn arguments<'t>(
-    tokens: &[Placed<'t>],
+    tokens: &[PlacedToken<'t>],
     at: usize,
     text: &'t str,
 ) -> Result<(&'t str, &'t str, usize), String> {
@@ -184,7 +184,7 @@ fn arguments<'t>(
 }
 
 /// The result type of an expression, by its last step.
-fn gives(tokens: &[Placed<'_>]) -> Gives {
+fn gives(tokens: &[PlacedToken<'_>]) -> Gives {
     let (mut depth, mut found, mut attribute) = (0_usize, Gives::Other, false);
     for (token, _, _) in tokens {
         match token {
@@ -219,8 +219,8 @@ fn name_at(text: &str, at: usize) -> &str {
     rest.get(..rest.find(|c| !is_name(c)).unwrap_or(rest.len())).unwrap_or_default()
 }
 
-fn tokens(text: &str) -> Result<Vec<Placed<'_>>, String> {
-    let mut tokens: Vec<Placed<'_>> = Vec::new();
+fn tokens(text: &str) -> Result<Vec<PlacedToken<'_>>, String> {
+    let mut tokens: Vec<PlacedToken<'_>> = Vec::new();
     let mut at = 0;
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if c.is_whitespace() {

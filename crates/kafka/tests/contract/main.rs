@@ -26,19 +26,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kafka::{Broker, Form, Kafka, Made, Message, Sasl, Settings};
-use store::{Apart, Error, Late, Logs, Read};
+use kafka::{Broker, Kafka, KafkaSettings, Message, RecordForm, Sasl, TopicSettings};
+use store::{Error, LazyStore, Logs, ReadQuery, SplitStore};
 
 /// The settings of a client, for a broker's address.
-fn settings(address: &str) -> Settings {
+fn settings(address: &str) -> KafkaSettings {
     let (host, port) = address.rsplit_once(':').unwrap();
-    Settings {
+    KafkaSettings {
         brokers: vec![Broker { host: host.to_owned(), port: port.parse().unwrap() }],
         tls: None,
         sasl: None::<Sasl>,
         topics_prefix: "tg.".to_owned(),
-        made: Made { age: Duration::from_secs(3600), bytes: 1 << 30, message_bytes_max: 1 << 20 },
-        form: Form {
+        made: TopicSettings {
+            age: Duration::from_secs(3600),
+            bytes: 1 << 30,
+            message_bytes_max: 1 << 20,
+        },
+        form: RecordForm {
             message: |record| Some(Message { content_type: Bytes::new(), value: record.clone() }),
             record: |message| {
                 let parts = [&*message.content_type, &*message.value];
@@ -55,7 +59,7 @@ fn one(text: &str) -> Vec<Bytes> {
 
 /// A log whole, as positions and texts.
 async fn whole(logs: &dyn Logs, log: &str) -> Vec<(u64, String)> {
-    let read = logs.read(log, Read::after(0)).await.unwrap();
+    let read = logs.read(log, ReadQuery::after(0)).await.unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     read.records.iter().map(|record| (record.position, text(&record.bytes))).collect()
 }
@@ -65,7 +69,7 @@ async fn kafka_keeps_the_contract_of_logs() {
     let broker = broker::Kafka::shared();
     let handle = || -> Arc<dyn store::Store> {
         let logs = Arc::new(Kafka::new(settings(&broker.address())));
-        Arc::new(Apart { logs, rest: Arc::new(Late::new(Path::new("nowhere"))) })
+        Arc::new(SplitStore { logs, rest: Arc::new(LazyStore::new(Path::new("nowhere"))) })
     };
     suite::logs(&handle(), &handle()).await;
 }
@@ -78,7 +82,7 @@ async fn a_broker_goes_and_comes_again() {
     assert_eq!(logs.append("away", one("one"), None).await, Ok(1..=1));
     broker.kill();
     assert!(matches!(logs.append("away", one("lost"), None).await, Err(Error::Away(_))));
-    assert!(matches!(logs.read("away", Read::after(1)).await, Err(Error::Away(_))));
+    assert!(matches!(logs.read("away", ReadQuery::after(1)).await, Err(Error::Away(_))));
     assert!(matches!(logs.span("away").await, Err(Error::Away(_))));
     broker.start_again();
     // Its own records are there before it answers; whether the leader is known may take longer.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kafka::{Kafka, Mechanism, Sasl};
-use store::{Error, Logs, Read};
+use store::{Error, Logs, ReadQuery};
 
 use crate::broker::{self, Extras};
 use crate::{one, settings, whole};
@@ -43,10 +43,10 @@ async fn what_kafka_forgets_is_trimmed() {
     assert_eq!((span.oldest, span.newest), (3, 4));
     let kept = [(3, "c".to_owned()), (4, "d".to_owned())];
     assert_eq!(whole(&logs, "trimmed").await, kept, "0 asks for what there is");
-    let gone = logs.read("trimmed", Read::after(1)).await;
+    let gone = logs.read("trimmed", ReadQuery::after(1)).await;
     assert_eq!(gone, Err(Error::Trimmed { oldest: 3 }));
-    assert_eq!(logs.read("trimmed", Read::after(2)).await.unwrap().records.len(), 2);
-    let beyond = logs.read("trimmed", Read::after(9)).await.unwrap();
+    assert_eq!(logs.read("trimmed", ReadQuery::after(2)).await.unwrap().records.len(), 2);
+    let beyond = logs.read("trimmed", ReadQuery::after(9)).await.unwrap();
     assert_eq!((beyond.records.len(), beyond.newest), (0, 4));
     let trim = store::Keep { after: Some(4), ..store::Keep::default() };
     assert_eq!(logs.trim("trimmed", trim).await.unwrap().oldest, 3, "what is kept is Kafka's");

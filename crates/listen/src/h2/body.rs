@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fault::{Fault, Kind};
-use http2::Piece;
+use http2::BodyPiece;
 use message::{Body, Fill, RequestHead, Source, Trailers};
 use plan::Listener;
 
-use super::stream::{Shared, Stream};
-use crate::pace::{Pace, Replying};
+use super::stream::{SharedConnection, Stream};
+use crate::pace::{Pace, ReplyStarted};
 
 /// The parts of a request with which the exchange goes on beside its head.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Begun {
     /// The count of the body's bytes as they are read.
     pub(super) counted: Rc<Cell<u64>>,
     /// Tells a body that is still coming that the reply begins.
-    pub(super) replying: Option<Replying>,
+    pub(super) replying: Option<ReplyStarted>,
 }
 
 /// The body of a stream's request.
@@ -32,7 +32,7 @@ pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Be
     if head.headers.contains("expect") {
         stream.with(|session, number| session.owe_leave(number));
     }
-    let replying = Replying::default();
+    let replying = ReplyStarted::default();
     let body = StreamBody {
         shared: stream.shared.clone(),
         number: stream.number,
@@ -45,7 +45,7 @@ pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Be
 
 /// A body that is still coming.
 struct StreamBody {
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection>,
     number: u32,
     trailers: Trailers,
     counted: Rc<Cell<u64>>,
@@ -62,13 +62,13 @@ impl Source for StreamBody {
         }
         drop(session);
         let fill = match piece {
-            Piece::None => return self.pace.poll_late(cx).map(Err),
-            Piece::Gone => {
+            BodyPiece::None => return self.pace.poll_late(cx).map(Err),
+            BodyPiece::Gone => {
                 let gone = Fault::new(Kind::ClientGone, "the stream, while its body was read");
                 return Poll::Ready(Err(gone));
             }
-            Piece::More => Fill::More,
-            Piece::End(trailers) => {
+            BodyPiece::More => Fill::More,
+            BodyPiece::End(trailers) => {
                 self.trailers = trailers;
                 Fill::End
             }

@@ -15,7 +15,7 @@ use policy::{Exchange, Interim};
 use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
-use crate::tunnel::{Joining, is_websocket};
+use crate::tunnel::{TunnelSettings, is_websocket};
 use crate::{events, lingering_close};
 
 /// One exchange, from its head to the end of its reply.
@@ -58,7 +58,7 @@ pub(super) async fn run(
         drop(current);
         let Some(mut reply) = reply else { break 'exchange };
         if let Some(tunnel) = reply.tunnel.take().filter(|_| is_tunnel) {
-            let joining = Joining {
+            let joining = TunnelSettings {
                 account: &mut account,
                 connection: &connection,
                 listener: &listener,
@@ -80,7 +80,7 @@ pub(super) async fn run(
 }
 
 /// Opens the tunnel, and passes on what comes from both sides until the end.
-async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: Joining<'_>) {
+async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: TunnelSettings<'_>) {
     let is_websocket = is_websocket(&reply);
     tunnel::open(&stream, &mut reply);
     let client = (tunnel::wire(stream), Vec::new());

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use http1::{Form, Parts, Version};
+use http1::{Parts, TargetForm, Version};
 use http2::{Block, Config, Event, Head, Session};
 use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
@@ -29,7 +29,7 @@ use crate::accept::Connection;
 use crate::head::{limits, refusal, refused_method};
 use crate::lingering_close;
 use crate::write_progress::WriteProgress;
-use stream::{Shared, Stream};
+use stream::{SharedConnection, Stream};
 
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
     bytes.starts_with(http2::PREFACE)
@@ -46,7 +46,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 struct H2 {
     connection: Rc<Connection>,
     listener: Arc<Listener>,
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection>,
     /// Bytes that were read and are no whole frame yet, or were left for later.
     unread: Vec<u8>,
     /// Something may be on its way through TLS.
@@ -76,7 +76,7 @@ enum Phase {
 }
 
 /// Why a connection ended.
-enum Ended {
+enum EndReason {
     /// As it should.
     Over,
     /// The client has gone.
@@ -98,7 +98,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
     };
     let mut h2 = H2 {
         connection: Rc::new(connection),
-        shared: Shared::new(Session::new(config), wire),
+        shared: SharedConnection::new(Session::new(config), wire),
         listener,
         unread: early,
         unflushed: false,
@@ -114,7 +114,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
 }
 
 impl H2 {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         self.shared.written_by(cx.waker());
         loop {
             let read = match self.poll_read(cx) {
@@ -123,44 +123,44 @@ impl H2 {
             };
             if self.connection.permit.is_closing(cx.waker()) {
                 if self.connection.permit.listener_state.is_cutting() {
-                    return Poll::Ready(Ended::Cut);
+                    return Poll::Ready(EndReason::Cut);
                 }
                 self.shared.session().leave();
             }
             let written = match self.poll_write(cx) {
                 Ok(written) => written,
-                Err(error) => return Poll::Ready(Ended::Gone(error)),
+                Err(error) => return Poll::Ready(EndReason::Gone(error)),
             };
             if written && self.shared.session().is_over() {
-                return Poll::Ready(Ended::Over);
+                return Poll::Ready(EndReason::Over);
             }
             // What was left unread because too much was unwritten.
-            if !(written && read == Reading::Full) {
+            if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
         }
     }
 
     /// Reads as long as there is something to read and room to answer it.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Reading, Ended> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
         let mut input = scratch::lend();
         input.append(&mut self.unread);
         let read = loop {
-            self.take_frames(&mut input).map_err(Ended::Wrong)?;
+            self.take_frames(&mut input).map_err(EndReason::Wrong)?;
             if self.shared.session().is_full() {
-                break Reading::Full;
+                break ReadState::Full;
             }
             let read = self.shared.wire().poll_read_into(cx, &mut input, SCRATCH_BYTES);
             match read {
                 Poll::Ready(Ok(0)) => {
-                    return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
+                    return Err(EndReason::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Poll::Ready(Ok(_)) => {
                     self.heard = true;
                     self.forgive();
                 }
-                Poll::Ready(Err(error)) => return Err(Ended::Gone(error)),
-                Poll::Pending => break Reading::Nothing,
+                Poll::Ready(Err(error)) => return Err(EndReason::Gone(error)),
+                Poll::Pending => break ReadState::Nothing,
             }
         };
         self.unread = if input.is_empty() { Vec::new() } else { input.to_vec() };
@@ -237,7 +237,7 @@ impl H2 {
         let parts = Parts { bytes, method, target, authority, version, lines };
         let checked = http1::check_request(&parts, &limits(&self.listener));
         let checked = checked.map_err(|error| refusal(&error))?;
-        if !matches!(checked.form, Form::Origin | Form::Asterisk) {
+        if !matches!(checked.form, TargetForm::Origin | TargetForm::Asterisk) {
             return Err(refusal(&http1::Error::Target));
         }
         let protocol =
@@ -267,7 +267,7 @@ impl H2 {
         }
     }
 
-    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         let phase = self.shared.phase(self.phase, !self.unread.is_empty());
         if phase != self.phase {
             self.enter(phase);
@@ -299,7 +299,7 @@ impl H2 {
     }
 
     /// The time is up for what the phase waits for.
-    fn rung(&mut self) -> Option<Ended> {
+    fn rung(&mut self) -> Option<EndReason> {
         let mut session = self.shared.session();
         let next = match self.phase {
             Phase::Beginning | Phase::Idle => {
@@ -320,9 +320,9 @@ impl H2 {
             {
                 Phase::Busy
             }
-            Phase::Asked => return Some(Ended::Silent),
+            Phase::Asked => return Some(EndReason::Silent),
             // It takes nothing, or says nothing: it has had its time.
-            Phase::Leaving => return Some(Ended::Over),
+            Phase::Leaving => return Some(EndReason::Over),
         };
         drop(session);
         self.shared.write_soon();
@@ -331,21 +331,27 @@ impl H2 {
     }
 
     /// Tells the client why, where there is something to tell, and what becomes of its streams.
-    async fn end(mut self, ended: Ended) {
+    async fn end(mut self, ended: EndReason) {
         let name = &self.listener.name;
         match &ended {
-            Ended::Over => {}
-            Ended::Gone(error) => tracing::debug!(listener = name, "HTTP/2 connection: {error}"),
-            Ended::Wrong(error) => tracing::debug!(listener = name, "HTTP/2 connection: {error}"),
-            Ended::Silent => {
+            EndReason::Over => {}
+            EndReason::Gone(error) => {
+                tracing::debug!(listener = name, "HTTP/2 connection: {error}")
+            }
+            EndReason::Wrong(error) => {
+                tracing::debug!(listener = name, "HTTP/2 connection: {error}")
+            }
+            EndReason::Silent => {
                 tracing::debug!(listener = name, "HTTP/2 connection: the client does not answer");
             }
-            Ended::Cut => tracing::debug!(listener = name, "HTTP/2 connection: cut"),
+            EndReason::Cut => tracing::debug!(listener = name, "HTTP/2 connection: cut"),
         }
         match ended {
-            Ended::Over => self.shared.session().refuse(),
-            Ended::Wrong(error) => self.shared.session().fail(&error),
-            Ended::Gone(_) | Ended::Silent | Ended::Cut => return self.shared.session().abandon(),
+            EndReason::Over => self.shared.session().refuse(),
+            EndReason::Wrong(error) => self.shared.session().fail(&error),
+            EndReason::Gone(_) | EndReason::Silent | EndReason::Cut => {
+                return self.shared.session().abandon();
+            }
         }
         self.shared.session().abandon();
         let last = poll_fn(|cx| match self.poll_write(cx) {
@@ -359,7 +365,7 @@ impl H2 {
 }
 
 #[derive(PartialEq, Eq)]
-enum Reading {
+enum ReadState {
     /// There is nothing to read.
     Nothing,
     /// There may be; too much is unwritten.

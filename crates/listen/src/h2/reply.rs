@@ -15,7 +15,7 @@ use pipeline::Account;
 
 use super::stream::Stream;
 use crate::date;
-use crate::stay::Stay;
+use crate::stream_lifetime::StreamLifetime;
 use crate::write_progress::WriteProgress;
 
 /// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
@@ -25,7 +25,7 @@ pub(super) async fn send(
     account: &mut Account,
     is_head: bool,
     timeout: Duration,
-    stay: Option<Rc<Stay>>,
+    stay: Option<Rc<StreamLifetime>>,
 ) {
     // A 101 means nothing in HTTP/2, and was never asked for.
     let status = if reply.head.status < 200 { 502 } else { reply.head.status };
@@ -42,7 +42,7 @@ pub(super) async fn send(
     if is_end {
         return;
     }
-    let mut sending = Sending::new(body, timeout, stay);
+    let mut sending = BodySender::new(body, timeout, stay);
     let sent = poll_fn(|cx| sending.poll(cx, stream, account)).await;
     account.reply_bytes = sending.sent;
     if let Err((fault, code)) = sent {
@@ -68,7 +68,7 @@ pub(super) fn send_head(
     });
 }
 
-struct Sending {
+struct BodySender {
     body: Body,
     /// The piece that the body gave and the client has not taken yet.
     piece: Bytes,
@@ -82,20 +82,20 @@ struct Sending {
     /// Since when, and whether for the client.
     waiting: Option<(Instant, bool)>,
     /// The wishes of a stream of events.
-    stay: Option<Rc<Stay>>,
+    stay: Option<Rc<StreamLifetime>>,
 }
 
-type Broken = (Fault, Code);
+type SendError = (Fault, Code);
 
-impl Sending {
-    fn new(body: Body, timeout: Duration, stay: Option<Rc<Stay>>) -> Sending {
+impl BodySender {
+    fn new(body: Body, timeout: Duration, stay: Option<Rc<StreamLifetime>>) -> BodySender {
         let (body, piece, ended) = match body {
             Body::Whole(bytes, _) => (Body::Empty, bytes, true),
             body @ (Body::Empty | Body::Stream(_)) => (body, Bytes::new(), false),
         };
         let (trailers, alarm) = (Trailers::new(), Alarm::default());
         let (sent, waiting, write_progress) = (0, None, WriteProgress::default());
-        Sending {
+        BodySender {
             body,
             piece,
             ended,
@@ -115,7 +115,7 @@ impl Sending {
         cx: &mut Context<'_>,
         stream: &Stream,
         account: &mut Account,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), SendError>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
             match for_client {
@@ -132,7 +132,11 @@ impl Sending {
         }
     }
 
-    fn poll_pieces(&mut self, cx: &mut Context<'_>, stream: &Stream) -> Poll<Result<(), Broken>> {
+    fn poll_pieces(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &Stream,
+    ) -> Poll<Result<(), SendError>> {
         while !(self.ended && self.piece.is_empty()) {
             // No piece is made before there is room for some of it.
             let Some(_room) = ready!(self.poll_room(cx, stream)?) else {
@@ -176,7 +180,7 @@ impl Sending {
         &mut self,
         cx: &mut Context<'_>,
         stream: &Stream,
-    ) -> Poll<Result<Option<usize>, Broken>> {
+    ) -> Poll<Result<Option<usize>, SendError>> {
         let room = stream.shared.session().poll_room(cx, stream.number);
         if let Poll::Ready(room) = room {
             self.alarm.clear();
@@ -225,7 +229,7 @@ impl Sending {
     }
 }
 
-fn gone(why: &str) -> Broken {
+fn gone(why: &str) -> SendError {
     let what = format!("the client, while it was answered: {why}");
     (Fault::new(Kind::ClientGone, what), Code::CANCEL)
 }

@@ -12,17 +12,17 @@ use policy::InterimReplies;
 use super::Phase;
 
 /// One connection, as its streams know it.
-pub(super) struct Shared {
+pub(super) struct SharedConnection {
     session: RefCell<Session>,
     wire: RefCell<Wire>,
     /// The connection's task, while it does not know that there is something to write.
     writer: RefCell<Option<Waker>>,
 }
 
-impl Shared {
-    pub(super) fn new(session: Session, wire: Wire) -> Rc<Shared> {
+impl SharedConnection {
+    pub(super) fn new(session: Session, wire: Wire) -> Rc<SharedConnection> {
         let (session, wire) = (RefCell::new(session), RefCell::new(wire));
-        Rc::new(Shared { session, wire, writer: RefCell::default() })
+        Rc::new(SharedConnection { session, wire, writer: RefCell::default() })
     }
 
     /// Held for a few lines, never while something is waited for.
@@ -65,7 +65,7 @@ impl Shared {
     }
 }
 
-impl InterimReplies for Shared {
+impl InterimReplies for SharedConnection {
     fn pass(&self, stream: u32, head: &ReplyHead) {
         let mut session = self.session();
         if !session.is_full() {
@@ -79,12 +79,12 @@ impl InterimReplies for Shared {
 
 /// One stream, held by its exchange. Dropped before its end, it is reset.
 pub(super) struct Stream {
-    pub(super) shared: Rc<Shared>,
+    pub(super) shared: Rc<SharedConnection>,
     pub(super) number: u32,
 }
 
 impl Stream {
-    pub(super) fn new(shared: Rc<Shared>, number: u32) -> Stream {
+    pub(super) fn new(shared: Rc<SharedConnection>, number: u32) -> Stream {
         Stream { shared, number }
     }
 

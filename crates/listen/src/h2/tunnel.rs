@@ -59,18 +59,18 @@ pub(super) fn open(stream: &Stream, reply: &mut Reply) {
 
 /// The client's end. Dropped before both sides have ended, it resets the stream.
 pub(super) fn wire(stream: Stream) -> Wire {
-    Wire::Wrapped(Box::new(End(stream)))
+    Wire::Wrapped(Box::new(TunnelStream(stream)))
 }
 
-struct End(Stream);
+struct TunnelStream(Stream);
 
-impl AsyncRead for End {
+impl AsyncRead for TunnelStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let End(stream) = &*self;
+        let TunnelStream(stream) = &*self;
         let into = buffer.initialize_unfilled();
         let read = ready!(stream.with(|session, number| session.poll_tunnel(cx, number, into)));
         let read = read.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionReset))?;
@@ -79,13 +79,13 @@ impl AsyncRead for End {
     }
 }
 
-impl AsyncWrite for End {
+impl AsyncWrite for TunnelStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let End(stream) = &*self;
+        let TunnelStream(stream) = &*self;
         let room = ready!(stream.with(|session, number| session.poll_room(cx, number)));
         if room.is_none() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -99,15 +99,15 @@ impl AsyncWrite for End {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let End(stream) = &*self;
+        let TunnelStream(stream) = &*self;
         stream.with(|session, number| session.end_tunnel_side(number));
         Poll::Ready(Ok(()))
     }
 }
 
-impl Drop for End {
+impl Drop for TunnelStream {
     fn drop(&mut self) {
-        let End(stream) = self;
+        let TunnelStream(stream) = self;
         stream.with(|session, number| session.close_tunnel(number));
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use json::{Entry, Kind, Tape};
+use json::{Kind, Tape, TapeEntry};
 use serde_json::{Number, Value};
 
 use crate::parsed::JSON_LIMITS;
@@ -22,7 +22,7 @@ pub struct Document<'a> {
     pub(super) text: Cow<'a, str>,
     tape: Tape,
     /// Objects with many members, in the order of the tape.
-    sorted: Vec<Sorted>,
+    sorted: Vec<SortedObject>,
     /// The number of looks at its values that are left to a validation; see [`Document::look`].
     looks_left: Cell<u32>,
 }
@@ -67,7 +67,7 @@ enum Settled {
 
 /// An object whose members' names are in order.
 #[derive(Debug)]
-struct Sorted {
+struct SortedObject {
     object: u32,
     /// The entries of the names.
     names: Vec<u32>,
@@ -131,7 +131,7 @@ impl<'a> Document<'a> {
                 Kind::Object if entry.count as usize <= SCANNED_MAX => self.names_differ(at),
                 Kind::Object => match self.sort(at) {
                     Some(names) => {
-                        sorted.push(Sorted { object: at, names });
+                        sorted.push(SortedObject { object: at, names });
                         true
                     }
                     None => false,
@@ -158,7 +158,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn is_bounded(&self, entry: Entry) -> bool {
+    fn is_bounded(&self, entry: TapeEntry) -> bool {
         let text = self.span(entry);
         // Without an exponent it takes more than 308 digits to leave the range of a double.
         let small = text.len() <= 300 && !text.bytes().any(|b| matches!(b, b'e' | b'E'));
@@ -180,7 +180,7 @@ impl<'a> Document<'a> {
     }
 
     /// One of 64 bits for a name, by its length and its ends: names with different bits differ. A name with escapes may have any.
-    fn mark(&self, name: Entry) -> u64 {
+    fn mark(&self, name: TapeEntry) -> u64 {
         if name.kind == Kind::Escaped {
             return u64::MAX;
         }
@@ -190,7 +190,7 @@ impl<'a> Document<'a> {
         1 << ((name.to - name.from + ends) % 64)
     }
 
-    fn same(&self, a: Entry, b: Entry) -> bool {
+    fn same(&self, a: TapeEntry, b: TapeEntry) -> bool {
         match (a.kind, b.kind) {
             (Kind::Plain, Kind::Plain) => {
                 a.to - a.from == b.to - b.from && self.span(a) == self.span(b)
@@ -244,9 +244,9 @@ impl<'a> Document<'a> {
     }
 
     #[inline]
-    pub(super) fn entry(&self, at: u32) -> Entry {
+    pub(super) fn entry(&self, at: u32) -> TapeEntry {
         // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
-        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+        let none = TapeEntry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.entries().get(at as usize).copied().unwrap_or(none)
     }
 
@@ -271,7 +271,7 @@ impl<'a> Document<'a> {
     }
 
     #[inline]
-    pub(super) fn span(&self, entry: Entry) -> &str {
+    pub(super) fn span(&self, entry: TapeEntry) -> &str {
         self.text.get(entry.from as usize..entry.to as usize).unwrap_or_default()
     }
 
@@ -281,7 +281,7 @@ impl<'a> Document<'a> {
 
     /// A string without its escapes.
     #[inline]
-    fn text_of(&self, entry: Entry) -> Cow<'_, str> {
+    fn text_of(&self, entry: TapeEntry) -> Cow<'_, str> {
         let text = self.span(entry);
         match entry.kind == Kind::Escaped {
             true => Cow::Owned(json::unescaped(text)),

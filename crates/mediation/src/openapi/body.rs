@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use message::{Gathered, Headers};
+use message::{GatheredBody, Headers};
 
 use super::model::Content;
 use super::parameter;
@@ -11,7 +11,7 @@ use crate::json_schema::{Document, Unreadable, malformed};
 use crate::parsed::{self, JSON_LIMITS};
 
 /// The result of checking a body.
-pub(super) enum Checked {
+pub(super) enum BodyCheck {
     Good,
     /// None of the described content types.
     OtherType(String),
@@ -22,32 +22,32 @@ pub(super) enum Checked {
 pub(super) fn check(
     content: &[Content],
     headers: &Headers,
-    body: &mut Gathered,
+    body: &mut GatheredBody,
     shown: bool,
     max: usize,
-) -> Checked {
+) -> BodyCheck {
     let media_type = media_type(headers);
     let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
     let Some((_, content)) = best else {
-        return Checked::OtherType(media_type.into_owned());
+        return BodyCheck::OtherType(media_type.into_owned());
     };
     let encoded = headers
         .get_all("content-encoding")
         .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
     if encoded {
-        return Checked::OtherType("a compressed body".to_owned());
+        return BodyCheck::OtherType("a compressed body".to_owned());
     }
     let bytes = body.bytes.clone();
     let Some(schema) = &content.schema else { return without_schema(&media_type, body, &bytes) };
     let document = match read(&media_type, content, headers, body, &bytes) {
         Ok(Some(document)) => document,
-        Ok(None) => return Checked::Good,
-        Err(fault) => return Checked::Wrong(vec![fault]),
+        Ok(None) => return BodyCheck::Good,
+        Err(fault) => return BodyCheck::Wrong(vec![fault]),
     };
     let checked = match schema.allows(&document) {
-        true => Checked::Good,
-        false => Checked::Wrong(schema.faults(&document, shown, max)),
+        true => BodyCheck::Good,
+        false => BodyCheck::Wrong(schema.faults(&document, shown, max)),
     };
     if is_json(&media_type) {
         body.keep_tape(document.into_tape());
@@ -56,19 +56,19 @@ pub(super) fn check(
 }
 
 /// Anything passes that says one thing to all its readers.
-fn without_schema(media_type: &str, body: &mut Gathered, bytes: &[u8]) -> Checked {
+fn without_schema(media_type: &str, body: &mut GatheredBody, bytes: &[u8]) -> BodyCheck {
     match is_json(media_type).then(|| document(body, bytes)) {
-        Some(Err(twice @ Unreadable::Twice { .. })) => Checked::Wrong(vec![unreadable(twice)]),
+        Some(Err(twice @ Unreadable::Twice { .. })) => BodyCheck::Wrong(vec![unreadable(twice)]),
         Some(Ok(document)) => {
             body.keep_tape(document.into_tape());
-            Checked::Good
+            BodyCheck::Good
         }
-        Some(Err(Unreadable::Malformed { .. })) | None => Checked::Good,
+        Some(Err(Unreadable::Malformed { .. })) | None => BodyCheck::Good,
     }
 }
 
 /// A body that is JSON, on the tape that somebody may have read before.
-fn document<'a>(body: &mut Gathered, bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
+fn document<'a>(body: &mut GatheredBody, bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
     match parsed::tape(body, text, &JSON_LIMITS) {
         Ok(tape) => Document::on(text, tape),
@@ -85,7 +85,7 @@ fn read<'a>(
     media_type: &str,
     content: &Content,
     headers: &Headers,
-    body: &mut Gathered,
+    body: &mut GatheredBody,
     bytes: &'a [u8],
 ) -> Result<Option<Document<'a>>, String> {
     match () {

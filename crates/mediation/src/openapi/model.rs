@@ -7,7 +7,7 @@ use crate::json_schema::Schema;
 #[derive(Debug)]
 pub struct PathItem {
     /// By segment; more than one piece where a parameter is only part of a segment.
-    pub segments: Vec<Vec<Piece>>,
+    pub segments: Vec<Vec<SegmentPiece>>,
     /// Ends in `/*`: it is all paths below too, as WSO2 means it.
     pub open: bool,
     pub operations: Vec<Operation>,
@@ -15,15 +15,15 @@ pub struct PathItem {
 
 /// A piece of a path's segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum SegmentPiece {
     Literal(Box<str>),
     Parameter(Box<str>),
 }
 
-impl Piece {
+impl SegmentPiece {
     /// A text of a document's path. A request's segment is compared without its escapes, so this has none either.
-    pub fn literal(text: &str) -> Piece {
-        Piece::Literal(decoded(text.as_bytes(), false).into())
+    pub fn literal(text: &str) -> SegmentPiece {
+        SegmentPiece::Literal(decoded(text.as_bytes(), false).into())
     }
 }
 
@@ -40,11 +40,11 @@ pub struct Operation {
 #[derive(Debug)]
 pub struct Parameter {
     pub name: Box<str>,
-    pub place: Place,
+    pub place: ParameterLocation,
     pub required: bool,
     pub style: Style,
     pub explode: bool,
-    pub shape: Shape,
+    pub shape: ParameterTypes,
     pub schema: Schema,
     /// Its value is JSON.
     pub json: bool,
@@ -53,7 +53,7 @@ pub struct Parameter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum ParameterLocation {
     Path,
     Query,
     Header,
@@ -75,7 +75,7 @@ pub enum Style {
 
 /// The types of a parameter by its schema: all that a text may have to be read as.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum ParameterTypes {
     Plain(Types),
     /// A list of such.
     List(Types),
@@ -86,7 +86,7 @@ pub enum Shape {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Object {
     /// By name; a member that may also be a list has that shape.
-    pub members: Vec<(Box<str>, Shape)>,
+    pub members: Vec<(Box<str>, ParameterTypes)>,
     /// Lists that a form writes as one value, and how.
     pub joined: Vec<(Box<str>, Style)>,
     /// The types of members without a name.

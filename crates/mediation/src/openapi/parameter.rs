@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use message::Headers;
 
-use super::model::{Object, Operation, Parameter, Place, Shape, Style, Types};
+use super::model::{Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types};
 use super::path::Values;
-use super::text::{Said, decoded, meant, pairs};
+use super::text::{ParameterValue, decoded, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
 
 /// A value that is refused before its schema is asked: readers differ in how they read it.
-pub(super) enum Wrong {
+pub(super) enum AmbiguousValue {
     /// It may be there once and is there again, of which some take the first and some the last.
     Twice,
     /// So is a member of an object.
@@ -24,8 +24,8 @@ pub(super) enum Wrong {
     Near(Box<str>),
 }
 
-type Found = Result<Option<Said>, Wrong>;
-type Members = BTreeMap<String, Said>;
+type ReadParameter = Result<Option<ParameterValue>, AmbiguousValue>;
+type Members = BTreeMap<String, ParameterValue>;
 
 /// The faults of the parameters of a path, a query and lines, at most `max`.
 pub(super) fn faults(
@@ -41,8 +41,8 @@ pub(super) fn faults(
             break;
         }
         let found = match parameter.place {
-            Place::Path => path(parameter, values),
-            Place::Query => {
+            ParameterLocation::Path => path(parameter, values),
+            ParameterLocation::Query => {
                 if parameter.may_be_empty
                     && parameter.style != Style::DeepObject
                     && matches!(once(named(asked, &parameter.name)), Ok(Some(b"")))
@@ -51,8 +51,8 @@ pub(super) fn faults(
                 }
                 query(parameter, asked, operation)
             }
-            Place::Header => header(parameter, headers),
-            Place::Cookie => {
+            ParameterLocation::Header => header(parameter, headers),
+            ParameterLocation::Cookie => {
                 cookies(parameter, headers, max, &mut faults);
                 continue;
             }
@@ -63,24 +63,31 @@ pub(super) fn faults(
 }
 
 /// Appends the faults of a value that was found, or of a missing one.
-pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mut Vec<String>) {
+pub(super) fn check(
+    parameter: &Parameter,
+    found: ReadParameter,
+    max: usize,
+    faults: &mut Vec<String>,
+) {
     let place = match parameter.place {
-        Place::Path => "path parameter",
-        Place::Query => "query parameter",
-        Place::Header => "header",
-        Place::Cookie => "cookie",
+        ParameterLocation::Path => "path parameter",
+        ParameterLocation::Query => "query parameter",
+        ParameterLocation::Header => "header",
+        ParameterLocation::Cookie => "cookie",
     };
     let found = match found {
-        Ok(found) => found.map(Said::document),
+        Ok(found) => found.map(ParameterValue::document),
         Err(wrong) => {
             let said = match wrong {
-                Wrong::Twice => ": it is there more than once".to_owned(),
-                Wrong::Member(name) => {
+                AmbiguousValue::Twice => ": it is there more than once".to_owned(),
+                AmbiguousValue::Member(name) => {
                     format!(" at /{}: it is there more than once", name.escape_debug())
                 }
-                Wrong::Within => ": an object has a member twice".to_owned(),
-                Wrong::Style(form) => format!(": it is not written as {form}"),
-                Wrong::Near(name) => format!(": `{}` names no member of it", name.escape_debug()),
+                AmbiguousValue::Within => ": an object has a member twice".to_owned(),
+                AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
+                AmbiguousValue::Near(name) => {
+                    format!(": `{}` names no member of it", name.escape_debug())
+                }
             };
             faults.push(format!("{place} `{}`{said}", parameter.name));
             return;
@@ -102,7 +109,7 @@ pub(super) fn check(parameter: &Parameter, found: Found, max: usize, faults: &mu
     }
 }
 
-fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
+fn path(parameter: &Parameter, values: &Values<'_>) -> ReadParameter {
     let Some((_, text)) = values.iter().find(|(name, _)| *name == &*parameter.name) else {
         return Ok(None);
     };
@@ -112,7 +119,7 @@ fn path(parameter: &Parameter, values: &Values<'_>) -> Found {
     match parameter.style {
         Style::Matrix => matrix(parameter, text).map(Some),
         Style::Label => {
-            let label = text.strip_prefix('.').ok_or(Wrong::Style("`.VALUE`"))?;
+            let label = text.strip_prefix('.').ok_or(AmbiguousValue::Style("`.VALUE`"))?;
             let delimiter = if parameter.explode { "." } else { "," };
             delimited(parameter, label, delimiter).map(Some)
         }
@@ -136,8 +143,8 @@ fn delimiter(style: Style) -> &'static str {
 }
 
 /// `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
-fn matrix(parameter: &Parameter, text: &str) -> Result<Said, Wrong> {
-    let wrong = Wrong::Style("`;NAME=VALUE`");
+fn matrix(parameter: &Parameter, text: &str) -> Result<ParameterValue, AmbiguousValue> {
+    let wrong = AmbiguousValue::Style("`;NAME=VALUE`");
     let Some(text) = text.strip_prefix(';') else { return Err(wrong) };
     // A value that is empty is written without `=`.
     let value = |part| match part_of(part) {
@@ -145,12 +152,12 @@ fn matrix(parameter: &Parameter, text: &str) -> Result<Said, Wrong> {
         _ => None,
     };
     match (&parameter.shape, parameter.explode) {
-        (Shape::List(types), true) => {
+        (ParameterTypes::List(types), true) => {
             let items: Option<Vec<&str>> = text.split(';').map(value).collect();
             let items = items.ok_or(wrong)?;
-            Ok(Said::List(items.into_iter().map(|item| meant(item, *types)).collect()))
+            Ok(ParameterValue::List(items.into_iter().map(|item| meant(item, *types)).collect()))
         }
-        (Shape::Object(object), true) => members(object, text.split(';')),
+        (ParameterTypes::Object(object), true) => members(object, text.split(';')),
         _ => delimited(parameter, value(text).ok_or(wrong)?, ","),
     }
 }
@@ -161,65 +168,76 @@ fn part_of(part: &str) -> (&str, &str) {
 }
 
 /// A text whose parts stand between delimiters.
-fn delimited(parameter: &Parameter, text: &str, delimiter: &str) -> Result<Said, Wrong> {
+fn delimited(
+    parameter: &Parameter,
+    text: &str,
+    delimiter: &str,
+) -> Result<ParameterValue, AmbiguousValue> {
     match &parameter.shape {
-        Shape::Plain(types) => Ok(meant(text, *types)),
-        Shape::List(types) => Ok(list(text, delimiter, *types)),
-        Shape::Object(object) if parameter.explode => members(object, text.split(delimiter)),
-        Shape::Object(object) => {
+        ParameterTypes::Plain(types) => Ok(meant(text, *types)),
+        ParameterTypes::List(types) => Ok(list(text, delimiter, *types)),
+        ParameterTypes::Object(object) if parameter.explode => {
+            members(object, text.split(delimiter))
+        }
+        ParameterTypes::Object(object) => {
             let mut parts = text.split(delimiter);
             let mut map = Members::new();
             while let Some(name) = parts.next().filter(|name| !name.is_empty()) {
                 insert(&mut map, object, name, parts.next().unwrap_or_default())?;
             }
-            Ok(Said::Object(map))
+            Ok(ParameterValue::Object(map))
         }
     }
 }
 
-fn list(text: &str, delimiter: &str, types: Types) -> Said {
+fn list(text: &str, delimiter: &str, types: Types) -> ParameterValue {
     let items = text.split(delimiter).filter(|_| !text.is_empty());
-    Said::List(items.map(|item| meant(item, types)).collect())
+    ParameterValue::List(items.map(|item| meant(item, types)).collect())
 }
 
 /// `name=value` each.
-fn members<'a>(object: &Object, parts: impl Iterator<Item = &'a str>) -> Result<Said, Wrong> {
+fn members<'a>(
+    object: &Object,
+    parts: impl Iterator<Item = &'a str>,
+) -> Result<ParameterValue, AmbiguousValue> {
     let mut map = Members::new();
     for part in parts.filter(|part| !part.is_empty()) {
         let (name, value) = part_of(part);
         insert(&mut map, object, name, value)?;
     }
-    Ok(Said::Object(map))
+    Ok(ParameterValue::Object(map))
 }
 
-fn member(object: &Object, name: &str, text: &str) -> Result<Said, Wrong> {
+fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, AmbiguousValue> {
     let known = object.members.iter().find(|(known, _)| **known == *name);
     Ok(match known.map(|(_, shape)| shape) {
-        Some(Shape::Plain(types)) => meant(text, *types),
-        Some(Shape::List(types)) => {
+        Some(ParameterTypes::Plain(types)) => meant(text, *types),
+        Some(ParameterTypes::List(types)) => {
             match object.joined.iter().find(|(joined, _)| **joined == *name) {
                 Some((_, style)) => list(text, delimiter(*style), *types),
-                None => Said::List(vec![meant(text, *types)]),
+                None => ParameterValue::List(vec![meant(text, *types)]),
             }
         }
-        Some(Shape::Object(_)) => json(text)?,
+        Some(ParameterTypes::Object(_)) => json(text)?,
         None => meant(text, object.others),
     })
 }
 
-fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
+fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> ReadParameter {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
         return value.map(|value| json(&decoded(value, true))).transpose();
     }
     match (&parameter.shape, parameter.style) {
-        (Shape::Object(object), Style::DeepObject) => deep(parameter, object, query),
-        (Shape::Object(object), _) if parameter.explode => exploded(object, query, operation),
-        (Shape::List(types), _) if parameter.explode => {
+        (ParameterTypes::Object(object), Style::DeepObject) => deep(parameter, object, query),
+        (ParameterTypes::Object(object), _) if parameter.explode => {
+            exploded(object, query, operation)
+        }
+        (ParameterTypes::List(types), _) if parameter.explode => {
             let values = named(query, &parameter.name);
-            let items: Vec<Said> =
+            let items: Vec<ParameterValue> =
                 values.map(|value| meant(&decoded(value, true), *types)).collect();
-            Ok((!items.is_empty()).then_some(Said::List(items)))
+            Ok((!items.is_empty()).then_some(ParameterValue::List(items)))
         }
         (_, style) => {
             let Some(value) = once(named(query, &parameter.name))? else { return Ok(None) };
@@ -228,10 +246,10 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> Found {
     }
 }
 
-fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, Wrong> {
+fn once<T>(mut values: impl Iterator<Item = T>) -> Result<Option<T>, AmbiguousValue> {
     let first = values.next();
     match values.next() {
-        Some(_) => Err(Wrong::Twice),
+        Some(_) => Err(AmbiguousValue::Twice),
         None => Ok(first),
     }
 }
@@ -242,7 +260,7 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
 
 /// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well. Names that begin so and go on otherwise are
 /// refused, since servers read them in many ways.
-fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
+fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
         let Some(rest) = name.strip_prefix(&*parameter.name) else { continue };
@@ -252,12 +270,12 @@ fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
         if !rest.is_empty() && !rest.starts_with('[') {
             continue;
         }
-        let near = || Wrong::Near(name.as_ref().into());
+        let near = || AmbiguousValue::Near(name.as_ref().into());
         let inner = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let inner = inner.ok_or_else(near)?;
         let list = inner.strip_suffix("][").filter(|list| {
             let known = object.members.iter().find(|(known, _)| **known == **list);
-            matches!(known, Some((_, Shape::List(_)))) || may_be_anything(object, list)
+            matches!(known, Some((_, ParameterTypes::List(_)))) || may_be_anything(object, list)
         });
         let inner = list.unwrap_or(inner);
         if inner.contains(['[', ']']) {
@@ -265,32 +283,40 @@ fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> Found {
         }
         insert(&mut map, object, inner, &decoded(value, true))?;
     }
-    Ok((!map.is_empty()).then_some(Said::Object(map)))
+    Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
 
 /// Every pair that is no other parameter's is a member.
-fn exploded(object: &Object, query: &[u8], operation: &Operation) -> Found {
+fn exploded(object: &Object, query: &[u8], operation: &Operation) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
-        let others = operation.parameters.iter().filter(|other| other.place == Place::Query);
-        let mut plain = others.filter(|other| !matches!(other.shape, Shape::Object(_)));
+        let others =
+            operation.parameters.iter().filter(|other| other.place == ParameterLocation::Query);
+        let mut plain = others.filter(|other| !matches!(other.shape, ParameterTypes::Object(_)));
         if !plain.any(|other| *other.name == *name) {
             insert(&mut map, object, &name, &decoded(value, true))?;
         }
     }
-    Ok((!map.is_empty()).then_some(Said::Object(map)))
+    Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
 
 /// Adds a member; one that comes again and may be a list grows.
-fn insert(map: &mut Members, object: &Object, name: &str, text: &str) -> Result<(), Wrong> {
+fn insert(
+    map: &mut Members,
+    object: &Object,
+    name: &str,
+    text: &str,
+) -> Result<(), AmbiguousValue> {
     match (map.get_mut(name), member(object, name, text)?) {
-        (Some(Said::List(items)), Said::List(more)) => items.extend(more),
-        (Some(Said::List(items)), value) if may_be_anything(object, name) => items.push(value),
-        (Some(known), value) if may_be_anything(object, name) => {
-            let first = std::mem::replace(known, Said::List(Vec::new()));
-            *known = Said::List(vec![first, value]);
+        (Some(ParameterValue::List(items)), ParameterValue::List(more)) => items.extend(more),
+        (Some(ParameterValue::List(items)), value) if may_be_anything(object, name) => {
+            items.push(value)
         }
-        (Some(_), _) => return Err(Wrong::Member(name.into())),
+        (Some(known), value) if may_be_anything(object, name) => {
+            let first = std::mem::replace(known, ParameterValue::List(Vec::new()));
+            *known = ParameterValue::List(vec![first, value]);
+        }
+        (Some(_), _) => return Err(AmbiguousValue::Member(name.into())),
         (None, value) => drop(map.insert(name.to_owned(), value)),
     }
     Ok(())
@@ -298,31 +324,32 @@ fn insert(map: &mut Members, object: &Object, name: &str, text: &str) -> Result<
 
 fn may_be_anything(object: &Object, name: &str) -> bool {
     match object.members.iter().find(|(known, _)| **known == *name) {
-        Some((_, Shape::Plain(types))) => types.anything,
-        Some((_, Shape::List(_) | Shape::Object(_))) => false,
+        Some((_, ParameterTypes::Plain(types))) => types.anything,
+        Some((_, ParameterTypes::List(_) | ParameterTypes::Object(_))) => false,
         None => object.others.anything,
     }
 }
 
 /// The object of a form, or the fault of the form.
-pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<Said, String> {
+pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<ParameterValue, String> {
     let mut map = Members::new();
     for (name, value) in pairs(bytes) {
         insert(&mut map, object, &name, &decoded(value, true)).map_err(|wrong| {
             let said = match wrong {
-                Wrong::Within => "an object has a member twice",
-                Wrong::Twice | Wrong::Member(_) | Wrong::Style(_) | Wrong::Near(_) => {
-                    "it is there more than once"
-                }
+                AmbiguousValue::Within => "an object has a member twice",
+                AmbiguousValue::Twice
+                | AmbiguousValue::Member(_)
+                | AmbiguousValue::Style(_)
+                | AmbiguousValue::Near(_) => "it is there more than once",
             };
             format!("/{}: {said}", name.escape_debug())
         })?;
     }
-    Ok(Said::Object(map))
+    Ok(ParameterValue::Object(map))
 }
 
 /// A header's value; lines of one name are one list.
-pub(super) fn header(parameter: &Parameter, headers: &Headers) -> Found {
+pub(super) fn header(parameter: &Parameter, headers: &Headers) -> ReadParameter {
     let mut lines = headers.get_all(&parameter.name).map(String::from_utf8_lossy);
     let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
@@ -332,8 +359,8 @@ pub(super) fn header(parameter: &Parameter, headers: &Headers) -> Found {
     let delimiter = delimiter(parameter.style);
     let parts: Vec<&str> = joined.split(delimiter).map(str::trim).collect();
     match parameter.shape {
-        Shape::Plain(types) => Ok(Some(meant(&joined, types))),
-        Shape::List(_) | Shape::Object(_) => {
+        ParameterTypes::Plain(types) => Ok(Some(meant(&joined, types))),
+        ParameterTypes::List(_) | ParameterTypes::Object(_) => {
             delimited(parameter, &parts.join(delimiter), delimiter).map(Some)
         }
     }
@@ -361,10 +388,10 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
 }
 
 /// A text that is JSON; another stays a text, for the schema to refuse.
-fn json(text: &str) -> Result<Said, Wrong> {
+fn json(text: &str) -> Result<ParameterValue, AmbiguousValue> {
     match Document::read(text.as_bytes()) {
-        Ok(_) => Ok(Said::Written(text.to_owned())),
-        Err(Unreadable::Twice { .. }) => Err(Wrong::Within),
-        Err(Unreadable::Malformed { .. }) => Ok(Said::text(text)),
+        Ok(_) => Ok(ParameterValue::Written(text.to_owned())),
+        Err(Unreadable::Twice { .. }) => Err(AmbiguousValue::Within),
+        Err(Unreadable::Malformed { .. }) => Ok(ParameterValue::text(text)),
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use super::model::{PathItem, Piece};
+use super::model::{PathItem, SegmentPiece};
 use super::text::decoded;
 
 /// Paths by their keys in the search. A path without parameters wins over one with.
@@ -75,11 +75,11 @@ impl Paths {
 }
 
 /// More where a segment has a parameter, and then the less else it has.
-fn looseness(segment: &[Piece]) -> (bool, Reverse<usize>) {
-    let is_open = segment.iter().any(|piece| matches!(piece, Piece::Parameter(_)));
+fn looseness(segment: &[SegmentPiece]) -> (bool, Reverse<usize>) {
+    let is_open = segment.iter().any(|piece| matches!(piece, SegmentPiece::Parameter(_)));
     let literals = segment.iter().map(|piece| match piece {
-        Piece::Literal(text) if is_open => text.len(),
-        Piece::Literal(_) | Piece::Parameter(_) => 0,
+        SegmentPiece::Literal(text) if is_open => text.len(),
+        SegmentPiece::Literal(_) | SegmentPiece::Parameter(_) => 0,
     });
     (is_open, Reverse(literals.sum()))
 }
@@ -91,7 +91,7 @@ fn literal(item: &PathItem) -> Option<Box<[u8]>> {
         path.push(b'/');
         match segment.as_slice() {
             [] => {}
-            [Piece::Literal(text)] => path.extend_from_slice(text.as_bytes()),
+            [SegmentPiece::Literal(text)] => path.extend_from_slice(text.as_bytes()),
             _ => return None,
         }
     }
@@ -122,7 +122,7 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
     }
     for (pieces, segment) in item.segments.iter().zip(segments) {
         match pieces.as_slice() {
-            [Piece::Parameter(name)] if !segment.is_empty() => {
+            [SegmentPiece::Parameter(name)] if !segment.is_empty() => {
                 values.push((name, decoded(segment, false)));
             }
             pieces => in_segment(pieces, decoded(segment, false), &mut values)?,
@@ -132,15 +132,19 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
 }
 
 /// A parameter takes the text before the next literal piece.
-fn in_segment<'a>(pieces: &'a [Piece], text: Cow<'a, str>, values: &mut Values<'a>) -> Option<()> {
+fn in_segment<'a>(
+    pieces: &'a [SegmentPiece],
+    text: Cow<'a, str>,
+    values: &mut Values<'a>,
+) -> Option<()> {
     let mut rest = &*text;
     for (at, piece) in pieces.iter().enumerate() {
         match piece {
-            Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
-            Piece::Parameter(name) => {
+            SegmentPiece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
+            SegmentPiece::Parameter(name) => {
                 let end = match pieces.get(at + 1) {
-                    Some(Piece::Literal(next)) => rest.find(&**next)?,
-                    Some(Piece::Parameter(_)) | None => rest.len(),
+                    Some(SegmentPiece::Literal(next)) => rest.find(&**next)?,
+                    Some(SegmentPiece::Parameter(_)) | None => rest.len(),
                 };
                 let (value, after) = rest.split_at_checked(end).filter(|(v, _)| !v.is_empty())?;
                 values.push((name, Cow::Owned(value.to_owned())));
@@ -157,8 +161,8 @@ mod tests {
 
     fn item(template: &str) -> PathItem {
         let piece = |text: &str| match text.strip_prefix('{') {
-            Some(name) => Piece::Parameter(name.trim_end_matches('}').into()),
-            None => Piece::Literal(text.into()),
+            Some(name) => SegmentPiece::Parameter(name.trim_end_matches('}').into()),
+            None => SegmentPiece::Literal(text.into()),
         };
         let (template, open) =
             template.strip_suffix("/*").map_or((template, false), |front| (front, true));

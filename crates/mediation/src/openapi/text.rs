@@ -31,23 +31,23 @@ pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8]
 
 /// The value of a text: JSON in which numbers are their texts, so that no digit is lost.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ParameterValue {
     Text(String),
     /// JSON as it is written.
     Written(String),
-    List(Vec<Said>),
-    Object(BTreeMap<String, Said>),
+    List(Vec<ParameterValue>),
+    Object(BTreeMap<String, ParameterValue>),
 }
 
-impl Said {
-    pub(super) fn text(text: impl Into<String>) -> Said {
-        Said::Text(text.into())
+impl ParameterValue {
+    pub(super) fn text(text: impl Into<String>) -> ParameterValue {
+        ParameterValue::Text(text.into())
     }
 
     /// As schemas see it.
     pub(super) fn document(self) -> Document<'static> {
         // Nobody reads the text of a string again, so it needs no quotes.
-        if let Said::Text(text) = self {
+        if let ParameterValue::Text(text) = self {
             return Document::string(text.into());
         }
         let mut text = String::new();
@@ -58,9 +58,9 @@ impl Said {
     /// Appends it as JSON.
     pub(super) fn write(&self, out: &mut String) {
         match self {
-            Said::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
-            Said::Written(text) => out.push_str(text),
-            Said::List(items) => {
+            ParameterValue::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
+            ParameterValue::Written(text) => out.push_str(text),
+            ParameterValue::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
@@ -68,11 +68,11 @@ impl Said {
                 }
                 out.push(']');
             }
-            Said::Object(members) => {
+            ParameterValue::Object(members) => {
                 out.push('{');
                 for (at, (name, member)) in members.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
-                    Said::text(name).write(out);
+                    ParameterValue::text(name).write(out);
                     out.push(':');
                     member.write(out);
                 }
@@ -83,12 +83,12 @@ impl Said {
 }
 
 /// Reads a text as a value of one of these types.
-pub(super) fn meant(text: &str, types: Types) -> Said {
+pub(super) fn meant(text: &str, types: Types) -> ParameterValue {
     match text {
-        "true" | "false" if types.boolean => Said::Written(text.to_owned()),
-        "null" | "" if types.null => Said::Written("null".to_owned()),
-        _ if types.number && is_number(text) => Said::Written(text.to_owned()),
-        _ => Said::text(text),
+        "true" | "false" if types.boolean => ParameterValue::Written(text.to_owned()),
+        "null" | "" if types.null => ParameterValue::Written("null".to_owned()),
+        _ if types.number && is_number(text) => ParameterValue::Written(text.to_owned()),
+        _ => ParameterValue::text(text),
     }
 }
 

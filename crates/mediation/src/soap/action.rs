@@ -14,7 +14,7 @@ use super::Version;
 
 /// The check of a request's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct ActionRules {
     pub strictness: Strictness,
     /// An empty action is that of an operation for which the description has none (WS-I Basic Profile 1.1, R2745).
     pub empty: bool,
@@ -31,7 +31,7 @@ pub enum Strictness {
 
 /// The action of one operation in the description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
+pub struct OperationAction {
     /// The version of the binding; none where both are meant.
     pub version: Option<Version>,
     /// The action as written, if there is one.
@@ -44,7 +44,7 @@ pub struct Expected {
 /// Expected actions by the local name of the body's first element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actions {
-    of: BTreeMap<Box<str>, Vec<Expected>>,
+    of: BTreeMap<Box<str>, Vec<OperationAction>>,
     /// Of WSDL 1.1: the prefixes of its SOAP bindings, by version.
     prefixes: Option<[Option<Box<str>>; 2]>,
 }
@@ -62,7 +62,7 @@ impl Actions {
     }
 
     /// Notes the expected action of messages with this element. Of several the first counts that has an action at all.
-    pub fn expect(&mut self, element: &str, expected: Expected) {
+    pub fn expect(&mut self, element: &str, expected: OperationAction) {
         let all = self.of.entry(element.into()).or_default();
         match all.iter_mut().find(|known| known.version == expected.version) {
             Some(known) if known.action.is_none() && expected.action.is_some() => *known = expected,
@@ -77,7 +77,7 @@ impl Actions {
         all.is_some_and(|all| all.iter().any(|known| known.version == version))
     }
 
-    fn of(&self, operation: &str, version: Version) -> Result<&Expected, String> {
+    fn of(&self, operation: &str, version: Version) -> Result<&OperationAction, String> {
         let known = self.of.get(operation).map(Vec::as_slice).unwrap_or_default();
         let expected = known.iter().find(|one| one.version.is_none_or(|of| of == version));
         expected.ok_or_else(|| self.without(operation, version))
@@ -108,7 +108,7 @@ impl Actions {
 
     fn check(
         &self,
-        asked: Asked,
+        asked: ActionRules,
         version: Version,
         operation: &str,
         value: Option<&[u8]>,
@@ -145,7 +145,7 @@ impl Actions {
 /// Checks the action of a request. Without `actions` the schema of its operation is no WSDL's.
 pub(super) fn check(
     actions: Option<&Actions>,
-    asked: Asked,
+    asked: ActionRules,
     version: Version,
     operation: &str,
     headers: &Headers,
@@ -264,29 +264,29 @@ impl Quotes {
 }
 
 /// The parameter `action` of a content type is not one.
-struct Malformed;
+struct MalformedAction;
 
 /// The parameter `action` of a content type.
-fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malformed> {
+fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, MalformedAction> {
     // Content types of SOAP 1.1 mostly have not even all letters of it, and nothing in quotes.
     if !content_type.iter().any(|byte| matches!(byte, b'n' | b'N' | b'"' | b'\'')) {
         return Ok(None);
     }
     let mut found = None;
-    let mut rest = piece(content_type, quotes).ok_or(Malformed)?.1;
+    let mut rest = piece(content_type, quotes).ok_or(MalformedAction)?.1;
     while let Some(following) = rest {
-        let (part, behind) = piece(following, quotes).ok_or(Malformed)?;
+        let (part, behind) = piece(following, quotes).ok_or(MalformedAction)?;
         rest = behind;
         let mut sides = part.splitn(2, |byte| *byte == b'=');
         let name = sides.next().unwrap_or_default().trim_ascii();
         if !name.eq_ignore_ascii_case(b"action") {
             continue;
         }
-        let value = sides.next().ok_or(Malformed)?.trim_ascii();
+        let value = sides.next().ok_or(MalformedAction)?.trim_ascii();
         let inner = quotes.taken_off(value);
         let quote = |byte: &u8| matches!(byte, b'"' | b'\'');
         if inner.iter().any(quote) || found.replace(inner).is_some() {
-            return Err(Malformed);
+            return Err(MalformedAction);
         }
     }
     Ok(found)
@@ -324,7 +324,7 @@ mod tests {
         operation: &str,
         lines: &[(&str, &str)],
     ) -> String {
-        let of = |version, action: Option<&str>, required| Expected {
+        let of = |version, action: Option<&str>, required| OperationAction {
             version: Some(version),
             action: action.map(Box::from),
             required,
@@ -344,12 +344,12 @@ mod tests {
             actions.expect(name, of(Version::V12, action, required));
         }
         let unanswered = Some("in-only".into());
-        actions.expect("In", Expected { unanswered, ..of(Version::V11, Some("x"), true) });
+        actions.expect("In", OperationAction { unanswered, ..of(Version::V11, Some("x"), true) });
         let mut headers = Headers::new();
         for (name, value) in lines {
             headers.add(name, value.as_bytes()).unwrap();
         }
-        let asked = Asked { strictness, empty: operation.ends_with('!') };
+        let asked = ActionRules { strictness, empty: operation.ends_with('!') };
         let operation = operation.trim_end_matches('!');
         match check(Some(&actions), asked, version, operation, &headers, b"", Quotes::Either) {
             Ok(()) => "ok".to_owned(),

@@ -9,13 +9,13 @@ use std::sync::{Arc, Weak};
 use message::Headers;
 use wsdl::{SOAP_11, SOAP_12};
 use xml::{Here, QName, Sink, Start, TemplateCache};
-use xsd::{Bounds, Root, Schema, Stop, Validator};
+use xsd::{Bounds, ParseStop, Root, Schema, Validator};
 
 use super::code::Code;
 use super::recall::{Gap, Memory, Whole};
-use super::{Compiled, Definitions, Found, NO_SCHEMA, Version};
+use super::{CompiledDefinition, Definitions, MessageFacts, NO_SCHEMA, Version};
 use crate::remote_definition::RemoteDefinition;
-use crate::{Failed, libxml_messages};
+use crate::{Rejection, libxml_messages};
 
 /// The check of an envelope.
 pub enum Envelope {
@@ -28,9 +28,9 @@ pub enum Envelope {
     /// By the operator's.
     Own(Arc<Schema>),
     /// By the operator's, which is fetched and compiled beside the requests.
-    Supplied(Arc<RemoteDefinition<Compiled>>),
+    Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
     /// By one that does not compile: why.
-    Broken(Failed),
+    Broken(Rejection),
 }
 
 /// Validators of one thread for one policy side.
@@ -110,8 +110,8 @@ pub(super) fn check(
     definitions: &Arc<Definitions>,
     message: &[u8],
     headers: Option<&Headers>,
-    found: &mut Found,
-) -> Result<(), Failed> {
+    found: &mut MessageFacts,
+) -> Result<(), Rejection> {
     let mut validators = Validators::take(definitions);
     let outcome = match definitions.api.current() {
         Ok(current) => {
@@ -145,16 +145,16 @@ pub(super) fn check(
 }
 
 /// A message that is checked while it arrives.
-pub(super) struct Feed {
+pub(super) struct ArrivingMessage {
     definitions: Arc<Definitions>,
-    api: Option<Arc<Compiled>>,
+    api: Option<Arc<CompiledDefinition>>,
     validators: Box<Validators>,
     state: State,
     parser: xml::Parser,
 }
 
-impl Feed {
-    pub(super) fn new(definitions: Arc<Definitions>) -> Result<Feed, Failed> {
+impl ArrivingMessage {
+    pub(super) fn new(definitions: Arc<Definitions>) -> Result<ArrivingMessage, Rejection> {
         if let Some(awaited) = definitions.awaited().next() {
             awaited.current()?;
         }
@@ -162,7 +162,7 @@ impl Feed {
         let mut validators = Validators::take(&definitions);
         validators.operation.clear();
         let parser = xml::Parser::new(xml::Options::default());
-        Ok(Feed { definitions, api, validators, state: State::new(false), parser })
+        Ok(ArrivingMessage { definitions, api, validators, state: State::new(false), parser })
     }
 
     /// Checks the next bytes; `so_far` is the message up to their end. The error is the first fault.
@@ -170,12 +170,12 @@ impl Feed {
         &mut self,
         bytes: &[u8],
         so_far: &[u8],
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         let fed = self.parse(|parser, pass| parser.feed(bytes, pass));
         found.version = self.state.version;
         found.operation = self.state.called;
-        fed.map_err(|error| Failed::client(libxml_messages::malformed(&error, so_far)))?;
+        fed.map_err(|error| Rejection::client(libxml_messages::malformed(&error, so_far)))?;
         if self.state.is_undecided(&self.validators) {
             return Ok(());
         }
@@ -187,8 +187,8 @@ impl Feed {
         mut self,
         message: &[u8],
         headers: &Headers,
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         let parsed = self.parse(|parser, pass| parser.finish(pass));
         if parsed.is_ok() && self.state.is_undecided(&self.validators) {
             self.validators.give_back(&self.definitions);
@@ -237,7 +237,7 @@ pub(super) struct State {
     /// Elements open.
     depth: usize,
     pub(super) version: Option<Version>,
-    refused: Option<Failed>,
+    refused: Option<Rejection>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
     /// The index of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
@@ -245,7 +245,7 @@ pub(super) struct State {
     turn: usize,
     more: bool,
     /// The failure in place of that schema, if it does not compile.
-    broken: Option<Failed>,
+    broken: Option<Rejection>,
     /// The envelope's schema does not know the content of the body and accepts any, so that none is shown to it.
     pub(super) shallow: bool,
     in_body: bool,
@@ -287,7 +287,7 @@ impl State {
     /// The first fault of the message as far as it was read. A validator that saw no event still has its finding about the
     /// message
     /// before.
-    pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Failed> {
+    pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Rejection> {
         if let Some(failed) = &self.refused {
             return Some(failed.clone());
         }
@@ -295,9 +295,9 @@ impl State {
         let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
         let invalid = invalid.next();
         invalid
-            .map(|invalid| Failed::client(libxml_messages::invalid(invalid, so_far)))
+            .map(|invalid| Rejection::client(libxml_messages::invalid(invalid, so_far)))
             .or_else(|| self.broken.clone())
-            .or_else(|| self.surplus.map(Failed::client))
+            .or_else(|| self.surplus.map(Rejection::client))
     }
 
     /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
@@ -336,13 +336,13 @@ impl State {
         validators: &Validators,
         parsed: Result<(), xml::Error>,
         message: &[u8],
-        found: &mut Found,
-    ) -> Result<(), Failed> {
+        found: &mut MessageFacts,
+    ) -> Result<(), Rejection> {
         found.version = self.version;
         found.operation = self.called;
         found.fault = self.code.as_ref().and_then(Code::fault);
         if let Err(error) = parsed {
-            return Err(Failed::client(libxml_messages::malformed(&error, message)));
+            return Err(Rejection::client(libxml_messages::malformed(&error, message)));
         }
         if let Some(failed) = self.complaint(validators, message) {
             return Err(failed);
@@ -351,10 +351,10 @@ impl State {
             return Ok(());
         }
         if !self.body {
-            return Err(Failed::client("Invalid XML input. Unable to find the 'soap:Body'"));
+            return Err(Rejection::client("Invalid XML input. Unable to find the 'soap:Body'"));
         }
         let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
-        Err(Failed::client(text))
+        Err(Rejection::client(text))
     }
 
     /// True if the required parts are there. `api`: there is a definition for an operation.
@@ -369,7 +369,7 @@ const SECOND: &str = "Invalid XML input. Found more than one element in the 'soa
 
 pub(super) struct Pass<'a> {
     pub(super) definitions: &'a Definitions,
-    pub(super) api: Option<&'a Arc<Compiled>>,
+    pub(super) api: Option<&'a Arc<CompiledDefinition>>,
     pub(super) validators: &'a mut Validators,
     pub(super) state: &'a mut State,
 }
@@ -415,7 +415,7 @@ impl Pass<'_> {
                     "Invalid XSD schema. Unable to find schema for SOAP {}",
                     version.text()
                 );
-                state.refused = Some(Failed::server(text));
+                state.refused = Some(Rejection::server(text));
                 return;
             }
         };
@@ -442,7 +442,7 @@ impl Pass<'_> {
         let schema = match compiled.schemas.get(state.schema) {
             Some(Ok(schema)) => schema,
             Some(Err(failed)) => return state.broken = Some(failed.clone()),
-            None => return state.broken = Some(Failed::client(NO_SCHEMA)),
+            None => return state.broken = Some(Rejection::client(NO_SCHEMA)),
         };
         let validators = &mut self.validators.api;
         if validators.len() <= state.schema {
@@ -469,7 +469,7 @@ impl Pass<'_> {
     }
 
     /// Gives an event to the validators that need it.
-    fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), Stop>) {
+    fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), ParseStop>) {
         let state = &mut *self.state;
         let slot = state.version.unwrap_or(Version::V11).index();
         let envelope = self.validators.envelopes.get_mut(slot).and_then(Option::as_mut);
@@ -484,10 +484,10 @@ impl Pass<'_> {
     }
 }
 
-fn after(fed: Result<(), Stop>) -> Fed {
+fn after(fed: Result<(), ParseStop>) -> Fed {
     match fed {
         Ok(()) => Fed::Yes,
-        Err(Stop::Enough | Stop::Xml(_)) => Fed::Enough,
+        Err(ParseStop::Enough | ParseStop::Xml(_)) => Fed::Enough,
     }
 }
 

@@ -10,8 +10,8 @@ use message::Headers;
 use tokio::time::timeout;
 
 use super::action::{self, Quotes};
-use super::{Actions, Asked, Envelope, Schemas, Version};
-use crate::Failed;
+use super::{ActionRules, Actions, Envelope, Schemas, Version};
+use crate::Rejection;
 use crate::remote_definition::RemoteDefinition;
 
 /// Compiled definitions for the messages of a route.
@@ -21,7 +21,7 @@ pub struct Definitions {
     /// The definition of the content of the body.
     pub api: Api,
     /// The check of the action that requests name; none if it is not checked.
-    pub action: Option<Asked>,
+    pub action: Option<ActionRules>,
     /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
     pub operations: HashMap<Box<str>, u32>,
     /// Messages pass that the reference system lets through although others may read them in another way: what stands behind
@@ -34,13 +34,13 @@ pub enum Api {
     /// Nothing.
     None,
     /// Compiled with the configuration. If it does not compile, each message is refused.
-    Fixed(Result<Arc<Compiled>, Failed>),
+    Fixed(Result<Arc<CompiledDefinition>, Rejection>),
     /// Fetched and compiled beside the requests.
-    Supplied(Arc<RemoteDefinition<Compiled>>),
+    Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
 }
 
 /// A schema or a description, ready to validate with.
-pub struct Compiled {
+pub struct CompiledDefinition {
     /// The schemas of the content of the body.
     pub schemas: Schemas,
     /// Of a description: the actions that requests have to name.
@@ -50,12 +50,12 @@ pub struct Compiled {
 /// The definition in use for one message, kept while the message is validated.
 pub(super) enum Current<'a> {
     Nothing,
-    Fixed(&'a Arc<Compiled>),
-    Supplied(Guard<Option<Arc<Compiled>>>),
+    Fixed(&'a Arc<CompiledDefinition>),
+    Supplied(Guard<Option<Arc<CompiledDefinition>>>),
 }
 
 impl Current<'_> {
-    pub(super) fn compiled(&self) -> Option<&Arc<Compiled>> {
+    pub(super) fn compiled(&self) -> Option<&Arc<CompiledDefinition>> {
         match self {
             Current::Nothing => None,
             Current::Fixed(compiled) => Some(compiled),
@@ -66,7 +66,7 @@ impl Current<'_> {
 
 impl Api {
     /// The definition that serves now.
-    pub(super) fn current(&self) -> Result<Current<'_>, Failed> {
+    pub(super) fn current(&self) -> Result<Current<'_>, Rejection> {
         match self {
             Api::None => Ok(Current::Nothing),
             Api::Fixed(Ok(compiled)) => Ok(Current::Fixed(compiled)),
@@ -78,7 +78,7 @@ impl Api {
 
 impl Definitions {
     /// The definitions of which none serves yet.
-    pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<Compiled>>> {
+    pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<CompiledDefinition>>> {
         let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
             Envelope::Supplied(supply) => Some(supply),
             Envelope::Off
@@ -117,18 +117,18 @@ impl Definitions {
     /// Checks the action of a request.
     pub(super) fn check_action(
         &self,
-        api: Option<&Arc<Compiled>>,
+        api: Option<&Arc<CompiledDefinition>>,
         version: Option<Version>,
         operation: &str,
         headers: Option<&Headers>,
         message: &[u8],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Rejection> {
         let (Some(asked), Some(version), Some(headers)) = (self.action, version, headers) else {
             return Ok(());
         };
         let actions = api.and_then(|compiled| compiled.actions.as_ref());
         let quotes = if self.lenient { Quotes::Either } else { Quotes::Double };
         action::check(actions, asked, version, operation, headers, message, quotes)
-            .map_err(Failed::client)
+            .map_err(Rejection::client)
     }
 }

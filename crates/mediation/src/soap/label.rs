@@ -5,14 +5,14 @@
 use message::Headers;
 
 use super::Version;
-use crate::{Failed, charset, content_coding};
+use crate::{Rejection, charset, content_coding};
 
 /// A message is read as it came, so that it is in no coding, whatever its head says.
-pub(super) fn coding(headers: &Headers) -> Result<(), Failed> {
+pub(super) fn coding(headers: &Headers) -> Result<(), Rejection> {
     match content_coding::named(headers) {
         None => Ok(()),
         Some(name) => {
-            Err(Failed::client(format!("Content-encoding of type '{name}' is not supported")))
+            Err(Rejection::client(format!("Content-encoding of type '{name}' is not supported")))
         }
     }
 }
@@ -22,9 +22,9 @@ pub(super) fn content_type(
     headers: &Headers,
     message: &[u8],
     version: Option<Version>,
-) -> Result<(), Failed> {
+) -> Result<(), Rejection> {
     if let Some(charset) = charset::contradicted(headers.get_all("content-type"), message) {
-        return Err(Failed::client(format!(
+        return Err(Rejection::client(format!(
             "Invalid XML input. The 'charset' of the 'Content-Type' is '{charset}', and the message is not"
         )));
     }
@@ -33,8 +33,8 @@ pub(super) fn content_type(
         let is_11 = media.eq_ignore_ascii_case(b"text/xml");
         let is_12 = media.eq_ignore_ascii_case(b"application/soap+xml");
         match version {
-            Some(Version::V11) if is_12 => return Err(Failed::client(OF_12)),
-            Some(Version::V12) if is_11 => return Err(Failed::client(OF_11)),
+            Some(Version::V11) if is_12 => return Err(Rejection::client(OF_12)),
+            Some(Version::V12) if is_11 => return Err(Rejection::client(OF_11)),
             Some(Version::V11 | Version::V12) | None => {}
         }
     }

@@ -3,16 +3,16 @@
 use std::sync::{Arc, Weak};
 
 use xml::Recall;
-use xsd::{Mark, Schema, TextRule, Validator};
+use xsd::{Schema, TextRule, Validator, ValidatorMark};
 
 use super::check::{Fed, Pass, Ready, State};
-use super::{Compiled, Definitions, Envelope, Version};
+use super::{CompiledDefinition, Definitions, Envelope, Version};
 
 /// The state behind an envelope's beginning.
 pub(super) struct Memory {
     state: State,
     /// The mark of the envelope's validator.
-    mark: Option<Mark>,
+    mark: Option<ValidatorMark>,
 }
 
 /// The facts of a message that was valid.
@@ -21,7 +21,7 @@ pub(super) struct Whole {
     operation: Box<str>,
     called: Option<u32>,
     /// The definition that its operation was validated against, and by which of its schemas.
-    api: Option<Weak<Compiled>>,
+    api: Option<Weak<CompiledDefinition>>,
     schema: usize,
 }
 

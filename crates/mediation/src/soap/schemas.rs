@@ -9,17 +9,17 @@ use std::sync::Arc;
 use xml::QName;
 use xsd::Schema;
 
-use crate::Failed;
+use crate::Rejection;
 
 /// A message is parsed once for each of them, so that there have to be few. With so many of one name, the first ones are meant.
 const TRIED_MAX: usize = 8;
 
 /// A schema, or the text for messages that it would have judged.
-pub type Tried = Result<Arc<Schema>, Failed>;
+pub type SchemaResult = Result<Arc<Schema>, Rejection>;
 
 /// Schemas in the order of their documents.
 pub struct Schemas {
-    all: Box<[Tried]>,
+    all: Box<[SchemaResult]>,
     /// The schemas that are tried for an element, by its namespace and its local name.
     of: HashMap<Box<str>, HashMap<Box<str>, Turns>>,
     /// The schemas for elements that none of them declares.
@@ -36,7 +36,7 @@ impl Schemas {
     }
 
     /// Schemas in order. One that does not compile decides about elements that none before it declares.
-    pub fn new(all: Vec<Tried>) -> Schemas {
+    pub fn new(all: Vec<SchemaResult>) -> Schemas {
         let broken = all.iter().position(Result::is_err);
         let last = all.len().checked_sub(1);
         let otherwise = broken.or(last).into_iter().collect();
@@ -93,7 +93,7 @@ impl Schemas {
         of.unwrap_or(&self.otherwise)
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<&Tried> {
+    pub(super) fn get(&self, at: usize) -> Option<&SchemaResult> {
         self.all.get(at)
     }
 
@@ -107,11 +107,11 @@ impl Schemas {
 mod tests {
     use super::*;
 
-    fn schema(target: &str, content: &str) -> Tried {
+    fn schema(target: &str, content: &str) -> SchemaResult {
         let text = format!(
             "<x:schema xmlns:x='http://www.w3.org/2001/XMLSchema' targetNamespace='{target}'>{content}</x:schema>"
         );
-        let mut set = xsd::SchemaSet::new(&xsd::Nothing, xsd::Limits::default());
+        let mut set = xsd::SchemaSet::new(&xsd::NoDocuments, xsd::Limits::default());
         set.add_bytes(text.as_bytes(), "a.xsd");
         Ok(Arc::new(set.compile().unwrap()))
     }
@@ -121,7 +121,7 @@ mod tests {
         let a = schema("urn:a", "<x:element name='one'/><x:element name='two'/>");
         let b = schema("urn:b", "<x:element name='one'/>");
         let again = schema("urn:a", "<x:element name='two'/>");
-        let broken = || Err(Failed::server("broken"));
+        let broken = || Err(Rejection::server("broken"));
         for (all, uri, local, turns) in [
             (vec![a.clone()], "urn:a", "one", vec![0]),
             (vec![a.clone()], "urn:c", "one", vec![0]),

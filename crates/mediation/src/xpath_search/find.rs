@@ -11,7 +11,7 @@ use super::Case;
 /// Paths, and the string-value that the first node of each is compared with.
 pub(super) struct Search {
     sought: Vec<Sought>,
-    known: Pool<TemplateCache<Seen, Seen, ()>>,
+    known: Pool<TemplateCache<SearchState, SearchState, ()>>,
 }
 
 struct Sought {
@@ -21,23 +21,23 @@ struct Sought {
 
 /// The state of the search in a message.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct SearchState {
     /// Elements that are open.
     depth: usize,
     /// For each path.
-    places: Vec<Place>,
+    places: Vec<SearchPosition>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct SearchPosition {
     /// Steps that the open elements take, from the root's first child on.
     steps: usize,
-    found: Found,
+    found: FirstNode,
 }
 
 /// The state of the first node.
 #[derive(Debug, Clone, Copy, Default)]
-enum Found {
+enum FirstNode {
     #[default]
     Nothing,
     /// It is open, and its text so far is the beginning of the wanted one, up to there; or differs.
@@ -59,22 +59,23 @@ impl Search {
 
     /// The first case whose node has the wanted value.
     pub(super) fn first(&self, message: &[u8]) -> Result<Option<usize>, xml::Error> {
-        let mut reading = Reading { search: self, seen: Seen::default() };
-        reading.seen.places.resize(self.sought.len(), Place::default());
+        let mut reading = SearchSink { search: self, seen: SearchState::default() };
+        reading.seen.places.resize(self.sought.len(), SearchPosition::default());
         let mut known = self.known.take().unwrap_or_default();
         let parsed = known.parse(message, &xml::Options::default(), &mut reading);
         self.known.give(known);
         parsed?;
-        let is_same = |place: &Place| matches!(place.found, Found::Whole { same: true });
+        let is_same =
+            |place: &SearchPosition| matches!(place.found, FirstNode::Whole { same: true });
         Ok(reading.seen.places.iter().position(is_same))
     }
 }
 
-impl Place {
+impl SearchPosition {
     /// A node begins below `depth` open elements. If its value is told, that is all of it.
     fn node(&mut self, sought: &Sought, depth: usize, told: &StreamNode<'_>) {
         let fits = |asked: &[StreamStep]| asked.iter().any(|asked| asked.accepts(told));
-        if !matches!(self.found, Found::Nothing)
+        if !matches!(self.found, FirstNode::Nothing)
             || self.steps != depth
             || !sought.path.below.get(depth).is_some_and(|asked| fits(asked))
         {
@@ -85,15 +86,15 @@ impl Place {
         }
         if depth + 1 == sought.path.below.len() {
             self.found = match told.value {
-                Some(value) => Found::Whole { same: value == sought.equals },
-                None => Found::Part { of: told.kind, same: Some(0) },
+                Some(value) => FirstNode::Whole { same: value == sought.equals },
+                None => FirstNode::Part { of: told.kind, same: Some(0) },
             };
         }
     }
 
     /// More text of the open node.
     fn text(&mut self, sought: &Sought, text: &str) {
-        if let Found::Part { same, .. } = &mut self.found {
+        if let FirstNode::Part { same, .. } = &mut self.found {
             *same = same.and_then(|at| {
                 let rest = sought.equals.get(at..)?;
                 rest.starts_with(text).then(|| at + text.len())
@@ -103,22 +104,22 @@ impl Place {
 
     /// Ends the open node, if it is of that kind.
     fn end(&mut self, sought: &Sought, kind: NodeKind) {
-        if let Found::Part { of, same } = self.found
+        if let FirstNode::Part { of, same } = self.found
             && of == kind
         {
-            self.found = Found::Whole { same: same == Some(sought.equals.len()) };
+            self.found = FirstNode::Whole { same: same == Some(sought.equals.len()) };
         }
     }
 }
 
-struct Reading<'s> {
+struct SearchSink<'s> {
     search: &'s Search,
-    seen: Seen,
+    seen: SearchState,
 }
 
-impl Reading<'_> {
-    fn each(&mut self, mut tell: impl FnMut(&mut Place, &Sought, usize)) {
-        let Seen { depth, places } = &mut self.seen;
+impl SearchSink<'_> {
+    fn each(&mut self, mut tell: impl FnMut(&mut SearchPosition, &Sought, usize)) {
+        let SearchState { depth, places } = &mut self.seen;
         let all = self.search.sought.iter().zip(places);
         all.for_each(|(sought, place)| tell(place, sought, *depth));
     }
@@ -132,7 +133,7 @@ impl Reading<'_> {
     }
 }
 
-impl Sink for Reading<'_> {
+impl Sink for SearchSink<'_> {
     type Error = xml::Error;
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
@@ -177,29 +178,33 @@ impl Sink for Reading<'_> {
     }
 }
 
-impl Recall for Reading<'_> {
-    type Memory = Seen;
-    type Whole = Seen;
+impl Recall for SearchSink<'_> {
+    type Memory = SearchState;
+    type Whole = SearchState;
     type Gap = ();
 
-    fn remember(&self) -> Option<Seen> {
+    fn remember(&self) -> Option<SearchState> {
         Some(self.seen.clone())
     }
 
-    fn resume(&mut self, seen: &Seen) {
+    fn resume(&mut self, seen: &SearchState) {
         self.seen.clone_from(seen);
     }
 
     fn gap(&self, _text: &str) -> Option<()> {
-        let is_sought = |place: &Place| matches!(place.found, Found::Part { .. });
+        let is_sought = |place: &SearchPosition| matches!(place.found, FirstNode::Part { .. });
         (!self.seen.places.iter().any(is_sought)).then_some(())
     }
 
-    fn whole(&mut self) -> Option<Seen> {
+    fn whole(&mut self) -> Option<SearchState> {
         Some(self.seen.clone())
     }
 
-    fn fill<'t, T: Iterator<Item = (&'t (), &'t str)>>(&mut self, seen: &Seen, _: T) -> bool {
+    fn fill<'t, T: Iterator<Item = (&'t (), &'t str)>>(
+        &mut self,
+        seen: &SearchState,
+        _: T,
+    ) -> bool {
         self.seen.clone_from(seen);
         true
     }

@@ -1,17 +1,17 @@
 //! A message read by our own parser and told to Saxon: one reading of XML for all engines, with its budgets and without
 //! document types.
 
-use saxon::{Feed, Name, Place};
+use saxon::{Feed, Name, TextRange};
 use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 
 /// The ratio of a feed's size to the document's, with each name given by its bytes.
 const GROWTH: usize = 2;
 
 /// The facts known from messages that were read before.
-pub(super) type Known = TemplateCache<Feed, Feed, Place>;
+pub(super) type FeedCache = TemplateCache<Feed, Feed, TextRange>;
 
 /// Reads a document.
-pub(super) fn feed(message: &[u8], shelf: &Pool<Known>) -> Result<Feed, Error> {
+pub(super) fn feed(message: &[u8], shelf: &Pool<FeedCache>) -> Result<Feed, Error> {
     let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
     let mut known = shelf.take().unwrap_or_default();
     let parsed = known.parse(message, &xml::Options::default(), &mut teller);
@@ -87,7 +87,7 @@ impl Sink for Teller {
 impl Recall for Teller {
     type Memory = Feed;
     type Whole = Feed;
-    type Gap = Place;
+    type Gap = TextRange;
 
     fn remember(&self) -> Option<Feed> {
         Some(self.feed.clone())
@@ -97,7 +97,7 @@ impl Recall for Teller {
         self.feed.clone_from(memory);
     }
 
-    fn gap(&self, text: &str) -> Option<Place> {
+    fn gap(&self, text: &str) -> Option<TextRange> {
         self.feed.last(text)
     }
 
@@ -105,7 +105,7 @@ impl Recall for Teller {
         Some(self.feed.clone())
     }
 
-    fn fill<'t, T: Iterator<Item = (&'t Place, &'t str)>>(
+    fn fill<'t, T: Iterator<Item = (&'t TextRange, &'t str)>>(
         &mut self,
         whole: &Feed,
         texts: T,

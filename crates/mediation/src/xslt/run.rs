@@ -14,7 +14,7 @@ use xml::Document;
 use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 
 use super::{Transformation, feed, label};
-use crate::{Failed, libxml_messages};
+use crate::{Rejection, libxml_messages};
 
 /// The step budget of a transformation by our own engine: it runs on a worker that others wait for.
 // A tenth of a second at worst; messages of services take thousands.
@@ -24,13 +24,13 @@ const STEPS_MAX: u64 = 5_000_000;
 const GROWTH_MAX: usize = 4;
 
 /// The result of a transformation.
-pub struct Made {
+pub struct TransformResult {
     pub bytes: Bytes,
     /// The encoding it is in.
     pub charset: &'static str,
 }
 
-impl Made {
+impl TransformResult {
     /// Its content type, where that of the message it was made of is not true of it.
     pub fn label(&self, content_type: Option<&[u8]>) -> Option<String> {
         label::label(content_type, &self.bytes, self.charset)
@@ -38,20 +38,20 @@ impl Made {
 }
 
 /// The reason why there is no result.
-pub enum Refused {
+pub enum TransformRejection {
     /// The step failed at this message.
-    Failed(Failed),
+    Failed(Rejection),
     /// It took too long.
-    Late(Failed),
+    Late(Rejection),
     /// Its engine failed; the cause is for the log alone.
     Broken(String),
     /// It was not begun.
     Busy,
 }
 
-impl From<Failed> for Refused {
-    fn from(failed: Failed) -> Refused {
-        Refused::Failed(failed)
+impl From<Rejection> for TransformRejection {
+    fn from(failed: Rejection) -> TransformRejection {
+        TransformRejection::Failed(failed)
     }
 }
 
@@ -63,7 +63,7 @@ impl Transformation {
         message: &[u8],
         tree: Option<&Arc<Document>>,
         parameters: &[Parameter],
-    ) -> Result<Made, Refused> {
+    ) -> Result<TransformResult, TransformRejection> {
         let run = Run {
             parameters,
             budgets: Budgets {
@@ -77,7 +77,7 @@ impl Transformation {
         };
         let needs_tree = stylesheet.needs_tree(&run);
         let output = match tree.filter(|_| needs_tree) {
-            Some(tree) => stylesheet.transform(tree, &run).map_err(xslt::Failed::Run),
+            Some(tree) => stylesheet.transform(tree, &run).map_err(xslt::TransformError::Run),
             None => {
                 if needs_tree {
                     parses::count(Format::Xml);
@@ -86,10 +86,10 @@ impl Transformation {
             }
         };
         let output = output.map_err(|failed| match failed {
-            xslt::Failed::Source(error) => {
-                Failed::client(libxml_messages::malformed(&error, message))
+            xslt::TransformError::Source(error) => {
+                Rejection::client(libxml_messages::malformed(&error, message))
             }
-            xslt::Failed::Run(error) => Failed::server(told(&error.kind)),
+            xslt::TransformError::Run(error) => Rejection::server(told(&error.kind)),
         })?;
         let charset = match output.encoding {
             Encoding::Utf8 => "utf-8",
@@ -107,23 +107,23 @@ impl Transformation {
         stylesheet: &saxon::Stylesheet,
         message: &Bytes,
         json: bool,
-    ) -> Result<Made, Refused> {
-        let told = match json {
-            // Input that is no UTF-8 would come out as something else.
-            true if std::str::from_utf8(message).is_err() => {
-                return Err(Failed::client("Invalid JSON input: it is not in UTF-8").into());
-            }
-            true => Message::Json(message.clone()),
-            false => Message::Xml(
-                feed::feed(message, &self.known.0)
-                    .map_err(|error| Failed::client(libxml_messages::malformed(&error, message)))?,
-            ),
-        };
+    ) -> Result<TransformResult, TransformRejection> {
+        let told =
+            match json {
+                // Input that is no UTF-8 would come out as something else.
+                true if std::str::from_utf8(message).is_err() => {
+                    return Err(Rejection::client("Invalid JSON input: it is not in UTF-8").into());
+                }
+                true => Message::Json(message.clone()),
+                false => Message::Xml(feed::feed(message, &self.known.0).map_err(|error| {
+                    Rejection::client(libxml_messages::malformed(&error, message))
+                })?),
+            };
         alarm.borrow_mut().set(clock::now(), self.timeout);
         let mut run = pin!(stylesheet.transform(told, self.output_bytes_max(), self.timeout));
         let ended = poll_fn(|cx| match run.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(ended),
-            Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Err(saxon::Failed::Late)),
+            Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| Err(saxon::RunError::Late)),
         })
         .await;
         alarm.borrow_mut().clear();
@@ -137,32 +137,32 @@ impl Transformation {
         self.bytes_max.saturating_mul(GROWTH_MAX)
     }
 
-    fn made(&self, bytes: Vec<u8>, charset: &'static str) -> Made {
+    fn made(&self, bytes: Vec<u8>, charset: &'static str) -> TransformResult {
         let bytes = match self.strip_empty_namespaces {
             true => without_empty_namespaces(bytes).into(),
             false => bytes.into(),
         };
-        Made { bytes, charset }
+        TransformResult { bytes, charset }
     }
 
-    fn refused(&self, failed: saxon::Failed) -> Refused {
-        let server = |text: String| Refused::from(Failed::server(text));
+    fn refused(&self, failed: saxon::RunError) -> TransformRejection {
+        let server = |text: String| TransformRejection::from(Rejection::server(text));
         match failed {
-            saxon::Failed::Refused(text) => server(text),
-            saxon::Failed::BadInput(text) => Failed::client(text).into(),
-            saxon::Failed::TooLarge => {
+            saxon::RunError::Refused(text) => server(text),
+            saxon::RunError::BadInput(text) => Rejection::client(text).into(),
+            saxon::RunError::TooLarge => {
                 server(format!("The result is over {} bytes", self.output_bytes_max()))
             }
-            saxon::Failed::Memory => {
+            saxon::RunError::Memory => {
                 server("The stylesheet needs more memory than there is".to_owned())
             }
-            saxon::Failed::Stack => server("The stylesheet calls itself too deeply".to_owned()),
-            saxon::Failed::Late => {
+            saxon::RunError::Stack => server("The stylesheet calls itself too deeply".to_owned()),
+            saxon::RunError::Late => {
                 let text = format!("The stylesheet took longer than {:?}", self.timeout);
-                Refused::Late(Failed::server(text))
+                TransformRejection::Late(Rejection::server(text))
             }
-            saxon::Failed::Busy => Refused::Busy,
-            saxon::Failed::Broken(cause) => Refused::Broken(cause),
+            saxon::RunError::Busy => TransformRejection::Busy,
+            saxon::RunError::Broken(cause) => TransformRejection::Broken(cause),
         }
     }
 }

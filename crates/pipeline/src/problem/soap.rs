@@ -22,7 +22,7 @@ pub(crate) fn note_message_format(errors: Errors, ex: &mut Exchange, head: &Requ
 }
 
 /// The texts of a fault.
-struct Said {
+struct FaultTexts {
     reason: String,
     message: String,
     server: bool,
@@ -63,7 +63,7 @@ pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'stati
             envelope(message_format, status(fault), &said)
         }
         MessageFormat::Json => {
-            let of_request = |p: &fault::Processing| !p.server && p.backend_status.is_none();
+            let of_request = |p: &fault::ProcessingFault| !p.server && p.backend_status.is_none();
             let client = fault.kind.side() == Side::Client;
             let status = match processing {
                 Some(p) if of_request(p) && client => 400,
@@ -85,7 +85,7 @@ pub(crate) fn is_servers(fault: &Fault) -> bool {
     processing(fault).map_or(fault.kind.status() >= 500, |of| of.server)
 }
 
-fn processing(fault: &Fault) -> Option<&fault::Processing> {
+fn processing(fault: &Fault) -> Option<&fault::ProcessingFault> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
 
@@ -97,10 +97,10 @@ fn status(fault: &Fault) -> u16 {
 /// The text if no details may be told.
 const NOTHING_TOLD: &str = "SOAP/XML process failure";
 
-fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
+fn said(fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
     let (kind, server) = (fault.kind, is_servers(fault));
     match processing(fault) {
-        Some(of) => Said {
+        Some(of) => FaultTexts {
             reason: of.step.to_owned(),
             message: told(of.verbose, || (*of.text).to_owned()),
             server,
@@ -109,7 +109,7 @@ fn said(fault: &Fault, verbose: bool, standard: &str) -> Said {
         None => {
             let unasked = matches!(kind, Kind::NoTarget | Kind::TargetSuspended);
             let of_upstream = kind.side() == Side::Upstream && !unasked;
-            Said {
+            FaultTexts {
                 reason: standard.to_owned(),
                 message: told(verbose, || format!("HTTP Error code is {}", kind.status())),
                 server,
@@ -129,7 +129,7 @@ fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
 fn envelope(
     message_format: MessageFormat,
     status: u16,
-    said: &Said,
+    said: &FaultTexts,
 ) -> (u16, &'static str, String) {
     match message_format {
         MessageFormat::Soap12 => (status, "application/soap+xml; charset=utf-8", envelope_12(said)),
@@ -139,8 +139,8 @@ fn envelope(
     }
 }
 
-fn envelope_11(said: &Said) -> String {
-    let Said { reason, message, server, backend } = said;
+fn envelope_11(said: &FaultTexts) -> String {
+    let FaultTexts { reason, message, server, backend } = said;
     let code = if *server { "Server" } else { "Client" };
     let backend = backend.map_or_else(String::new, |status| {
         format!("\n        <backendHttpCode>{status}</backendHttpCode>")
@@ -161,8 +161,8 @@ fn envelope_11(said: &Said) -> String {
     )
 }
 
-fn envelope_12(said: &Said) -> String {
-    let Said { reason, message, server, backend } = said;
+fn envelope_12(said: &FaultTexts) -> String {
+    let FaultTexts { reason, message, server, backend } = said;
     let code = if *server { "Receiver" } else { "Sender" };
     let backend = backend.map_or_else(String::new, |status| {
         format!("\n          <f:backendHttpCode>{status}</f:backendHttpCode>")
@@ -190,7 +190,7 @@ fn envelope_12(said: &Said) -> String {
 }
 
 /// The JSON body: `message`, and the rest if the client may read it.
-fn object(said: &Said, verbose: bool) -> String {
+fn object(said: &FaultTexts, verbose: bool) -> String {
     let mut text = "{\n    \"message\": \"".to_owned();
     push_escaped(&mut text, &said.reason);
     text.push('"');

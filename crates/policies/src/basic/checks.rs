@@ -50,7 +50,7 @@ struct Waiter {
 }
 
 /// The right to check a password; given back on drop.
-pub(super) struct Place {
+pub(super) struct CheckPermit {
     checks: Arc<Checks>,
     client: u64,
 }
@@ -65,7 +65,7 @@ pub(super) enum Full {
 }
 
 /// Somebody who waits; its turn passes on if it goes.
-struct Waiting<'c> {
+struct CheckWaiter<'c> {
     checks: &'c Arc<Checks>,
     client: u64,
     id: u64,
@@ -82,11 +82,12 @@ impl Checks {
         self: &Arc<Checks>,
         client: u64,
         alarm: &SharedAlarm,
-    ) -> Result<Place, Full> {
+    ) -> Result<CheckPermit, Full> {
         if self.state().take(client) {
-            return Ok(Place { checks: self.clone(), client });
+            return Ok(CheckPermit { checks: self.clone(), client });
         }
-        let mut waiting = Waiting { checks: self, client, id: fastrand::u64(..), entered: false };
+        let mut waiting =
+            CheckWaiter { checks: self, client, id: fastrand::u64(..), entered: false };
         alarm.borrow_mut().set(clock::now(), WAIT_MAX);
         let place = poll_fn(|cx| match waiting.poll(cx) {
             Poll::Ready(taken) => Poll::Ready(taken),
@@ -160,8 +161,8 @@ impl State {
     }
 }
 
-impl Waiting<'_> {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Place, Full>> {
+impl CheckWaiter<'_> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<CheckPermit, Full>> {
         let mut state = self.checks.state();
         if !std::mem::replace(&mut self.entered, true) {
             let waiter = Waiter { id: self.id, waker: cx.waker().clone() };
@@ -190,12 +191,12 @@ impl Waiting<'_> {
         }
     }
 
-    fn place(&self) -> Place {
-        Place { checks: self.checks.clone(), client: self.client }
+    fn place(&self) -> CheckPermit {
+        CheckPermit { checks: self.checks.clone(), client: self.client }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CheckWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.checks.state();
         if let Some(at) = state.called.iter().position(|id| *id == self.id) {
@@ -209,7 +210,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Drop for Place {
+impl Drop for CheckPermit {
     fn drop(&mut self) {
         self.checks.state().give_back(self.client);
     }
@@ -221,10 +222,12 @@ mod tests {
 
     use super::*;
 
-    type Asking<'c> = Pin<Box<dyn Future<Output = Result<Place, Full>> + 'c>>;
+    type PermitFuture<'c> = Pin<Box<dyn Future<Output = Result<CheckPermit, Full>> + 'c>>;
 
     /// The outcome of each one that was asked for: none while it waits.
-    async fn look(asked: &mut [Option<Asking<'_>>]) -> Vec<Option<Result<Place, Full>>> {
+    async fn look(
+        asked: &mut [Option<PermitFuture<'_>>],
+    ) -> Vec<Option<Result<CheckPermit, Full>>> {
         let mut found = Vec::new();
         poll_fn(|cx| {
             found = asked
@@ -246,7 +249,11 @@ mod tests {
         found
     }
 
-    fn ask<'c>(checks: &'c Arc<Checks>, alarm: &'c SharedAlarm, client: u64) -> Option<Asking<'c>> {
+    fn ask<'c>(
+        checks: &'c Arc<Checks>,
+        alarm: &'c SharedAlarm,
+        client: u64,
+    ) -> Option<PermitFuture<'c>> {
         Some(Box::pin(checks.place(client, alarm)))
     }
 
@@ -254,7 +261,7 @@ mod tests {
         (0..count).map(|_| SharedAlarm::default()).collect()
     }
 
-    fn places(found: Vec<Option<Result<Place, Full>>>) -> Vec<(usize, Place)> {
+    fn places(found: Vec<Option<Result<CheckPermit, Full>>>) -> Vec<(usize, CheckPermit)> {
         let numbered = found.into_iter().enumerate();
         numbered.filter_map(|(at, said)| Some((at, said?.ok()?))).collect()
     }
@@ -264,7 +271,8 @@ mod tests {
         let (checks, alarms) = (Arc::<Checks>::default(), alarms(40));
         let mut asked: Vec<_> = alarms.iter().take(20).map(|a| ask(&checks, a, 1)).collect();
         let found = look(&mut asked).await;
-        let full = |said: &&Option<Result<Place, Full>>| matches!(said, Some(Err(Full::OfClient)));
+        let full =
+            |said: &&Option<Result<CheckPermit, Full>>| matches!(said, Some(Err(Full::OfClient)));
         assert_eq!(found.iter().filter(full).count(), 2, "two run, sixteen wait");
         let first = places(found);
         assert_eq!(first.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1]);
@@ -318,7 +326,8 @@ mod tests {
         let mut late = vec![ask(&checks, &alarms[299], 99)];
         assert!(look(&mut late).await.iter().all(Option::is_none), "it waits");
         let told = look(&mut asked).await;
-        let made_way = |said: &&Option<Result<Place, Full>>| matches!(said, Some(Err(Full::OfAll)));
+        let made_way =
+            |said: &&Option<Result<CheckPermit, Full>>| matches!(said, Some(Err(Full::OfAll)));
         assert_eq!(told.iter().filter(made_way).count(), 1);
     }
 }

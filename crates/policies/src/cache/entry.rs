@@ -6,12 +6,12 @@ use bytes::Bytes;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead};
 
-use super::Unseen;
+use super::HiddenLines;
 use super::directives::{Directives, seconds};
 
 /// A kept reply. Never changed once it is in the store.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct CachedReply {
     head: ReplyHead,
     body: Bytes,
     /// The lines that a request has to have for this reply to be its own: names with their values.
@@ -111,27 +111,27 @@ fn has_validator(headers: &Headers) -> bool {
     headers.contains("etag") || headers.contains("last-modified")
 }
 
-impl Entry {
+impl CachedReply {
     /// A reply that is about to pass. None if what it varies by cannot be known.
     pub(super) fn new(
         head: &ReplyHead,
         request: &Headers,
-        unseen: &Unseen,
+        unseen: &HiddenLines,
         times: Times,
-    ) -> Option<Entry> {
+    ) -> Option<CachedReply> {
         let mut head = head.clone();
         head.headers.retain(|name, _| !is_of_one_reply(name));
         if !head.headers.contains("date") {
             let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
             head.headers.add_known("Date", now.as_bytes());
         }
-        let mut entry = Entry { head, body: Bytes::new(), varies: Vec::new(), times };
+        let mut entry = CachedReply { head, body: Bytes::new(), varies: Vec::new(), times };
         entry.vary_by(request, unseen).then_some(entry)
     }
 
     /// Notes what a request has to say for this to be its reply, as `Vary` names it. False if that cannot be known: it is
     /// everything, or a line that is unseen here.
-    pub(super) fn vary_by(&mut self, request: &Headers, unseen: &Unseen) -> bool {
+    pub(super) fn vary_by(&mut self, request: &Headers, unseen: &HiddenLines) -> bool {
         self.varies.clear();
         let lines = self.head.headers.get_all("vary");
         let names = lines.flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
@@ -144,8 +144,8 @@ impl Entry {
         true
     }
 
-    pub(super) fn with_body(&self, body: Bytes) -> Entry {
-        Entry { body, ..self.clone() }
+    pub(super) fn with_body(&self, body: Bytes) -> CachedReply {
+        CachedReply { body, ..self.clone() }
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -179,7 +179,7 @@ impl Entry {
         ttl: Option<Duration>,
         asked: Instant,
         now: Instant,
-    ) -> Entry {
+    ) -> CachedReply {
         let mut entry = self.clone();
         let lines = &mut entry.head.headers;
         let is_news = |name: &[u8]| {
@@ -207,7 +207,7 @@ impl Entry {
     }
 
     /// Both are given to the same requests.
-    pub(super) fn replaces(&self, other: &Entry) -> bool {
+    pub(super) fn replaces(&self, other: &CachedReply) -> bool {
         self.varies == other.varies
     }
 

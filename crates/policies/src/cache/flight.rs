@@ -32,7 +32,7 @@ pub(super) struct Flight {
 }
 
 /// The way on of a request that finds nothing kept.
-pub(super) enum Boarded {
+pub(super) enum FlightRole {
     /// Ask, and let others wait.
     Lead(Leader),
     /// Wait.
@@ -81,12 +81,12 @@ impl Flight {
     }
 
     /// Joins those who wait, if there is room and time.
-    pub(super) fn follow(self: &Arc<Flight>) -> Boarded {
+    pub(super) fn follow(self: &Arc<Flight>) -> FlightRole {
         let follower = Follower(self.clone());
         let others = self.followers.fetch_add(1, Ordering::AcqRel);
         match others < FOLLOWERS_MAX && clock::now() < self.until {
-            true => Boarded::Follow(follower),
-            false => Boarded::Alone,
+            true => FlightRole::Follow(follower),
+            false => FlightRole::Alone,
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use message::Headers;
 
-use super::entry::Entry;
-use super::flight::{Boarded, Flight, Leader};
+use super::entry::CachedReply;
+use super::flight::{Flight, FlightRole, Leader};
 
 /// Kept replies.
 pub struct Store {
@@ -40,7 +40,7 @@ struct Shard {
 struct Slot {
     number: u64,
     /// The latest last.
-    variants: Vec<Arc<Entry>>,
+    variants: Vec<Arc<CachedReply>>,
     used: bool,
 }
 
@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// The variant that a request asks for: the latest of those that fit (RFC 9111, 4).
-    pub(super) fn find(&self, key: &[u8], request: &Headers) -> Option<Arc<Entry>> {
+    pub(super) fn find(&self, key: &[u8], request: &Headers) -> Option<Arc<CachedReply>> {
         let mut shard = self.shard(key)?;
         let slot = shard.slots.get_mut(key)?;
         slot.used = true;
@@ -96,22 +96,27 @@ impl Store {
 
     /// Decides if a request that found nothing asks, or waits at most so long for one that does. One that does not lead lets
     /// nobody wait.
-    pub(super) fn board(self: &Arc<Store>, key: &[u8], leads: bool, longest: Duration) -> Boarded {
+    pub(super) fn board(
+        self: &Arc<Store>,
+        key: &[u8],
+        leads: bool,
+        longest: Duration,
+    ) -> FlightRole {
         let hash = self.hasher.hash_one(key);
-        let Some(mut shard) = self.shard_of(hash) else { return Boarded::Alone };
+        let Some(mut shard) = self.shard_of(hash) else { return FlightRole::Alone };
         if let Some(flight) = shard.flights.get(key).filter(|flight| !flight.is_stuck()) {
             return flight.follow();
         }
         if !leads {
-            return Boarded::Alone;
+            return FlightRole::Alone;
         }
         let place = shard.alone.get(alone_place(hash)).copied().flatten();
         if place.is_some_and(|(alone, until)| alone == hash && clock::now() < until) {
-            return Boarded::Alone;
+            return FlightRole::Alone;
         }
         let flight = Arc::new(Flight::new(longest));
         shard.flights.insert(key.into(), flight.clone());
-        Boarded::Lead(Leader { store: self.clone(), key: key.into(), flight })
+        FlightRole::Lead(Leader { store: self.clone(), key: key.into(), flight })
     }
 
     /// The reply is there, or does not come.
@@ -135,7 +140,7 @@ impl Store {
         }
     }
 
-    pub(super) fn insert(&self, key: &[u8], entry: Arc<Entry>) {
+    pub(super) fn insert(&self, key: &[u8], entry: Arc<CachedReply>) {
         let Some(mut shard) = self.shard(key) else { return };
         shard.insert(key, entry);
         while shard.bytes > self.bytes_max || shard.count() > self.entries_max {
@@ -157,7 +162,7 @@ impl Shard {
         self.slots.len()
     }
 
-    fn insert(&mut self, key: &[u8], entry: Arc<Entry>) {
+    fn insert(&mut self, key: &[u8], entry: Arc<CachedReply>) {
         self.bytes += entry.bytes();
         let Some(slot) = self.slots.get_mut(key) else {
             let key: Arc<[u8]> = key.into();

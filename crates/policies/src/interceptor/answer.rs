@@ -36,7 +36,7 @@ pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said<'a> {
+struct RawAnswer<'a> {
     direct_respond: Option<bool>,
     response_code: Option<u16>,
     #[serde(borrow)]
@@ -64,7 +64,7 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
     }
     // Of the whole at once: the library would look at each text by itself.
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is no UTF-8"))?;
-    let said: Said<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
+    let said: RawAnswer<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
     if status.is_some_and(|status| !(200..600).contains(&status)) {

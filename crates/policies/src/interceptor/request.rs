@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use message::{Body, Gathered, Reply, RequestHead};
+use message::{Body, GatheredBody, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, Onward, Slot};
 
 use super::answer::{self, Answer, invalid};
-use super::tell::{self, Told};
-use super::{Interception, Service, Settings, apply, call};
+use super::call_body::{self, JsonObject};
+use super::{Interception, InterceptorSettings, Service, apply, call};
 use crate::{body_lines, rebased};
 
 const PATH: &[u8] = b"/api/v1/handle-request";
@@ -19,7 +19,7 @@ const TOLD_BYTES: usize = 256;
 
 /// The request step.
 pub(super) struct Interceptor {
-    settings: Arc<Settings>,
+    settings: Arc<InterceptorSettings>,
     call: RequestHead,
     slot: Slot<Interception>,
 }
@@ -52,7 +52,7 @@ impl OnBuffered<RequestHead> for Interceptor {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         self.note(ex, head, Some(body));
         match &self.settings.request {
@@ -65,26 +65,26 @@ impl OnBuffered<RequestHead> for Interceptor {
 }
 
 impl Interceptor {
-    pub(super) fn new(settings: Arc<Settings>, slot: Slot<Interception>) -> Interceptor {
+    pub(super) fn new(settings: Arc<InterceptorSettings>, slot: Slot<Interception>) -> Interceptor {
         Interceptor { settings, call: call::head(PATH), slot }
     }
 
     /// Keeps what the call that comes with the reply will tell.
-    fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&Gathered>) {
+    fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&GatheredBody>) {
         let Some(service) = &self.settings.response else { return };
         let includes = service.includes;
         let invocation = match includes.invocation_context {
-            true => tell::invocation(&self.settings.api, ex, head),
+            true => call_body::invocation(&self.settings.api, ex, head),
             false => String::new(),
         };
         let interception = Interception {
             request_headers: match includes.request_headers {
-                true => tell::kept(&head.headers),
+                true => call_body::kept(&head.headers),
                 false => Vec::new(),
             },
             request_trailers: body
                 .filter(|_| includes.request_trailers)
-                .map(|body| tell::kept_trailers(&body.trailers))
+                .map(|body| call_body::kept_trailers(&body.trailers))
                 .unwrap_or_default(),
             request_body: body.filter(|_| includes.request_body).map(|body| body.bytes.clone()),
             invocation: invocation.into(),
@@ -98,7 +98,7 @@ impl Interceptor {
         service: &Service,
         ex: &mut Exchange,
         head: &mut RequestHead,
-        body: Option<&mut Gathered>,
+        body: Option<&mut GatheredBody>,
     ) -> Flow {
         let told = self.told(service, ex, head, body.as_deref());
         let answered = call::call(service, ex, &self.call, told).await?;
@@ -115,24 +115,24 @@ impl Interceptor {
         service: &Service,
         ex: &Exchange,
         head: &RequestHead,
-        body: Option<&Gathered>,
+        body: Option<&GatheredBody>,
     ) -> Vec<u8> {
         let includes = service.includes;
-        let size = body.map_or(0, |body| tell::encoded_len(body.bytes.len()));
-        let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
+        let size = body.map_or(0, |body| call_body::encoded_len(body.bytes.len()));
+        let mut told = JsonObject::new(TOLD_BYTES + head.headers.len() * 64 + size);
         if includes.request_headers {
             told.headers("requestHeaders", &head.headers);
         }
         if let Some(body) = body {
             if includes.request_trailers {
-                told.lines("requestTrailers", &tell::kept_trailers(&body.trailers));
+                told.lines("requestTrailers", &call_body::kept_trailers(&body.trailers));
             }
             if includes.request_body {
                 told.bytes("requestBody", &body.bytes);
             }
         }
         if includes.invocation_context {
-            told.raw("invocationContext", &tell::invocation(&self.settings.api, ex, head));
+            told.raw("invocationContext", &call_body::invocation(&self.settings.api, ex, head));
         }
         told.finish()
     }
@@ -144,7 +144,7 @@ impl Interceptor {
         answer: Answer<'_>,
         ex: &mut Exchange,
         head: &mut RequestHead,
-        body: Option<&mut Gathered>,
+        body: Option<&mut GatheredBody>,
     ) -> Flow {
         if answer.direct {
             return direct(answer).map(Onward::Turn);
@@ -226,7 +226,7 @@ fn direct(answer: Answer<'_>) -> Result<Reply, Fault> {
     let bytes = answer.body.unwrap_or_default();
     let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });
     let bytes = if matches!(status, 204 | 205 | 304) { Bytes::new() } else { bytes };
-    let mut gathered = Gathered::new(bytes, Vec::new());
+    let mut gathered = GatheredBody::new(bytes, Vec::new());
     apply::to_trailers(&answer.trailers, &mut gathered.trailers)?;
     let mut reply = Reply::new(status, Body::gathered(gathered));
     apply::to_headers(&answer.headers, &mut reply.head.headers)?;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use message::{Gathered, ReplyHead, RequestHead};
+use message::{GatheredBody, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnCall, Onward, Slot};
 
 use crate::body_lines;
 
 use super::answer::{self, Answer};
-use super::tell::{self, Told};
-use super::{Interception, Service, Settings, apply, call};
+use super::call_body::{self, JsonObject};
+use super::{Interception, InterceptorSettings, Service, apply, call};
 
 const PATH: &[u8] = b"/api/v1/handle-response";
 
@@ -19,7 +19,7 @@ const TOLD_BYTES: usize = 256;
 
 /// The response step.
 pub(super) struct Interceptor {
-    settings: Arc<Settings>,
+    settings: Arc<InterceptorSettings>,
     call: RequestHead,
     slot: Slot<Interception>,
 }
@@ -39,14 +39,14 @@ impl OnBuffered<ReplyHead> for Interceptor {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         Decision::Waits(Box::pin(self.intercept(ex, head, Some(body))))
     }
 }
 
 impl Interceptor {
-    pub(super) fn new(settings: Arc<Settings>, slot: Slot<Interception>) -> Interceptor {
+    pub(super) fn new(settings: Arc<InterceptorSettings>, slot: Slot<Interception>) -> Interceptor {
         Interceptor { settings, call: call::head(PATH), slot }
     }
 
@@ -54,7 +54,7 @@ impl Interceptor {
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: Option<&mut Gathered>,
+        body: Option<&mut GatheredBody>,
     ) -> Flow {
         let Some(service) = &self.settings.response else { return Ok(Onward::Next) };
         // What follows a 101 is no reply's body.
@@ -74,11 +74,11 @@ fn told(
     service: &Service,
     noted: Option<&Interception>,
     head: &ReplyHead,
-    body: Option<&Gathered>,
+    body: Option<&GatheredBody>,
 ) -> Vec<u8> {
     let includes = service.includes;
-    let size = body.map_or(0, |body| tell::encoded_len(body.bytes.len()));
-    let mut told = Told::new(TOLD_BYTES + head.headers.len() * 64 + size);
+    let size = body.map_or(0, |body| call_body::encoded_len(body.bytes.len()));
+    let mut told = JsonObject::new(TOLD_BYTES + head.headers.len() * 64 + size);
     told.raw("responseCode", &head.status.to_string());
     if let Some(noted) = noted {
         if includes.request_headers {
@@ -96,7 +96,7 @@ fn told(
     }
     if let Some(body) = body {
         if includes.response_trailers {
-            told.lines("responseTrailers", &tell::kept_trailers(&body.trailers));
+            told.lines("responseTrailers", &call_body::kept_trailers(&body.trailers));
         }
         if includes.response_body {
             told.bytes("responseBody", &body.bytes);
@@ -119,7 +119,7 @@ fn obey(
     answer: Answer<'_>,
     ex: &Exchange,
     head: &mut ReplyHead,
-    body: Option<&mut Gathered>,
+    body: Option<&mut GatheredBody>,
 ) -> Result<(), fault::Fault> {
     if answer.body.is_some() && !service.includes.response_body {
         tracing::error!(

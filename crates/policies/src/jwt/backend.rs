@@ -17,7 +17,7 @@ use super::next_number;
 use crate::verdict_cache::VerdictCache;
 
 /// The contents of the tokens.
-pub struct Settings {
+pub struct BackendJwtSettings {
     pub header: String,
     pub issuer: String,
     pub audiences: Vec<String>,
@@ -34,12 +34,12 @@ pub type OwnKeys = OnceLock<Arc<str>>;
 /// Makes tokens, and remembers them for as long as they are fresh.
 struct Issue {
     number: u64,
-    settings: Settings,
+    settings: BackendJwtSettings,
     signer: Arc<Signer>,
 }
 
 /// A token that was made.
-struct Made {
+struct IssuedToken {
     /// Held, so that its place in memory is nobody else's.
     identity: Arc<Identity>,
     token: Arc<str>,
@@ -52,11 +52,11 @@ const MADE_MAX: usize = 16 * 1024;
 const MADE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 thread_local! {
-    static MADE: RefCell<VerdictCache<Made>> = RefCell::new(VerdictCache::new(MADE_MAX, MADE_BYTES_MAX));
+    static MADE: RefCell<VerdictCache<IssuedToken>> = RefCell::new(VerdictCache::new(MADE_MAX, MADE_BYTES_MAX));
 }
 
 /// The policy that signs with this key.
-pub fn policy(settings: Settings, signer: Arc<Signer>) -> Policy {
+pub fn policy(settings: BackendJwtSettings, signer: Arc<Signer>) -> Policy {
     let issue = Issue { number: next_number(), settings, signer };
     Policy { name: "backend_jwt", request: Some(Step::Head(Box::new(issue))), response: None }
 }
@@ -110,7 +110,7 @@ impl Issue {
             .into();
         // Anew well before it ends, so that no request arrives with one that just has.
         let stale = now.saturating_add((self.settings.ttl * 4 / 5).as_secs());
-        let made = Made { identity: identity.clone(), token: token.clone(), stale };
+        let made = IssuedToken { identity: identity.clone(), token: token.clone(), stale };
         MADE.with_borrow_mut(|memory| {
             memory.put(self.number, &place, made, token.len() + 128);
         });
@@ -118,7 +118,7 @@ impl Issue {
     }
 
     fn claims(&self, identity: &Identity, now: u64) -> Object {
-        let Settings { issuer, audiences, ttl, copy, claims, .. } = &self.settings;
+        let BackendJwtSettings { issuer, audiences, ttl, copy, claims, .. } = &self.settings;
         let mut said = Object::new();
         if let Some(theirs) = &identity.claims {
             for name in copy {

@@ -4,14 +4,14 @@ use jose::{Members, Object};
 use policy::{Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
 use serde_json::Value;
 
-use super::Settings;
+use super::JwtSettings;
 use super::issuer::Issuer;
 use super::refusal::Refusal;
 use crate::identity::identity;
 
 /// The value that a claim has to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ClaimRequirement {
     /// There, whatever it says.
     Present,
     /// One of these; of a list, one of its items.
@@ -27,7 +27,7 @@ pub struct Subscription {
 }
 
 /// A token whose claims are good.
-pub(crate) struct Checked {
+pub(crate) struct CheckedToken {
     pub(crate) identity: Identity,
     /// Lines for the upstream, all of which can be written.
     pub(crate) lines: Vec<(String, String)>,
@@ -46,9 +46,9 @@ pub(crate) fn check(
     claims: &Members<'_>,
     payload: &[u8],
     issuer: &Issuer,
-    settings: &Settings,
+    settings: &JwtSettings,
     now: u64,
-) -> Result<Checked, Refusal> {
+) -> Result<CheckedToken, Refusal> {
     if issuer.expiry_required && claims.get("exp").is_none() {
         return Err(Refusal::Claims("the token does not say when it ends (`exp`)"));
     }
@@ -61,9 +61,9 @@ pub(crate) fn check(
 pub(crate) fn check_introspected(
     claims: Object,
     issuer: &Issuer,
-    settings: &Settings,
+    settings: &JwtSettings,
     now: u64,
-) -> Result<Checked, Refusal> {
+) -> Result<CheckedToken, Refusal> {
     check_all(&claims.clone().into(), || claims.into(), issuer, settings, now)
 }
 
@@ -72,9 +72,9 @@ fn check_all(
     claims: &Members<'_>,
     kept: impl FnOnce() -> Claims,
     issuer: &Issuer,
-    settings: &Settings,
+    settings: &JwtSettings,
     now: u64,
-) -> Result<Checked, Refusal> {
+) -> Result<CheckedToken, Refusal> {
     let until = in_time(claims, issuer.leeway.as_secs(), now)?;
     let audiences = [&issuer.audiences, &settings.audiences];
     if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
@@ -88,8 +88,8 @@ fn check_all(
     for (path, wanted) in &settings.claims {
         let value = value_at(claims, path);
         let good = match wanted {
-            Wanted::Present => value.is_some(),
-            Wanted::OneOf(values) => value.is_some_and(|value| is_one(value, values)),
+            ClaimRequirement::Present => value.is_some(),
+            ClaimRequirement::OneOf(values) => value.is_some_and(|value| is_one(value, values)),
         };
         if !good {
             return Err(Refusal::Wanted(path.as_str().into()));
@@ -102,7 +102,7 @@ fn check_all(
         value_at(claims, claim)?.as_str().map(Box::from)
     });
     let subject = subject(claims, issuer);
-    Ok(Checked {
+    Ok(CheckedToken {
         lines: lines(claims, settings),
         bytes: bytes(claims.iter()),
         identity: identity(subject, IdentityScheme::Jwt, Some(kept()), tier),
@@ -172,8 +172,8 @@ pub(crate) fn value_in<'c>(members: &'c Object, path: &str) -> Option<&'c Value>
     })
 }
 
-fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &Settings) -> Result<(), Refusal> {
-    let Settings { scopes_any, scopes_all, .. } = settings;
+fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &JwtSettings) -> Result<(), Refusal> {
+    let JwtSettings { scopes_any, scopes_all, .. } = settings;
     if scopes_any.is_empty() && scopes_all.is_empty() {
         return Ok(());
     }
@@ -230,7 +230,7 @@ fn value_bytes(value: &Value) -> usize {
 }
 
 /// Claims as header lines. What cannot be written in one line is left out.
-fn lines(claims: &Members<'_>, settings: &Settings) -> Vec<(String, String)> {
+fn lines(claims: &Members<'_>, settings: &JwtSettings) -> Vec<(String, String)> {
     let line = |(name, path): &(String, String)| {
         let value = text(value_at(claims, path)?)?;
         let good = http1::is_header_value(value.as_bytes())
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    fn checked(claims: Value, settings: &Settings) -> Result<Checked, Refusal> {
+    fn checked(claims: Value, settings: &JwtSettings) -> Result<CheckedToken, Refusal> {
         let Value::Object(mut claims) = claims else { panic!("no object") };
         claims.entry("exp").or_insert_with(|| (NOW + 60).into());
         check(&claims.into(), b"", &issuer(), settings, NOW)
@@ -299,21 +299,21 @@ mod tests {
             (json!({ "nbf": NOW + 5 }), Ok(())),
             (json!({ "nbf": NOW + 6 }), Err(Refusal::NotYet)),
         ] {
-            let got = checked(claims.clone(), &Settings::default()).map(|_| ());
+            let got = checked(claims.clone(), &JwtSettings::default()).map(|_| ());
             assert_eq!(got, said, "{claims}");
         }
-        let without = check(&Object::new().into(), b"", &issuer(), &Settings::default(), NOW);
+        let without = check(&Object::new().into(), b"", &issuer(), &JwtSettings::default(), NOW);
         assert!(matches!(without, Err(Refusal::Claims(_))));
     }
 
     #[test]
     fn audiences_and_scopes_are_texts_or_lists() {
         let list = |items: &[&str]| items.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let settings = Settings {
+        let settings = JwtSettings {
             audiences: list(&["a", "b"]),
             scopes_any: list(&["r", "w"]),
             scopes_all: list(&["x"]),
-            ..Settings::default()
+            ..JwtSettings::default()
         };
         for (claims, said) in [
             (json!({ "aud": "a", "scope": "r x" }), Ok(())),
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn claims_become_lines_only_where_they_can_be_written() {
         let to = |name: &str, path: &str| (name.to_owned(), path.to_owned());
-        let settings = Settings {
+        let settings = JwtSettings {
             claims_to_headers: vec![
                 to("x-user", "sub"),
                 to("x-city", "address.city"),
@@ -345,7 +345,7 @@ mod tests {
                 to("x-bad", "bad"),
                 to("x-none", "none"),
             ],
-            ..Settings::default()
+            ..JwtSettings::default()
         };
         let claims = json!({
             "sub": "alice", "address": { "city": "Ulm" }, "http://wso2.org/claims/role": "admin",
@@ -361,24 +361,24 @@ mod tests {
 
     #[test]
     fn a_subscription_names_the_api_and_gives_the_plan() {
-        let api = |context: &str| Settings {
+        let api = |context: &str| JwtSettings {
             subscription: Some(Subscription {
                 name: Some("orders".to_owned()),
                 context: Some(context.to_owned()),
                 version: None,
             }),
-            ..Settings::default()
+            ..JwtSettings::default()
         };
         let claims = json!({ "plan": "Bronze", "sub": "a", "subscribedAPIs": [
             { "name": "other", "context": "/orders/1", "subscriptionTier": "Silver" },
             { "name": "orders", "context": "orders/1", "version": "1", "subscriptionTier": "Gold" },
         ]});
-        let tier = |settings: &Settings| {
+        let tier = |settings: &JwtSettings| {
             checked(claims.clone(), settings).map(|checked| checked.identity.tier)
         };
         assert_eq!(tier(&api("/orders/1")), Ok(Some("Gold".into())));
         assert_eq!(tier(&api("/orders/2")), Err(Refusal::Subscription));
-        assert_eq!(tier(&Settings::default()), Ok(Some("Bronze".into())));
+        assert_eq!(tier(&JwtSettings::default()), Ok(Some("Bronze".into())));
         let nobody = checked(json!({ "subscribedAPIs": "orders" }), &api("/orders/1"));
         assert!(matches!(nobody, Err(Refusal::Subscription)));
     }

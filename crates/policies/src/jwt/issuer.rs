@@ -7,7 +7,7 @@ use jose::{KeySet, Members, Token};
 use serde_json::Value;
 
 use super::introspect::Introspection;
-use super::published::Published;
+use super::published::PublishedKeys;
 use super::refusal::Refusal;
 
 /// An issuer of tokens, and the way to read its tokens.
@@ -58,7 +58,7 @@ pub enum Keys {
     /// In files.
     Fixed(KeySet),
     /// The address at which it publishes them.
-    Published(Arc<Published>),
+    Published(Arc<PublishedKeys>),
 }
 
 impl Keys {
@@ -79,7 +79,7 @@ impl Keys {
         }
     }
 
-    pub(crate) fn published(&self) -> Option<&Published> {
+    pub(crate) fn published(&self) -> Option<&PublishedKeys> {
         match self {
             Keys::Nowhere | Keys::Fixed(_) => None,
             Keys::Published(published) => Some(published),

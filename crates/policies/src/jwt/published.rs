@@ -43,7 +43,7 @@ pub enum Location {
 }
 
 /// An issuer's published keys.
-pub struct Published {
+pub struct PublishedKeys {
     /// The issuer's name in the configuration, for the log.
     name: String,
     outlet: Arc<dyn Fetch>,
@@ -51,7 +51,7 @@ pub struct Published {
     refresh: Duration,
     timeout: Duration,
     metrics: Arc<IssuerMetrics>,
-    known: watch::Sender<Known>,
+    known: watch::Sender<KeySnapshot>,
     generation: AtomicU64,
     /// The number of readings begun.
     begun: AtomicU64,
@@ -61,7 +61,7 @@ pub struct Published {
 
 /// The present knowledge of the keys.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct KeySnapshot {
     keys: Option<Arc<KeySet>>,
     generation: u64,
     /// A digest of the text they were read from.
@@ -73,7 +73,7 @@ pub(crate) struct Known {
     due: Option<clock::Instant>,
 }
 
-impl Known {
+impl KeySnapshot {
     /// Verifies, and gives the generation of the keys.
     pub(crate) fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
         let keys = self.keys.as_ref().ok_or(Refusal::NoKeys)?;
@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-impl Published {
+impl PublishedKeys {
     pub fn new(
         name: &str,
         outlet: Arc<dyn Fetch>,
@@ -89,8 +89,8 @@ impl Published {
         refresh: Duration,
         timeout: Duration,
         metrics: Arc<IssuerMetrics>,
-    ) -> Published {
-        Published {
+    ) -> PublishedKeys {
+        PublishedKeys {
             name: name.to_owned(),
             outlet,
             location,
@@ -105,7 +105,7 @@ impl Published {
         }
     }
 
-    pub(crate) fn known(&self) -> Known {
+    pub(crate) fn known(&self) -> KeySnapshot {
         self.known.borrow().clone()
     }
 
@@ -114,8 +114,8 @@ impl Published {
     }
 
     /// Waits for keys that were read after this was called; all who wait share one reading.
-    pub(crate) async fn newer(&self) -> Result<Known, Refusal> {
-        let Some(_waiting) = Waiting::among(&self.waiting) else {
+    pub(crate) async fn newer(&self) -> Result<KeySnapshot, Refusal> {
+        let Some(_waiting) = KeyWaiter::among(&self.waiting) else {
             return Err(Refusal::KeyUnknown);
         };
         let mut seen = self.known.subscribe();
@@ -257,7 +257,7 @@ fn digest(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-impl Background for Published {
+impl Background for PublishedKeys {
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let due = self.known.borrow().due;
@@ -276,22 +276,22 @@ impl Background for Published {
 }
 
 /// A place among those who wait.
-struct Waiting<'a>(&'a AtomicUsize);
+struct KeyWaiter<'a>(&'a AtomicUsize);
 
-impl Waiting<'_> {
-    fn among(count: &AtomicUsize) -> Option<Waiting<'_>> {
-        let place = Waiting(count);
+impl KeyWaiter<'_> {
+    fn among(count: &AtomicUsize) -> Option<KeyWaiter<'_>> {
+        let place = KeyWaiter(count);
         (count.fetch_add(1, Ordering::AcqRel) < WAITING_MAX).then_some(place)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for KeyWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl fmt::Debug for Published {
+impl fmt::Debug for PublishedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Published").field("location", &self.location).finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use fault::{Fault, Kind};
 
-use super::Settings;
+use super::JwtSettings;
 
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Refusal {
     }
 
     /// The fault, with what the client is told (RFC 6750, 3).
-    pub(crate) fn fault(&self, settings: &Settings) -> Fault {
+    pub(crate) fn fault(&self, settings: &JwtSettings) -> Fault {
         let realm = &settings.realm;
         let invalid = format!("Bearer realm=\"{realm}\", error=\"invalid_token\"");
         let refused = |kind, code, challenge: String| {

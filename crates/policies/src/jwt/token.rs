@@ -5,32 +5,32 @@ use std::borrow::Cow;
 use kit::percent;
 use message::RequestHead;
 
-use super::Settings;
+use super::JwtSettings;
 use crate::query;
 
 /// The token that a request has.
-pub(crate) enum Found<'h> {
+pub(crate) enum TokenSearch<'h> {
     Nothing,
     /// More than one place says something; which of them counts is nobody's guess.
     Several,
     /// Its place, and the token itself.
-    At(Place, Cow<'h, [u8]>),
+    At(TokenLocation, Cow<'h, [u8]>),
 }
 
 /// The place of the token.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum TokenLocation {
     /// In the only line of its name.
     Header,
     Query,
 }
 
 /// Looks for the token.
-pub(crate) fn find<'h>(settings: &'h Settings, head: &'h RequestHead) -> Found<'h> {
+pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> TokenSearch<'h> {
     let mut values = head.headers.get_all(&settings.header);
     let first = values.next();
     if first.is_some() && values.next().is_some() {
-        return Found::Several;
+        return TokenSearch::Several;
     }
     let in_header = first.and_then(|value| bearer(settings, value));
     let in_query = settings.query.as_deref().and_then(|name| {
@@ -40,15 +40,17 @@ pub(crate) fn find<'h>(settings: &'h Settings, head: &'h RequestHead) -> Found<'
         value.map(|value| (value, values.next().is_some()))
     });
     match (in_header, in_query) {
-        (None, None) => Found::Nothing,
-        (Some(text), None) => Found::At(Place::Header, Cow::Borrowed(text)),
-        (None, Some((text, false))) => Found::At(Place::Query, percent::decoded(text, false)),
-        (Some(_), Some(_)) | (None, Some((_, true))) => Found::Several,
+        (None, None) => TokenSearch::Nothing,
+        (Some(text), None) => TokenSearch::At(TokenLocation::Header, Cow::Borrowed(text)),
+        (None, Some((text, false))) => {
+            TokenSearch::At(TokenLocation::Query, percent::decoded(text, false))
+        }
+        (Some(_), Some(_)) | (None, Some((_, true))) => TokenSearch::Several,
     }
 }
 
 /// The token in a line. Only `authorization` needs a scheme; another scheme there is no token.
-fn bearer<'h>(settings: &Settings, value: &'h [u8]) -> Option<&'h [u8]> {
+fn bearer<'h>(settings: &JwtSettings, value: &'h [u8]) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer";
     let named = value.get(..SCHEME.len()).is_some_and(|s| s.eq_ignore_ascii_case(SCHEME));
     let after = value.get(SCHEME.len()..).unwrap_or_default();
@@ -63,12 +65,12 @@ fn bearer<'h>(settings: &Settings, value: &'h [u8]) -> Option<&'h [u8]> {
     (settings.header != "authorization").then_some(value)
 }
 
-impl Place {
+impl TokenLocation {
     /// Takes the token out of the request.
-    pub(crate) fn remove(self, settings: &Settings, head: &mut RequestHead) {
+    pub(crate) fn remove(self, settings: &JwtSettings, head: &mut RequestHead) {
         match self {
-            Place::Header => head.headers.remove(&settings.header),
-            Place::Query => {
+            TokenLocation::Header => head.headers.remove(&settings.header),
+            TokenLocation::Query => {
                 if let Some(name) = &settings.query {
                     query::remove(head, name);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::Kind;
 use mediation::openapi::Operation;
-use message::{Gathered, ReplyHead};
+use message::{GatheredBody, ReplyHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, Onward};
 
 use super::request;
@@ -21,7 +21,7 @@ impl OnBuffered<ReplyHead> for Checks {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let flow = match self.operation(ex) {
             Some(operation) => self.check(operation, ex, head, body),
@@ -42,7 +42,7 @@ impl Checks {
         operation: &Operation,
         ex: &Exchange,
         head: &ReplyHead,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
     ) -> Flow {
         // What the gateway itself says is not the service's to answer for.
         if ex.fault.is_some() {

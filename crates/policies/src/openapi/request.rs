@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use mediation::openapi::{self, Found, OperationAt, Operations, Refused};
-use message::{Body, Gathered, Reply, RequestHead};
+use mediation::openapi::{self, OpenApiRejection, OperationAt, OperationMatch, Operations};
+use message::{Body, GatheredBody, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
-use super::{ERRORS_MAX, Settings};
+use super::{ERRORS_MAX, OpenApiSettings};
 
 /// State that both sides share.
 pub(super) struct Checks {
@@ -26,7 +26,7 @@ pub(super) struct Step(pub(super) Arc<Checks>);
 
 impl OnHead<RequestHead> for Step {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        self.0.check(ex, head, &mut Gathered::default())
+        self.0.check(ex, head, &mut GatheredBody::default())
     }
 }
 
@@ -39,23 +39,30 @@ impl OnBuffered<RequestHead> for Step {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         Decision::Ready(self.0.check(ex, head, body))
     }
 }
 
 impl Checks {
-    pub(super) fn new(settings: Settings, slot: Slot<OperationAt>) -> Checks {
-        let Settings { base_path, paths, request, response, refuses, verbose, body_bytes_max } =
-            settings;
+    pub(super) fn new(settings: OpenApiSettings, slot: Slot<OperationAt>) -> Checks {
+        let OpenApiSettings {
+            base_path,
+            paths,
+            request,
+            response,
+            refuses,
+            verbose,
+            body_bytes_max,
+        } = settings;
         let operations = Operations::new(base_path, paths);
         Checks { operations, request, response, refuses, verbose, body_bytes_max, slot }
     }
 
-    fn check(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
+    fn check(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut GatheredBody) -> Flow {
         let at = match self.operations.find(head.method(), head.path()) {
-            Found::Operation(at, operation, values) => {
+            OperationMatch::Operation(at, operation, values) => {
                 if self.request {
                     let query = head.query().unwrap_or_default();
                     let max = self.errors_max();
@@ -65,12 +72,12 @@ impl Checks {
                 at
             }
             _ if !self.refuses => return Ok(Onward::Next),
-            Found::Options(allow) => return Ok(Onward::Turn(options(allow))),
-            Found::OtherMethod(allow) => {
+            OperationMatch::Options(allow) => return Ok(Onward::Turn(options(allow))),
+            OperationMatch::OtherMethod(allow) => {
                 let cause = format!("{} is no method of this path", shown(head.method()));
                 return Err(Fault::new(Kind::MethodNotAllowed, cause).with_header("Allow", allow));
             }
-            Found::Nothing => {
+            OperationMatch::Nothing => {
                 let path = shown(head.path());
                 return Err(Fault::new(Kind::NoRoute, format!("the document has no path {path}")));
             }
@@ -83,14 +90,14 @@ impl Checks {
         Ok(Onward::Next)
     }
 
-    fn refused(&self, why: Refused) -> Fault {
+    fn refused(&self, why: OpenApiRejection) -> Fault {
         match why {
-            Refused::OtherType(other) => {
+            OpenApiRejection::OtherType(other) => {
                 let cause = format!("content type `{}`", other.escape_debug());
                 let fault = Fault::new(Kind::MediaTypeUnsupported, cause);
                 self.told(fault, vec![openapi::not_described(&other)])
             }
-            Refused::Wrong(wrong) => self.wrong(Kind::RequestInvalid, wrong),
+            OpenApiRejection::Wrong(wrong) => self.wrong(Kind::RequestInvalid, wrong),
         }
     }
 

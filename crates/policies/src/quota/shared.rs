@@ -15,11 +15,11 @@ use policy::{Background, Caller};
 use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
-use super::{Quota, Quotas, Tier, Untold, Used};
+use super::{Quota, Quotas, Tier, UnreportedUse, UsedWindow};
 use crate::stores::{Line, Store};
 
 /// One policy's quotas, told to a store for as long as somebody holds this.
-pub struct Shared {
+pub struct SharedQuotas {
     line: Line,
     quotas: Arc<Quotas>,
     /// Streams that wait until the count of their client is known.
@@ -29,17 +29,17 @@ pub struct Shared {
 }
 
 struct Ask {
-    windows: Vec<Told>,
+    windows: Vec<WindowReport>,
     answer: oneshot::Sender<()>,
 }
 
 /// What is told of one window.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct WindowReport {
     client: u64,
     number: usize,
     per: Duration,
-    untold: Untold,
+    untold: UnreportedUse,
 }
 
 /// Streams that wait at once; more begin with what is known here.
@@ -68,11 +68,11 @@ const SCRIPT: &str = "local out = {} \
     end \
     return out";
 
-impl Shared {
+impl SharedQuotas {
     /// The quotas are those that the policy charges.
-    pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> Shared {
+    pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
         let line = Line::new(store, metrics);
-        Shared { line, quotas, asks: Mutex::default(), bell: Notify::new() }
+        SharedQuotas { line, quotas, asks: Mutex::default(), bell: Notify::new() }
     }
 
     pub fn quotas(&self) -> Arc<Quotas> {
@@ -84,13 +84,13 @@ impl Shared {
         if self.line.is_away() {
             return;
         }
-        let told = |(number, quota): (usize, &Quota)| Told {
+        let told = |(number, quota): (usize, &Quota)| WindowReport {
             client,
             number,
             per: quota.per,
-            untold: Untold::default(),
+            untold: UnreportedUse::default(),
         };
-        let windows: Vec<Told> = tier.numbered().map(told).collect();
+        let windows: Vec<WindowReport> = tier.numbered().map(told).collect();
         let (answer, known) = oneshot::channel();
         {
             let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +115,8 @@ impl Shared {
             if asks.is_empty() {
                 return;
             }
-            let windows: Vec<Told> = asks.iter().flat_map(|ask| ask.windows.clone()).collect();
+            let windows: Vec<WindowReport> =
+                asks.iter().flat_map(|ask| ask.windows.clone()).collect();
             if let Some(answer) = self.call(&windows).await {
                 self.quotas.learn(&windows, &answer);
             }
@@ -146,9 +147,9 @@ impl Shared {
     }
 
     /// Tells of what passed. Three numbers for each window.
-    async fn call(&self, told: &[Told]) -> Option<Vec<u64>> {
+    async fn call(&self, told: &[WindowReport]) -> Option<Vec<u64>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
-        for Told { client, number, per, untold } in told {
+        for WindowReport { client, number, per, untold } in told {
             keys.push(format!("tidegate:quota:{client:016x}:{number}"));
             values.push(untold.messages.to_string());
             values.push(untold.bytes.to_string());
@@ -161,7 +162,7 @@ impl Shared {
     }
 }
 
-impl Background for Shared {
+impl Background for SharedQuotas {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;
@@ -178,7 +179,7 @@ impl Background for Shared {
 
 impl Quotas {
     /// Up to so many windows of which nobody was told what passed.
-    fn take_untold(&self, max: usize) -> Vec<Told> {
+    fn take_untold(&self, max: usize) -> Vec<WindowReport> {
         let now = clock::now();
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -189,8 +190,8 @@ impl Quotas {
                 let Some(used) = shard.windows.get_mut(&(client, number)) else { continue };
                 let untold = std::mem::take(&mut used.untold);
                 // Nobody asks for a window that is over.
-                if used.ends > now && untold != Untold::default() {
-                    all.push(Told { client, number, per: used.per, untold });
+                if used.ends > now && untold != UnreportedUse::default() {
+                    all.push(WindowReport { client, number, per: used.per, untold });
                 }
             }
         }
@@ -198,8 +199,8 @@ impl Quotas {
     }
 
     /// Nobody was told of it.
-    fn take_back(&self, told: &[Told]) {
-        for Told { client, number, untold, .. } in told {
+    fn take_back(&self, told: &[WindowReport]) {
+        for WindowReport { client, number, untold, .. } in told {
             if let Some(mut shard) = self.shard(*client) {
                 self.note(&mut shard, *client, *number, *untold);
             }
@@ -207,7 +208,7 @@ impl Quotas {
     }
 
     /// Notes what all gateways have let through: messages, bytes, and the milliseconds until the window ends.
-    fn learn(&self, told: &[Told], answer: &[u64]) {
+    fn learn(&self, told: &[WindowReport], answer: &[u64]) {
         let now = clock::now();
         for (told, numbers) in told.iter().zip(answer.chunks(3)) {
             let &[messages, bytes, left] = numbers else { continue };
@@ -221,7 +222,7 @@ impl Quotas {
     }
 }
 
-impl Used {
+impl UsedWindow {
     /// What passed here since it was told comes on top of what all have said.
     fn learn(&mut self, messages: u64, bytes: u64, left: Duration, now: Instant) {
         self.messages = messages.saturating_add(self.untold.messages);

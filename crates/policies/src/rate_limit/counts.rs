@@ -15,10 +15,10 @@ use kit::clock::{self, Instant};
 
 use crate::hash::{Hash, Key};
 
-use super::window::{Standing, Window, nanoseconds};
+use super::window::{Window, WindowState, nanoseconds};
 use slots::Slots;
 
-pub(crate) use slots::Entry;
+pub(crate) use slots::SlotEntry;
 
 /// Windows of one limit: a second, a minute, a day, and one to spare.
 pub const WINDOWS_MAX: usize = 4;
@@ -27,7 +27,7 @@ pub const WINDOWS_MAX: usize = 4;
 const SHARDS: usize = 64;
 
 /// Keys with what they owe.
-pub struct Counts {
+pub struct KeyCounts {
     epoch: Instant,
     /// Kept with what it was used for.
     hash: Key,
@@ -40,27 +40,27 @@ struct Shard(Mutex<Slots>);
 
 /// The verdict on a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct CountVerdict {
     /// The time that it has to wait, in nanoseconds, if it may not pass now.
     pub(crate) wait: Option<u64>,
     /// One for each window.
-    pub(crate) standings: [Standing; WINDOWS_MAX],
+    pub(crate) standings: [WindowState; WINDOWS_MAX],
 }
 
-impl Counts {
+impl KeyCounts {
     /// A table with room for about so many keys, with so many windows each.
-    pub fn new(keys_max: usize, windows: usize) -> Counts {
-        Counts::hashed(keys_max, windows, Key::random(), false)
+    pub fn new(keys_max: usize, windows: usize) -> KeyCounts {
+        KeyCounts::hashed(keys_max, windows, Key::random(), false)
     }
 
     /// A table that other nodes are told of. They hash keys in the same way, if they know the same text.
-    pub fn known_by(keys_max: usize, windows: usize, text: &str) -> Counts {
-        Counts::hashed(keys_max, windows, Key::of(text), true)
+    pub fn known_by(keys_max: usize, windows: usize, text: &str) -> KeyCounts {
+        KeyCounts::hashed(keys_max, windows, Key::of(text), true)
     }
 
-    fn hashed(keys_max: usize, windows: usize, hash: Key, told: bool) -> Counts {
+    fn hashed(keys_max: usize, windows: usize, hash: Key, told: bool) -> KeyCounts {
         let shard = |_| Shard(Mutex::new(Slots::new(2 * keys_max / SHARDS, windows, told)));
-        Counts { epoch: clock::now(), hash, shards: (0..SHARDS).map(shard).collect() }
+        KeyCounts { epoch: clock::now(), hash, shards: (0..SHARDS).map(shard).collect() }
     }
 
     /// For the number of a key.
@@ -69,7 +69,7 @@ impl Counts {
     }
 
     /// Charges one request to a key if every window allows it, and else charges nothing.
-    pub(crate) fn take(&self, key: u64, tier: u32, windows: &[Window]) -> Taken {
+    pub(crate) fn take(&self, key: u64, tier: u32, windows: &[Window]) -> CountVerdict {
         self.take_at(key, tier, windows, self.now())
     }
 
@@ -81,7 +81,7 @@ impl Counts {
         tier: u32,
         windows: &[Window],
         slack: u32,
-    ) -> Option<Taken> {
+    ) -> Option<CountVerdict> {
         let now = self.now();
         self.with_entry(key, tier, now, |entry| {
             let allowed = entry.untold < slack;
@@ -101,7 +101,7 @@ impl Counts {
         nanoseconds(clock::now().duration_since(self.epoch))
     }
 
-    fn take_at(&self, key: u64, tier: u32, windows: &[Window], now: u64) -> Taken {
+    fn take_at(&self, key: u64, tier: u32, windows: &[Window], now: u64) -> CountVerdict {
         self.with_entry(key, tier, now, |entry| entry.take(windows, now))
     }
 
@@ -111,7 +111,7 @@ impl Counts {
         key: u64,
         tier: u32,
         now: u64,
-        change: impl FnOnce(&mut Entry) -> R,
+        change: impl FnOnce(&mut SlotEntry) -> R,
     ) -> R {
         self.with_shard(key, |slots| match slots.find(key) {
             Some(at) => {
@@ -121,7 +121,7 @@ impl Counts {
                 changed
             }
             None => {
-                let mut entry = Entry::new(key, tier);
+                let mut entry = SlotEntry::new(key, tier);
                 let changed = change(&mut entry);
                 slots.insert(&entry, now);
                 changed
@@ -130,7 +130,7 @@ impl Counts {
     }
 
     /// Every entry that has something to tell, shard by shard.
-    pub(crate) fn each_untold(&self, mut tell: impl FnMut(&mut Entry)) {
+    pub(crate) fn each_untold(&self, mut tell: impl FnMut(&mut SlotEntry)) {
         for shard in &self.shards {
             let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
             for at in 0..slots.len() {
@@ -144,7 +144,7 @@ impl Counts {
     }
 
     /// Changes the entry of a key, if it is still there.
-    pub(crate) fn change(&self, key: u64, change: impl FnOnce(&mut Entry)) {
+    pub(crate) fn change(&self, key: u64, change: impl FnOnce(&mut SlotEntry)) {
         self.with_shard(key, |slots| {
             if let Some(at) = slots.find(key) {
                 let mut entry = slots.read(at);
@@ -162,8 +162,8 @@ impl Counts {
     }
 }
 
-impl Entry {
-    fn take(&mut self, windows: &[Window], now: u64) -> Taken {
+impl SlotEntry {
+    fn take(&mut self, windows: &[Window], now: u64) -> CountVerdict {
         let mut next = self.paid_at;
         let mut wait = None;
         for ((window, paid_at), next) in windows.iter().zip(&self.paid_at).zip(&mut next) {
@@ -177,30 +177,30 @@ impl Entry {
             self.paid_at = next;
             self.untold = self.untold.saturating_add(1);
         }
-        let mut standings = [Standing::default(); WINDOWS_MAX];
+        let mut standings = [WindowState::default(); WINDOWS_MAX];
         for ((window, paid_at), standing) in windows.iter().zip(self.paid_at).zip(&mut standings) {
             *standing = window.standing(paid_at, now);
         }
-        Taken { wait, standings }
+        CountVerdict { wait, standings }
     }
 }
 
-impl Taken {
+impl CountVerdict {
     /// The verdict of others: how far ahead of now each window is then, in nanoseconds.
-    pub(crate) fn elsewhere(windows: &[Window], passes: bool, ahead: &[u64]) -> Taken {
-        let mut standings = [Standing::default(); WINDOWS_MAX];
+    pub(crate) fn elsewhere(windows: &[Window], passes: bool, ahead: &[u64]) -> CountVerdict {
+        let mut standings = [WindowState::default(); WINDOWS_MAX];
         let mut wait = 1;
         for ((window, ahead), standing) in windows.iter().zip(ahead).zip(&mut standings) {
             *standing = window.standing(*ahead, 0);
             wait = wait.max(window.take(*ahead, 0).err().unwrap_or_default());
         }
-        Taken { wait: (!passes).then_some(wait), standings }
+        CountVerdict { wait: (!passes).then_some(wait), standings }
     }
 }
 
-impl Default for Taken {
-    fn default() -> Taken {
-        Taken { wait: None, standings: [Standing::default(); WINDOWS_MAX] }
+impl Default for CountVerdict {
+    fn default() -> CountVerdict {
+        CountVerdict { wait: None, standings: [WindowState::default(); WINDOWS_MAX] }
     }
 }
 
@@ -221,13 +221,13 @@ mod tests {
         hash.finish()
     }
 
-    fn held(counts: &Counts) -> usize {
+    fn held(counts: &KeyCounts) -> usize {
         counts.shards.iter().map(|shard| shard.0.lock().unwrap().len()).sum()
     }
 
     #[test]
     fn threads_together_pass_exactly_the_burst() {
-        let counts = Counts::new(1000, 2);
+        let counts = KeyCounts::new(1000, 2);
         let windows = [window(1000, 3600), window(1500, 3600)];
         let passed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_request_that_one_window_refuses_costs_the_others_nothing() {
-        let counts = Counts::new(1000, 2);
+        let counts = KeyCounts::new(1000, 2);
         let windows = [window(2, 1), window(5, 3600)];
         let pass = |now| counts.take_at(1, 0, &windows, now).wait.is_none();
         let second = 1_000_000_000;
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_whoever_owes_most_stays() {
-        let counts = Counts::new(1000, 1);
+        let counts = KeyCounts::new(1000, 1);
         let windows = [window(10, 3600)];
         for _ in 0..10 {
             let _taken = counts.take_at(key(0), 0, &windows, 1);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn as_many_keys_as_were_asked_for_are_told_apart() {
-        let counts = Counts::new(10_000, 1);
+        let counts = KeyCounts::new(10_000, 1);
         let windows = [window(3, 3600)];
         for pass in [true, true, true, false] {
             let passed = |number| counts.take_at(key(number), 0, &windows, 1).wait.is_none();
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn room_comes_back_when_debts_are_paid() {
-        let counts = Counts::new(1000, 1);
+        let counts = KeyCounts::new(1000, 1);
         let windows = [window(1, 1)];
         for round in 0..100_u64 {
             let now = 1 + round * 2_000_000_000;

@@ -19,14 +19,14 @@ use policy::{Background, Caller};
 use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
-use super::counts::{Counts, WINDOWS_MAX};
+use super::counts::{KeyCounts, WINDOWS_MAX};
 use super::{Tier, Window};
 use crate::stores::{Line, Store};
 
 /// One limit's counts, told to a store for as long as somebody holds this.
-pub struct Shared {
+pub struct SharedCounts {
     line: Line,
-    counts: Arc<Counts>,
+    counts: Arc<KeyCounts>,
     /// As the policy numbers them.
     tiers: Vec<Tier>,
     /// Requests that wait for the server's word.
@@ -37,7 +37,7 @@ pub struct Shared {
 
 /// The server's answer to a request.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct StoreAnswer {
     pub(crate) passes: bool,
     /// The distance of each window ahead of now, in nanoseconds.
     pub(crate) ahead: [u64; WINDOWS_MAX],
@@ -47,14 +47,14 @@ pub(crate) struct Said {
 struct Ask {
     key: u64,
     tier: u32,
-    answer: oneshot::Sender<Said>,
+    answer: oneshot::Sender<StoreAnswer>,
 }
 
 /// Requests that wait at once; more are decided alone.
 const ASKS_MAX: usize = 10_000;
 
 /// The counts that one key has to tell.
-struct Told {
+struct CountReport {
     key: u64,
     tier: u32,
     untold: u32,
@@ -105,17 +105,17 @@ const ASK: &str = "local t = redis.call('TIME') \
     end \
     return out";
 
-impl Shared {
+impl SharedCounts {
     /// The counts are those the policy charges; `plans` those of its settings.
     pub fn new(
         store: Store,
-        counts: Arc<Counts>,
+        counts: Arc<KeyCounts>,
         otherwise: Tier,
         plans: &[(Box<str>, Tier)],
         metrics: Arc<StoreMetrics>,
-    ) -> Shared {
+    ) -> SharedCounts {
         let plans = plans.iter().map(|(_, tier)| tier.clone());
-        Shared {
+        SharedCounts {
             line: Line::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
@@ -124,7 +124,7 @@ impl Shared {
         }
     }
 
-    pub fn counts(&self) -> Arc<Counts> {
+    pub fn counts(&self) -> Arc<KeyCounts> {
         self.counts.clone()
     }
 
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// True if one more request of a key passes, by the server's word. None where it does not answer.
-    pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<Said> {
+    pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<StoreAnswer> {
         let (answer, said) = oneshot::channel();
         {
             let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Shared {
             if asks.is_empty() {
                 return;
             }
-            let told: Vec<Told> = asks.iter().map(|ask| self.untold(ask)).collect();
+            let told: Vec<CountReport> = asks.iter().map(|ask| self.untold(ask)).collect();
             match self.call(&told, true).await {
                 Some(said) => self.pass_on(asks, &told, &said),
                 // Without an answer they decide alone.
@@ -169,8 +169,8 @@ impl Shared {
     }
 
     /// The requests of a key that passed untold go with it.
-    fn untold(&self, ask: &Ask) -> Told {
-        let mut told = Told { key: ask.key, tier: ask.tier, untold: 0 };
+    fn untold(&self, ask: &Ask) -> CountReport {
+        let mut told = CountReport { key: ask.key, tier: ask.tier, untold: 0 };
         self.counts.change(ask.key, |entry| {
             told.untold = std::mem::take(&mut entry.untold);
         });
@@ -178,7 +178,7 @@ impl Shared {
     }
 
     /// Nobody was told of it.
-    fn take_back(&self, told: &[Told]) {
+    fn take_back(&self, told: &[CountReport]) {
         for told in told {
             self.counts.change(told.key, |entry| {
                 entry.untold = entry.untold.saturating_add(told.untold);
@@ -186,7 +186,7 @@ impl Shared {
         }
     }
 
-    fn pass_on(&self, asks: Vec<Ask>, told: &[Told], said: &[u64]) {
+    fn pass_on(&self, asks: Vec<Ask>, told: &[CountReport], said: &[u64]) {
         let mut said = said.iter().copied();
         for (ask, told) in asks.into_iter().zip(told) {
             let passes = said.next() == Some(1);
@@ -195,7 +195,7 @@ impl Shared {
             let mut ahead = [0; WINDOWS_MAX];
             ahead.iter_mut().zip(&theirs).for_each(|(ahead, us)| *ahead = us.saturating_mul(1000));
             // It may have gone meanwhile.
-            let _heard = ask.answer.send(Said { passes, ahead });
+            let _heard = ask.answer.send(StoreAnswer { passes, ahead });
         }
     }
 
@@ -204,7 +204,7 @@ impl Shared {
         let mut told = Vec::new();
         self.counts.each_untold(|entry| {
             if told.len() < KEYS_MAX {
-                told.push(Told { key: entry.key, tier: entry.tier, untold: entry.untold });
+                told.push(CountReport { key: entry.key, tier: entry.tier, untold: entry.untold });
                 (entry.untold, entry.refused) = (0, false);
             }
         });
@@ -237,9 +237,9 @@ impl Shared {
 
     /// Tells of what passed; where it `asks`, one more request of each key comes with that. How far ahead of now each key is in
     /// each window, in microseconds, and before that whether the request passes.
-    async fn call(&self, told: &[Told], asks: bool) -> Option<Vec<u64>> {
+    async fn call(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
         let (mut keys, mut costs) = (Vec::new(), Vec::new());
-        for Told { key, tier, untold } in told {
+        for CountReport { key, tier, untold } in told {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
@@ -260,7 +260,7 @@ impl Shared {
         self.line.numbers(command, keys.len() + verdicts).await
     }
 
-    fn learn(&self, told: &[Told], ahead: &[u64]) {
+    fn learn(&self, told: &[CountReport], ahead: &[u64]) {
         let mut ahead = ahead.iter();
         for told in told {
             let count = self.intervals(told.tier).count();
@@ -269,7 +269,7 @@ impl Shared {
         }
     }
 
-    fn learn_one(&self, told: &Told, theirs: &[u64]) {
+    fn learn_one(&self, told: &CountReport, theirs: &[u64]) {
         let now = self.counts.now();
         self.counts.with_entry(told.key, told.tier, now, |entry| {
             // What passed here since it was told comes on top.
@@ -293,7 +293,7 @@ fn microseconds(nanoseconds: u128) -> String {
     text
 }
 
-impl Background for Shared {
+impl Background for SharedCounts {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;

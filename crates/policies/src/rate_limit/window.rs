@@ -25,7 +25,7 @@ pub struct Window {
 
 /// The standing of a key with one window after a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct WindowState {
     /// As many more would pass at once.
     pub(crate) remaining: u64,
     /// Until all of the burst is there again.
@@ -59,14 +59,14 @@ impl Window {
         }
     }
 
-    pub(crate) fn standing(&self, paid_at: u64, now: u64) -> Standing {
+    pub(crate) fn standing(&self, paid_at: u64, now: u64) -> WindowState {
         let owed = paid_at.saturating_sub(now);
         let left = self.tolerance.saturating_sub(owed);
-        Standing { remaining: left / self.interval, whole_in: owed }
+        WindowState { remaining: left / self.interval, whole_in: owed }
     }
 
     /// Appends what `RateLimit` says of it.
-    pub(crate) fn tell(&self, standing: Standing, out: &mut Vec<u8>) {
+    pub(crate) fn tell(&self, standing: WindowState, out: &mut Vec<u8>) {
         out.extend_from_slice(self.told.as_bytes());
         decimal(standing.remaining, out);
         out.extend_from_slice(b";t=");
@@ -134,7 +134,7 @@ mod tests {
         let window = window(4, Duration::from_secs(8), 4);
         let paid_at = window.take(0, 0).unwrap();
         let standing = window.standing(paid_at, 0);
-        assert_eq!(standing, Standing { remaining: 3, whole_in: 2_000_000_000 });
+        assert_eq!(standing, WindowState { remaining: 3, whole_in: 2_000_000_000 });
         assert_eq!(window.standing(paid_at, 2_000_000_000).remaining, 4);
     }
 
@@ -147,7 +147,7 @@ mod tests {
             (u64::MAX, 1_000_000_001, "\"a\";r=18446744073709551615;t=2"),
         ] {
             let mut out = Vec::new();
-            window.tell(Standing { remaining, whole_in }, &mut out);
+            window.tell(WindowState { remaining, whole_in }, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), told);
         }
     }

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use flate2::Compression;
-use mediation::Failed;
-use mediation::content_coding::{self, Coding, Undecoded};
-use message::{Gathered, ReplyHead};
+use mediation::Rejection;
+use mediation::content_coding::{self, Coding, DecodeError};
+use message::{GatheredBody, ReplyHead};
 use policy::Exchange;
 
 /// The level of zlib where time and size still pay for one another; see `compress`.
@@ -38,13 +38,13 @@ impl Codings {
         self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: &mut Gathered,
-    ) -> Result<(), Refused> {
+        body: &mut GatheredBody,
+    ) -> Result<(), CodingRefusal> {
         let Some(name) = content_coding::named(&head.headers) else { return Ok(()) };
         let known = Coding::of(&name).filter(|coding| *coding == Coding::Gzip || !self.gzip_only);
         let Some(coding) = known else {
             // The reference system says that it is the client's, who may ask for another.
-            return Err(Refused::Failed(Failed::client(format!(
+            return Err(CodingRefusal::Failed(Rejection::client(format!(
                 "Content-encoding of type '{name}' is not supported"
             ))));
         };
@@ -55,16 +55,16 @@ impl Codings {
         Ok(())
     }
 
-    fn decoded(self, coding: Coding, bytes: &Bytes) -> Result<Vec<u8>, Refused> {
+    fn decoded(self, coding: Coding, bytes: &Bytes) -> Result<Vec<u8>, CodingRefusal> {
         coding.decode(bytes, self.bytes_max).map_err(|why| match why {
-            Undecoded::Malformed => Refused::Failed(Failed::server(format!(
+            DecodeError::Malformed => CodingRefusal::Failed(Rejection::server(format!(
                 "The content is not of the type '{}' it says",
                 coding.name()
             ))),
-            Undecoded::TooLarge => {
+            DecodeError::TooLarge => {
                 let cause =
                     format!("the reply is over {} bytes without its coding", self.bytes_max);
-                Refused::Fault(Fault::new(Kind::ReplyTooLarge, cause))
+                CodingRefusal::Fault(Fault::new(Kind::ReplyTooLarge, cause))
             }
         })
     }
@@ -74,7 +74,7 @@ impl Codings {
         self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
     ) -> Result<(), Fault> {
         if !self.topmost {
             return Ok(());
@@ -109,20 +109,20 @@ impl Codings {
 }
 
 /// Why a coding was not taken off.
-pub(crate) enum Refused {
+pub(crate) enum CodingRefusal {
     /// The words for the client, and whose fault it is.
-    Failed(Failed),
+    Failed(Rejection),
     Fault(Fault),
 }
 
-impl Refused {
+impl CodingRefusal {
     /// The fault for a reply, whichever policy looks into it.
     pub(crate) fn fault(self, verbose: bool, status: u16) -> Fault {
         match self {
-            Refused::Failed(failed) => {
+            CodingRefusal::Failed(failed) => {
                 super::refused_reply(super::RESPONSE_GENERAL, failed, verbose, status)
             }
-            Refused::Fault(fault) => fault,
+            CodingRefusal::Fault(fault) => fault,
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Gathered, ReplyHead};
+use message::{GatheredBody, ReplyHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Slot};
 
 use super::Service;
 use crate::body_lines;
-use crate::soap::coding::Refused;
+use crate::soap::coding::CodingRefusal;
 use crate::soap::has_no_body;
 
 /// The response step.
@@ -26,7 +26,7 @@ impl OnBuffered<ReplyHead> for Translate {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut ReplyHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let flow = self.reply(ex, head, body).map(|()| Onward::Next);
         Decision::Ready(flow)
@@ -38,7 +38,7 @@ impl Translate {
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
     ) -> Result<(), Fault> {
         let Some(operation) = self.called.get(ex).and_then(|at| self.service.operation(*at)) else {
             return Ok(());
@@ -49,8 +49,8 @@ impl Translate {
         }
         let codings = self.service.codings;
         codings.take_off(ex, head, body).map_err(|refused| match refused {
-            Refused::Fault(fault) => fault,
-            Refused::Failed(failed) => Fault::new(Kind::ReplyInvalid, failed.text),
+            CodingRefusal::Fault(fault) => fault,
+            CodingRefusal::Failed(failed) => Fault::new(Kind::ReplyInvalid, failed.text),
         })?;
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use mediation::soap_json::Refused;
-use message::{Body, Gathered, Headers, Reply, RequestHead};
+use mediation::soap_json::TranslationError;
+use message::{Body, GatheredBody, Headers, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
 
-use super::{Place, Service};
+use super::{OperationPath, Service};
 use crate::body_lines;
 
 /// The request step.
@@ -25,14 +25,14 @@ impl OnBuffered<RequestHead> for Translate {
         &'a self,
         ex: &'a mut Exchange,
         head: &'a mut RequestHead,
-        body: &'a mut Gathered,
+        body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         Decision::Ready(self.request(ex, head, body))
     }
 }
 
 impl Translate {
-    fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut Gathered) -> Flow {
+    fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut GatheredBody) -> Flow {
         let service = &*self.service;
         ex.notes().message_format = Some(MessageFormat::Json);
         let rest = head.path().strip_prefix(service.prefix.as_bytes());
@@ -64,7 +64,7 @@ impl Translate {
     }
 
     /// The operation at a path.
-    fn place(&self, path: &[u8], method: &[u8]) -> Result<&Place, Fault> {
+    fn place(&self, path: &[u8], method: &[u8]) -> Result<&OperationPath, Fault> {
         let places = &self.service.places;
         let from = places.partition_point(|place| place.path.as_bytes() < path);
         let at_path = || {
@@ -121,10 +121,10 @@ fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
 }
 
 #[cold]
-fn refused(why: Refused) -> Fault {
+fn refused(why: TranslationError) -> Fault {
     let (kind, text) = match why {
-        Refused::Wrong(text) => (Kind::RequestInvalid, text),
-        Refused::TooLarge(text) => (Kind::BodyTooLarge, text),
+        TranslationError::Wrong(text) => (Kind::RequestInvalid, text),
+        TranslationError::TooLarge(text) => (Kind::BodyTooLarge, text),
     };
     // The log has to be able to show the client's own names.
     Fault::new(kind, text.escape_debug().to_string()).with_errors(vec![text.into()])

@@ -13,7 +13,7 @@ use super::Stream;
 use super::coding::Decoder;
 
 /// An open stream. What has gone on is whole blocks, so it may end at any time.
-pub(super) struct Metered {
+pub(super) struct MeteredStream {
     stream: Stream,
     scanner: EventScanner,
     /// The part of a block that came; bounded by the largest event.
@@ -27,15 +27,20 @@ pub(super) struct Metered {
 /// Room that is kept for the next part of a block. A stream that waits holds no more.
 const KEPT_BYTES: usize = 1 << 10;
 
-impl Metered {
+impl MeteredStream {
     /// `expires` is when the client's token does, in seconds since the Unix epoch.
-    pub(super) fn new(stream: Stream, decoder: Option<Decoder>, expires: Option<u64>) -> Metered {
+    pub(super) fn new(
+        stream: Stream,
+        decoder: Option<Decoder>,
+        expires: Option<u64>,
+    ) -> MeteredStream {
         let expires = expires.and_then(|expires| {
             let left = Duration::from_secs(expires).saturating_sub(clock::wall());
             clock::now().checked_add(left)
         });
         let (scanner, alarm) = (EventScanner::default(), Alarm::default());
-        let mut metered = Metered { stream, scanner, held: Vec::new(), decoder, alarm, expires };
+        let mut metered =
+            MeteredStream { stream, scanner, held: Vec::new(), decoder, alarm, expires };
         metered.set_alarm();
         metered
     }
@@ -89,7 +94,7 @@ impl Metered {
     }
 }
 
-impl BodyTransform for Metered {
+impl BodyTransform for MeteredStream {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
         self.set_alarm();
         let passed = match self.decoder.take() {

@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use fault::{Fault, Kind};
 use message::{Body, Protocol, Reply, Request, RequestHead};
-use policy::{Answer, Answerer, Exchange, Explained, Fetch};
+use policy::{Answer, Answerer, Exchange, Explanation, Fetch};
 use serde_json::{Value, json};
 use telemetry::RouteMetrics;
 
-use cursor::{Client, Ended};
-use ring::{Opened, Ring};
+use cursor::{Client, EndWatcher};
+use ring::{ClientAnswer, Ring};
 
 /// Settings of a shared stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sharing {
+pub struct ShareSettings {
     /// Events that are kept for clients that come back and for slow ones.
     pub replay: usize,
     /// A client that falls behind what is kept goes on with the oldest event that is there, rather than end.
@@ -52,7 +52,7 @@ const STREAMS_MAX: usize = 10_000;
 
 /// Answers in place of the upstream.
 pub(super) struct Share {
-    pub(super) sharing: Sharing,
+    pub(super) sharing: ShareSettings,
     pub(super) shares: Arc<Shares>,
     pub(super) upstream: Arc<dyn Fetch>,
     pub(super) metrics: Arc<RouteMetrics>,
@@ -64,7 +64,7 @@ impl Shares {
     }
 
     /// The open stream of a key, or a new one, which has to be opened.
-    fn find(&self, key: &[u8], sharing: &Sharing) -> Result<(Arc<Ring>, bool), Fault> {
+    fn find(&self, key: &[u8], sharing: &ShareSettings) -> Result<(Arc<Ring>, bool), Fault> {
         let mut open = self.lock();
         let known = open.get(key).and_then(Weak::upgrade);
         if let Some(ring) = known.filter(|ring| ring.join()) {
@@ -127,8 +127,8 @@ impl Share {
             pump::start(self, key, head, ring.clone(), ex.caller.clone());
         }
         Ok(match ring.opened().await? {
-            Opened::Stream(head) => {
-                let ended = Ended {
+            ClientAnswer::Stream(head) => {
+                let ended = EndWatcher {
                     notes: ex.notes().stream.get_or_insert_default().clone(),
                     metrics: self.metrics.clone(),
                     worker: ex.caller.worker,
@@ -136,7 +136,9 @@ impl Share {
                 let cursor = client.begin(last_id.as_deref(), self.sharing.skips, ended);
                 Reply { head, body: Body::Stream(Box::new(cursor)), tunnel: None }
             }
-            Opened::Other(head, bytes) => Reply { head, body: Body::whole(bytes), tunnel: None },
+            ClientAnswer::Other(head, bytes) => {
+                Reply { head, body: Body::whole(bytes), tunnel: None }
+            }
         })
     }
 }
@@ -146,8 +148,8 @@ impl Answerer for Share {
         Answer::Wait(Box::pin(self.stream(ex, request)))
     }
 
-    fn explained(&self, _parameters: &[&str]) -> Explained {
-        Explained { what: "a shared stream of the upstream".to_owned(), how: Vec::new() }
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
+        Explanation { what: "a shared stream of the upstream".to_owned(), how: Vec::new() }
     }
 
     fn view(&self) -> Value {

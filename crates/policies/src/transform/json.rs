@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use json::{Entry, Kind};
+use json::{Kind, TapeEntry};
 use mediation::parsed::{self, JSON_LIMITS};
-use message::Gathered;
+use message::GatheredBody;
 use policy::Template;
 
 /// The longest way to a place, which is as deep as this recurses.
@@ -57,7 +57,7 @@ enum Act {
 
 /// Why a document was not edited, with the byte it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum EditRefusal {
     NotUtf8,
     Malformed {
         at: usize,
@@ -143,13 +143,13 @@ impl JsonEdits {
     /// The document after all edits. The body stays as it is.
     pub(super) fn apply(
         &self,
-        body: &mut Gathered,
+        body: &mut GatheredBody,
         values: &[Cow<'_, [u8]>],
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, EditRefusal> {
         let bytes = body.bytes.clone();
-        let text = std::str::from_utf8(&bytes).map_err(|_| Refused::NotUtf8)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| EditRefusal::NotUtf8)?;
         let tape = parsed::tape(body, text, &JSON_LIMITS)
-            .map_err(|why| Refused::Malformed { at: why.at, expected: why.what })?;
+            .map_err(|why| EditRefusal::Malformed { at: why.at, expected: why.what })?;
         let edited = self.edited(text, tape.entries(), values)?;
         body.keep_tape(tape);
         Ok(edited)
@@ -158,9 +158,9 @@ impl JsonEdits {
     fn edited(
         &self,
         text: &str,
-        tape: &[Entry],
+        tape: &[TapeEntry],
         values: &[Cow<'_, [u8]>],
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, EditRefusal> {
         let out = Vec::with_capacity(text.len());
         let mut edit = Edit { text, tape, values, moved: Vec::new(), out };
         edit.moved = self.moved.iter().map(|place| edit.find(place)).collect();
@@ -213,7 +213,7 @@ fn is_behind_all(name: &str) -> bool {
 /// One pass over one text.
 struct Edit<'a> {
     text: &'a str,
-    tape: &'a [Entry],
+    tape: &'a [TapeEntry],
     values: &'a [Cow<'a, [u8]>],
     /// The moved values that are there.
     moved: Vec<Option<&'a str>>,
@@ -229,7 +229,7 @@ enum Fate<'a> {
 }
 
 impl<'a> Edit<'a> {
-    fn value(&mut self, at: u32, node: &Node) -> Result<(), Refused> {
+    fn value(&mut self, at: u32, node: &Node) -> Result<(), EditRefusal> {
         let entry = self.entry(at);
         match entry.kind {
             Kind::Object | Kind::Array => self.inside(at, node),
@@ -239,7 +239,7 @@ impl<'a> Edit<'a> {
             }
             Kind::Null | Kind::False | Kind::True | Kind::Number | Kind::Plain | Kind::Escaped => {
                 if self.makes(node) {
-                    return Err(Refused::NoPlace { at: entry.from });
+                    return Err(EditRefusal::NoPlace { at: entry.from });
                 }
                 let (start, end) = self.span(entry);
                 self.copy(start, end);
@@ -249,7 +249,7 @@ impl<'a> Edit<'a> {
     }
 
     /// An object or a list, with the blanks in it.
-    fn inside(&mut self, at: u32, node: &Node) -> Result<(), Refused> {
+    fn inside(&mut self, at: u32, node: &Node) -> Result<(), EditRefusal> {
         let whole = self.entry(at);
         let is_object = whole.kind == Kind::Object;
         let mut seen = vec![false; node.inside.len()];
@@ -273,7 +273,7 @@ impl<'a> Edit<'a> {
             index += 1;
             let met = child.and_then(|child| seen.get_mut(child));
             if met.is_some_and(|met| std::mem::replace(met, true)) {
-                return Err(Refused::Twice { at: start });
+                return Err(EditRefusal::Twice { at: start });
             }
             let fate = match child.and_then(|child| node.inside.get(child)) {
                 Some(child) => self.fate(&child.node),
@@ -303,7 +303,7 @@ impl<'a> Edit<'a> {
                 continue;
             }
             if !is_object && child.index != Some(index) && !is_behind_all(&child.name) {
-                return Err(Refused::NoPlace { at: whole.from });
+                return Err(EditRefusal::NoPlace { at: whole.from });
             }
             index += 1;
             self.begin_new(&mut kept);
@@ -413,7 +413,7 @@ impl<'a> Edit<'a> {
         self.slice(start, end)
     }
 
-    fn is_named(&self, entry: Entry, name: &str) -> bool {
+    fn is_named(&self, entry: TapeEntry, name: &str) -> bool {
         let text = self.slice(entry.from, entry.to).unwrap_or_default();
         match entry.kind == Kind::Escaped {
             true => json::unescaped(text) == name,
@@ -421,14 +421,14 @@ impl<'a> Edit<'a> {
         }
     }
 
-    fn entry(&self, at: u32) -> Entry {
+    fn entry(&self, at: u32) -> TapeEntry {
         // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
-        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+        let none = TapeEntry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.get(at as usize).copied().unwrap_or(none)
     }
 
     /// From the first byte of a value to behind its last, quotes included.
-    fn span(&self, entry: Entry) -> (u32, u32) {
+    fn span(&self, entry: TapeEntry) -> (u32, u32) {
         match entry.kind {
             Kind::Plain | Kind::Escaped => {
                 (entry.from.saturating_sub(1), entry.to.saturating_add(1))
@@ -454,28 +454,32 @@ fn length(text: &str) -> u32 {
     u32::try_from(text.len()).unwrap_or(u32::MAX)
 }
 
-impl Refused {
+impl EditRefusal {
     /// For the client.
     pub(super) fn detail(&self) -> &'static str {
         match self {
-            Refused::NotUtf8 | Refused::Malformed { .. } => "The body is not well-formed JSON.",
-            Refused::Twice { .. } => "An object in the body has a member twice.",
-            Refused::NoPlace { .. } => "A value in the body is of another type than is expected.",
+            EditRefusal::NotUtf8 | EditRefusal::Malformed { .. } => {
+                "The body is not well-formed JSON."
+            }
+            EditRefusal::Twice { .. } => "An object in the body has a member twice.",
+            EditRefusal::NoPlace { .. } => {
+                "A value in the body is of another type than is expected."
+            }
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for EditRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NotUtf8 => write!(f, "the body is not in UTF-8"),
-            Refused::Malformed { at, expected } => {
+            EditRefusal::NotUtf8 => write!(f, "the body is not in UTF-8"),
+            EditRefusal::Malformed { at, expected } => {
                 write!(f, "the body is no JSON: at byte {at}, expected {expected}")
             }
-            Refused::Twice { at } => {
+            EditRefusal::Twice { at } => {
                 write!(f, "a member that is edited is there twice, the second time at byte {at}")
             }
-            Refused::NoPlace { at } => {
+            EditRefusal::NoPlace { at } => {
                 write!(f, "nothing can be set inside what is at byte {at}")
             }
         }
@@ -500,10 +504,10 @@ mod tests {
         edits
     }
 
-    fn applied(edits: &JsonEdits, text: &str) -> Result<String, Refused> {
+    fn applied(edits: &JsonEdits, text: &str) -> Result<String, EditRefusal> {
         let values = edits.values().map(|value| value.constant().unwrap().as_bytes().into());
         let values: Vec<Cow<'_, [u8]>> = values.collect();
-        let mut body = Gathered::new(text.to_owned().into(), Vec::new());
+        let mut body = GatheredBody::new(text.to_owned().into(), Vec::new());
         edits.apply(&mut body, &values).map(|out| String::from_utf8(out).unwrap())
     }
 
@@ -634,8 +638,8 @@ mod tests {
         ] {
             assert!(applied(&edits, text).is_err(), "{text}");
         }
-        let mut body = Gathered::new((&b"{\"x\":\"\xff\"}"[..]).into(), Vec::new());
-        assert_eq!(edits.apply(&mut body, &[]), Err(Refused::NotUtf8));
+        let mut body = GatheredBody::new((&b"{\"x\":\"\xff\"}"[..]).into(), Vec::new());
+        assert_eq!(edits.apply(&mut body, &[]), Err(EditRefusal::NotUtf8));
         let twice = applied(&edits, r#"{"x":1,"x":2,"a":{}}"#).unwrap();
         assert_eq!(twice, r#"{"x":1,"x":2,"a":{"b":1}}"#, "nobody edits it");
     }

@@ -1,7 +1,7 @@
 //! Why a WebSocket ends, and what each side is told.
 
-use ::websocket::{CloseCode, Malformed};
-use policy::Side;
+use ::websocket::{CloseCode, ProtocolError};
+use policy::TunnelSide;
 use telemetry::StreamEnd;
 
 /// An end by the gateway: why, and the codes that the client and the upstream get.
@@ -19,14 +19,14 @@ impl End {
     }
 
     /// A message of this side is larger than what is allowed.
-    pub(super) fn too_large(from: Side) -> End {
+    pub(super) fn too_large(from: TunnelSide) -> End {
         let (why, client) = (StreamEnd::TooLarge, CloseCode::TOO_LARGE);
         let upstream = told_to_upstream(from, client);
         End { why, client, upstream, reason: "a message is too large" }
     }
 
     /// This side sent what is no WebSocket.
-    pub(super) fn malformed(from: Side, malformed: Malformed) -> End {
+    pub(super) fn malformed(from: TunnelSide, malformed: ProtocolError) -> End {
         let (why, client) = (StreamEnd::Malformed, malformed.code);
         let upstream = told_to_upstream(from, client);
         End { why, client, upstream, reason: malformed.what }
@@ -34,9 +34,9 @@ impl End {
 }
 
 /// An upstream is told what it did wrong itself, and of what a client did only that it is over.
-fn told_to_upstream(from: Side, code: CloseCode) -> CloseCode {
+fn told_to_upstream(from: TunnelSide, code: CloseCode) -> CloseCode {
     match from {
-        Side::Client => CloseCode::GOING_AWAY,
-        Side::Upstream => code,
+        TunnelSide::Client => CloseCode::GOING_AWAY,
+        TunnelSide::Upstream => code,
     }
 }

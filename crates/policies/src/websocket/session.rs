@@ -12,11 +12,11 @@ use ::websocket::{
 use kit::Alarm;
 use kit::clock::{self, Instant};
 use mediation::json_schema::Document;
-use policy::{Outbox, Relay, Side};
+use policy::{Outbox, Relay, TunnelSide};
 use telemetry::StreamEnd;
 
 use super::end::End;
-use super::{Settings, Stream};
+use super::{Stream, WebSocketSettings};
 use crate::quota::Tier;
 
 /// Larger frames go on as they come.
@@ -139,23 +139,23 @@ impl Session {
         session
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &WebSocketSettings {
         &self.stream.of.settings
     }
 
     /// The direction whose sender is this side, with the outbox of its receiver.
     fn way<'s>(
         &'s mut self,
-        from: Side,
+        from: TunnelSide,
         out: &'s mut Outbox,
     ) -> (&'s mut Direction, &'s mut Vec<u8>) {
         match from {
-            Side::Client => (&mut self.up, &mut out.upstream),
-            Side::Upstream => (&mut self.down, &mut out.client),
+            TunnelSide::Client => (&mut self.up, &mut out.upstream),
+            TunnelSide::Upstream => (&mut self.down, &mut out.client),
         }
     }
 
-    fn read(&mut self, from: Side, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), End> {
+    fn read(&mut self, from: TunnelSide, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), End> {
         loop {
             let (way, _) = self.way(from, out);
             let part = way.reader.next(bytes).map_err(|malformed| {
@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// A data frame begins.
-    fn on_data(&mut self, from: Side, data: &Begin, out: &mut Outbox) -> Result<(), End> {
+    fn on_data(&mut self, from: TunnelSide, data: &Begin, out: &mut Outbox) -> Result<(), End> {
         // The time at which the bytes came that are being read.
         self.last_data = self.way(from, out).0.last_seen;
         let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
@@ -210,36 +210,36 @@ impl Session {
         Ok(())
     }
 
-    fn bytes_max(&self, from: Side) -> u64 {
-        let Settings { message_bytes_max, schema, .. } = self.settings();
+    fn bytes_max(&self, from: TunnelSide) -> u64 {
+        let WebSocketSettings { message_bytes_max, schema, .. } = self.settings();
         match (message_bytes_max, from, schema) {
             (Some(max), _, _) => *max,
-            (None, Side::Client, Some(_)) => GATHERED_BYTES_MAX,
-            (None, Side::Client | Side::Upstream, _) => u64::MAX,
+            (None, TunnelSide::Client, Some(_)) => GATHERED_BYTES_MAX,
+            (None, TunnelSide::Client | TunnelSide::Upstream, _) => u64::MAX,
         }
     }
 
     /// Decides about a message at its first frame.
-    fn fate(&mut self, from: Side, data: &Begin) -> Result<Fate, End> {
+    fn fate(&mut self, from: TunnelSide, data: &Begin) -> Result<Fate, End> {
         let (settings, rights) = (&self.stream.of.settings, self.stream.admitted.rights);
-        let gathers = from == Side::Client && settings.schema.is_some();
+        let gathers = from == TunnelSide::Client && settings.schema.is_some();
         match from {
-            Side::Client if !rights.publish => {
+            TunnelSide::Client if !rights.publish => {
                 return Err(End::by_client(
                     StreamEnd::Forbidden,
                     settings.codes.forbidden,
                     "no right to publish",
                 ));
             }
-            Side::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
-            Side::Client if gathers && !data.is_text => {
+            TunnelSide::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
+            TunnelSide::Client if gathers && !data.is_text => {
                 return Err(End::by_client(
                     StreamEnd::Invalid,
                     CloseCode::UNSUPPORTED,
                     "only texts",
                 ));
             }
-            Side::Client | Side::Upstream => {}
+            TunnelSide::Client | TunnelSide::Upstream => {}
         }
         if let Some(wait) = self.over_quota(data.header.len) {
             if settings.closes {
@@ -250,7 +250,7 @@ impl Session {
             return Ok(Fate::Dropped);
         }
         self.stream.notes.events.set(self.stream.notes.events.get() + 1);
-        self.stream.of.metrics.message(self.stream.worker, from == Side::Client);
+        self.stream.of.metrics.message(self.stream.worker, from == TunnelSide::Client);
         Ok(if gathers { Fate::Gathered } else { Fate::Whole })
     }
 
@@ -284,7 +284,7 @@ impl Session {
 
     fn on_payload(
         &mut self,
-        from: Side,
+        from: TunnelSide,
         payload: &Payload<'_>,
         out: &mut Outbox,
     ) -> Result<(), End> {
@@ -324,7 +324,7 @@ impl Session {
             }
             Fate::Dropped => {}
         }
-        if from == Side::Upstream || self.owes_notice {
+        if from == TunnelSide::Upstream || self.owes_notice {
             self.tell_of_drops(out);
         }
         Ok(())
@@ -332,7 +332,7 @@ impl Session {
 
     /// A text of the client is whole. It goes on as one frame.
     fn on_gathered(&self, message: &[u8], to: &mut Vec<u8>) -> Result<(), End> {
-        let Settings { schema, codes, .. } = self.settings();
+        let WebSocketSettings { schema, codes, .. } = self.settings();
         let is_valid = schema.as_ref().is_none_or(|schema| {
             Document::read(message).is_ok_and(|document| schema.allows(&document))
         });
@@ -356,7 +356,7 @@ impl Session {
         }
     }
 
-    fn on_control(&mut self, from: Side, control: &Control, out: &mut Outbox) {
+    fn on_control(&mut self, from: TunnelSide, control: &Control, out: &mut Outbox) {
         let (way, to) = self.way(from, out);
         if way.is_told {
             return;
@@ -455,7 +455,7 @@ impl Session {
 
     /// The end that is due, if one is.
     fn due_end(&self, now: Instant) -> Option<End> {
-        let Settings { idle, ping, codes, .. } = self.settings();
+        let WebSocketSettings { idle, ping, codes, .. } = self.settings();
         let is_silent = |way: &Direction| {
             let longest = ping.and_then(|ping| ping.checked_mul(2));
             longest.is_some_and(|longest| now.duration_since(way.last_seen) >= longest)
@@ -505,7 +505,7 @@ impl Session {
 }
 
 impl Relay for Session {
-    fn on_bytes(&mut self, from: Side, mut bytes: &[u8], out: &mut Outbox) {
+    fn on_bytes(&mut self, from: TunnelSide, mut bytes: &[u8], out: &mut Outbox) {
         if bytes.is_empty() {
             return;
         }
@@ -523,7 +523,7 @@ impl Relay for Session {
         }
     }
 
-    fn on_end(&mut self, from: Side, out: &mut Outbox) {
+    fn on_end(&mut self, from: TunnelSide, out: &mut Outbox) {
         let is_within = self.down.has_begun();
         self.way(from, out).0.is_over = true;
         if self.closing.is_some() {
@@ -531,14 +531,14 @@ impl Relay for Session {
             let (way, to) = self.way(from, out);
             if !way.is_told && !way.is_within_frame {
                 way.is_told = true;
-                let mask = (from == Side::Client).then(random_mask);
+                let mask = (from == TunnelSide::Client).then(random_mask);
                 ws::close(CloseCode::NORMAL, "", mask, to);
             }
         } else {
             let client = if is_within { CloseCode::INTERNAL_ERROR } else { CloseCode::BAD_GATEWAY };
             let why = match from {
-                Side::Client => StreamEnd::ClientGone,
-                Side::Upstream => StreamEnd::UpstreamGone,
+                TunnelSide::Client => StreamEnd::ClientGone,
+                TunnelSide::Upstream => StreamEnd::UpstreamGone,
             };
             self.end(&End { why, client, upstream: CloseCode::GOING_AWAY, reason: "" }, out);
         }
@@ -565,7 +565,7 @@ impl Relay for Session {
 
 impl Session {
     /// Reads past what comes behind the end, up to the answer of the sender.
-    fn read_past(&mut self, from: Side, mut bytes: &[u8], out: &mut Outbox) {
+    fn read_past(&mut self, from: TunnelSide, mut bytes: &[u8], out: &mut Outbox) {
         let (way, _) = self.way(from, out);
         loop {
             match way.reader.next(&mut bytes) {

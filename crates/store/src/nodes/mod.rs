@@ -13,8 +13,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::Guard;
 
-mod life;
-mod roll;
+mod membership;
+mod roster;
 
 /// The partitions of all work, and so the most nodes that have some.
 pub const PARTITIONS: usize = 16;
@@ -29,8 +29,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Nodes {
     /// None where it is alone.
-    shared: Option<Shared>,
-    standing: watch::Sender<Standing>,
+    shared: Option<SharedState>,
+    standing: watch::Sender<NodeStanding>,
     /// Who works for each partition.
     holds: Mutex<Holds>,
     /// The term, and until when it lasts for sure, in milliseconds since `began`.
@@ -41,20 +41,20 @@ pub struct Nodes {
     nudge: Notify,
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<NodeView>>,
     /// How often another node took over what this one had.
     losses: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedState {
     name: String,
     lease: Duration,
 }
 
 /// What a node may do now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct NodeStanding {
     /// Changes when the node has lost what it had: what was begun in an earlier term is somebody else's.
     pub term: u64,
     /// What every write for a partition depends on; none where the node is alone.
@@ -67,7 +67,7 @@ pub struct Standing {
 
 /// A node, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct NodeView {
     pub name: String,
     pub partitions: Vec<usize>,
     pub is_this: bool,
@@ -85,7 +85,7 @@ struct Holds {
     counts: [u32; PARTITIONS],
 }
 
-impl Standing {
+impl NodeStanding {
     /// True if the node has a partition.
     pub fn has(&self, partition: usize) -> bool {
         partition < PARTITIONS && self.partitions & bit(partition) != 0
@@ -108,16 +108,16 @@ pub fn partition(name: &str) -> usize {
 impl Nodes {
     /// The only node of its store.
     pub fn alone() -> Nodes {
-        Nodes::new(None, Standing { partitions: u16::MAX, ..Standing::default() }, u64::MAX)
+        Nodes::new(None, NodeStanding { partitions: u16::MAX, ..NodeStanding::default() }, u64::MAX)
     }
 
     /// One of several. It has nothing before [`Nodes::run`].
     pub fn shared(name: &str, lease: Duration) -> Nodes {
         let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
-        Nodes::new(Some(Shared { name, lease }), Standing::default(), 0)
+        Nodes::new(Some(SharedState { name, lease }), NodeStanding::default(), 0)
     }
 
-    fn new(shared: Option<Shared>, standing: Standing, until: u64) -> Nodes {
+    fn new(shared: Option<SharedState>, standing: NodeStanding, until: u64) -> Nodes {
         Nodes {
             shared,
             standing: watch::Sender::new(standing),
@@ -139,12 +139,12 @@ impl Nodes {
     }
 
     /// What it may do now.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> NodeStanding {
         self.standing.borrow().clone()
     }
 
     /// Follows what it may do.
-    pub fn follow(&self) -> watch::Receiver<Standing> {
+    pub fn follow(&self) -> watch::Receiver<NodeStanding> {
         self.standing.subscribe()
     }
 
@@ -185,7 +185,7 @@ impl Nodes {
     }
 
     /// All nodes, as this one saw them last.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<NodeView> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -10,7 +10,8 @@ use kit::clock::Instant;
 
 use crate::command::Done;
 use crate::{
-    Acquired, Change, Counted, Error, Guard, Keep, Lease, Read, Records, Row, Rows, Scan, Span,
+    Change, CounterValue, Error, Guard, Keep, Lease, LeaseAnswer, ReadQuery, Records, Row, Rows,
+    Scan, Span,
 };
 
 /// One write. What can be checked without the database was checked before.
@@ -39,7 +40,7 @@ pub(super) enum Write {
         owner: Arc<str>,
         ttl: Duration,
         until: Instant,
-        done: Done<Acquired>,
+        done: Done<LeaseAnswer>,
     },
     Renew {
         lease: Lease,
@@ -55,7 +56,7 @@ pub(super) enum Write {
         by: u64,
         limit: u64,
         window: Duration,
-        done: Done<Counted>,
+        done: Done<CounterValue>,
     },
 }
 
@@ -65,9 +66,9 @@ pub(super) enum Outcome {
     Nothing,
     Positions(RangeInclusive<u64>),
     Versions(Vec<u64>),
-    Acquired(Acquired),
+    Acquired(LeaseAnswer),
     Renewed(Lease),
-    Counted(Counted),
+    Counted(CounterValue),
 }
 
 impl Write {
@@ -126,16 +127,16 @@ impl Write {
 
 /// The names of what a batch needs to know.
 #[derive(Debug, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct BatchNames<'a> {
     pub(super) logs: BTreeSet<&'a str>,
     pub(super) rows: BTreeSet<(&'a str, &'a [u8])>,
     pub(super) leases: BTreeSet<&'a str>,
     pub(super) counters: BTreeSet<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn of(batch: &'a [Write]) -> Wanted<'a> {
-        let mut wanted = Wanted::default();
+impl<'a> BatchNames<'a> {
+    pub(super) fn of(batch: &'a [Write]) -> BatchNames<'a> {
+        let mut wanted = BatchNames::default();
         for write in batch {
             wanted.add(write);
         }
@@ -175,10 +176,10 @@ impl<'a> Wanted<'a> {
 
 /// One look, which changes nothing that a caller could see.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum ReadCommand {
     Read {
         log: String,
-        read: Read,
+        read: ReadQuery,
         done: Done<Records>,
     },
     Span {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sql::postgres::Server;
 
-use super::Shared;
-use super::link::{ANSWER_MAX, Failed, Link, count};
+use super::SharedState;
+use super::connection::{ANSWER_MAX, Link, StatementFailure, count};
 
 /// How often it is looked whether the connection is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const VERSION: &str = "select version from tidegate.head";
 
 /// Listens for ever.
-pub(super) async fn run(shared: Arc<Shared>, server: Arc<Server>) {
+pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     loop {
         if let Err(why) = listen(&shared, &server).await {
             tracing::debug!(why = ?why, "store: nobody listens to other nodes for a moment");
@@ -27,7 +27,7 @@ pub(super) async fn run(shared: Arc<Shared>, server: Arc<Server>) {
     }
 }
 
-async fn listen(shared: &Arc<Shared>, server: &Server) -> Result<(), Failed> {
+async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), StatementFailure> {
     // The newest change that somebody told of.
     let newest = Arc::new(AtomicU64::new(0));
     let (told, heard) = (shared.clone(), newest.clone());
@@ -43,7 +43,7 @@ async fn listen(shared: &Arc<Shared>, server: &Server) -> Result<(), Failed> {
     link.execute("listen tidegate", &[]).await?;
     loop {
         let asked = tokio::time::timeout(ANSWER_MAX, link.rows(VERSION, &[])).await;
-        let rows = asked.unwrap_or_else(|_| Err(super::link::unanswered()))?;
+        let rows = asked.unwrap_or_else(|_| Err(super::connection::unanswered()))?;
         let found = rows.first().map_or(Ok(0), |row| count(row, 0))?;
         // Something was written of which nobody told: before it listened, or behind a pooler, which swallows what is told.
         if found > newest.fetch_max(found, Ordering::Relaxed) {
@@ -52,7 +52,7 @@ async fn listen(shared: &Arc<Shared>, server: &Server) -> Result<(), Failed> {
         for _ in 0..ASK_EVERY {
             tokio::time::sleep(LOOK).await;
             if link.is_closed() {
-                return Err(Failed::Lost("the connection was closed".to_owned()));
+                return Err(StatementFailure::Lost("the connection was closed".to_owned()));
             }
         }
     }

@@ -8,10 +8,10 @@
 //! [`Error::Away`]; it is never made a second time without knowing.
 
 mod call;
-mod link;
+mod connection;
 mod listener;
-mod looks;
 mod queue;
+mod readers;
 mod schema;
 mod state;
 mod statements;
@@ -33,14 +33,14 @@ use tokio::sync::oneshot;
 use tokio_postgres::config::TargetSessionAttrs;
 
 use crate::command::Done;
-use crate::measures::{Measured, Measures};
+use crate::measures::{MeasuredValues, Measures};
 use crate::queue::closed;
 use crate::watch::{Subject, Watches};
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Lease, Leases, Logs, Read,
-    Records, Row, Rows, Scan, Span, Tables, Watch, limits,
+    Answer, Change, CounterValue, Counters, Error, Guard, Keep, Lease, LeaseAnswer, Leases, Logs,
+    ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
-use call::{Look, Write};
+use call::{ReadCommand, Write};
 use queue::Queue;
 use writer::Writer;
 
@@ -67,16 +67,16 @@ pub struct Postgres {
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What callers and the thread share.
 #[derive(Debug)]
-struct Shared {
+struct SharedState {
     shown: String,
     writes: Queue<Write>,
-    looks: Queue<Look>,
+    looks: Queue<ReadCommand>,
     watches: Watches,
     measures: Measures,
     /// Why the database is away, while it is.
@@ -114,7 +114,7 @@ impl Postgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_MAX);
         }
-        let shared = Arc::new(Shared::new(database.address.to_string()));
+        let shared = Arc::new(SharedState::new(database.address.to_string()));
         let (start, started) = sync_channel(1);
         let (of_thread, tls) = (shared.clone(), database.tls.clone());
         let thread = std::thread::Builder::new().name("store".to_owned());
@@ -139,7 +139,7 @@ impl Postgres {
     }
 
     /// What it has counted.
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }
 
@@ -166,7 +166,11 @@ impl Postgres {
         })
     }
 
-    fn look<T: Send + 'static>(&self, name: &str, look: impl FnOnce(Done<T>) -> Look) -> Answer<T> {
+    fn look<T: Send + 'static>(
+        &self,
+        name: &str,
+        look: impl FnOnce(Done<T>) -> ReadCommand,
+    ) -> Answer<T> {
         let (done, answer) = oneshot::channel();
         let shared = &self.inner.shared;
         let checked = limits::name(name).and_then(|()| shared.present());
@@ -180,12 +184,12 @@ impl Postgres {
 
 /// The thread: works until the queues are closed and what waits in them is done.
 async fn work(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     server: &Arc<Server>,
     start: std::sync::mpsc::SyncSender<Start>,
 ) {
     for _ in 0..READERS {
-        kit::spawn(looks::run(shared.clone(), server.clone()));
+        kit::spawn(readers::run(shared.clone(), server.clone()));
     }
     let writer = kit::spawn(Writer::new(shared.clone(), server.clone(), start).run());
     let listener = kit::spawn(listener::run(shared.clone(), server.clone()));
@@ -197,9 +201,9 @@ async fn work(
     listener.abort();
 }
 
-impl Shared {
-    fn new(shown: String) -> Shared {
-        Shared {
+impl SharedState {
+    fn new(shown: String) -> SharedState {
+        SharedState {
             shown,
             writes: Queue::new(),
             looks: Queue::new(),
@@ -301,16 +305,17 @@ impl Logs for Postgres {
         self.write(checked, |done| Write::Append { log, records, guard, done })
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
-        self.look(log, |done| Look::Read { log: log.to_owned(), read, done })
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
+        self.look(log, |done| ReadCommand::Read { log: log.to_owned(), read, done })
     }
 
     fn span(&self, log: &str) -> Answer<Span> {
-        self.look(log, |done| Look::Span { log: log.to_owned(), done })
+        self.look(log, |done| ReadCommand::Span { log: log.to_owned(), done })
     }
 
     fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
-        let planned = self.look(log, |done| Look::Beyond { log: log.to_owned(), keep, done });
+        let planned =
+            self.look(log, |done| ReadCommand::Beyond { log: log.to_owned(), keep, done });
         let (store, log) = (self.clone(), log.to_owned());
         Box::pin(async move {
             if let Some((oldest, before)) = planned.await? {
@@ -318,7 +323,7 @@ impl Logs for Postgres {
                 let trim = |done| Write::Trim { log: name, oldest, before, done };
                 store.write(Ok(()), trim).await?;
                 // If there is no room, the next one sweeps this, too.
-                let sweep = Look::Sweep { log: log.clone() };
+                let sweep = ReadCommand::Sweep { log: log.clone() };
                 let _full = store.inner.shared.looks.push(sweep, 0);
             }
             store.span(&log).await
@@ -332,11 +337,15 @@ impl Logs for Postgres {
 
 impl Tables for Postgres {
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
-        self.look(table, |done| Look::Get { table: table.to_owned(), key: key.to_vec(), done })
+        self.look(table, |done| ReadCommand::Get {
+            table: table.to_owned(),
+            key: key.to_vec(),
+            done,
+        })
     }
 
     fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
-        self.look(table, |done| Look::Scan { table: table.to_owned(), scan, done })
+        self.look(table, |done| ReadCommand::Scan { table: table.to_owned(), scan, done })
     }
 
     fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
@@ -350,7 +359,7 @@ impl Tables for Postgres {
 }
 
 impl Leases for Postgres {
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
         let until = clock::now() + ttl;
         let checked = limits::name(lease).and_then(|()| limits::name(owner));
         let (lease, owner) = (lease.into(), owner.into());
@@ -369,7 +378,7 @@ impl Leases for Postgres {
 }
 
 impl Counters for Postgres {
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
         let counter = counter.to_owned();
         let checked = limits::name(&counter);
         self.write(checked, |done| Write::Add { counter, by, limit, window, done })

@@ -4,7 +4,7 @@
 
 use sql::postgres::Session;
 
-use super::link::{Failed, failed};
+use super::connection::{StatementFailure, failed};
 
 /// What leads from each version to the next. A step that was released is never changed.
 ///
@@ -48,7 +48,7 @@ pub(super) fn newest() -> i32 {
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
 /// Brings the tables to the version of this program.
-pub(super) async fn migrate(session: &Session) -> Result<(), Failed> {
+pub(super) async fn migrate(session: &Session) -> Result<(), StatementFailure> {
     let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
     if version(session).await? == Some(newest()) {
         return Ok(());
@@ -62,7 +62,7 @@ pub(super) async fn migrate(session: &Session) -> Result<(), Failed> {
     run(&format!("commit; select pg_advisory_unlock({LOCK})")).await
 }
 
-async fn migrate_locked(session: &Session) -> Result<(), Failed> {
+async fn migrate_locked(session: &Session) -> Result<(), StatementFailure> {
     let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
     let found = version(session).await?;
     if found.is_none() {
@@ -76,7 +76,7 @@ async fn migrate_locked(session: &Session) -> Result<(), Failed> {
     let done = usize::try_from(found).unwrap_or(usize::MAX);
     if done > STEPS.len() {
         let known = STEPS.len();
-        return Err(Failed::Newer(format!(
+        return Err(StatementFailure::Newer(format!(
             "the tables in the database have version {found}, and this program knows up to {known}: run the version of Tidegate that made them"
         )));
     }
@@ -87,7 +87,7 @@ async fn migrate_locked(session: &Session) -> Result<(), Failed> {
 }
 
 /// The version of the tables, if there are any.
-async fn version(session: &Session) -> Result<Option<i32>, Failed> {
+async fn version(session: &Session) -> Result<Option<i32>, StatementFailure> {
     let there = session.client.query_one("select to_regclass('tidegate.schema') is not null", &[]);
     let there = there.await.map_err(|error| failed(&error))?;
     if !there.try_get::<_, bool>(0).map_err(|error| failed(&error))? {

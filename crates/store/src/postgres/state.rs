@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::call::{Outcome, Write};
 use crate::watch::Subject;
-use crate::{Acquired, Change, Counted, Error, Expect, Guard, Lease};
+use crate::{Change, CounterValue, Error, Expect, Guard, Lease, LeaseAnswer};
 
 /// What the database has of what a batch touches, and what it gets.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) logs: HashMap<String, Log>,
     /// By table and key.
     pub(super) rows: HashMap<(Arc<str>, Vec<u8>), RowState>,
-    pub(super) leases: HashMap<String, Held>,
+    pub(super) leases: HashMap<String, HeldLease>,
     pub(super) counters: HashMap<String, Window>,
     pub(super) records: Vec<NewRecord>,
     pub(super) news: BTreeSet<Subject>,
@@ -51,7 +51,7 @@ pub(super) struct RowState {
 }
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldLease {
     pub(super) owner: Option<Arc<str>>,
     pub(super) token: u64,
     pub(super) until: u64,
@@ -96,7 +96,7 @@ impl State {
                     Err(held) => return Ok(Outcome::Acquired(held)),
                 };
                 let (name, owner, until) = (lease.clone(), owner.clone(), *until);
-                Ok(Outcome::Acquired(Acquired::Yours(Lease { name, owner, token, until })))
+                Ok(Outcome::Acquired(LeaseAnswer::Yours(Lease { name, owner, token, until })))
             }
             Write::Renew { lease, ttl, .. } => {
                 self.check(Some(&lease.guard()))?;
@@ -189,22 +189,22 @@ impl State {
     }
 
     /// Gives a lease, and its token, unless somebody holds it.
-    fn acquire(&mut self, name: &str, owner: &Arc<str>, ttl: Duration) -> Result<u64, Acquired> {
-        let new = || Held { owner: None, token: 0, until: 0, changed: false };
+    fn acquire(&mut self, name: &str, owner: &Arc<str>, ttl: Duration) -> Result<u64, LeaseAnswer> {
+        let new = || HeldLease { owner: None, token: 0, until: 0, changed: false };
         let held = self.leases.entry(name.to_owned()).or_insert_with(new);
         if let Some(owner) = held.owner.clone().filter(|_| held.until > self.clock) {
             let left = Duration::from_micros(held.until - self.clock);
-            return Err(Acquired::Held { owner, left });
+            return Err(LeaseAnswer::Held { owner, left });
         }
         let until = self.clock.saturating_add(micros(ttl));
         let token = held.token + 1;
-        *held = Held { owner: Some(owner.clone()), token, until, changed: true };
+        *held = HeldLease { owner: Some(owner.clone()), token, until, changed: true };
         self.changed = true;
         Ok(token)
     }
 
     /// Changes a lease if it is still this one.
-    fn hold(&mut self, lease: &Lease, change: impl FnOnce(&mut Held)) {
+    fn hold(&mut self, lease: &Lease, change: impl FnOnce(&mut HeldLease)) {
         if let Some(held) = self.leases.get_mut(lease.name.as_ref())
             && held.token == lease.token
             && held.owner.is_some()
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> Counted {
+    fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = self.clock;
         let open = self.counters.get(name).filter(|open| open.until > now);
         let (total, until) = match open {
@@ -226,11 +226,11 @@ impl State {
         let sum = total.saturating_add(by);
         let granted = sum <= limit;
         if !granted || by == 0 {
-            return Counted { total, granted, left };
+            return CounterValue { total, granted, left };
         }
         self.counters.insert(name.to_owned(), Window { total: sum, until, changed: true });
         self.changed = true;
-        Counted { total: sum, granted, left }
+        CounterValue { total: sum, granted, left }
     }
 }
 

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-use super::call::Wanted;
-use super::link::{Failed, Link, column, count, failed};
-use super::state::{Held, Log, RowState, State, Window};
+use super::call::BatchNames;
+use super::connection::{Link, StatementFailure, column, count, failed};
+use super::state::{HeldLease, Log, RowState, State, Window};
 use super::told;
 
 const BEGIN: &str = "begin";
@@ -77,20 +77,20 @@ const ALL: &[&str] = &[
 
 /// How a batch of statements ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum BatchOutcome {
     Committed,
     /// Nothing of it happened.
-    Refused(Failed),
+    Refused(StatementFailure),
     /// Nobody knows.
     Unknown(String),
 }
 
-type Owned = Box<dyn ToSql + Sync + Send>;
+type OwnedArgument = Box<dyn ToSql + Sync + Send>;
 /// A statement with its arguments.
-type Part = (&'static str, Vec<Owned>);
+type Part = (&'static str, Vec<OwnedArgument>);
 
 /// Prepares everything, so that batches are two ways to the server and back.
-pub(super) async fn prepare(link: &mut Link) -> Result<(), Failed> {
+pub(super) async fn prepare(link: &mut Link) -> Result<(), StatementFailure> {
     for text in ALL {
         link.statement(text).await?;
     }
@@ -101,12 +101,12 @@ pub(super) async fn prepare(link: &mut Link) -> Result<(), Failed> {
 async fn pipeline(
     link: &mut Link,
     parts: &[Part],
-) -> Result<Vec<Result<Vec<Row>, Failed>>, Failed> {
+) -> Result<Vec<Result<Vec<Row>, StatementFailure>>, StatementFailure> {
     let mut statements: Vec<Statement> = Vec::with_capacity(parts.len());
     for (text, _) in parts {
         statements.push(link.statement(text).await?);
     }
-    link.session.allow(super::link::ANSWER_BYTES_MAX);
+    link.session.allow(super::connection::ANSWER_BYTES_MAX);
     let client = &link.session.client;
     let asked = statements.iter().zip(parts).map(|(statement, (_, arguments))| async move {
         let arguments: Vec<&(dyn ToSql + Sync)> =
@@ -117,16 +117,19 @@ async fn pipeline(
     Ok(join_all(asked).await)
 }
 
-fn names<'a>(names: impl Iterator<Item = &'a str>) -> Owned {
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> OwnedArgument {
     Box::new(names.map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>())
 }
 
-fn numbers(numbers: impl Iterator<Item = u64>) -> Owned {
+fn numbers(numbers: impl Iterator<Item = u64>) -> OwnedArgument {
     Box::new(numbers.map(u64::cast_signed).collect::<Vec<_>>())
 }
 
 /// Begins a transaction, waits until no other node writes, and fetches what is wanted.
-pub(super) async fn fetch(link: &mut Link, wanted: &Wanted<'_>) -> Result<State, Failed> {
+pub(super) async fn fetch(
+    link: &mut Link,
+    wanted: &BatchNames<'_>,
+) -> Result<State, StatementFailure> {
     let mut parts: Vec<Part> = vec![(BEGIN, vec![])];
     if wanted.only_counts() {
         parts.push((RELAX, vec![]));
@@ -157,7 +160,7 @@ pub(super) async fn fetch(link: &mut Link, wanted: &Wanted<'_>) -> Result<State,
 }
 
 /// Reads a row of what was fetched.
-fn read(state: &mut State, text: &str, row: &Row) -> Result<(), Failed> {
+fn read(state: &mut State, text: &str, row: &Row) -> Result<(), StatementFailure> {
     match text {
         HEAD => (state.version, state.clock) = (count(row, 0)?, count(row, 1)?),
         LOGS => {
@@ -181,7 +184,9 @@ fn read(state: &mut State, text: &str, row: &Row) -> Result<(), Failed> {
             let owner: Option<&[u8]> = column(row, 1)?;
             let owner = owner.map(|owner| String::from_utf8_lossy(owner).into_owned().into());
             let (token, until) = (count(row, 2)?, count(row, 3)?);
-            state.leases.insert(text_of(row, 0)?, Held { owner, token, until, changed: false });
+            state
+                .leases
+                .insert(text_of(row, 0)?, HeldLease { owner, token, until, changed: false });
         }
         COUNTERS => {
             let (total, until) = (count(row, 1)?, count(row, 2)?);
@@ -192,36 +197,36 @@ fn read(state: &mut State, text: &str, row: &Row) -> Result<(), Failed> {
     Ok(())
 }
 
-fn text_of(row: &Row, index: usize) -> Result<String, Failed> {
+fn text_of(row: &Row, index: usize) -> Result<String, StatementFailure> {
     let bytes: &[u8] = column(row, index)?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// Ends a transaction that has nothing to write.
-pub(super) async fn leave(link: &mut Link) -> Result<(), Failed> {
+pub(super) async fn leave(link: &mut Link) -> Result<(), StatementFailure> {
     link.execute(ROLLBACK, &[]).await.map(drop)
 }
 
 /// Writes what a batch gives, and commits it.
-pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64) -> Ended {
+pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64) -> BatchOutcome {
     let mut parts = writes(state);
     parts.push((NEW_BATCH, vec![Box::new(node.to_owned()), Box::new(batch)]));
     parts.push((COMMIT, vec![]));
     let answers = match pipeline(link, &parts).await {
         Ok(answers) => answers,
-        Err(Failed::Lost(why)) => return Ended::Unknown(why),
-        Err(refused) => return Ended::Refused(refused),
+        Err(StatementFailure::Lost(why)) => return BatchOutcome::Unknown(why),
+        Err(refused) => return BatchOutcome::Refused(refused),
     };
     let mut lost = None;
     for answer in answers {
         match answer {
             Ok(_) => {}
-            Err(Failed::Lost(why)) => lost = Some(why),
+            Err(StatementFailure::Lost(why)) => lost = Some(why),
             // After an error the server ends the transaction, whatever it is told.
-            Err(refused) => return Ended::Refused(refused),
+            Err(refused) => return BatchOutcome::Refused(refused),
         }
     }
-    lost.map_or(Ended::Committed, Ended::Unknown)
+    lost.map_or(BatchOutcome::Committed, BatchOutcome::Unknown)
 }
 
 fn writes(state: State) -> Vec<Part> {
@@ -234,7 +239,7 @@ fn writes(state: State) -> Vec<Part> {
             numbers(records.iter().map(|record| record.time)),
             numbers(records.iter().map(|record| record.before)),
             Box::new(records.into_iter().map(|record| Raw(record.bytes)).collect::<Vec<_>>())
-                as Owned,
+                as OwnedArgument,
         ];
         parts.push((NEW_RECORDS, columns));
     }
@@ -259,7 +264,7 @@ fn writes(state: State) -> Vec<Part> {
             leases.iter().map(|(_, held)| held.owner.as_ref().map(|o| o.as_bytes().to_vec()));
         let columns = vec![
             names(leases.iter().map(|(name, _)| name.as_str())),
-            Box::new(owners.collect::<Vec<_>>()) as Owned,
+            Box::new(owners.collect::<Vec<_>>()) as OwnedArgument,
             numbers(leases.iter().map(|(_, held)| held.token)),
             numbers(leases.iter().map(|(_, held)| held.until)),
         ];
@@ -303,7 +308,7 @@ fn row_writes(rows: RowStates) -> Vec<Part> {
     }
     let mut parts: Vec<Part> = Vec::new();
     if !tables.is_empty() {
-        let columns: Vec<Owned> =
+        let columns: Vec<OwnedArgument> =
             vec![Box::new(tables), Box::new(keys), Box::new(versions), Box::new(values)];
         parts.push((NEW_ROWS, columns));
     }
@@ -314,7 +319,11 @@ fn row_writes(rows: RowStates) -> Vec<Part> {
 }
 
 /// True if the last batch of this node, as it counts them, was committed. It waits until no connection of it can still commit one.
-pub(super) async fn is_committed(link: &mut Link, node: &str, batch: i64) -> Result<bool, Failed> {
+pub(super) async fn is_committed(
+    link: &mut Link,
+    node: &str,
+    batch: i64,
+) -> Result<bool, StatementFailure> {
     link.execute(BEGIN, &[]).await?;
     link.execute(LOCK, &[]).await?;
     let rows = link.rows(BATCH, &[&node]).await?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use kit::clock;
 use sql::postgres::Server;
 
-use super::call::{Outcome, Wanted, Write};
-use super::link::{ANSWER_MAX, Failed, Link, column, unanswered};
-use super::statements::{self, Ended};
-use super::{Shared, Start};
+use super::call::{BatchNames, Outcome, Write};
+use super::connection::{ANSWER_MAX, Link, StatementFailure, column, unanswered};
+use super::statements::{self, BatchOutcome};
+use super::{SharedState, Start};
 use crate::Error;
 
 /// Writes and bytes of a batch, beyond which it is worth while to answer some callers first.
@@ -35,7 +35,7 @@ const LEAVES: &str = "delete from tidegate.nodes where node = $1";
 const WHO: &str = "select gen_random_uuid()::text, pg_backend_pid()";
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     server: Arc<Server>,
     link: Option<Link>,
     /// What the database knows this store by, until it is closed.
@@ -47,7 +47,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         server: Arc<Server>,
         start: SyncSender<Start>,
     ) -> Writer {
@@ -93,7 +93,7 @@ impl Writer {
         let connected = self.connect().await;
         let start = match &connected {
             Ok(()) => Start::Ready,
-            Err(Failed::Newer(why)) => Start::Refused(why.clone()),
+            Err(StatementFailure::Newer(why)) => Start::Refused(why.clone()),
             Err(_) => Start::Away,
         };
         if let Some(told) = self.start.take() {
@@ -110,7 +110,7 @@ impl Writer {
         self.link.is_some()
     }
 
-    async fn connect(&mut self) -> Result<(), Failed> {
+    async fn connect(&mut self) -> Result<(), StatementFailure> {
         let opened = async {
             let mut link = Link::open(&self.server, Box::new(|_, _| {})).await?;
             statements::prepare(&mut link).await?;
@@ -190,11 +190,11 @@ impl Writer {
         let (Some(link), Some(node)) = (&mut self.link, &self.node) else {
             return Attempt::Nothing("there is no connection".to_owned());
         };
-        let wanted = Wanted::of(batch);
+        let wanted = BatchNames::of(batch);
         let fetched = tokio::time::timeout(ANSWER_MAX, statements::fetch(link, &wanted)).await;
         let mut state = match fetched.unwrap_or_else(|_| Err(unanswered())) {
             Ok(state) => state,
-            Err(Failed::Lost(why)) => return Attempt::Nothing(why),
+            Err(StatementFailure::Lost(why)) => return Attempt::Nothing(why),
             Err(failed) => return Attempt::Refused(failed),
         };
         let outcomes: Vec<_> = batch.iter().map(|write| state.run(write)).collect();
@@ -208,14 +208,14 @@ impl Writer {
         let news = std::mem::take(&mut state.news);
         state.news.clone_from(&news);
         let ended = statements::commit(link, state, node, self.batch);
-        let unknown = || Ended::Unknown("the server does not answer".to_owned());
+        let unknown = || BatchOutcome::Unknown("the server does not answer".to_owned());
         match tokio::time::timeout(ANSWER_MAX, ended).await.unwrap_or_else(|_| unknown()) {
-            Ended::Committed => {
+            BatchOutcome::Committed => {
                 news.iter().for_each(|subject| self.shared.watches.wake(subject));
                 Attempt::Done(outcomes)
             }
-            Ended::Refused(failed) => Attempt::Refused(failed),
-            Ended::Unknown(why) => Attempt::Open(outcomes, why),
+            BatchOutcome::Refused(failed) => Attempt::Refused(failed),
+            BatchOutcome::Unknown(why) => Attempt::Open(outcomes, why),
         }
     }
 
@@ -268,7 +268,7 @@ impl Writer {
 enum Attempt {
     Done(Vec<Result<Outcome, Error>>),
     /// It did not happen, and would not the next time.
-    Refused(Failed),
+    Refused(StatementFailure),
     /// It did not happen: the connection was lost before.
     Nothing(String),
     /// The connection was lost, and whether it happened is open. If it did, these are the outcomes.

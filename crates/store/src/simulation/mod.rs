@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use crate::command::{Command, Done};
 use crate::engine::{Engine, Tuning};
 use crate::frame::Head;
-use crate::recovery::{self, Recovered};
-use crate::{Acquired, Change, Error, Expect, Keep, Read, Record, Scan, reader};
+use crate::recovery::{self, RecoveryReport};
+use crate::{Change, Error, Expect, Keep, LeaseAnswer, ReadQuery, Record, Scan, reader};
 use disk::BadDisk;
 use model::Model;
 
@@ -197,7 +197,7 @@ impl Simulation {
             self.model.changed(&list, now(answer));
         }
         for answer in acquires {
-            if let Ok(Acquired::Yours(lease)) = now(answer) {
+            if let Ok(LeaseAnswer::Yours(lease)) = now(answer) {
                 self.model.leased(lease.token);
                 let (done, answer) = oneshot::channel();
                 self.engine().run(vec![Command::Release { lease, done }]);
@@ -352,13 +352,13 @@ fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-fn acquire(done: Done<Acquired>) -> Command {
+fn acquire(done: Done<LeaseAnswer>) -> Command {
     let ttl = Duration::from_secs(10);
     let until = clock::now() + ttl;
     Command::Acquire { lease: "l".into(), owner: "o".into(), ttl, until, done }
 }
 
-fn open(disk: &BadDisk) -> Result<(Engine, Recovered), Error> {
+fn open(disk: &BadDisk) -> Result<(Engine, RecoveryReport), Error> {
     recovery::open(Arc::new(disk.clone()), TUNING)
 }
 
@@ -366,7 +366,7 @@ fn read_all(engine: &Engine, log: &str, records_max: usize, bytes_max: usize) ->
     let mut found: Vec<Record> = Vec::new();
     loop {
         let after = found.last().map_or(0, |record| record.position);
-        let read = Read { after, records_max, bytes_max };
+        let read = ReadQuery { after, records_max, bytes_max };
         let read = reader::read(&engine.shared, log, read).expect("a log can be read");
         if read.records.is_empty() {
             return found;

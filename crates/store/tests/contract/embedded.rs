@@ -10,7 +10,7 @@ use crate::suite;
 async fn the_embedded_store_keeps_the_contract() {
     let folder = tempfile::tempdir().unwrap();
     let (store, recovered) = Embedded::open(&folder.path().join("a/b")).unwrap();
-    assert_eq!(recovered, store::Recovered::default());
+    assert_eq!(recovered, store::RecoveryReport::default());
     suite::run(Arc::new(store.clone()), Arc::new(store)).await;
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Change, Embedded, Expect, Keep, Logs, Read, Store, Tables};
+use store::{Change, Embedded, Expect, Keep, Logs, ReadQuery, Store, Tables};
 
 const FOLDER: &str = "TIDEGATE_STORE_KILLED";
 const LOGS: [&str; 3] = ["a", "b", "c"];
@@ -128,7 +128,7 @@ async fn compare(folder: &Path, said: &Said) {
         let mut found = HashMap::new();
         let mut after = 0;
         loop {
-            let read = store.read(log, Read::after(after)).await.unwrap();
+            let read = store.read(log, ReadQuery::after(after)).await.unwrap();
             let Some(last) = read.records.last() else { break };
             after = last.position;
             let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Change, Error, Expect, Faults, Logs, Memory, Read, Tables};
+use store::{Change, Error, Expect, Faults, Logs, Memory, ReadQuery, Tables};
 
 use crate::suite;
 
@@ -37,7 +37,7 @@ async fn faults_come_and_go() {
     let before = tokio::time::Instant::now();
     let appended = memory.append("l", one(), None);
     memory.set_faults(Faults::default());
-    assert_eq!(memory.read("l", Read::after(0)).await.unwrap().newest, 0, "not yet durable");
+    assert_eq!(memory.read("l", ReadQuery::after(0)).await.unwrap().newest, 0, "not yet durable");
     assert_eq!(appended.await, Ok(1..=1), "nothing was written before");
     assert_eq!(before.elapsed(), Duration::from_secs(2));
 }

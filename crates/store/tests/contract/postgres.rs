@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use sql::Address;
 use store::{
-    Acquired, Change, Counters, Database, Error, Expect, Guard, Keep, Leases, Logs, Postgres, Read,
-    Tables,
+    Change, Counters, Database, Error, Expect, Guard, Keep, LeaseAnswer, Leases, Logs, Postgres,
+    ReadQuery, Tables,
 };
 
 use crate::server::Postgres as Server;
@@ -42,7 +42,7 @@ async fn all(store: &Postgres, log: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut after = 0;
     loop {
-        let found = patiently(|| store.read(log, Read::after(after))).await;
+        let found = patiently(|| store.read(log, ReadQuery::after(after))).await;
         let Some(last) = found.records.last() else { return texts };
         after = last.position;
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -210,13 +210,13 @@ async fn what_nobody_told_of_is_found_all_the_same() {
 async fn a_node_that_stands_still_holds_nobody_up_for_ever() {
     let server = Server::start();
     let (a, b) = (open(&server.url()).unwrap(), open(&server.url()).unwrap());
-    let Acquired::Yours(lease) = a.acquire("w", "a", Duration::from_millis(1)).await.unwrap()
+    let LeaseAnswer::Yours(lease) = a.acquire("w", "a", Duration::from_millis(1)).await.unwrap()
     else {
         panic!("it is free")
     };
     let stands = server.hold("set idle_in_transaction_session_timeout = '1s'; begin; select from tidegate.head for update");
     let next = patiently(|| b.acquire("w", "b", Duration::from_secs(60))).await;
-    let Acquired::Yours(next) = next else { panic!("it has run out: {next:?}") };
+    let LeaseAnswer::Yours(next) = next else { panic!("it has run out: {next:?}") };
     assert!(next.token > lease.token);
     assert_eq!(a.append("l", one("late"), Some(&lease.guard())).await, Err(Error::Fenced));
     b.append("l", one("now"), Some(&next.guard())).await.unwrap();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use store::limits::{ITEMS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, RECORD_BYTES_MAX};
 use store::{
-    Acquired, Change, Error, Expect, Guard, Keep, Lease, Read, Row, Scan, Span, Store, Watch,
+    Change, Error, Expect, Guard, Keep, Lease, LeaseAnswer, ReadQuery, Row, Scan, Span, Store,
+    Watch,
 };
 
 type Handle = Arc<dyn Store>;
@@ -61,15 +62,15 @@ fn delete(table: &str, key: &str, expect: Expect) -> Change {
 
 /// Reads a log whole, as positions and texts.
 async fn whole(store: &Handle, log: &str, after: u64) -> Vec<(u64, String)> {
-    let read = store.read(log, Read::after(after)).await.unwrap();
+    let read = store.read(log, ReadQuery::after(after)).await.unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     read.records.iter().map(|record| (record.position, text(&record.bytes))).collect()
 }
 
 async fn yours(store: &Handle, lease: &str, owner: &str, ttl: Duration) -> Lease {
     match store.acquire(lease, owner, ttl).await.unwrap() {
-        Acquired::Yours(lease) => lease,
-        Acquired::Held { owner, .. } => panic!("{lease} is held by {owner}"),
+        LeaseAnswer::Yours(lease) => lease,
+        LeaseAnswer::Held { owner, .. } => panic!("{lease} is held by {owner}"),
     }
 }
 
@@ -79,7 +80,7 @@ async fn woken(watch: &mut Watch) {
 }
 
 async fn logs_begin_empty(a: &Handle) {
-    let read = a.read("empty", Read::after(0)).await.unwrap();
+    let read = a.read("empty", ReadQuery::after(0)).await.unwrap();
     assert_eq!((read.records.len(), read.newest), (0, 0));
     assert_eq!(a.span("empty").await, Ok(Span { oldest: 1, newest: 0, bytes: 0 }));
     let kept = a.trim("empty", Keep { after: Some(7), ..Keep::default() }).await;
@@ -101,7 +102,7 @@ async fn positions_grow(a: &Handle, b: &Handle) {
     assert_eq!(whole(a, "grow", all[0].0).await, all[1..]);
     assert_eq!(whole(a, "grow", all[2].0).await, []);
     assert_eq!(whole(a, "grow", all[2].0 + 100).await, [], "nothing is there yet");
-    let times = a.read("grow", Read::after(0)).await.unwrap().records;
+    let times = a.read("grow", ReadQuery::after(0)).await.unwrap().records;
     let times: Vec<_> = times.iter().map(|record| record.time).collect();
     assert!(times.is_sorted() && times[0] > Duration::from_secs(1_600_000_000), "{times:?}");
     assert_eq!(a.append("grow", records(&[""]), None).await.map(|p| *p.end()), Ok(more.end() + 1));
@@ -114,7 +115,7 @@ async fn reads_are_bounded(a: &Handle) {
     for (records_max, bytes_max, expected) in
         [(10, 1 << 20, 10), (1000, 5500, 5), (1000, 1, 1), (1000, 1 << 20, 100), (0, 1 << 20, 0)]
     {
-        let read = Read { after: 0, records_max, bytes_max };
+        let read = ReadQuery { after: 0, records_max, bytes_max };
         let read = a.read("bounded", read).await.unwrap();
         assert_eq!(read.records.len(), expected, "{records_max} records, {bytes_max} bytes");
         assert_eq!(read.newest, 100);
@@ -131,7 +132,10 @@ async fn trimming_forgets_the_oldest(a: &Handle, b: &Handle) {
     let less = Keep { after: Some(1), ..Keep::default() };
     assert_eq!(b.trim("trim", less).await, Ok(span), "nothing comes back");
     assert_eq!(b.span("trim").await, Ok(span));
-    assert_eq!(b.read("trim", Read::after(all[0])).await, Err(Error::Trimmed { oldest: all[2] }));
+    assert_eq!(
+        b.read("trim", ReadQuery::after(all[0])).await,
+        Err(Error::Trimmed { oldest: all[2] })
+    );
     assert_eq!(whole(b, "trim", all[1]).await.len(), 2, "nothing behind this was trimmed");
     assert_eq!(whole(b, "trim", 0).await.len(), 2, "0 asks for what there is");
 }
@@ -144,7 +148,7 @@ async fn positions_outlive_their_records(a: &Handle) {
     assert_eq!(a.trim("outlive", none).await, Ok(span));
     assert_eq!(whole(a, "outlive", 0).await, []);
     assert_eq!(whole(a, "outlive", newest).await, []);
-    let gone = a.read("outlive", Read::after(newest - 1)).await;
+    let gone = a.read("outlive", ReadQuery::after(newest - 1)).await;
     assert_eq!(gone, Err(Error::Trimmed { oldest: newest + 1 }));
     let next = a.append("outlive", records(&["d"]), None).await.unwrap();
     assert!(*next.start() > newest, "{next:?} behind {newest}");
@@ -351,11 +355,11 @@ async fn leases_have_one_owner(a: &Handle, b: &Handle) {
     assert!(first.until > kit::clock::now());
     for (store, owner) in [(b, "b"), (a, "a")] {
         match store.acquire("one", owner, LONG).await.unwrap() {
-            Acquired::Held { owner, left } => {
+            LeaseAnswer::Held { owner, left } => {
                 assert_eq!(owner.as_ref(), "a");
                 assert!(left > LONG / 2 && left <= LONG, "{left:?}");
             }
-            Acquired::Yours(lease) => panic!("given twice: {lease:?}"),
+            LeaseAnswer::Yours(lease) => panic!("given twice: {lease:?}"),
         }
     }
     let renewed = a.renew(&first, 2 * LONG).await.unwrap();
@@ -376,8 +380,8 @@ async fn leases_run_out(a: &Handle, b: &Handle) {
     let second = loop {
         assert!(tokio::time::Instant::now() < deadline, "it never runs out");
         match b.acquire("short", "b", LONG).await.unwrap() {
-            Acquired::Yours(lease) => break lease,
-            Acquired::Held { left, .. } => tokio::time::sleep(left).await,
+            LeaseAnswer::Yours(lease) => break lease,
+            LeaseAnswer::Held { left, .. } => tokio::time::sleep(left).await,
         }
     };
     assert!(kit::clock::now() >= first.until - SHORT / 10, "not before its time");
@@ -447,7 +451,7 @@ async fn sizes_of_logs_are_checked(a: &Handle) {
         let expected = (name.len(), NAME_BYTES_MAX);
         let appended = a.append(name, records(&["x"]), None).await;
         assert_eq!(size_of(appended.map(drop)), expected);
-        assert_eq!(size_of(a.read(name, Read::after(0)).await.map(drop)), expected);
+        assert_eq!(size_of(a.read(name, ReadQuery::after(0)).await.map(drop)), expected);
     }
     let large = vec![Bytes::from(vec![0; RECORD_BYTES_MAX + 1])];
     let appended = a.append("large", large, None).await;

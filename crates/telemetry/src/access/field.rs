@@ -1,6 +1,6 @@
 //! The fields of a line, as an enum: a template with an unknown field is refused when it is parsed.
 
-use super::Entry;
+use super::AccessEntry;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Field {
-    pub(super) fn value<'a>(self, entry: &Entry<'a>) -> Value<'a> {
+    pub(super) fn value<'a>(self, entry: &AccessEntry<'a>) -> Value<'a> {
         match self {
             Field::Time => Value::Time(entry.time),
             Field::Client => Value::Address(entry.client),

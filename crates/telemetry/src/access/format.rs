@@ -1,7 +1,7 @@
 //! Writes values as bytes of a line. It is written by hand because it runs for each exchange: no allocation, no `fmt` except
 //! for addresses, and one pass over each text.
 
-use super::Entry;
+use super::AccessEntry;
 use super::field::{Field, Value};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,7 +16,7 @@ const CUT: &[u8] = b"...";
 const HEX: [u8; 16] = *b"0123456789abcdef";
 
 /// One JSON object. Absent fields are left out.
-pub(super) fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub(super) fn json(entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
     let start = line.len();
     for field in Field::ALL {
         let value = field.value(entry);

@@ -3,14 +3,14 @@
 //! Lines lie in a ring of words, each after a word with its length in bytes. The writer owns `head`, the reader owns `tail`,
 //! and each only reads the other's. The words are atomics so that no unsafe code is needed; a relaxed store is an ordinary one.
 
-use crate::count::Padded;
+use crate::count::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 const WORD: usize = size_of::<u64>();
 
 /// The outcome of pushing a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pushed {
+pub(super) enum PushOutcome {
     Kept,
     /// Stored, and the ring is more than half full: the reader should come early.
     HalfFull,
@@ -22,9 +22,9 @@ pub(super) enum Pushed {
 pub(super) struct Ring {
     words: Box<[AtomicU64]>,
     /// Words written so far. Only the writer writes it.
-    head: Padded<AtomicU64>,
+    head: CachePadded<AtomicU64>,
     /// Words read so far. Only the reader writes it.
-    tail: Padded<AtomicU64>,
+    tail: CachePadded<AtomicU64>,
 }
 
 impl Ring {
@@ -33,20 +33,20 @@ impl Ring {
         let words = (bytes / WORD).next_power_of_two();
         Ring {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            head: Padded::default(),
-            tail: Padded::default(),
+            head: CachePadded::default(),
+            tail: CachePadded::default(),
         }
     }
 
     /// Appends a line. Only the one writer may call it.
-    pub(super) fn push(&self, line: &[u8]) -> Pushed {
+    pub(super) fn push(&self, line: &[u8]) -> PushOutcome {
         let size = self.words.len() as u64;
         let head = self.head.0.load(Relaxed);
         // The reader may have gone on meanwhile: then there is more room than this says, never less.
         let used = head - self.tail.0.load(Acquire);
         let needed = 1 + line.len().div_ceil(WORD) as u64;
         if used + needed > size {
-            return Pushed::Full;
+            return PushOutcome::Full;
         }
         self.put(head, line.len() as u64);
         let (whole, rest) = line.as_chunks::<WORD>();
@@ -59,7 +59,11 @@ impl Ring {
             self.put(head + needed - 1, u64::from_le_bytes(last));
         }
         self.head.0.store(head + needed, Release);
-        if used < size / 2 && used + needed >= size / 2 { Pushed::HalfFull } else { Pushed::Kept }
+        if used < size / 2 && used + needed >= size / 2 {
+            PushOutcome::HalfFull
+        } else {
+            PushOutcome::Kept
+        }
     }
 
     /// Moves all available lines to `lines` and returns their number. Only the one reader may call it.
@@ -108,10 +112,10 @@ mod tests {
         let mut out = Vec::new();
         for round in 0..20 {
             let line = format!("line {round}\n");
-            assert_eq!(ring.push(line.as_bytes()), Pushed::Kept);
-            assert_eq!(ring.push(b"a\n"), Pushed::HalfFull);
-            assert_eq!(ring.push(b"123456789012345678901234567890\n"), Pushed::Full);
-            assert_eq!(ring.push(b"x\n"), Pushed::Kept);
+            assert_eq!(ring.push(line.as_bytes()), PushOutcome::Kept);
+            assert_eq!(ring.push(b"a\n"), PushOutcome::HalfFull);
+            assert_eq!(ring.push(b"123456789012345678901234567890\n"), PushOutcome::Full);
+            assert_eq!(ring.push(b"x\n"), PushOutcome::Kept);
             out.clear();
             assert_eq!(ring.take(&mut out), 3);
             assert_eq!(out, format!("{line}a\nx\n").into_bytes());
@@ -128,7 +132,7 @@ mod tests {
             scope.spawn(|| {
                 for n in 0..lines {
                     while ring.push(format!("{n} {}\n", "x".repeat(n % 40)).as_bytes())
-                        == Pushed::Full
+                        == PushOutcome::Full
                     {
                         std::thread::yield_now();
                     }

@@ -1,7 +1,7 @@
 //! Lines by an operator's template: `{client} "{method} {path}" {status}`. Parsed once, when the plan is made.
 
 use super::field::Field;
-use super::{Entry, format};
+use super::{AccessEntry, format};
 use std::fmt;
 
 /// A parsed template. `{{` and `}}` stand for braces.
@@ -53,7 +53,7 @@ impl Template {
         Ok(Template(parts))
     }
 
-    pub(super) fn write(&self, entry: &Entry<'_>, line: &mut Vec<u8>) {
+    pub(super) fn write(&self, entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
         for part in &self.0 {
             match part {
                 Part::Text(text) => line.extend_from_slice(text.as_bytes()),

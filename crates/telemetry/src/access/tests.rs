@@ -6,8 +6,8 @@ use expect_test::{Expect, expect};
 use std::fs;
 use std::net::Ipv4Addr;
 
-fn entry() -> Entry<'static> {
-    Entry {
+fn entry() -> AccessEntry<'static> {
+    AccessEntry {
         time: Duration::from_millis(1_700_000_000_123),
         client: Ipv4Addr::new(192, 0, 2, 7).into(),
         method: b"GET",
@@ -38,13 +38,13 @@ fn entry() -> Entry<'static> {
     }
 }
 
-fn line(format: &Format, entry: &Entry<'_>) -> String {
+fn line(format: &Format, entry: &AccessEntry<'_>) -> String {
     let mut line = Vec::new();
     format.write(entry, &mut line);
     String::from_utf8(line).expect("a line is UTF-8 whatever the request was")
 }
 
-fn check(format: &Format, entry: &Entry<'_>, expected: Expect) {
+fn check(format: &Format, entry: &AccessEntry<'_>, expected: Expect) {
     expected.assert_eq(&line(format, entry));
 }
 
@@ -54,16 +54,20 @@ fn template(text: &str) -> Format {
 
 /// A user agent as it appears in JSON.
 fn json_agent(agent: &[u8]) -> String {
-    let text = line(&Format::Json, &Entry { user_agent: Some(agent), ..entry() });
+    let text = line(&Format::Json, &AccessEntry { user_agent: Some(agent), ..entry() });
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     value["user_agent"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn a_json_line_has_every_field() {
-    let fault =
-        Entry { status: 503, fault: Some("no_target"), cause: Some("all ejected"), ..entry() };
-    let whole = Entry {
+    let fault = AccessEntry {
+        status: 503,
+        fault: Some("no_target"),
+        cause: Some("all ejected"),
+        ..entry()
+    };
+    let whole = AccessEntry {
         operation: Some("Add"),
         soap_fault: Some("server"),
         subject: Some("alice"),
@@ -108,7 +112,7 @@ fn a_template_line_has_what_was_asked() {
     );
     check(
         &template("{duration_ms} {own_ms} {host}"),
-        &Entry { host: None, ..entry() },
+        &AccessEntry { host: None, ..entry() },
         expect!["12.345 0.045 -"],
     );
 }
@@ -116,7 +120,7 @@ fn a_template_line_has_what_was_asked() {
 #[test]
 fn times_and_numbers_are_exact() {
     let time = |millis| {
-        line(&template("{time}"), &Entry { time: Duration::from_millis(millis), ..entry() })
+        line(&template("{time}"), &AccessEntry { time: Duration::from_millis(millis), ..entry() })
     };
     let times = [
         (0, "1970-01-01T00:00:00.000Z"),
@@ -128,8 +132,11 @@ fn times_and_numbers_are_exact() {
     for (millis, expected) in times {
         assert_eq!(time(millis), expected);
     }
-    let numbers =
-        Entry { reply_bytes: u64::MAX, duration: Duration::from_micros(1_000_040), ..entry() };
+    let numbers = AccessEntry {
+        reply_bytes: u64::MAX,
+        duration: Duration::from_micros(1_000_040),
+        ..entry()
+    };
     assert_eq!(
         line(&template("{request_bytes} {reply_bytes} {duration_ms}"), &numbers),
         "0 18446744073709551615 1000.040"
@@ -149,7 +156,7 @@ fn no_request_can_forge_a_line() {
         b"",
     ];
     for attack in attacks {
-        let hostile = Entry {
+        let hostile = AccessEntry {
             method: attack,
             host: Some(attack),
             path: attack,
@@ -188,7 +195,7 @@ fn text_is_escaped_without_loss() {
     assert_eq!(json_agent(b"a\xffb\xc3"), "a\\xffb\\xc3", "bytes that are no UTF-8 are shown");
     let long = json_agent(&[b'x'; format::TEXT_BYTES_MAX + 1]);
     assert_eq!((long.len(), long.ends_with("x...")), (format::TEXT_BYTES_MAX + 3, true));
-    let agent = Entry { user_agent: Some("é\"\\".as_bytes()), ..entry() };
+    let agent = AccessEntry { user_agent: Some("é\"\\".as_bytes()), ..entry() };
     assert_eq!(line(&template("{user_agent}"), &agent), r"\xc3\xa9\x22\x5c");
 }
 
@@ -200,13 +207,13 @@ fn lines_of_all_workers_reach_the_file_and_reopening_follows_a_rename() {
     let log = AccessLog::start(template("{status} {path}"), Sink::File(path.clone()), &telemetry)
         .unwrap();
     log.write(0, &entry());
-    log.write(1, &Entry { status: 404, ..entry() });
+    log.write(1, &AccessEntry { status: 404, ..entry() });
     fs::rename(&path, &old).unwrap();
     log.reopen();
     while !path.exists() {
         std::thread::yield_now();
     }
-    log.write(0, &Entry { status: 500, ..entry() });
+    log.write(0, &AccessEntry { status: 500, ..entry() });
     assert!(log.close());
     assert_eq!(fs::read_to_string(old).unwrap(), "200 /orders/7?a=b\n404 /orders/7?a=b\n");
     assert_eq!(fs::read_to_string(path).unwrap(), "500 /orders/7?a=b\n");

@@ -3,7 +3,7 @@
 
 use super::ring::Ring;
 use super::{FLUSH_EVERY, Sink};
-use crate::count::Shared;
+use crate::count::SharedCounter;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
@@ -27,7 +27,7 @@ pub(super) struct Writer {
     out: Out,
     rings: Arc<[Ring]>,
     inbox: Arc<Inbox>,
-    dropped: Arc<Shared>,
+    dropped: Arc<SharedCounter>,
     lines: Vec<u8>,
     /// The last write to the sink failed. This is logged once, not for each batch.
     failing: bool,
@@ -46,7 +46,7 @@ impl Writer {
     pub(super) fn start(
         sink: Sink,
         rings: Arc<[Ring]>,
-        dropped: Arc<Shared>,
+        dropped: Arc<SharedCounter>,
     ) -> io::Result<Arc<Inbox>> {
         let inbox = Arc::new(Inbox::default());
         let out = Out::open(&sink)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use http1::{Decoder, Limits, parse_request};
 
-use crate::{Answer, Asked, Client, Gateway, Message, Services, run};
+use crate::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services, run};
 
 /// The only path that leads to the upstream. A request for another one was smuggled.
 const PREFIX: &str = "/public/";
@@ -37,8 +37,8 @@ thread_local! {
 fn gateway() -> Gateway {
     let json = "Content-Type: application/json\r\n";
     let services = Services::new(move |asked| match asked.request.is.as_str() {
-        "HEAD" => Answer::Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec()),
-        _ => Answer::with(200, json, r#"{"a":"b"}"#),
+        "HEAD" => ServiceAnswer::Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec()),
+        _ => ServiceAnswer::with(200, json, r#"{"a":"b"}"#),
     });
     Gateway::new(CONFIGURATION, Path::new("/nowhere"), services).expect("it compiles")
 }
@@ -104,7 +104,7 @@ fn heads(mut bytes: &[u8]) -> Vec<bool> {
 }
 
 /// Checks a request that an upstream got.
-fn judge(asked: &Asked) -> Result<(), &'static str> {
+fn judge(asked: &ServiceRequest) -> Result<(), &'static str> {
     let request = &asked.request;
     // Some servers read one for the other.
     let count =

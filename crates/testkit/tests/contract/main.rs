@@ -14,7 +14,7 @@ mod stage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use config::Policy;
-use testkit::{Answer, Client, Message, Then, run};
+use testkit::{AfterSending, Client, Message, ServiceAnswer, run};
 
 use cases::{Ask, CASES, Case, Shows};
 use stage::{Said, Stage, bytes_of};
@@ -176,7 +176,7 @@ fn trailers_of_a_reply_are_its_own_or_nobodys() {
             "HTTP/1.1 200 OK\r\n{lines}Transfer-Encoding: chunked\r\n\r\n{}0\r\nX-Sum: 9\r\n\r\n",
             stage::chunk(body)
         );
-        let stage = Stage::answering(case, Answer::Reply(reply.into_bytes()));
+        let stage = Stage::answering(case, ServiceAnswer::Reply(reply.into_bytes()));
         let said = stage.say(&Client::sending(bytes_of(ask))).await;
         let at = name(case, ask);
         assert_eq!(said.statuses(), [ask.status], "{at}: {said:#?}");
@@ -192,13 +192,13 @@ fn a_client_that_is_gone_leaves_nothing() {
     each(async |case, ask| {
         let whole = bytes_of(ask);
         let head = whole.len() - ask.body.len();
-        for (at, then) in [(head, Then::Resets), (head, Then::Ends)]
+        for (at, then) in [(head, AfterSending::Resets), (head, AfterSending::Ends)]
             .into_iter()
             .chain([
-                (head + ask.body.len() / 2, Then::Resets),
-                (head + ask.body.len() / 2, Then::Ends),
+                (head + ask.body.len() / 2, AfterSending::Resets),
+                (head + ask.body.len() / 2, AfterSending::Ends),
             ])
-            .chain([(whole.len(), Then::Resets)])
+            .chain([(whole.len(), AfterSending::Resets)])
         {
             let client = Client { then, ..Client::sending(&whole[..at]) };
             let said = Stage::of(case).say(&client).await;
@@ -214,13 +214,13 @@ fn an_upstream_that_fails_is_one_reply_and_one_record() {
     each(async |case, ask| {
         let cut = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 999\r\n\r\nabc", case.reply.0);
         for answer in [
-            Answer::Cut(Vec::new()),
-            Answer::Cut(b"HTTP/1.1 200 OK\r\nContent-".to_vec()),
-            Answer::Cut(cut.into_bytes()),
-            Answer::Reply(b"HTTP/1.1 2000 OK\r\n\r\n".to_vec()),
-            Answer::Reply(b"rubbish\r\n\r\n".to_vec()),
-            Answer::with(503, "", "busy"),
-            Answer::Silent,
+            ServiceAnswer::Cut(Vec::new()),
+            ServiceAnswer::Cut(b"HTTP/1.1 200 OK\r\nContent-".to_vec()),
+            ServiceAnswer::Cut(cut.into_bytes()),
+            ServiceAnswer::Reply(b"HTTP/1.1 2000 OK\r\n\r\n".to_vec()),
+            ServiceAnswer::Reply(b"rubbish\r\n\r\n".to_vec()),
+            ServiceAnswer::with(503, "", "busy"),
+            ServiceAnswer::Silent,
         ] {
             let at = format!("{}, the upstream does {answer:?}", name(case, ask));
             let stage = Stage::answering(case, answer);

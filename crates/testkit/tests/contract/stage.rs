@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bench::token::{Algorithm, Claims, Minter};
 use flate2::read::GzDecoder;
-use testkit::{Answer, Asked, Client, Gateway, Message, Services};
+use testkit::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services};
 
 use crate::cases::{Ask, Case};
 
@@ -77,7 +77,7 @@ pub(crate) struct Stage {
 pub(crate) struct Said {
     pub(crate) replies: Vec<Message>,
     /// The requests to services, in order.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<ServiceRequest>,
     pub(crate) written: Vec<u8>,
     pub(crate) polls: usize,
     pub(crate) records: u64,
@@ -88,11 +88,11 @@ pub(crate) struct Said {
 impl Stage {
     /// With an upstream that answers as the case says.
     pub(crate) fn of(case: &'static Case) -> Stage {
-        Stage::answering(case, Answer::with(200, case.reply.0, case.reply.1))
+        Stage::answering(case, ServiceAnswer::with(200, case.reply.0, case.reply.1))
     }
 
     /// With an upstream that answers so.
-    pub(crate) fn answering(case: &'static Case, answer: Answer) -> Stage {
+    pub(crate) fn answering(case: &'static Case, answer: ServiceAnswer) -> Stage {
         let yaml = format!(
             "listen: {{ public: {{ address: \"127.0.0.1:0\", trusted_proxies: [198.51.100.0/24] }} }}\n\
              workers: 1\n\
@@ -152,21 +152,23 @@ impl Stage {
     }
 }
 
-fn answered(asked: &Asked, answer: &Answer) -> Answer {
+fn answered(asked: &ServiceRequest, answer: &ServiceAnswer) -> ServiceAnswer {
     let head = asked.request.is == "HEAD";
     match (asked.to.ip().to_string().as_str(), answer) {
-        ("192.0.2.20", _) => Answer::with(200, "Content-Type: application/json\r\n", &FILES.jwks),
+        ("192.0.2.20", _) => {
+            ServiceAnswer::with(200, "Content-Type: application/json\r\n", &FILES.jwks)
+        }
         ("192.0.2.30", _) => {
             let side = match asked.request.target.ends_with("request") {
                 true => "request",
                 false => "response",
             };
             let added = format!(r#"{{"headersToAdd":{{"x-seen":"{side}"}}}}"#);
-            Answer::with(200, "Content-Type: application/json\r\n", &added)
+            ServiceAnswer::with(200, "Content-Type: application/json\r\n", &added)
         }
-        (_, Answer::Reply(bytes)) if head => {
+        (_, ServiceAnswer::Reply(bytes)) if head => {
             let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-            Answer::Reply(bytes[..end.map_or(bytes.len(), |at| at + 4)].to_vec())
+            ServiceAnswer::Reply(bytes[..end.map_or(bytes.len(), |at| at + 4)].to_vec())
         }
         (_, answer) => answer.clone(),
     }
@@ -185,7 +187,7 @@ impl Said {
     }
 
     /// The requests to targets of upstreams, and not to other services.
-    pub(crate) fn asked_of_targets(&self) -> impl Iterator<Item = &Asked> {
+    pub(crate) fn asked_of_targets(&self) -> impl Iterator<Item = &ServiceRequest> {
         self.asked.iter().filter(|asked| {
             matches!(asked.to.ip().to_string().as_str(), "192.0.2.10" | "192.0.2.11")
         })

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use json::{Entry, Kind, Limits};
+use json::{Kind, Limits, TapeEntry};
 
 use super::difference::Difference;
 
@@ -14,12 +14,12 @@ const LIMITS: Limits = Limits { depth_max: 512, entries_max: 2_000_000 };
 /// A text and where its values are.
 struct Text<'t> {
     text: &'t str,
-    tape: Vec<Entry>,
+    tape: Vec<TapeEntry>,
 }
 
 /// A value in a text, by its place on the tape.
 #[derive(Clone, Copy)]
-struct Place<'t>(&'t Text<'t>, usize);
+struct TapeValue<'t>(&'t Text<'t>, usize);
 
 /// The first difference of two texts.
 pub(super) fn difference(expected: &str, came: &str) -> Option<Difference> {
@@ -29,7 +29,7 @@ pub(super) fn difference(expected: &str, came: &str) -> Option<Difference> {
             return Some(Difference::new("body", expected, &format!("(no JSON: {what}) {came}")));
         }
     };
-    values(Place(&one, 0), Place(&other, 0), "$")
+    values(TapeValue(&one, 0), TapeValue(&other, 0), "$")
 }
 
 impl Text<'_> {
@@ -42,8 +42,8 @@ impl Text<'_> {
     }
 }
 
-impl<'t> Place<'t> {
-    fn entry(self) -> Option<&'t Entry> {
+impl<'t> TapeValue<'t> {
+    fn entry(self) -> Option<&'t TapeEntry> {
         self.0.tape.get(self.1)
     }
 
@@ -63,20 +63,20 @@ impl<'t> Place<'t> {
         }
     }
 
-    fn next(self) -> Place<'t> {
-        Place(self.0, self.entry().map_or(self.0.tape.len(), |entry| entry.next as usize))
+    fn next(self) -> TapeValue<'t> {
+        TapeValue(self.0, self.entry().map_or(self.0.tape.len(), |entry| entry.next as usize))
     }
 
     /// Items of an array, or keys and values of an object in turn.
-    fn inner(self) -> Vec<Place<'t>> {
+    fn inner(self) -> Vec<TapeValue<'t>> {
         let end = self.next().1;
-        let first = Place(self.0, self.1 + 1);
+        let first = TapeValue(self.0, self.1 + 1);
         std::iter::successors(Some(first), |place| Some(place.next()))
             .take_while(|place| place.1 < end)
             .collect()
     }
 
-    fn members(self) -> BTreeMap<Cow<'t, str>, Place<'t>> {
+    fn members(self) -> BTreeMap<Cow<'t, str>, TapeValue<'t>> {
         let inner = self.inner();
         let pairs = inner.chunks_exact(2);
         pairs.filter_map(|pair| Some((pair.first()?.string(), *pair.last()?))).collect()
@@ -92,7 +92,7 @@ impl<'t> Place<'t> {
 }
 
 /// The reader bounds the depth of texts, and so of this.
-fn values(one: Place<'_>, other: Place<'_>, here: &str) -> Option<Difference> {
+fn values(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Difference> {
     let same = match (one.kind()?, other.kind()?) {
         (Kind::Object, Kind::Object) => return members(one, other, here),
         (Kind::Array, Kind::Array) => return items(one, other, here),
@@ -105,7 +105,7 @@ fn values(one: Place<'_>, other: Place<'_>, here: &str) -> Option<Difference> {
     (!same).then(|| differs(here, &one.told(), &other.told()))
 }
 
-fn members(one: Place<'_>, other: Place<'_>, here: &str) -> Option<Difference> {
+fn members(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Difference> {
     let (expected, came) = (one.members(), other.members());
     let none = "(no such member)";
     let first = expected.iter().find_map(|(name, value)| {
@@ -121,7 +121,7 @@ fn members(one: Place<'_>, other: Place<'_>, here: &str) -> Option<Difference> {
     })
 }
 
-fn items(one: Place<'_>, other: Place<'_>, here: &str) -> Option<Difference> {
+fn items(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Difference> {
     let (expected, came) = (one.inner(), other.inner());
     let none = "(no such item)";
     (0..expected.len().max(came.len())).find_map(|at| {

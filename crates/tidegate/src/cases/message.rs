@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use http1::{Asked, Decoder, Framing, Limits, Line, Span, parse_request, parse_response};
+use http1::{Decoder, Framing, Limits, Line, MethodKind, Span, parse_request, parse_response};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// A message that came over a wire.
@@ -21,7 +21,7 @@ pub(super) struct Message {
 
 /// The kind of message that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum MessageKind {
     Request,
     /// `to_head`: it has no body, whatever its head says.
     Reply {
@@ -30,7 +30,7 @@ pub(super) enum Side {
 }
 
 /// One end of a wire, with the bytes that came over it and were not read yet.
-pub(super) struct Incoming<R> {
+pub(super) struct WireReader<R> {
     wire: R,
     buffer: Vec<u8>,
 }
@@ -59,13 +59,13 @@ impl Message {
     }
 }
 
-impl<R: AsyncRead + Unpin> Incoming<R> {
-    pub(super) fn new(wire: R) -> Incoming<R> {
-        Incoming { wire, buffer: Vec::new() }
+impl<R: AsyncRead + Unpin> WireReader<R> {
+    pub(super) fn new(wire: R) -> WireReader<R> {
+        WireReader { wire, buffer: Vec::new() }
     }
 
     /// The next message; none if the peer has closed before it. Interim replies are left out.
-    pub(super) async fn next(&mut self, side: Side) -> Result<Option<Message>, String> {
+    pub(super) async fn next(&mut self, side: MessageKind) -> Result<Option<Message>, String> {
         loop {
             let Some(head) = self.head(side).await? else { return Ok(None) };
             let message = self.body(head).await?;
@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         }
     }
 
-    async fn head(&mut self, side: Side) -> Result<Option<Head>, String> {
+    async fn head(&mut self, side: MessageKind) -> Result<Option<Head>, String> {
         loop {
             let parsed = parse(&self.buffer, side);
             if let Some(head) = parsed.map_err(|error| error.to_string())? {
@@ -117,7 +117,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 }
 
-fn parse(bytes: &[u8], side: Side) -> Result<Option<Head>, http1::Error> {
+fn parse(bytes: &[u8], side: MessageKind) -> Result<Option<Head>, http1::Error> {
     let (mut lines, limits) = (Vec::new(), limits());
     let text = |span: Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
     let mut message = Message {
@@ -128,13 +128,13 @@ fn parse(bytes: &[u8], side: Side) -> Result<Option<Head>, http1::Error> {
         body: Vec::new(),
     };
     let (head_len, framing) = match side {
-        Side::Request => {
+        MessageKind::Request => {
             let Some(head) = parse_request(bytes, &limits, &mut lines)? else { return Ok(None) };
             (message.method, message.target) = (text(head.method), text(head.target));
             (head.head_len, head.framing)
         }
-        Side::Reply { to_head } => {
-            let asked = Asked { head: to_head, connect: false };
+        MessageKind::Reply { to_head } => {
+            let asked = MethodKind { head: to_head, connect: false };
             let Some(head) = parse_response(bytes, &limits, asked, &mut lines)? else {
                 return Ok(None);
             };

@@ -20,13 +20,13 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use config::{Case, CaseCall, CaseRequest, Loaded};
+use config::{Case, CaseCall, CaseRequest, LoadedConfig};
 use regex::Regex;
 use telemetry::Telemetry;
 
 use crate::check::{compiled, say_report};
 use crate::{WRONG_USAGE, log};
-use rehearsal::Sent;
+use rehearsal::SentRequest;
 use services::Services;
 
 pub(crate) use run::explain_run;
@@ -87,7 +87,7 @@ pub(crate) fn test(
 }
 
 /// Runs cases side by side, and tells of each in their order.
-fn run_all(loaded: &Loaded, cases: &[(&str, &Case)]) -> anyhow::Result<Vec<Outcome>> {
+fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let (send, receive) = sync_channel(cases.len());
     let mut slots: Vec<Option<Outcome>> = Vec::new();
@@ -124,13 +124,13 @@ fn run_all(loaded: &Loaded, cases: &[(&str, &Case)]) -> anyhow::Result<Vec<Outco
     })
 }
 
-fn run_case(loaded: &Loaded, name: &str, case: &Case) -> Outcome {
+fn run_case(loaded: &LoadedConfig, name: &str, case: &Case) -> Outcome {
     let began = kit::clock::now();
     let failures = failures(loaded, case).unwrap_or_else(|error| vec![format!("{error:#}")]);
     Outcome { name: name.to_owned(), took: began.elapsed(), failures }
 }
 
-fn failures(loaded: &Loaded, case: &Case) -> anyhow::Result<Vec<String>> {
+fn failures(loaded: &LoadedConfig, case: &Case) -> anyhow::Result<Vec<String>> {
     let telemetry = Telemetry::new(1);
     let compiled = compile::compile(loaded, None, &telemetry);
     let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
@@ -149,7 +149,7 @@ fn failures(loaded: &Loaded, case: &Case) -> anyhow::Result<Vec<String>> {
 }
 
 /// The request of a case.
-fn sent(request: &CaseRequest) -> anyhow::Result<Sent> {
+fn sent(request: &CaseRequest) -> anyhow::Result<SentRequest> {
     let body = match (&request.body, &request.body_file) {
         (Some(body), _) => body.value.clone().into_bytes(),
         (None, Some(file)) => {
@@ -159,7 +159,7 @@ fn sent(request: &CaseRequest) -> anyhow::Result<Sent> {
         (None, None) => Vec::new(),
     };
     let lines = request.headers.iter();
-    Ok(Sent {
+    Ok(SentRequest {
         method: request.method.value.clone(),
         target: request.path.value.clone(),
         lines: lines.map(|(name, value)| (name.value.clone(), value.value.clone())).collect(),

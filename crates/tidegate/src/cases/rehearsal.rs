@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use compile::Compiled;
-use listen::Unbound;
+use compile::CompiledPlan;
+use listen::UnboundListener;
 use message::{Protocol, RequestHead};
 use plan::{Listener, Plan};
 use policy::{Caller, Scheme};
@@ -18,11 +18,11 @@ use telemetry::Telemetry;
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Builder, LocalOptions};
 
-use super::message::{Incoming, Message, Side, head};
+use super::message::{Message, MessageKind, WireReader, head};
 use super::services::{Services, WIRE_BYTES};
 
 /// A request to send.
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     pub(super) method: String,
     /// Path and query.
     pub(super) target: String,
@@ -48,10 +48,10 @@ const ROUNDS: usize = 16;
 
 /// Sends a request to a gateway that serves `compiled`, whose upstreams are `services`. Takes the thread for itself.
 pub(super) fn run(
-    compiled: Compiled,
+    compiled: CompiledPlan,
     telemetry: Arc<Telemetry>,
     services: &Services,
-    sent: &Sent,
+    sent: &SentRequest,
 ) -> anyhow::Result<Message> {
     services.stand_in();
     let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default());
@@ -64,13 +64,13 @@ async fn exchange(
     plan: Arc<Plan>,
     telemetry: Arc<Telemetry>,
     services: &Services,
-    sent: &Sent,
+    sent: &SentRequest,
 ) -> anyhow::Result<Message> {
     // What a case keeps is gone with it.
     plan.store.iter().for_each(|store| store.open_in_memory());
     begin(&plan, services).await;
     let listener = listener(&plan, sent).context("there is no listener")?;
-    let unbound = Rc::new(Unbound::new(plan, listener, telemetry));
+    let unbound = Rc::new(UnboundListener::new(plan, listener, telemetry));
     let (near, far) = tokio::io::duplex(WIRE_BYTES);
     let (serving, wire) = (unbound.clone(), kit::Wire::Wrapped(Box::new(far)));
     let served = kit::spawn(async move { serving.serve(wire, CLIENT.into(), LOCAL.into()).await });
@@ -81,8 +81,8 @@ async fn exchange(
         let _refused = write.write_all(&bytes).await;
         write
     });
-    let mut incoming = Incoming::new(read);
-    let reply = incoming.next(Side::Reply { to_head: sent.method == "HEAD" });
+    let mut incoming = WireReader::new(read);
+    let reply = incoming.next(MessageKind::Reply { to_head: sent.method == "HEAD" });
     let reply = tokio::time::timeout(REPLY_MAX, reply).await;
     let reply = reply.map_err(|_| anyhow!("no reply within {REPLY_MAX:?}"))?;
     let reply = reply.map_err(|why| anyhow!("the reply cannot be read: {why}"))?;
@@ -108,7 +108,7 @@ async fn begin(plan: &Plan, services: &Services) {
 }
 
 /// The first listener by which a route takes the request, or else the first.
-fn listener(plan: &Plan, sent: &Sent) -> Option<Arc<Listener>> {
+fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
     let mut head =
         RequestHead::new(Protocol::Http11, sent.method.as_bytes(), sent.target.as_bytes());
     for (name, value) in &sent.lines {
@@ -122,7 +122,7 @@ fn listener(plan: &Plan, sent: &Sent) -> Option<Arc<Listener>> {
     plan.listeners.iter().find(takes).or(plan.listeners.first()).cloned()
 }
 
-impl Sent {
+impl SentRequest {
     /// The request as it goes over the wire.
     fn bytes(&self) -> Vec<u8> {
         let has = |name: &str| self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));

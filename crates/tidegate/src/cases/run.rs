@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use config::{Case, CaseCall, Config, Map};
 use telemetry::Telemetry;
-use telemetry::trace::{Seen, Trace, body as masked};
+use telemetry::trace::{Trace, TracedMessage, body as masked};
 
 use super::message::Message;
-use super::rehearsal::{self, Sent};
+use super::rehearsal::{self, SentRequest};
 use super::services::Services;
 use crate::check::say_report;
 use crate::{WRONG_USAGE, log};
@@ -47,7 +47,7 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
 
 /// Calls of all cases, those of cases with this request first: as they are listed, and then whatever they expect but their method
 /// and path, since the request is another one than the case's.
-fn calls(config: &Config, sent: &Sent) -> Vec<CaseCall> {
+fn calls(config: &Config, sent: &SentRequest) -> Vec<CaseCall> {
     let is_this = |case: &&Case| {
         case.request.method.value == sent.method && case.request.path.value == sent.target
     };
@@ -69,13 +69,13 @@ fn looser(mut call: CaseCall) -> CaseCall {
 }
 
 /// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
-fn read(file: &Path) -> anyhow::Result<Sent> {
+fn read(file: &Path) -> anyhow::Result<SentRequest> {
     let size = fs::metadata(file)?.len();
     anyhow::ensure!(size <= REQUEST_BYTES_MAX, "it is larger than {REQUEST_BYTES_MAX} bytes");
     request(&fs::read(file)?)
 }
 
-fn request(bytes: &[u8]) -> anyhow::Result<Sent> {
+fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     let mut rest = bytes;
     let mut line = || -> anyhow::Result<Option<&str>> {
         if rest.is_empty() {
@@ -109,10 +109,10 @@ fn request(bytes: &[u8]) -> anyhow::Result<Sent> {
         }
     }
     let (method, target) = (method.to_owned(), target.to_owned());
-    Ok(Sent { method, target, lines, body: rest.to_vec() })
+    Ok(SentRequest { method, target, lines, body: rest.to_vec() })
 }
 
-fn told(sent: &Sent, trace: Option<Trace>, services: &Services, reply: &Message) -> String {
+fn told(sent: &SentRequest, trace: Option<Trace>, services: &Services, reply: &Message) -> String {
     let mut text = format!("{} {}\n", sent.method, masked(sent.target.as_bytes()));
     match &trace {
         Some(trace) => steps(&mut text, trace),
@@ -153,7 +153,7 @@ fn steps(text: &mut String, trace: &Trace) {
     }
 }
 
-fn seen(text: &mut String, depth: usize, when: &str, seen: &Seen) {
+fn seen(text: &mut String, depth: usize, when: &str, seen: &TracedMessage) {
     let status = seen.status.map(|status| format!("{status}, ")).unwrap_or_default();
     let content_type = match &*seen.content_type {
         "" => "no content type",

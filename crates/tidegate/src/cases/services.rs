@@ -10,14 +10,14 @@ use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Notify;
 
 use super::difference::{Difference, of_request};
-use super::message::{Incoming, Message, Side, head};
+use super::message::{Message, MessageKind, WireReader, head};
 
 /// The upstreams of one run. Its clones are the same.
 #[derive(Clone)]
 pub(super) struct Services(Rc<Inner>);
 
 struct Inner {
-    listed: RefCell<Vec<Listed>>,
+    listed: RefCell<Vec<ListedCall>>,
     came: RefCell<Vec<Came>>,
     /// Each listed call may be made any number of times.
     again: bool,
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 /// A call that a case lists.
-struct Listed {
+struct ListedCall {
     call: CaseCall,
     made: bool,
 }
@@ -55,7 +55,7 @@ impl Services {
     }
 
     fn new(calls: impl Iterator<Item = CaseCall>, again: bool) -> Services {
-        let listed = calls.map(|call| Listed { call, made: false }).collect();
+        let listed = calls.map(|call| ListedCall { call, made: false }).collect();
         Services(Rc::new(Inner {
             listed: RefCell::new(listed),
             came: RefCell::default(),
@@ -107,9 +107,9 @@ impl Services {
 
     async fn serve(&self, upstream: &str, wire: DuplexStream) -> io::Result<()> {
         let (read, mut write) = tokio::io::split(wire);
-        let mut incoming = Incoming::new(read);
+        let mut incoming = WireReader::new(read);
         // The gateway writes no malformed request; one would end the connection.
-        while let Ok(Some(request)) = incoming.next(Side::Request).await {
+        while let Ok(Some(request)) = incoming.next(MessageKind::Request).await {
             let to_head = request.method == "HEAD";
             let answer = self.answer(upstream, request);
             if let Some(answer) = &answer {
@@ -123,7 +123,7 @@ impl Services {
     /// The answer of the listed call that fits and is open; none if there is none.
     fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
         let mut listed = self.0.listed.borrow_mut();
-        let fits = |listed: &&mut Listed| {
+        let fits = |listed: &&mut ListedCall| {
             (self.0.again || !listed.made)
                 && listed.call.peer() == upstream
                 && of_request(&listed.call.expect, &request).is_empty()

@@ -9,8 +9,8 @@ use fault::{Fault, Kind};
 
 use super::call::{Begun, Call};
 use super::shared::{Seat, State};
-use crate::call::{Failure, Wait};
-use crate::connect::Pending;
+use crate::call::{Failure, ReplyTimeouts};
+use crate::connect::PendingConnection;
 use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
@@ -69,7 +69,7 @@ impl Attempts<'_> {
         let seat = seat?;
         let state = match seat.shared.state() {
             State::Opening => {
-                let _pending = Pending::begin(upstream, self.worker)?;
+                let _pending = PendingConnection::begin(upstream, self.worker)?;
                 self.opened(&seat).await?
             }
             state @ (State::Open | State::Http1 | State::Over(..)) => state,
@@ -101,7 +101,7 @@ impl Attempts<'_> {
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
         let head = &self.request.head;
-        let wait = Wait {
+        let wait = ReplyTimeouts {
             alarm: &self.alarm,
             response: self.upstream.settings.timeout.response,
             deadline: self.deadline,

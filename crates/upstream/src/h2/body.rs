@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fault::Fault;
-use http2::{Gone, Piece};
+use http2::{BodyPiece, Gone};
 use message::{Body, Fill, Reply, Source, Trailers};
 
 use super::call::{Begun, broken, lost};
@@ -14,7 +14,7 @@ use super::upload::Upload;
 use crate::reply::Lease;
 
 /// A body still arriving.
-struct Incoming {
+struct IncomingBody {
     stream: Stream,
     upload: Upload,
     timeout: Option<Duration>,
@@ -22,8 +22,8 @@ struct Incoming {
 }
 
 /// An incoming body with what it holds; both end together.
-struct Held {
-    incoming: Option<Incoming>,
+struct LeasedBody {
+    incoming: Option<IncomingBody>,
     trailers: Trailers,
     may_trail: bool,
 }
@@ -39,9 +39,10 @@ pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
         None => {
             hold.alarm.borrow_mut().clear();
             let may_trail = begun.stream.with(|session, n| session.remaining(n)).is_none();
-            let incoming = Incoming { stream: begun.stream, upload: begun.upload, timeout, hold };
+            let incoming =
+                IncomingBody { stream: begun.stream, upload: begun.upload, timeout, hold };
             let incoming = Some(incoming);
-            Body::Stream(Box::new(Held { incoming, trailers: Trailers::new(), may_trail }))
+            Body::Stream(Box::new(LeasedBody { incoming, trailers: Trailers::new(), may_trail }))
         }
     };
     Reply { head: begun.head, body, tunnel: None }
@@ -57,13 +58,13 @@ pub(crate) async fn whole(
         loop {
             let piece = stream.with(|session, number| session.poll_body(cx, number, &mut out));
             match piece {
-                Piece::None => return Poll::Pending,
-                Piece::Gone => return Poll::Ready(Err("its reply broke off")),
-                Piece::More | Piece::End(_) if out.len() > bytes_max => {
+                BodyPiece::None => return Poll::Pending,
+                BodyPiece::Gone => return Poll::Ready(Err("its reply broke off")),
+                BodyPiece::More | BodyPiece::End(_) if out.len() > bytes_max => {
                     return Poll::Ready(Err("its reply is too large"));
                 }
-                Piece::More => {}
-                Piece::End(trailers) => {
+                BodyPiece::More => {}
+                BodyPiece::End(trailers) => {
                     return Poll::Ready(Ok((std::mem::take(&mut out), trailers)));
                 }
             }
@@ -72,7 +73,7 @@ pub(crate) async fn whole(
     .await
 }
 
-impl Incoming {
+impl IncomingBody {
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -84,10 +85,10 @@ impl Incoming {
         }
         let piece = self.stream.with(|session, number| session.poll_body(cx, number, out));
         let fill = match piece {
-            Piece::None => return self.poll_late(cx).map(Err),
-            Piece::Gone => return Poll::Ready(Err(self.gone())),
-            Piece::More => (Fill::More, Trailers::new()),
-            Piece::End(trailers) => (Fill::End, trailers),
+            BodyPiece::None => return self.poll_late(cx).map(Err),
+            BodyPiece::Gone => return Poll::Ready(Err(self.gone())),
+            BodyPiece::More => (Fill::More, Trailers::new()),
+            BodyPiece::End(trailers) => (Fill::End, trailers),
         };
         self.hold.alarm.borrow_mut().clear();
         Poll::Ready(Ok(fill))
@@ -114,7 +115,7 @@ impl Incoming {
     }
 }
 
-impl Source for Held {
+impl Source for LeasedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(Ok(Fill::End)) };
         let (fill, trailers) = ready!(incoming.poll_fill(cx, out))?;

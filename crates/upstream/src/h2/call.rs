@@ -5,21 +5,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use http2::{Asking, Block, Gone};
+use http2::{Block, Gone, RequestLine};
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
 use policy::Interim;
 
 use super::shared::{Seat, Stream};
 use super::upload::Upload;
-use crate::call::{Failure, LEAVE_WAIT, Starvation, Wait};
+use crate::call::{Failure, LEAVE_WAIT, ReplyTimeouts, Starvation};
 
 /// A request being sent, until its reply begins.
 pub(crate) struct Call<'a> {
     pub(super) stream: Stream,
     upload: Upload,
     starvation: Starvation,
-    wait: Wait<'a>,
+    wait: ReplyTimeouts<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
     interim: Option<&'a Interim>,
@@ -44,13 +44,13 @@ impl<'a> Call<'a> {
         head: &RequestHead,
         (is_https, authority): (bool, &[u8]),
         body: Body,
-        wait: Wait<'a>,
+        wait: ReplyTimeouts<'a>,
         (url, interim): (&'a str, Option<&'a Interim>),
     ) -> Result<Call<'a>, Failure> {
         let awaits_leave = body.awaits_leave();
         let opened = {
             let method = head.method();
-            let asking = Asking { method, is_https, target: head.target(), authority };
+            let asking = RequestLine { method, is_https, target: head.target(), authority };
             open(&seat, &asking, &head.headers, &body)
         };
         let upload = Upload::new(body, awaits_leave);
@@ -201,7 +201,7 @@ pub(super) fn lost(stream: &Stream, url: &str) -> Fault {
     }
 }
 
-fn open(seat: &Seat, asking: &Asking<'_>, headers: &Headers, body: &Body) -> Option<u32> {
+fn open(seat: &Seat, asking: &RequestLine<'_>, headers: &Headers, body: &Body) -> Option<u32> {
     let length = body.remaining();
     let said = headers.contains("content-length");
     let length = length.filter(|length| said || *length > 0);

@@ -15,7 +15,7 @@ use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use message::Headers;
 
 use super::lane::Lane;
-use super::shared::{Seat, Shared, State};
+use super::shared::{Seat, SharedConnection, State};
 use crate::Upstream;
 use crate::connect::Connection;
 use crate::pool::Pool;
@@ -36,7 +36,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct H2 {
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection>,
     connection: Connection,
     url: Arc<str>,
     timeouts: Timeouts,
@@ -69,7 +69,7 @@ enum Phase {
 }
 
 /// Why a connection ended.
-enum Ended {
+enum EndReason {
     /// As it should.
     Over,
     Gone(io::Error),
@@ -81,7 +81,12 @@ enum Ended {
 }
 
 /// Opens a connection for those that wait for it, and serves it to its end.
-pub(super) async fn open(shared: Rc<Shared>, upstream: Arc<Upstream>, pool: Rc<Pool>, at: usize) {
+pub(super) async fn open(
+    shared: Rc<SharedConnection>,
+    upstream: Arc<Upstream>,
+    pool: Rc<Pool>,
+    at: usize,
+) {
     let Some(target) = upstream.targets.get(at).cloned() else { return };
     let offer = upstream.settings.protocol.offer();
     let opened = Box::pin(upstream.connect_now(&target, pool.worker(), offer)).await;
@@ -103,7 +108,7 @@ pub(super) async fn open(shared: Rc<Shared>, upstream: Arc<Upstream>, pool: Rc<P
 
 /// A place on a connection of its own, for a health check. The connection ends with it.
 pub(crate) fn apart(upstream: &Arc<Upstream>, connection: Connection, target: &Target) -> Seat {
-    let shared = Shared::new(State::Opening);
+    let shared = SharedConnection::new(State::Opening);
     let seat = Seat::apart(shared.clone(), upstream.clone(), telemetry::BACKGROUND);
     let h2 = H2::new(shared.clone(), connection, target, upstream.settings.timeout.clone());
     drop(kit::spawn(Box::pin(h2.serve())));
@@ -112,7 +117,12 @@ pub(crate) fn apart(upstream: &Arc<Upstream>, connection: Connection, target: &T
 }
 
 impl H2 {
-    fn new(shared: Rc<Shared>, connection: Connection, target: &Target, timeouts: Timeouts) -> H2 {
+    fn new(
+        shared: Rc<SharedConnection>,
+        connection: Connection,
+        target: &Target,
+        timeouts: Timeouts,
+    ) -> H2 {
         H2 {
             shared,
             connection,
@@ -136,7 +146,7 @@ impl H2 {
         self.end(ended).await;
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         self.shared.served_by(cx.waker());
         loop {
             let read = match self.poll_read(cx) {
@@ -144,41 +154,41 @@ impl H2 {
                 Err(ended) => return Poll::Ready(ended),
             };
             if self.shared.is_closing() && self.shared.seats() == 0 {
-                return Poll::Ready(Ended::Over);
+                return Poll::Ready(EndReason::Over);
             }
             let written = match self.poll_write(cx) {
                 Ok(written) => written,
-                Err(error) => return Poll::Ready(Ended::Gone(error)),
+                Err(error) => return Poll::Ready(EndReason::Gone(error)),
             };
             if written && self.shared.seats() == 0 && self.shared.session().is_leaving() {
-                return Poll::Ready(Ended::Over);
+                return Poll::Ready(EndReason::Over);
             }
             // What was left unread because too much was unwritten.
-            if !(written && read == Reading::Full) {
+            if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
         }
     }
 
     /// Reads as long as there is something to read and room to answer it.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Reading, Ended> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
         let mut input = scratch::lend();
         input.append(&mut self.unread);
         let read = loop {
             self.take_frames(&mut input)?;
             if self.shared.session().is_full() {
-                break Reading::Full;
+                break ReadState::Full;
             }
             match self.connection.wire.poll_read_into(cx, &mut input, SCRATCH_BYTES) {
                 Poll::Ready(Ok(0)) => {
-                    return Err(Ended::Gone(io::ErrorKind::UnexpectedEof.into()));
+                    return Err(EndReason::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Poll::Ready(Ok(_)) => {
                     self.heard = true;
                     self.shared.heard();
                 }
-                Poll::Ready(Err(error)) => return Err(Ended::Gone(error)),
-                Poll::Pending => break Reading::Nothing,
+                Poll::Ready(Err(error)) => return Err(EndReason::Gone(error)),
+                Poll::Pending => break ReadState::Nothing,
             }
         };
         self.unread = if input.is_empty() { Vec::new() } else { input.to_vec() };
@@ -186,15 +196,17 @@ impl H2 {
     }
 
     /// Takes what is whole from the front of the input.
-    fn take_frames(&mut self, input: &mut Scratch) -> Result<(), Ended> {
+    fn take_frames(&mut self, input: &mut Scratch) -> Result<(), EndReason> {
         let mut session = self.shared.session();
         if !session.has_begun() && input.starts_with(b"HTTP/1.") {
-            return Err(Ended::Http1);
+            return Err(EndReason::Http1);
         }
         let mut at = 0;
         let mut block = empty_block();
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
-            let Some(read) = session.read(rest, &mut block).map_err(Ended::Wrong)? else { break };
+            let Some(read) = session.read(rest, &mut block).map_err(EndReason::Wrong)? else {
+                break;
+            };
             at += read.len;
             if block.bytes.capacity() == 0 {
                 // A reply's head has taken the last one.
@@ -227,7 +239,7 @@ impl H2 {
         }
     }
 
-    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<EndReason> {
         let phase = self.phase_now();
         if phase != self.phase {
             self.enter(phase);
@@ -278,34 +290,34 @@ impl H2 {
     }
 
     /// The time is up for what the phase waits for: the next one, or the end.
-    fn rung(&mut self) -> Result<Phase, Ended> {
+    fn rung(&mut self) -> Result<Phase, EndReason> {
         match self.phase {
-            Phase::Idle => Err(Ended::Over),
+            Phase::Idle => Err(EndReason::Over),
             Phase::Busy | Phase::Quiet if self.heard => Ok(Phase::Busy),
             Phase::Busy | Phase::Quiet => Ok(Phase::Asked),
             // The question may not have reached it yet, as it takes what was before.
             Phase::Asked if self.written > self.written_before && self.unflushed => {
                 Ok(Phase::Asked)
             }
-            Phase::Beginning | Phase::Asked => Err(Ended::Silent),
+            Phase::Beginning | Phase::Asked => Err(EndReason::Silent),
         }
     }
 
     /// Tells the exchanges, and the target where there is something to tell.
-    async fn end(mut self, ended: Ended) {
+    async fn end(mut self, ended: EndReason) {
         self.count_idle(-1);
         let url = &self.url;
         let (kind, why) = match &ended {
-            Ended::Over => (Kind::UpstreamReset, format!("{url}: the connection is over")),
-            Ended::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            EndReason::Over => (Kind::UpstreamReset, format!("{url}: the connection is over")),
+            EndReason::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 (Kind::UpstreamReset, format!("{url}: closed the connection before its reply"))
             }
-            Ended::Gone(error) => {
+            EndReason::Gone(error) => {
                 (Kind::UpstreamReset, format!("{url}: closed before its reply: {error}"))
             }
-            Ended::Wrong(error) => (Kind::UpstreamMalformed, format!("{url}: HTTP/2: {error}")),
-            Ended::Http1 => (Kind::UpstreamMalformed, format!("{url}: {SPEAKS_HTTP1}")),
-            Ended::Silent => (Kind::UpstreamTimeout, format!("{url}: {}", self.silence())),
+            EndReason::Wrong(error) => (Kind::UpstreamMalformed, format!("{url}: HTTP/2: {error}")),
+            EndReason::Http1 => (Kind::UpstreamMalformed, format!("{url}: {SPEAKS_HTTP1}")),
+            EndReason::Silent => (Kind::UpstreamTimeout, format!("{url}: {}", self.silence())),
         };
         match self.shared.seats() {
             0 => tracing::debug!(target = %url, "HTTP/2 connection has ended: {why}"),
@@ -313,9 +325,9 @@ impl H2 {
         }
         self.shared.become_(State::Over(kind, why.into()));
         match &ended {
-            Ended::Over => self.shared.session().say_farewell(),
-            Ended::Wrong(error) => self.shared.session().fail(error),
-            Ended::Gone(_) | Ended::Http1 | Ended::Silent => {
+            EndReason::Over => self.shared.session().say_farewell(),
+            EndReason::Wrong(error) => self.shared.session().fail(error),
+            EndReason::Gone(_) | EndReason::Http1 | EndReason::Silent => {
                 return self.shared.session().abandon();
             }
         }
@@ -349,7 +361,7 @@ impl H2 {
 const SPEAKS_HTTP1: &str = "it answers in HTTP/1.1, and this upstream's `protocol` is http2";
 
 #[derive(PartialEq, Eq)]
-enum Reading {
+enum ReadState {
     /// There is nothing to read.
     Nothing,
     /// There may be; too much is unwritten.

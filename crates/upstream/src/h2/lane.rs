@@ -8,14 +8,14 @@ use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
 
 use super::connection;
-use super::shared::{Seat, Shared, State};
+use super::shared::{Seat, SharedConnection, State};
 use crate::Upstream;
 use crate::pool::Pool;
 
 /// Connections to one target, in the order in which they are filled, so that those that are not needed become idle.
 #[derive(Default)]
 pub(crate) struct Lane {
-    connections: Vec<Rc<Shared>>,
+    connections: Vec<Rc<SharedConnection>>,
     /// Until when the target is taken for one of HTTP/1.
     http1_until: Option<Instant>,
 }
@@ -50,7 +50,7 @@ impl Lane {
             let why = format!("upstream {}: it allows no streams", upstream.settings().name);
             return Err(Fault::new(Kind::BreakerOpen, why));
         }
-        let shared = Shared::new(State::Opening);
+        let shared = SharedConnection::new(State::Opening);
         let seat = Seat::take(shared.clone(), upstream.clone(), worker)?;
         self.connections.push(shared.clone());
         let opened = connection::open(shared, upstream.clone(), pool.clone(), at);

@@ -18,7 +18,7 @@ const STREAMS_MAX: u32 = 100;
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 
 /// One connection, as the exchanges on it know it.
-pub(crate) struct Shared {
+pub(crate) struct SharedConnection {
     session: RefCell<Session>,
     state: RefCell<State>,
     /// The connection's task, while it does not know that there is something to do.
@@ -46,7 +46,7 @@ pub(super) enum State {
 
 /// A place on a connection, of a bounded number.
 pub(crate) struct Seat {
-    pub(super) shared: Rc<Shared>,
+    pub(super) shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
     worker: usize,
     /// True if the connection counts as one in use.
@@ -59,10 +59,10 @@ pub(crate) struct Stream {
     pub(super) number: u32,
 }
 
-impl Shared {
-    pub(super) fn new(state: State) -> Rc<Shared> {
+impl SharedConnection {
+    pub(super) fn new(state: State) -> Rc<SharedConnection> {
         let config = Config { streams_max: STREAMS_MAX, head_bytes_max: HEAD_BYTES_MAX };
-        Rc::new(Shared {
+        Rc::new(SharedConnection {
             session: RefCell::new(Session::client(config)),
             state: RefCell::new(state),
             task: RefCell::default(),
@@ -166,7 +166,7 @@ impl Shared {
 impl Seat {
     /// Takes a place on a connection. The first that does takes one under the breaker's limit of connections in use.
     pub(super) fn take(
-        shared: Rc<Shared>,
+        shared: Rc<SharedConnection>,
         upstream: Arc<Upstream>,
         worker: usize,
     ) -> Result<Seat, Fault> {
@@ -182,7 +182,11 @@ impl Seat {
     }
 
     /// A place on a connection that the breaker does not count.
-    pub(super) fn apart(shared: Rc<Shared>, upstream: Arc<Upstream>, worker: usize) -> Seat {
+    pub(super) fn apart(
+        shared: Rc<SharedConnection>,
+        upstream: Arc<Upstream>,
+        worker: usize,
+    ) -> Seat {
         let seats = shared.seats.get();
         if seats == 0 {
             count_idle(upstream.metrics.pool(worker), &shared, -1);
@@ -193,7 +197,7 @@ impl Seat {
 }
 
 /// Counts a connection that is open and has nobody on it.
-fn count_idle(metrics: &PoolMetrics, shared: &Shared, n: i64) {
+fn count_idle(metrics: &PoolMetrics, shared: &SharedConnection, n: i64) {
     if matches!(*shared.state.borrow(), State::Open) {
         metrics.connections_idle.add(n);
     }
@@ -220,7 +224,7 @@ impl Stream {
         Stream { seat, number }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &SharedConnection {
         &self.seat.shared
     }
 

@@ -4,12 +4,12 @@
 
 use std::collections::HashSet;
 
-use super::build::Building;
+use super::build::TablesBuilder;
 use super::model::{
     Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot,
 };
 use super::{scalar, tags};
-use crate::Soap;
+use crate::SoapVersion;
 use crate::model::{
     Binding, BindingOperation, Body, Content as Bound, Description, Message as Carried, Payload,
     Port, Protocol, Service, Shape, Use,
@@ -17,15 +17,15 @@ use crate::model::{
 
 /// Choice of a port. By default the first that speaks SOAP over HTTP, SOAP 1.1 before 1.2.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct PortChoice<'a> {
     pub service: Option<&'a str>,
     pub port: Option<&'a str>,
 }
 
 /// Builds the tables of a description. The error says what is missing.
-pub fn api(description: &Description, wanted: Wanted<'_>) -> Result<Api, String> {
+pub fn api(description: &Description, wanted: PortChoice<'_>) -> Result<Api, String> {
     let (binding, version, service, port) = port(description, wanted)?;
-    let mut building = Building::new(&description.schema);
+    let mut building = TablesBuilder::new(&description.schema);
     let mut operations: Vec<Operation> = Vec::new();
     let mut left_out: Vec<(String, String)> = Vec::new();
     for bound in &binding.operations {
@@ -40,7 +40,7 @@ pub fn api(description: &Description, wanted: Wanted<'_>) -> Result<Api, String>
         }
     }
     building.fill();
-    let Building { mut elements, mut types, mut examples, .. } = building;
+    let TablesBuilder { mut elements, mut types, mut examples, .. } = building;
     tags::write(&mut elements, &mut types, &mut operations, &mut examples);
     let title = service.map_or(&binding.name.local, |service| &service.name.local);
     Ok(Api {
@@ -56,15 +56,15 @@ pub fn api(description: &Description, wanted: Wanted<'_>) -> Result<Api, String>
     })
 }
 
-type Found<'d> = (&'d Binding, Soap, Option<&'d Service>, Option<&'d Port>);
+type PortMatch<'d> = (&'d Binding, SoapVersion, Option<&'d Service>, Option<&'d Port>);
 
-fn port<'d>(description: &'d Description, wanted: Wanted<'_>) -> Result<Found<'d>, String> {
+fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<PortMatch<'d>, String> {
     let named = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
     let services = description.services.iter();
     let services = services.filter(|service| named(&service.name.local, wanted.service));
     let ports = services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
     let ports = ports.filter(|(_, port)| named(&port.name, wanted.port));
-    let mut found: Vec<Found<'d>> = ports
+    let mut found: Vec<PortMatch<'d>> = ports
         .filter_map(|(service, port)| {
             let binding = description.bindings.get(port.binding)?;
             Some((binding, soap(binding)?, Some(service), Some(port)))
@@ -75,7 +75,7 @@ fn port<'d>(description: &'d Description, wanted: Wanted<'_>) -> Result<Found<'d
         found.extend(bindings.filter_map(|one| Some((one, soap(one)?, None, None))));
     }
     let first = |version| found.iter().find(|(_, found, _, _)| *found == version).copied();
-    first(Soap::V11).or_else(|| first(Soap::V12)).ok_or_else(|| {
+    first(SoapVersion::V11).or_else(|| first(SoapVersion::V12)).ok_or_else(|| {
         let all = description.services.iter().flat_map(|service| {
             service.ports.iter().map(move |port| format!("{}/{}", service.name.local, port.name))
         });
@@ -99,10 +99,10 @@ pub fn services(description: &Description) -> impl Iterator<Item = &str> {
         .map(|service| &*service.name.local)
 }
 
-fn soap(binding: &Binding) -> Option<Soap> {
+fn soap(binding: &Binding) -> Option<SoapVersion> {
     let version = match binding.protocol {
-        Protocol::Soap11 => Soap::V11,
-        Protocol::Soap12 => Soap::V12,
+        Protocol::Soap11 => SoapVersion::V11,
+        Protocol::Soap12 => SoapVersion::V12,
         Protocol::Http(_) | Protocol::Other(_) => return None,
     };
     let http = |transport: &str| {
@@ -114,7 +114,7 @@ fn soap(binding: &Binding) -> Option<Soap> {
 fn operation(
     description: &Description,
     bound: &BindingOperation,
-    building: &mut Building<'_>,
+    building: &mut TablesBuilder<'_>,
 ) -> Result<Operation, String> {
     let Some(of) = description.operation(bound) else {
         return Err("its interface has no such operation".to_owned());
@@ -168,7 +168,7 @@ fn message(
     carried: &Carried,
     content: &Bound,
     wrapper: Option<&str>,
-    building: &mut Building<'_>,
+    building: &mut TablesBuilder<'_>,
 ) -> Result<Message, String> {
     let mut headers = Vec::new();
     for header in &content.headers {
@@ -214,7 +214,7 @@ fn message(
     Ok(Message { headers, body, rpc: Vec::new(), is_rpc })
 }
 
-fn root(name: &crate::Name, building: &mut Building<'_>) -> Result<Root, String> {
+fn root(name: &crate::Name, building: &mut TablesBuilder<'_>) -> Result<Root, String> {
     let view = building.schema.element(&name.namespace, &name.local);
     let view = view.ok_or_else(|| format!("no schema has the element {name}"))?;
     Ok(Root { element: building.element(view), declarations: Box::default() })
@@ -225,7 +225,7 @@ fn wrapped(
     namespace: &str,
     local: &str,
     parts: &[RpcPart],
-    building: &mut Building<'_>,
+    building: &mut TablesBuilder<'_>,
 ) -> Result<usize, String> {
     let mut children = Children::default();
     let mut slots = Vec::new();

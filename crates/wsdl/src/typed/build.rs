@@ -11,11 +11,11 @@ use xsd::walk::{AttributeView, ContentView, ElementView, GivenView, ParticleView
 
 use super::children::children;
 use super::model::{
-    Attribute, Content, Element, Given, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
+    Attribute, Content, Element, Leaf, Replacement, Root, Scalar, ScalarKind, Type, ValueConstraint,
 };
 
 /// Tables under construction.
-pub(super) struct Building<'s> {
+pub(super) struct TablesBuilder<'s> {
     pub(super) schema: &'s Schema,
     pub(super) elements: Vec<Element>,
     pub(super) types: Vec<Type>,
@@ -27,9 +27,9 @@ pub(super) struct Building<'s> {
     open: Vec<(usize, TypeView<'s>)>,
 }
 
-impl<'s> Building<'s> {
-    pub(super) fn new(schema: &'s Schema) -> Building<'s> {
-        Building {
+impl<'s> TablesBuilder<'s> {
+    pub(super) fn new(schema: &'s Schema) -> TablesBuilder<'s> {
+        TablesBuilder {
             schema,
             elements: Vec::new(),
             types: Vec::new(),
@@ -60,7 +60,7 @@ impl<'s> Building<'s> {
         local: &str,
         type_at: usize,
         nillable: bool,
-        given: Option<Given>,
+        given: Option<ValueConstraint>,
     ) -> usize {
         let (open, close) = (Box::default(), Box::default());
         let (uri, local) = (uri.into(), local.into());
@@ -191,8 +191,8 @@ impl<'s> Building<'s> {
     }
 }
 
-fn given(view: GivenView<'_>) -> Given {
-    Given { fixed: view.fixed, text: view.text.into() }
+fn given(view: GivenView<'_>) -> ValueConstraint {
+    ValueConstraint { fixed: view.fixed, text: view.text.into() }
 }
 
 fn attribute(view: AttributeView<'_>) -> Attribute {

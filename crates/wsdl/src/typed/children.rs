@@ -5,12 +5,12 @@
 
 use xsd::walk::{ElementView, ParticleView, TermView};
 
-use super::build::Building;
+use super::build::TablesBuilder;
 use super::model::{Children, Leaf, Member, MemberOf, Order, Slot};
 
 /// Converts the content of a type.
 pub(super) fn children<'s>(
-    building: &mut Building<'s>,
+    building: &mut TablesBuilder<'s>,
     mixed: bool,
     particle: ParticleView<'s>,
 ) -> Children {
@@ -31,7 +31,11 @@ pub(super) fn children<'s>(
 }
 
 /// Converts all content to items of one array.
-fn in_order<'s>(building: &mut Building<'s>, particle: ParticleView<'s>, mixed: bool) -> Children {
+fn in_order<'s>(
+    building: &mut TablesBuilder<'s>,
+    particle: ParticleView<'s>,
+    mixed: bool,
+) -> Children {
     let mut flat = Flat { children: Children { mixed, ..Children::default() } };
     let slot = flat.items(building, particle);
     Children { model: slot, ..flat.children }
@@ -44,7 +48,7 @@ struct Flat {
 
 impl Flat {
     /// Converts a content model to members. None if an element could belong to two members.
-    fn read<'s>(building: &mut Building<'s>, particle: ParticleView<'s>) -> Option<Children> {
+    fn read<'s>(building: &mut TablesBuilder<'s>, particle: ParticleView<'s>) -> Option<Children> {
         let mut flat = Flat { children: Children::default() };
         let model = flat.slot(building, particle)?;
         flat.children.model = model;
@@ -54,7 +58,7 @@ impl Flat {
 
     fn slot<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         particle: ParticleView<'s>,
     ) -> Option<Slot> {
         if particle.max() == Some(0) {
@@ -88,7 +92,7 @@ impl Flat {
 
     fn element<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         particle: ParticleView<'s>,
         element: ElementView<'s>,
     ) -> Option<Slot> {
@@ -107,7 +111,7 @@ impl Flat {
     /// Adds a member for an element. None if the element is in another member already.
     fn leaf<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         element: ElementView<'s>,
         min: u64,
         max: Option<u64>,
@@ -124,7 +128,7 @@ impl Flat {
         Some(self.push(key, MemberOf::Element(at), max != Some(1), min, max))
     }
 
-    fn has(&self, building: &Building<'_>, uri: &str, local: &str) -> bool {
+    fn has(&self, building: &TablesBuilder<'_>, uri: &str, local: &str) -> bool {
         self.children.leaves.iter().any(|leaf| {
             building
                 .elements
@@ -147,7 +151,7 @@ impl Flat {
     /// Converts a repeated group to an array of items. None if one of its elements is in another member already.
     fn repeated<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         particle: ParticleView<'s>,
     ) -> Option<Slot> {
         let before = self.children.leaves.len();
@@ -158,7 +162,7 @@ impl Flat {
         (!twice).then_some(slot)
     }
 
-    fn items<'s>(&mut self, building: &mut Building<'s>, particle: ParticleView<'s>) -> Slot {
+    fn items<'s>(&mut self, building: &mut TablesBuilder<'s>, particle: ParticleView<'s>) -> Slot {
         let member = self.children.members.len();
         let order = self.order(building, particle, member);
         let number = self.children.members.iter().filter(|member| takes_items(member)).count();
@@ -169,12 +173,14 @@ impl Flat {
 
     fn order<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         particle: ParticleView<'s>,
         member: usize,
     ) -> Order {
         let min = particle.min();
-        let inner = |flat: &mut Flat, building: &mut Building<'s>, inner: Vec<ParticleView<'s>>| {
+        let inner = |flat: &mut Flat,
+                     building: &mut TablesBuilder<'s>,
+                     inner: Vec<ParticleView<'s>>| {
             inner.into_iter().map(|inner| flat.order(building, inner, member)).collect::<Vec<_>>()
         };
         match particle.term() {
@@ -203,7 +209,7 @@ impl Flat {
 
     fn item<'s>(
         &mut self,
-        building: &mut Building<'s>,
+        building: &mut TablesBuilder<'s>,
         element: ElementView<'s>,
         member: usize,
     ) -> Order {

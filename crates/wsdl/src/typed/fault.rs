@@ -7,17 +7,17 @@ use std::collections::HashMap;
 use xml::QName;
 
 use super::read::Fault;
-use crate::Soap;
+use crate::SoapVersion;
 use json::push_string;
 
 /// A fault that is being read.
-pub(super) struct Faulting {
+pub(super) struct FaultReader {
     pub(super) fault: Fault,
     /// The detail's elements in JSON, one after another.
     pub(super) values: String,
     /// Offset of each of them.
     pub(super) begins: Vec<usize>,
-    version: Soap,
+    version: SoapVersion,
     /// Names of the open elements below `Fault`.
     open: Vec<Box<str>>,
     text: String,
@@ -25,9 +25,9 @@ pub(super) struct Faulting {
     codes: Vec<String>,
 }
 
-impl Faulting {
-    pub(super) fn new(version: Soap) -> Faulting {
-        Faulting {
+impl FaultReader {
+    pub(super) fn new(version: SoapVersion) -> FaultReader {
+        FaultReader {
             fault: Fault::default(),
             values: String::new(),
             begins: Vec::new(),
@@ -97,16 +97,16 @@ impl Faulting {
         let text = std::mem::take(&mut self.text);
         let parent = self.open.last().map(|name| &**name).unwrap_or_default();
         match (self.version, &*name, parent) {
-            (Soap::V11, "faultcode", "") | (Soap::V12, "Value", _) => {
+            (SoapVersion::V11, "faultcode", "") | (SoapVersion::V12, "Value", _) => {
                 let code = text.trim();
                 let local = code.rsplit(':').next().unwrap_or(code);
                 self.codes.push(local.to_owned());
             }
-            (Soap::V11, "faultstring", "") => text.trim().clone_into(&mut self.fault.reason),
-            (Soap::V12, "Text", "Reason") if self.fault.reason.is_empty() => {
+            (SoapVersion::V11, "faultstring", "") => text.trim().clone_into(&mut self.fault.reason),
+            (SoapVersion::V12, "Text", "Reason") if self.fault.reason.is_empty() => {
                 text.trim().clone_into(&mut self.fault.reason);
             }
-            (Soap::V11, "faultactor", "") | (Soap::V12, "Node", "") => {
+            (SoapVersion::V11, "faultactor", "") | (SoapVersion::V12, "Node", "") => {
                 text.trim().clone_into(&mut self.fault.actor);
             }
             _ => {}
@@ -118,8 +118,8 @@ impl Faulting {
     fn settle(&mut self) {
         let codes = std::mem::take(&mut self.codes);
         let mut all = codes.iter().flat_map(|code| match self.version {
-            Soap::V11 => code.split('.').collect::<Vec<_>>(),
-            Soap::V12 => vec![code.as_str()],
+            SoapVersion::V11 => code.split('.').collect::<Vec<_>>(),
+            SoapVersion::V12 => vec![code.as_str()],
         });
         self.fault.code = all.next().unwrap_or_default().to_owned();
         self.fault.subcodes = all.map(str::to_owned).collect();

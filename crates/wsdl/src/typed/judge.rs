@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xml::{Here, QName, Sink, Start};
-use xsd::{Bounds, Root as Wanted, Schema, Stop, Validator};
+use xsd::{Bounds, ParseStop, Root as Wanted, Schema, Validator};
 
 use super::model::{Api, Message};
 
@@ -43,8 +43,8 @@ impl Judge<'_> {
         }
     }
 
-    fn after(&mut self, fed: Result<(), Stop>) {
-        if let (Err(Stop::Enough), Some((validator, _))) = (fed, &self.validator) {
+    fn after(&mut self, fed: Result<(), ParseStop>) {
+        if let (Err(ParseStop::Enough), Some((validator, _))) = (fed, &self.validator) {
             let first = validator.invalid().first();
             self.wrong = self.wrong.take().or_else(|| first.map(ToString::to_string));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xsd::Schema;
 use xsd::datatype::SimpleType;
 
-use crate::Soap;
+use crate::SoapVersion;
 
 /// Operations of a description with everything needed to translate their messages.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Api {
     pub(crate) left_out: Vec<(String, String)>,
     /// Address of the service by the description.
     pub(crate) address: Option<Box<str>>,
-    pub(crate) version: Soap,
+    pub(crate) version: SoapVersion,
     pub(crate) title: Box<str>,
 }
 
@@ -74,12 +74,12 @@ pub(crate) struct Element {
     pub(crate) close: Box<str>,
     pub(crate) type_at: usize,
     pub(crate) nillable: bool,
-    pub(crate) given: Option<Given>,
+    pub(crate) given: Option<ValueConstraint>,
 }
 
 /// A default or fixed value.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ValueConstraint {
     pub(crate) fixed: bool,
     pub(crate) text: Box<str>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Attribute {
     pub(crate) open: Box<str>,
     pub(crate) required: bool,
     pub(crate) scalar: Scalar,
-    pub(crate) given: Option<Given>,
+    pub(crate) given: Option<ValueConstraint>,
 }
 
 #[derive(Debug)]
@@ -274,7 +274,7 @@ impl Api {
     }
 
     /// Returns the SOAP version of the port.
-    pub fn version(&self) -> Soap {
+    pub fn version(&self) -> SoapVersion {
         self.version
     }
 

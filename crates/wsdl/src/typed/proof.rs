@@ -2,9 +2,9 @@
 //! to equal the sample.
 
 use super::model::{Api, Message, Operation};
-use super::read::{Reader, Said};
+use super::read::{ReadMessage, Reader};
 use super::sample::{Variety, sample};
-use super::{Refused, judge};
+use super::{RequestRefusal, judge};
 
 /// Far above any sample.
 const BYTES_MAX: usize = 64 << 20;
@@ -71,8 +71,8 @@ fn there_and_back(
     json: &str,
 ) -> Result<(), String> {
     let envelope = api.envelope(message, json.as_bytes(), BYTES_MAX).map_err(|why| match why {
-        Refused::Malformed { at, expected } => format!("at byte {at}: expected {expected}"),
-        Refused::Mismatch(mismatch) => mismatch.to_string(),
+        RequestRefusal::Malformed { at, expected } => format!("at byte {at}: expected {expected}"),
+        RequestRefusal::Mismatch(mismatch) => mismatch.to_string(),
     })?;
     judge::judge(api, message, envelope.as_bytes())
         .map_err(|why| format!("the schema refuses it: {why}: {envelope}"))?;
@@ -80,9 +80,9 @@ fn there_and_back(
         .read(envelope.as_bytes())
         .map_err(|why| format!("it is not read back: {why}: {envelope}"))?;
     let back = match said {
-        Said::Value(back) => back,
-        Said::Nothing => "{}".to_owned(),
-        Said::Fault(_) => return Err("it came back as a fault".to_owned()),
+        ReadMessage::Value(back) => back,
+        ReadMessage::Nothing => "{}".to_owned(),
+        ReadMessage::Fault(_) => return Err("it came back as a fault".to_owned()),
     };
     match back == json {
         true => Ok(()),

@@ -6,10 +6,10 @@
 use xml::{Here, QName, Sink, Start};
 use xsd::datatype::Steps;
 
-use super::fault::Faulting;
+use super::fault::FaultReader;
 use super::fragment::Fragment;
 use super::model::{Api, Element, Message, Root, XSI};
-use crate::Soap;
+use crate::SoapVersion;
 use json::push_string;
 
 mod frames;
@@ -20,7 +20,7 @@ pub(super) use texts::{Prefixes, push_value};
 
 /// Result of reading a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ReadMessage {
     /// The value of the body, headers among its members.
     Value(String),
     Fault(Fault),
@@ -46,32 +46,32 @@ pub struct Fault {
 
 /// Reason why a message cannot be translated to JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unread {
+pub enum ReadError {
     Xml(xml::Error),
     /// The message does not match the description.
     Mismatch(String),
 }
 
-impl From<xml::Error> for Unread {
-    fn from(error: xml::Error) -> Unread {
-        Unread::Xml(error)
+impl From<xml::Error> for ReadError {
+    fn from(error: xml::Error) -> ReadError {
+        ReadError::Xml(error)
     }
 }
 
-impl std::fmt::Display for Unread {
+impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unread::Xml(error) => write!(f, "{error}"),
-            Unread::Mismatch(what) => f.write_str(what),
+            ReadError::Xml(error) => write!(f, "{error}"),
+            ReadError::Mismatch(what) => f.write_str(what),
         }
     }
 }
 
-type Done<T = ()> = Result<T, Unread>;
+type Done<T = ()> = Result<T, ReadError>;
 
 #[cold]
 fn mismatch<T>(what: String) -> Done<T> {
-    Err(Unread::Mismatch(what))
+    Err(ReadError::Mismatch(what))
 }
 
 /// Current part of the envelope.
@@ -99,7 +99,7 @@ pub(super) struct Reader<'a> {
     part: Part,
     /// The reader is in a header, not in the body.
     in_header: bool,
-    version: Soap,
+    version: SoapVersion,
     frames: Vec<Frame<'a>>,
     /// For each open object, the count of each member.
     counts: Vec<u64>,
@@ -109,7 +109,7 @@ pub(super) struct Reader<'a> {
     /// Members of `$headers`.
     headers: String,
     fragment: Option<Fragment>,
-    fault: Option<Faulting>,
+    fault: Option<FaultReader>,
     said: bool,
     bytes_max: usize,
     /// The message has content that only the schema itself can validate.
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
             message,
             part: Part::Outside,
             in_header: false,
-            version: Soap::V11,
+            version: SoapVersion::V11,
             frames: Vec::new(),
             counts: Vec::new(),
             text: String::new(),
@@ -146,23 +146,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn read(mut self, bytes: &[u8]) -> Done<Said> {
+    pub(super) fn read(mut self, bytes: &[u8]) -> Done<ReadMessage> {
         xml::parse(bytes, super::options(), &mut self)?;
         if let (true, Some(message)) = (self.unsure, self.message) {
-            super::judge::judge(self.api, message, bytes).map_err(Unread::Mismatch)?;
+            super::judge::judge(self.api, message, bytes).map_err(ReadError::Mismatch)?;
         }
         if let Some(fault) = self.fault {
-            return Ok(Said::Fault(fault.done()));
+            return Ok(ReadMessage::Fault(fault.done()));
         }
         if self.said {
-            return Ok(Said::Value(self.out));
+            return Ok(ReadMessage::Value(self.out));
         }
         match self.message.and_then(|message| message.body.as_ref()) {
             Some(_) => mismatch("the body is empty".to_owned()),
             None if !self.headers.is_empty() => {
-                Ok(Said::Value(format!(r#"{{"$headers":{{{}}}}}"#, self.headers)))
+                Ok(ReadMessage::Value(format!(r#"{{"$headers":{{{}}}}}"#, self.headers)))
             }
-            None => Ok(Said::Nothing),
+            None => Ok(ReadMessage::Nothing),
         }
     }
 
@@ -172,7 +172,8 @@ impl<'a> Reader<'a> {
         let own = uri == self.version.namespace();
         match (self.part, local) {
             (Part::Outside, "Envelope") => {
-                let known = [Soap::V11, Soap::V12].into_iter().find(|v| v.namespace() == uri);
+                let known =
+                    [SoapVersion::V11, SoapVersion::V12].into_iter().find(|v| v.namespace() == uri);
                 let Some(version) = known else {
                     return mismatch(format!("the envelope is of the namespace {uri:?}"));
                 };
@@ -187,7 +188,7 @@ impl<'a> Reader<'a> {
             (Part::Header, _) => return self.header(start),
             (Part::Body, "Fault") if own && !self.said => {
                 self.part = Part::Fault;
-                self.fault = Some(Faulting::new(self.version));
+                self.fault = Some(FaultReader::new(self.version));
             }
             (Part::Body, _) => return self.body(start),
             (Part::SkippedHeader(_) | Part::SkippedBody(_) | Part::Value | Part::Fault, _) => {}
@@ -297,9 +298,9 @@ fn is_named(element: &Element, name: QName<'_>) -> bool {
 }
 
 impl Sink for Reader<'_> {
-    type Error = Unread;
+    type Error = ReadError;
 
-    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Unread> {
+    fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             fragment.start(start);
             return Ok(());
@@ -320,7 +321,7 @@ impl Sink for Reader<'_> {
         }
     }
 
-    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), Unread> {
+    fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             fragment.characters(text);
             return Ok(());
@@ -343,7 +344,7 @@ impl Sink for Reader<'_> {
         }
     }
 
-    fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), Unread> {
+    fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             if fragment.end(name) {
                 let fragment = self.fragment.take().unwrap_or_default();

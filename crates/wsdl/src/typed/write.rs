@@ -7,7 +7,7 @@ mod texts;
 
 use std::borrow::Cow;
 
-use ::json::{Entry, Kind};
+use ::json::{Kind, TapeEntry};
 use xsd::datatype::Steps;
 
 use super::mismatch::{Done, Mismatch};
@@ -19,7 +19,7 @@ use messages::{choice, labels, listed, missing, unknown};
 pub(super) struct Writer<'a> {
     pub(super) api: &'a Api,
     pub(super) text: &'a str,
-    pub(super) tape: &'a [Entry],
+    pub(super) tape: &'a [TapeEntry],
     /// For each open object, the tape indexes of its attributes' and members' values; 0 for none.
     pub(super) slots: &'a mut Vec<u32>,
     pub(super) out: String,
@@ -56,8 +56,8 @@ impl Open<'_> {
 }
 
 impl<'a> Writer<'a> {
-    fn entry(&self, at: usize) -> Entry {
-        let none = Entry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
+    fn entry(&self, at: usize) -> TapeEntry {
+        let none = TapeEntry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.get(at).copied().unwrap_or(none)
     }
 

@@ -34,14 +34,14 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
         None => states(all, particle, WRITTEN_MAX, limit)
             .or_else(|why| match why {
                 // If counters make the particles ambiguous, expanding them may help.
-                Refused::Counters => states(all, particle, u64::MAX, limit),
-                why @ (Refused::Ambiguous(_) | Refused::TooLarge) => Err(why),
+                TableError::Counters => states(all, particle, u64::MAX, limit),
+                why @ (TableError::Ambiguous(_) | TableError::TooLarge) => Err(why),
             })
             .map(Automaton::States),
     };
     match made {
         Ok(automaton) => automaton,
-        Err(Refused::Ambiguous(sym)) => {
+        Err(TableError::Ambiguous(sym)) => {
             let what = match sym {
                 Some(sym) => builder.components.names.text(sym),
                 None => "an element of a wildcard".to_owned(),
@@ -50,7 +50,7 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
             builder.complain("cos-nonambig", place, message);
             Automaton::Nothing
         }
-        Err(Refused::Counters | Refused::TooLarge) => {
+        Err(TableError::Counters | TableError::TooLarge) => {
             let message = format!("the content model needs over {limit} states");
             builder.complain("limit", place, message);
             Automaton::Nothing
@@ -58,7 +58,7 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
     }
 }
 
-enum Refused {
+enum TableError {
     /// Two particles match the same child.
     Ambiguous(Option<Sym>),
     /// Counters alone do not decide the step.
@@ -66,13 +66,13 @@ enum Refused {
     TooLarge,
 }
 
-impl From<TooMany> for Refused {
-    fn from(_: TooMany) -> Refused {
-        Refused::TooLarge
+impl From<TooMany> for TableError {
+    fn from(_: TooMany) -> TableError {
+        TableError::TooLarge
     }
 }
 
-fn all_group(all: &Components, particle: Id<Particle>) -> Option<Result<All, Refused>> {
+fn all_group(all: &Components, particle: Id<Particle>) -> Option<Result<All, TableError>> {
     let outer = all.particles[particle];
     let model = &all.models[all.model_of(outer.term)?];
     if model.kind != ModelKind::All {
@@ -99,7 +99,7 @@ fn all_group(all: &Components, particle: Id<Particle>) -> Option<Result<All, Ref
         _ => None,
     });
     Some(match twice {
-        Some(sym) => Err(Refused::Ambiguous(Some(sym))),
+        Some(sym) => Err(TableError::Ambiguous(Some(sym))),
         None => {
             let optional = outer.min == 0;
             Ok(All { names: names.into(), in_order, required: required.into(), optional })
@@ -112,7 +112,7 @@ fn states(
     particle: Id<Particle>,
     written_max: u64,
     limit: usize,
-) -> Result<States, Refused> {
+) -> Result<States, TableError> {
     let positions = Positions::of(all, particle, written_max, limit)?;
     let mut tables = Tables {
         all,
@@ -179,14 +179,14 @@ struct Step {
 const EDGES_PER_STATE: usize = 64;
 
 impl Tables<'_> {
-    fn state(&mut self, key: Key) -> Result<u32, Refused> {
+    fn state(&mut self, key: Key) -> Result<u32, TableError> {
         if let Some(&known) = self.known.get(&key) {
             return Ok(known);
         }
         if self.states.len() >= self.limit || self.edges.len() > self.limit * EDGES_PER_STATE {
-            return Err(Refused::TooLarge);
+            return Err(TableError::TooLarge);
         }
-        let number = u32::try_from(self.states.len()).map_err(|_| Refused::TooLarge)?;
+        let number = u32::try_from(self.states.len()).map_err(|_| TableError::TooLarge)?;
         let accept = match &key.ends {
             None => Accept::Never,
             Some(ops) if ops.is_empty() => Accept::Always,
@@ -212,7 +212,7 @@ impl Tables<'_> {
     }
 
     /// Collects everything that can follow, one step per particle.
-    fn steps(&mut self, key: &Key) -> Result<Vec<Step>, Refused> {
+    fn steps(&mut self, key: &Key) -> Result<Vec<Step>, TableError> {
         let mut steps: Vec<Step> = Vec::new();
         // Maps particle and operations to a step; only positions of the same particle are merged.
         let mut by_source: HashMap<u32, usize> = HashMap::new();
@@ -224,7 +224,7 @@ impl Tables<'_> {
                 open.push((*inner, ops));
             }
             for &number in &list.positions {
-                self.budget = self.budget.checked_sub(1).ok_or(Refused::TooLarge)?;
+                self.budget = self.budget.checked_sub(1).ok_or(TableError::TooLarge)?;
                 let Some(position) = self.position(number) else { continue };
                 let at = by_source.get(&position.source).copied();
                 match at.and_then(|at| steps.get_mut(at)) {
@@ -247,7 +247,7 @@ impl Tables<'_> {
                         step.ops.clear();
                         step.positions = vec![number];
                     }
-                    Some(_) => return Err(Refused::Counters),
+                    Some(_) => return Err(TableError::Counters),
                     None => {
                         by_source.insert(position.source, steps.len());
                         steps.push(Step {
@@ -271,7 +271,7 @@ impl Tables<'_> {
         })
     }
 
-    fn fill(&mut self, number: u32, key: &Key) -> Result<(), Refused> {
+    fn fill(&mut self, number: u32, key: &Key) -> Result<(), TableError> {
         let mut steps = self.steps(key)?;
         // In the order of the content model.
         steps.sort_by_key(|step| step.source);
@@ -314,7 +314,7 @@ impl Tables<'_> {
     }
 
     /// Returns the state after a step.
-    fn after(&self, step: &Step) -> Result<Key, Refused> {
+    fn after(&self, step: &Step) -> Result<Key, TableError> {
         let mut key = Key { lists: Vec::new(), ends: None };
         for &number in &step.positions {
             let Some(position) = self.position(number) else { continue };
@@ -322,14 +322,14 @@ impl Tables<'_> {
             match (&key.ends, &position.ends) {
                 (None, Some(ends)) => key.ends = Some(ends.clone()),
                 (Some(known), Some(ends)) if known == ends => {}
-                (Some(_), Some(_)) => return Err(Refused::Counters),
+                (Some(_), Some(_)) => return Err(TableError::Counters),
                 (_, None) => {}
             }
         }
         let counted = key.lists.iter().any(|(_, ops)| !ops.is_empty())
             || key.ends.as_ref().is_some_and(|ops| !ops.is_empty());
         if counted && step.positions.len() > 1 {
-            return Err(Refused::Counters);
+            return Err(TableError::Counters);
         }
         key.lists.sort_unstable_by_key(|&(list, _)| list);
         key.lists.dedup();
@@ -342,7 +342,7 @@ impl Tables<'_> {
         steps: &[Step],
         edges: &[(usize, Edge)],
         wild: &[(usize, Wild)],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), TableError> {
         let apart = |one: usize, other: usize| match (steps.get(one), steps.get(other)) {
             (Some(one), Some(other)) => {
                 one.source == other.source || exclusive(&one.ops, &other.ops)
@@ -354,7 +354,7 @@ impl Tables<'_> {
                 && first.sym == second.sym
                 && !apart(*one, *other)
             {
-                return Err(Refused::Ambiguous(Some(first.sym)));
+                return Err(TableError::Ambiguous(Some(first.sym)));
             }
         }
         for (at, (one, first)) in wild.iter().enumerate() {
@@ -362,13 +362,13 @@ impl Tables<'_> {
             for (other, edge) in edges {
                 let namespace = self.all.names.namespace_of(edge.sym);
                 if namespaces.allows(namespace) && !apart(*one, *other) {
-                    return Err(Refused::Ambiguous(Some(edge.sym)));
+                    return Err(TableError::Ambiguous(Some(edge.sym)));
                 }
             }
             for (other, second) in wild.iter().skip(at + 1) {
                 let overlap = namespaces.overlaps(&self.all.wildcards[second.wildcard].namespaces);
                 if overlap && !apart(*one, *other) {
-                    return Err(Refused::Ambiguous(None));
+                    return Err(TableError::Ambiguous(None));
                 }
             }
         }

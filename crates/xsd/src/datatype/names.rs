@@ -26,7 +26,7 @@ pub trait Names {
 
 /// Context with a budget that the patterns of many texts share.
 #[derive(Clone, Copy)]
-pub struct Sharing<'a> {
+pub struct SharedBudget<'a> {
     pub names: &'a dyn Names,
     pub steps: &'a Steps,
 }
@@ -35,7 +35,7 @@ pub struct Sharing<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoNames;
 
-impl Names for Sharing<'_> {
+impl Names for SharedBudget<'_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         self.names.resolve(prefix)
     }

@@ -8,7 +8,7 @@ use super::Constraint;
 use crate::datatype::Value;
 
 /// Key sequences with the number of nodes that have them.
-pub(super) type Table = HashMap<Sequence, u32, BuildHasherDefault<Hashed>>;
+pub(super) type Table = HashMap<Sequence, u32, BuildHasherDefault<PrecomputedHash>>;
 
 /// A key sequence, hashed once for all tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Sequence {
 
 /// Hasher that returns the precomputed hash.
 #[derive(Debug, Default)]
-pub(super) struct Hashed(u64);
+pub(super) struct PrecomputedHash(u64);
 
 impl Sequence {
     pub(super) fn new(values: Vec<Value>, hasher: &RandomState) -> Sequence {
@@ -39,7 +39,7 @@ impl Hash for Sequence {
     }
 }
 
-impl Hasher for Hashed {
+impl Hasher for PrecomputedHash {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
     }

@@ -20,7 +20,7 @@ pub struct Tables {
     /// Open elements with constraints, outermost first.
     scopes: Vec<Scope>,
     /// Their constraints, each once, in the order in which the first elements with them began.
-    followed: Vec<Followed>,
+    followed: Vec<FollowedConstraint>,
     hasher: RandomState,
     room: Room,
 }
@@ -34,12 +34,12 @@ struct Scope {
 
 /// A constraint, for all open elements that have it.
 #[derive(Debug)]
-struct Followed {
+struct FollowedConstraint {
     constraint: Arc<Constraint>,
     selector: Matcher,
     fields: Box<[Matcher]>,
     /// Its tables, outermost first.
-    held: Vec<Held>,
+    held: Vec<ElementTable>,
     /// The open selected nodes, outermost first.
     targets: Vec<Target>,
     /// Open elements that fields selected, outermost first.
@@ -48,7 +48,7 @@ struct Followed {
 
 /// The table of one constraint at one element.
 #[derive(Debug)]
-struct Held {
+struct ElementTable {
     depth: usize,
     table: Table,
 }
@@ -59,7 +59,7 @@ struct Target {
     depth: usize,
     /// The elements whose selectors selected it.
     by: Reach,
-    fields: Box<[Found]>,
+    fields: Box<[FieldState]>,
 }
 
 /// An element that is a field of a target.
@@ -71,7 +71,7 @@ struct OpenField {
 }
 
 #[derive(Debug)]
-enum Found {
+enum FieldState {
     Nothing,
     /// An element at this depth that has not ended.
     Open(usize),
@@ -137,8 +137,8 @@ impl Tables {
         }
         for constraint in constraints {
             match self.followed.iter_mut().find(|one| Arc::ptr_eq(&one.constraint, constraint)) {
-                Some(followed) => followed.held.push(Held::new(depth)),
-                None => self.followed.push(Followed::new(constraint, depth)),
+                Some(followed) => followed.held.push(ElementTable::new(depth)),
+                None => self.followed.push(FollowedConstraint::new(constraint, depth)),
             }
         }
         if !constraints.is_empty() {
@@ -167,14 +167,14 @@ impl Tables {
         violations: &mut Vec<Violation>,
     ) {
         let cost = value.map_or(1, cost);
-        for Followed { constraint, fields, targets, .. } in &mut self.followed {
+        for FollowedConstraint { constraint, fields, targets, .. } in &mut self.followed {
             for (at, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
                 let mut first = true;
                 matcher.to_attribute(path, self.depth, uri, local).each(targets, |_, target| {
                     if !self.room.take(cost, &mut first, violations) {
                         return;
                     }
-                    let found = value.cloned().map_or(Found::Unusable, Found::Value);
+                    let found = value.cloned().map_or(FieldState::Unusable, FieldState::Value);
                     target.find(at, found, constraint, violations);
                 });
             }
@@ -183,8 +183,9 @@ impl Tables {
 
     /// Returns whether a field selects the innermost element, so that [`Tables::end`] needs its value.
     pub fn wants_content(&self) -> bool {
-        let innermost =
-            |followed: &Followed| followed.open.last().is_some_and(|open| open.depth == self.depth);
+        let innermost = |followed: &FollowedConstraint| {
+            followed.open.last().is_some_and(|open| open.depth == self.depth)
+        };
         self.followed.iter().any(innermost)
     }
 
@@ -290,14 +291,14 @@ impl Room {
     }
 }
 
-impl Followed {
+impl FollowedConstraint {
     /// Begins at the outermost element with the constraint.
-    fn new(constraint: &Arc<Constraint>, depth: usize) -> Followed {
-        Followed {
+    fn new(constraint: &Arc<Constraint>, depth: usize) -> FollowedConstraint {
+        FollowedConstraint {
             constraint: Arc::clone(constraint),
             selector: Matcher::new(&constraint.selector),
             fields: constraint.fields.iter().map(Matcher::new).collect(),
-            held: vec![Held::new(depth)],
+            held: vec![ElementTable::new(depth)],
             targets: Vec::new(),
             open: Vec::new(),
         }
@@ -312,10 +313,10 @@ impl Followed {
 
     /// Determines the scopes and fields for which the innermost element is selected.
     fn select(&mut self, depth: usize, room: &mut Room, violations: &mut Vec<Violation>) {
-        let Followed { constraint, selector, fields, held, targets, open } = self;
+        let FollowedConstraint { constraint, selector, fields, held, targets, open } = self;
         let by = selector.to_element(&constraint.selector, depth);
         if by.any(held) {
-            let fields = constraint.fields.iter().map(|_| Found::Nothing).collect();
+            let fields = constraint.fields.iter().map(|_| FieldState::Nothing).collect();
             targets.push(Target { depth, by, fields });
         }
         if targets.is_empty() {
@@ -325,7 +326,7 @@ impl Followed {
             let mut first = true;
             matcher.to_element(path, depth).each(targets, |at, target| {
                 if room.take(1, &mut first, violations) {
-                    target.find(field, Found::Open(depth), constraint, violations);
+                    target.find(field, FieldState::Open(depth), constraint, violations);
                     open.push(OpenField { depth, target: at, field });
                 }
             });
@@ -349,7 +350,7 @@ impl Followed {
             let Some(found) = target.and_then(|target| target.fields.get_mut(field)) else {
                 continue;
             };
-            if !matches!(found, Found::Open(at) if *at == depth) {
+            if !matches!(found, FieldState::Open(at) if *at == depth) {
                 continue;
             }
             *found = match content {
@@ -357,19 +358,19 @@ impl Followed {
                     let message =
                         format!("a field of {} selects a nillable element", constraint.name());
                     violations.push(violation("cvc-identity-constraint.4.2.3", message));
-                    Found::Unusable
+                    FieldState::Unusable
                 }
                 Content::Value(value) if room.take(cost(value), &mut first, violations) => {
-                    Found::Value(value.clone())
+                    FieldState::Value(value.clone())
                 }
-                Content::Value(_) | Content::Absent => Found::Unusable,
+                Content::Value(_) | Content::Absent => FieldState::Unusable,
                 Content::Complex => {
                     let message = format!(
                         "a field of {} selects an element whose content is not of a simple type",
                         constraint.name()
                     );
                     violations.push(violation("cvc-identity-constraint.3", message));
-                    Found::Unusable
+                    FieldState::Unusable
                 }
             };
         }
@@ -405,9 +406,9 @@ impl Followed {
         let mut missing = false;
         for found in target.fields {
             match found {
-                Found::Value(value) => values.push(value),
-                Found::Unusable => return,
-                Found::Nothing | Found::Open(_) => missing = true,
+                FieldState::Value(value) => values.push(value),
+                FieldState::Unusable => return,
+                FieldState::Nothing | FieldState::Open(_) => missing = true,
             }
         }
         if missing {
@@ -428,9 +429,9 @@ impl Followed {
     }
 }
 
-impl Held {
-    fn new(depth: usize) -> Held {
-        Held { depth, table: Table::default() }
+impl ElementTable {
+    fn new(depth: usize) -> ElementTable {
+        ElementTable { depth, table: Table::default() }
     }
 
     fn add(
@@ -462,7 +463,7 @@ impl Held {
     }
 }
 
-impl Deep for Held {
+impl Deep for ElementTable {
     fn depth(&self) -> usize {
         self.depth
     }
@@ -478,19 +479,19 @@ impl Target {
     fn find(
         &mut self,
         field: usize,
-        found: Found,
+        found: FieldState,
         of: &Constraint,
         violations: &mut Vec<Violation>,
     ) {
         let Some(field) = self.fields.get_mut(field) else { return };
         match field {
-            Found::Nothing => *field = found,
-            Found::Open(_) | Found::Value(_) => {
+            FieldState::Nothing => *field = found,
+            FieldState::Open(_) | FieldState::Value(_) => {
                 let message = format!("a field of {} selects more than one node", of.name());
                 violations.push(violation("cvc-identity-constraint.3", message));
-                *field = Found::Unusable;
+                *field = FieldState::Unusable;
             }
-            Found::Unusable => {}
+            FieldState::Unusable => {}
         }
     }
 }

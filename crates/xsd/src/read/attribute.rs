@@ -2,12 +2,12 @@
 
 use xml::NodeId;
 
-use super::{Builder, Inside, Redefined};
+use super::{Builder, Inside, Redefinition};
 use crate::arena::Id;
 use crate::datatype::Builtin;
 use crate::documents::SchemaDocument;
 use crate::model::{
-    AttributeDecl, AttributeSource, AttributeUse, Namespaces, Place, Process, Wildcard,
+    AttributeDecl, AttributeSource, AttributeUse, ComponentLocation, Namespaces, Process, Wildcard,
 };
 use crate::names::NsId;
 
@@ -28,7 +28,7 @@ impl<'d> Builder<'d> {
         decl.constraint = constraint;
     }
 
-    fn check_attribute_type(&mut self, place: Place, type_id: Id<crate::model::Type>) {
+    fn check_attribute_type(&mut self, place: ComponentLocation, type_id: Id<crate::model::Type>) {
         if self.components.simple(type_id).is_none() && type_id != crate::model::ANY_TYPE {
             let text = self.components.type_text(type_id);
             self.complain("src-resolve", place, format!("{text} is no simple type"));
@@ -78,7 +78,7 @@ impl<'d> Builder<'d> {
         else {
             return;
         };
-        if let Some(Redefined::AttributeGroup(own, original)) = inside.redefined
+        if let Some(Redefinition::AttributeGroup(own, original)) = inside.redefined
             && own == name
         {
             source.groups.push((original, place));
@@ -204,10 +204,10 @@ impl<'d> Builder<'d> {
     pub(super) fn check_redefined_attributes(
         &mut self,
         source: &AttributeSource,
-        place: Place,
+        place: ComponentLocation,
         inside: Inside,
     ) {
-        let Some(Redefined::AttributeGroup(name, original)) = inside.redefined else { return };
+        let Some(Redefinition::AttributeGroup(name, original)) = inside.redefined else { return };
         if source.groups.iter().filter(|(id, _)| *id == original).count() > 1 {
             let text = self.components.names.text(name);
             let message = format!("the redefinition of {text} refers to it more than once");

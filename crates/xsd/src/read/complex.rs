@@ -9,8 +9,9 @@ use super::{Builder, Inside};
 use crate::arena::Id;
 use crate::documents::SchemaDocument;
 use crate::model::{
-    ANY_TYPE, AttributeGroup, AttributeSource, AttributeUse, Complex, ComplexSource, Content,
-    Element, Max, Model, ModelKind, Particle, Place, Term, Type, TypeKind, Way, Ways, Wildcard,
+    ANY_TYPE, AttributeGroup, AttributeSource, AttributeUse, Complex, ComplexSource,
+    ComponentLocation, Content, Derivation, Element, Max, Model, ModelKind, Particle, Term, Type,
+    TypeKind, Ways, Wildcard,
 };
 use crate::names::Sym;
 
@@ -26,8 +27,8 @@ impl<'d> Builder<'d> {
         let content = doc.child(node, &["simpleContent", "complexContent"]);
         let derivation = content.and_then(|c| doc.child(c, &["restriction", "extension"]));
         let way = match derivation.map(|d| doc.tag(d)) {
-            Some("extension") => Way::Extension,
-            Some(_) | None => Way::Restriction,
+            Some("extension") => Derivation::Extension,
+            Some(_) | None => Derivation::Restriction,
         };
         let base = match derivation.and_then(|d| Some((d, doc.attribute(d, "base")?))) {
             Some((d, text)) => Self::or_any(self.type_named(doc, d, text, inside)),
@@ -115,7 +116,7 @@ impl<'d> Builder<'d> {
     fn gathered(
         &mut self,
         source: &AttributeSource,
-        place: Place,
+        place: ComponentLocation,
     ) -> (Vec<AttributeUse>, Option<Wildcard>) {
         let mut uses = source.uses.clone();
         let mut wildcard = source.wildcard.clone();
@@ -165,7 +166,8 @@ impl<'d> Builder<'d> {
                 let deepest = inner.iter().filter_map(|(model, _)| depths.get(model)).max();
                 let depth = 1 + deepest.copied().unwrap_or(0);
                 if depth > self.limits.depth_max {
-                    let place = inner.first().map_or(Place::BUILT_IN, |&(_, place)| place);
+                    let place =
+                        inner.first().map_or(ComponentLocation::BUILT_IN, |&(_, place)| place);
                     let message =
                         format!("over {} model groups inside one another", self.limits.depth_max);
                     self.complain("limit", place, message);
@@ -179,7 +181,7 @@ impl<'d> Builder<'d> {
     }
 
     /// Returns the models among the particles of a model.
-    fn inner_models(&self, model: Id<Model>) -> Vec<(Id<Model>, Place)> {
+    fn inner_models(&self, model: Id<Model>) -> Vec<(Id<Model>, ComponentLocation)> {
         let particles = self.components.models[model].particles.iter();
         particles
             .map(|&id| self.components.particles[id])
@@ -293,15 +295,17 @@ impl<'d> Builder<'d> {
     fn with_inherited(
         &self,
         base: Id<Type>,
-        way: Way,
+        way: Derivation,
         mut uses: Vec<AttributeUse>,
         prohibited: &[Sym],
     ) -> Vec<AttributeUse> {
         let Some(base) = self.components.complex(base) else { return uses };
         let own: HashSet<Sym> = uses.iter().map(|usage| usage.name).collect();
         let inherited = base.uses.iter().filter(|usage| match way {
-            Way::Extension => true,
-            Way::Restriction => !own.contains(&usage.name) && !prohibited.contains(&usage.name),
+            Derivation::Extension => true,
+            Derivation::Restriction => {
+                !own.contains(&usage.name) && !prohibited.contains(&usage.name)
+            }
         });
         uses.extend(inherited.cloned());
         uses
@@ -310,15 +314,15 @@ impl<'d> Builder<'d> {
     fn with_inherited_wildcard(
         &mut self,
         base: Id<Type>,
-        way: Way,
+        way: Derivation,
         own: Option<Wildcard>,
-        place: Place,
+        place: ComponentLocation,
     ) -> Option<Wildcard> {
         let inherited = self.components.complex(base).and_then(|base| base.wildcard.clone());
         match (way, own, inherited) {
-            (Way::Restriction, own, _) | (Way::Extension, own, None) => own,
-            (Way::Extension, None, inherited) => inherited,
-            (Way::Extension, Some(own), Some(inherited)) => {
+            (Derivation::Restriction, own, _) | (Derivation::Extension, own, None) => own,
+            (Derivation::Extension, None, inherited) => inherited,
+            (Derivation::Extension, Some(own), Some(inherited)) => {
                 match own.namespaces.union(&inherited.namespaces) {
                     Some(namespaces) => Some(Wildcard { namespaces, ..own }),
                     None => {
@@ -336,9 +340,9 @@ impl<'d> Builder<'d> {
         &mut self,
         id: Id<Type>,
         base: Id<Type>,
-        way: Way,
+        way: Derivation,
         source: &ComplexSource,
-        place: Place,
+        place: ComponentLocation,
     ) -> Content {
         let emptiable = match self.components.complex(base).map(|complex| complex.content) {
             Some(Content::Children { mixed: true, particle }) => {
@@ -347,9 +351,11 @@ impl<'d> Builder<'d> {
             Some(Content::Children { .. } | Content::Empty | Content::Simple(_)) | None => false,
         };
         let from = match (self.components.complex(base).map(|complex| complex.content), way) {
-            (Some(Content::Simple(content)), Way::Extension) => return Content::Simple(content),
-            (None, Way::Extension) => return Content::Simple(base),
-            (Some(Content::Simple(content)), Way::Restriction) => {
+            (Some(Content::Simple(content)), Derivation::Extension) => {
+                return Content::Simple(content);
+            }
+            (None, Derivation::Extension) => return Content::Simple(base),
+            (Some(Content::Simple(content)), Derivation::Restriction) => {
                 if let Some(inner) = source.inner
                     && !self.components.derives(inner, content, Ways::NONE)
                 {
@@ -358,7 +364,7 @@ impl<'d> Builder<'d> {
                 }
                 source.inner.unwrap_or(content)
             }
-            (Some(Content::Children { mixed: true, .. }), Way::Restriction) if emptiable => {
+            (Some(Content::Children { mixed: true, .. }), Derivation::Restriction) if emptiable => {
                 match source.inner {
                     Some(inner) => inner,
                     None => {
@@ -398,9 +404,9 @@ impl<'d> Builder<'d> {
     fn complex_content(
         &mut self,
         base: Id<Type>,
-        way: Way,
+        way: Derivation,
         source: &ComplexSource,
-        place: Place,
+        place: ComponentLocation,
     ) -> Content {
         let Some(base_content) = self.components.complex(base).map(|complex| complex.content)
         else {
@@ -410,16 +416,16 @@ impl<'d> Builder<'d> {
         };
         let own = self.effective(source, place);
         match (way, own, base_content) {
-            (Way::Restriction, own, _) => own,
-            (Way::Extension, Content::Empty, inherited) => inherited,
-            (Way::Extension, own, Content::Empty) => own,
-            (Way::Extension, own, Content::Simple(_)) => {
+            (Derivation::Restriction, own, _) => own,
+            (Derivation::Extension, Content::Empty, inherited) => inherited,
+            (Derivation::Extension, own, Content::Empty) => own,
+            (Derivation::Extension, own, Content::Simple(_)) => {
                 let message = "simple content cannot be extended by elements".to_owned();
                 self.complain("cos-ct-extends.1.4", place, message);
                 own
             }
             (
-                Way::Extension,
+                Derivation::Extension,
                 Content::Children { mixed, particle },
                 Content::Children { mixed: base_mixed, particle: first },
             ) => {
@@ -434,12 +440,12 @@ impl<'d> Builder<'d> {
                 let both = Particle { place, min: 1, max: Max::Times(1), term };
                 Content::Children { mixed, particle: self.components.particles.push(both) }
             }
-            (Way::Extension, own @ Content::Simple(_), _) => own,
+            (Derivation::Extension, own @ Content::Simple(_), _) => own,
         }
     }
 
     /// Returns the effective content of a definition (Part 1, 3.4.2).
-    fn effective(&mut self, source: &ComplexSource, place: Place) -> Content {
+    fn effective(&mut self, source: &ComplexSource, place: ComponentLocation) -> Content {
         let particle = source.particle.filter(|&particle| {
             let particle = self.components.particles[particle];
             match self.components.model_of(particle.term) {

@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use xml::NodeId;
 
-use super::{Builder, Inside, Redefined, Space};
+use super::{Builder, Inside, Redefinition, Space};
 use crate::datatype::Builtin;
 use crate::documents::SchemaDocument;
 use crate::model::{
-    ANY_TYPE, AttributeDecl, AttributeGroup, AttributeSource, Complex, ComplexSource, Content,
-    Element, Group, Model, ModelKind, Place, Simple, SimpleSource, Type, TypeKind, Way, Ways,
+    ANY_TYPE, AttributeDecl, AttributeGroup, AttributeSource, Complex, ComplexSource,
+    ComponentLocation, Content, Derivation, Element, Group, Model, ModelKind, Simple, SimpleSource,
+    Type, TypeKind, Ways,
 };
 use crate::names::{NsId, Sym};
 
@@ -75,7 +76,13 @@ impl<'d> Builder<'d> {
         self.stub(doc, node, name, place);
     }
 
-    fn stub(&mut self, doc: &SchemaDocument<'_>, node: NodeId, name: Sym, place: Place) {
+    fn stub(
+        &mut self,
+        doc: &SchemaDocument<'_>,
+        node: NodeId,
+        name: Sym,
+        place: ComponentLocation,
+    ) {
         let all = &mut self.components;
         match doc.tag(node) {
             "simpleType" => {
@@ -135,14 +142,14 @@ impl<'d> Builder<'d> {
         let globals = &self.components.globals;
         let found = match doc.tag(node) {
             "simpleType" | "complexType" => globals.types.get(&name).map(|&id| {
-                (Space::Type, Redefined::Type(name, id), self.components.types[id].place)
+                (Space::Type, Redefinition::Type(name, id), self.components.types[id].place)
             }),
             "group" => globals.groups.get(&name).map(|&id| {
-                (Space::Group, Redefined::Group(name, id), self.components.groups[id].place)
+                (Space::Group, Redefinition::Group(name, id), self.components.groups[id].place)
             }),
             "attributeGroup" => globals.attribute_groups.get(&name).map(|&id| {
                 let place = self.components.attribute_groups[id].place;
-                (Space::AttributeGroup, Redefined::AttributeGroup(name, id), place)
+                (Space::AttributeGroup, Redefinition::AttributeGroup(name, id), place)
             }),
             _ => return,
         };
@@ -151,7 +158,7 @@ impl<'d> Builder<'d> {
         let text = self.components.names.text(name);
         match found {
             Some((space, original, at)) if within.contains(&at.document) => {
-                if let Redefined::Type(_, id) = original {
+                if let Redefinition::Type(_, id) = original {
                     let same = match self.components.types[id].kind {
                         TypeKind::Simple(_) => doc.tag(node) == "simpleType",
                         TypeKind::Complex(_) => doc.tag(node) == "complexType",
@@ -232,7 +239,7 @@ impl<'d> Builder<'d> {
         id: crate::arena::Id<Type>,
         inside: Inside,
     ) {
-        let Some(Redefined::Type(name, original)) = inside.redefined else { return };
+        let Some(Redefinition::Type(name, original)) = inside.redefined else { return };
         let derives = match &self.components.types[id].kind {
             TypeKind::Simple(simple) => match &simple.source {
                 SimpleSource::Restriction { base, .. } => *base == original,
@@ -250,15 +257,15 @@ impl<'d> Builder<'d> {
     }
 }
 
-pub(super) fn empty_simple(name: Option<Sym>, place: Place) -> Type {
+pub(super) fn empty_simple(name: Option<Sym>, place: ComponentLocation) -> Type {
     let value = Builtin::AnySimpleType.simple();
     let kind = TypeKind::Simple(Simple { value, source: SimpleSource::BuiltIn });
     Type { name, place, base: crate::model::ANY_SIMPLE_TYPE, finals: Ways::NONE, kind }
 }
 
-pub(super) fn empty_complex(name: Option<Sym>, place: Place) -> Type {
+pub(super) fn empty_complex(name: Option<Sym>, place: ComponentLocation) -> Type {
     let complex = Complex {
-        way: Way::Restriction,
+        way: Derivation::Restriction,
         is_abstract: false,
         block: Ways::NONE,
         content: Content::Empty,
@@ -270,7 +277,7 @@ pub(super) fn empty_complex(name: Option<Sym>, place: Place) -> Type {
     Type { name, place, base: ANY_TYPE, finals: Ways::NONE, kind }
 }
 
-pub(super) fn empty_element(name: Sym, place: Place, global: bool) -> Element {
+pub(super) fn empty_element(name: Sym, place: ComponentLocation, global: bool) -> Element {
     Element {
         name,
         place,

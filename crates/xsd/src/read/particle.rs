@@ -2,7 +2,7 @@
 
 use xml::NodeId;
 
-use super::{Builder, Inside, Redefined};
+use super::{Builder, Inside, Redefinition};
 use crate::arena::Id;
 use crate::documents::SchemaDocument;
 use crate::model::{Group, Max, Model, ModelKind, Particle, Term};
@@ -52,7 +52,7 @@ impl<'d> Builder<'d> {
     ) -> Option<Id<Group>> {
         let text = doc.attribute(node, "ref")?;
         let name = self.qname(doc, node, text)?;
-        if let Some(Redefined::Group(own, original)) = inside.redefined
+        if let Some(Redefinition::Group(own, original)) = inside.redefined
             && own == name
         {
             return Some(original);
@@ -90,7 +90,7 @@ impl<'d> Builder<'d> {
     ) {
         let Some(child) = doc.child(node, &["all", "choice", "sequence"]) else { return };
         self.components.groups[id].model = self.read_model(doc, child, inside);
-        if let Some(Redefined::Group(name, original)) = inside.redefined {
+        if let Some(Redefinition::Group(name, original)) = inside.redefined {
             self.check_redefined_group(doc, node, child, name, original);
         }
     }

@@ -10,7 +10,9 @@ use super::{Builder, Inside, Scope};
 use crate::arena::Id;
 use crate::datatype::{FacetKind, RawFacet, SimpleType, Variety};
 use crate::documents::SchemaDocument;
-use crate::model::{ANY_SIMPLE_TYPE, ANY_TYPE, Place, SimpleSource, Type, TypeKind, Ways};
+use crate::model::{
+    ANY_SIMPLE_TYPE, ANY_TYPE, ComponentLocation, SimpleSource, Type, TypeKind, Ways,
+};
 
 impl<'d> Builder<'d> {
     pub(super) fn read_simple(
@@ -150,7 +152,7 @@ impl<'d> Builder<'d> {
         &mut self,
         id: Id<Type>,
         way: Ways,
-        place: Place,
+        place: ComponentLocation,
         code: &'static str,
     ) -> Option<Arc<SimpleType>> {
         if id == ANY_TYPE {
@@ -176,7 +178,11 @@ impl<'d> Builder<'d> {
         Some(simple)
     }
 
-    fn make_restriction(&mut self, base: Id<Type>, at: Place) -> Option<Arc<SimpleType>> {
+    fn make_restriction(
+        &mut self,
+        base: Id<Type>,
+        at: ComponentLocation,
+    ) -> Option<Arc<SimpleType>> {
         let simple = self.material(base, Ways::RESTRICTION, at, "st-props-correct.3")?;
         if base == ANY_SIMPLE_TYPE {
             let message = "anySimpleType is only restricted by the built-in types".to_owned();
@@ -190,7 +196,7 @@ impl<'d> Builder<'d> {
     pub(super) fn restrict(
         &mut self,
         base: &Arc<SimpleType>,
-        at: Place,
+        at: ComponentLocation,
     ) -> Option<Arc<SimpleType>> {
         let documents = Rc::clone(&self.documents);
         let doc = documents.get(at.document)?;
@@ -229,14 +235,14 @@ impl<'d> Builder<'d> {
         }
     }
 
-    pub(super) fn has_facets(&self, at: Place) -> bool {
+    pub(super) fn has_facets(&self, at: ComponentLocation) -> bool {
         let doc = self.documents.get(at.document);
         doc.is_some_and(|doc| {
             doc.children(at.node).any(|node| FacetKind::from_name(doc.tag(node)).is_some())
         })
     }
 
-    fn make_list(&mut self, item: Id<Type>, place: Place) -> Option<Arc<SimpleType>> {
+    fn make_list(&mut self, item: Id<Type>, place: ComponentLocation) -> Option<Arc<SimpleType>> {
         let simple = self.material(item, Ways::LIST, place, "cos-st-restricts.2.3.1.1")?;
         if matches!(simple.variety(), Variety::Ur) {
             let message = "the items of a list are atomic, or a union of atomic types".to_owned();
@@ -252,7 +258,11 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn make_union(&mut self, members: &[Id<Type>], place: Place) -> Option<Arc<SimpleType>> {
+    fn make_union(
+        &mut self,
+        members: &[Id<Type>],
+        place: ComponentLocation,
+    ) -> Option<Arc<SimpleType>> {
         let mut simples = Vec::with_capacity(members.len());
         for &member in members {
             simples.push(self.material(member, Ways::UNION, place, "cos-st-restricts.3.3.1.1")?);

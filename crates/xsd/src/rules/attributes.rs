@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::values;
 use crate::arena::Id;
 use crate::datatype::Builtin;
-use crate::model::{AttributeUse, Place, Type, ValueConstraint, Ways, Wildcard};
+use crate::model::{AttributeUse, ComponentLocation, Type, ValueConstraint, Ways, Wildcard};
 use crate::names::Sym;
 use crate::read::Builder;
 
@@ -31,11 +31,11 @@ pub(super) fn groups(builder: &mut Builder<'_>) {
 fn distinct(
     builder: &mut Builder<'_>,
     uses: &[AttributeUse],
-    place: Place,
+    place: ComponentLocation,
     twice: &'static str,
     two_ids: &'static str,
 ) {
-    let mut seen: HashMap<Sym, Place> = HashMap::new();
+    let mut seen: HashMap<Sym, ComponentLocation> = HashMap::new();
     let mut id_seen = false;
     for usage in uses {
         if seen.insert(usage.name, usage.place).is_some() {
@@ -83,7 +83,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
 /// Checks derivation-ok-restriction.2 to 4: how a restriction may change its base's attributes.
 pub(super) fn restriction(
     builder: &mut Builder<'_>,
-    place: Place,
+    place: ComponentLocation,
     derived: (&[AttributeUse], Option<&Wildcard>),
     base: (&[AttributeUse], Option<&Wildcard>),
     base_is_ur_type: bool,

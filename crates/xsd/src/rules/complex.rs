@@ -2,7 +2,7 @@
 
 use super::{attributes, particles};
 use crate::arena::Id;
-use crate::model::{ANY_TYPE, Content, Type, Way, Ways};
+use crate::model::{ANY_TYPE, Content, Derivation, Type, Ways};
 use crate::read::Builder;
 
 pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
@@ -17,13 +17,14 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
     if builder.components.types[base].finals.has(way.as_ways()) {
         let text = builder.components.type_text(base);
         let (code, how) = match way {
-            Way::Extension => ("cos-ct-extends.1.1", "extension"),
-            Way::Restriction => ("derivation-ok-restriction.1", "restriction"),
+            Derivation::Extension => ("cos-ct-extends.1.1", "extension"),
+            Derivation::Restriction => ("derivation-ok-restriction.1", "restriction"),
         };
         builder.complain(code, place, format!("{text} is final for {how}"));
     }
     // An extension is valid by construction.
-    let Some(of_base) = builder.components.complex(base).filter(|_| way == Way::Restriction) else {
+    let Some(of_base) = builder.components.complex(base).filter(|_| way == Derivation::Restriction)
+    else {
         return;
     };
     let base_content = of_base.content;
@@ -40,7 +41,7 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
     }
 }
 
-type Broken = (&'static str, String);
+type BrokenRule = (&'static str, String);
 
 /// Checks derivation-ok-restriction.5.
 fn content_restriction(
@@ -48,7 +49,7 @@ fn content_restriction(
     base: Id<Type>,
     content: Content,
     base_content: Content,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenRule> {
     let all = &builder.components;
     let broken = |code, message: &str| Err((code, message.to_owned()));
     match (content, base_content) {

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use super::values;
 use crate::arena::Id;
 use crate::model::{
-    Element, Max, ModelKind, Namespaces, Particle, Place, Process, Term, Ways, Wildcard,
+    ComponentLocation, Element, Max, ModelKind, Namespaces, Particle, Process, Term, Ways, Wildcard,
 };
 use crate::read::Builder;
 
-type Broken = (&'static str, String);
+type BrokenRule = (&'static str, String);
 
 /// Checks that a content model restricts another.
 pub(super) fn restriction(
     builder: &mut Builder<'_>,
     derived: Id<Particle>,
     base: Id<Particle>,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenRule> {
     let mut comparison = Comparison { steps: builder.limits.restriction_steps_max, builder };
     let derived = comparison.top(derived);
     let base = comparison.top(base);
@@ -45,13 +45,13 @@ struct Part {
     min: u64,
     max: Max,
     kind: Kind,
-    place: Place,
+    place: ComponentLocation,
     /// The effective total range.
     range: (u64, Max),
 }
 
 impl Part {
-    fn new(min: u64, max: Max, kind: Kind, place: Place) -> Part {
+    fn new(min: u64, max: Max, kind: Kind, place: ComponentLocation) -> Part {
         let (least, most) = match &kind {
             Kind::Element(_) | Kind::Wildcard(_) => (1, Max::Times(1)),
             Kind::Model { kind, parts, .. } => {
@@ -71,7 +71,7 @@ impl Part {
         Part { min, max, kind, place, range }
     }
 
-    fn once(kind: Kind, place: Place) -> Part {
+    fn once(kind: Kind, place: ComponentLocation) -> Part {
         Part::new(1, Max::Times(1), kind, place)
     }
 }
@@ -97,7 +97,7 @@ struct Comparison<'b, 'd> {
     steps: usize,
 }
 
-fn broken(code: &'static str, message: impl Into<String>) -> Result<(), Broken> {
+fn broken(code: &'static str, message: impl Into<String>) -> Result<(), BrokenRule> {
     Err((code, message.into()))
 }
 
@@ -158,7 +158,7 @@ impl Comparison<'_, '_> {
         out.push(Part::new(min, max, kind, place));
     }
 
-    fn compare(&mut self, derived: &Part, base: &Part) -> Result<(), Broken> {
+    fn compare(&mut self, derived: &Part, base: &Part) -> Result<(), BrokenRule> {
         match self.steps.checked_sub(1) {
             Some(left) => self.steps = left,
             None => return broken("limit", "the comparison with the base takes too many steps"),
@@ -247,7 +247,7 @@ impl Comparison<'_, '_> {
         one: Id<Element>,
         base: &Part,
         other: Id<Element>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         let all = &self.builder.components;
         let (mine, theirs) = (&all.elements[one], &all.elements[other]);
         if mine.name != theirs.name {
@@ -298,14 +298,14 @@ impl Comparison<'_, '_> {
         one: Id<Wildcard>,
         base: &Part,
         other: Id<Wildcard>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         within(derived, base, "rcase-NSSubset.1")?;
         let all = &self.builder.components;
         let (mine, theirs) = (&all.wildcards[one], &all.wildcards[other]);
         if !mine.namespaces.is_subset(&theirs.namespaces) {
             return broken("rcase-NSSubset.2", "the wildcard takes more than that of the base");
         }
-        let ur_type = theirs.place == Place::BUILT_IN
+        let ur_type = theirs.place == ComponentLocation::BUILT_IN
             && theirs.namespaces == Namespaces::Any
             && theirs.process == Process::Lax;
         match ur_type || mine.process >= theirs.process {
@@ -317,7 +317,7 @@ impl Comparison<'_, '_> {
     }
 
     /// Checks rcase-Recurse.2: each particle restricts one of the base, in order; the others can be empty.
-    fn in_order(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), Broken> {
+    fn in_order(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), BrokenRule> {
         let mut rest = wider.iter();
         'parts: for part in parts {
             let mut why = None;
@@ -346,7 +346,7 @@ impl Comparison<'_, '_> {
         parts: &[Part],
         wider: &[Part],
         ordered: bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         let mut from = 0;
         for part in parts {
             let mut found = None;
@@ -370,7 +370,7 @@ impl Comparison<'_, '_> {
     }
 
     /// Checks rcase-RecurseUnordered.2.
-    fn unordered(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), Broken> {
+    fn unordered(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), BrokenRule> {
         let mut used = vec![false; wider.len()];
         for part in parts {
             let mut found = false;
@@ -402,7 +402,7 @@ impl Comparison<'_, '_> {
         parts: &[Part],
         base: &Part,
         wider: &[Part],
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         self.in_lax_order_of_any(parts, wider)?;
         let count = u64::try_from(parts.len()).unwrap_or(u64::MAX);
         let min = derived.min.saturating_mul(count);
@@ -416,7 +416,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    fn in_lax_order_of_any(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), Broken> {
+    fn in_lax_order_of_any(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), BrokenRule> {
         self.in_lax_order(parts, wider, false).map_err(|(code, message)| match code {
             "limit" => (code, message),
             _ => ("rcase-MapAndSum.1", message),
@@ -425,7 +425,7 @@ impl Comparison<'_, '_> {
 }
 
 /// Checks range-ok: occurrence within that of the base.
-fn within(derived: &Part, base: &Part, code: &'static str) -> Result<(), Broken> {
+fn within(derived: &Part, base: &Part, code: &'static str) -> Result<(), BrokenRule> {
     match derived.min >= base.min && derived.max <= base.max {
         true => Ok(()),
         false => broken(code, "it occurs more or less often than in the base"),

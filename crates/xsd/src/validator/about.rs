@@ -1,12 +1,12 @@
 //! Details of errors about a text and its type.
 
-use super::{About, TypeName};
+use super::{ErrorDetails, TypeName};
 use crate::datatype::{Names, SimpleType, Variety};
 use crate::model::TypeKind;
 use crate::names::NsId;
 use crate::schema::Schema;
 
-impl About {
+impl ErrorDetails {
     /// Details of a text that is invalid for its type.
     #[cold]
     pub(super) fn of_text(
@@ -14,9 +14,9 @@ impl About {
         simple: &SimpleType,
         lexical: &str,
         names: &dyn Names,
-    ) -> About {
+    ) -> ErrorDetails {
         let blame = simple.diagnose(lexical, names);
-        About {
+        ErrorDetails {
             value: Some(blame.text.to_owned()),
             type_name: Some(type_name(schema, blame.of)),
             variety: match blame.of.variety() {
@@ -25,17 +25,17 @@ impl About {
                 Variety::Union(_) => "union",
             },
             breach: Some(blame.breach),
-            ..About::default()
+            ..ErrorDetails::default()
         }
     }
 
     /// Details of a text that differs from the fixed one.
     #[cold]
-    pub(super) fn of_fixed(found: &str, fixed: &str) -> About {
-        About {
+    pub(super) fn of_fixed(found: &str, fixed: &str) -> ErrorDetails {
+        ErrorDetails {
             value: Some(found.to_owned()),
             expected: vec![fixed.to_owned()],
-            ..About::default()
+            ..ErrorDetails::default()
         }
     }
 }

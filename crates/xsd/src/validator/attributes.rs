@@ -4,11 +4,11 @@ use xml::QName;
 
 use super::run::{Run, expanded, written};
 use super::scope::Tag;
-use super::{About, Stop};
+use super::{ErrorDetails, ParseStop};
 use crate::datatype::{Builtin, NoNames};
 use crate::model::{Process, Wildcard};
 use crate::names::{NsId, Sym};
-use crate::schema::{Given, Kind, Schema, Text, TypeTable};
+use crate::schema::{DefaultValue, Kind, Schema, Text, TypeTable};
 
 /// The attributes `xsi:type` and `xsi:nil`.
 #[derive(Debug, Default)]
@@ -19,12 +19,12 @@ pub(super) struct Instructions {
 
 /// The attributes of a type that an element has, by index: a bit set for those below 64, and one for the others.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenAttributes {
     low: u64,
     high: Vec<u64>,
 }
 
-impl Seen {
+impl SeenAttributes {
     /// Clears the set for a type with this many attributes.
     #[inline]
     pub(super) fn clear(&mut self, len: usize) {
@@ -66,7 +66,7 @@ impl Run {
         &mut self,
         schema: &Schema,
         tag: &T,
-    ) -> Result<Instructions, Stop> {
+    ) -> Result<Instructions, ParseStop> {
         let mut found = Instructions::default();
         tag.each(|name, value| {
             if name.namespace.id == 0 || self.space(schema, name) != NsId::XSI {
@@ -81,7 +81,7 @@ impl Run {
                         found.nil = Some(false);
                         let message = format!("{value:?} is no boolean");
                         let boolean = Builtin::Boolean.simple();
-                        self.about = About::of_text(schema, &boolean, value, &NoNames);
+                        self.about = ErrorDetails::of_text(schema, &boolean, value, &NoNames);
                         self.about.element = Some(expanded(tag.name()));
                         self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
                     }
@@ -99,7 +99,7 @@ impl Run {
         schema: &Schema,
         tag: &T,
         table: &TypeTable,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         self.seen.clear(table.attributes.len());
         let mut wild_ids = 0;
         tag.each(|name, value| {
@@ -132,7 +132,12 @@ impl Run {
     }
 
     /// Validates an attribute of the instance namespace: every element may have the four, and there are no others.
-    fn instruction<T: Tag>(&mut self, tag: &T, name: QName<'_>, kind: Kind) -> Result<(), Stop> {
+    fn instruction<T: Tag>(
+        &mut self,
+        tag: &T,
+        name: QName<'_>,
+        kind: Kind,
+    ) -> Result<(), ParseStop> {
         match name.local {
             "type" | "nil" | "schemaLocation" | "noNamespaceSchemaLocation" => Ok(()),
             _ => {
@@ -154,7 +159,7 @@ impl Run {
         name: QName<'_>,
         code: &'static str,
         message: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         self.about.element = Some(expanded(tag.name()));
         self.about.name = expanded(name);
         self.complain_at(tag.position(), written(tag.name()), code, message)
@@ -166,7 +171,7 @@ impl Run {
         schema: &Schema,
         tag: &T,
         table: &TypeTable,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         for (at, attribute) in table.attributes.iter().enumerate() {
             if self.seen.has(at) {
                 continue;
@@ -204,7 +209,7 @@ impl Run {
         (namespace, sym): (NsId, Sym),
         table: &TypeTable,
         ids: &mut usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let Some(wildcard) = &table.wildcard else {
             let message = format!("there is no attribute {}", written(name));
             return self.complain_attribute(tag, name, "cvc-complex-type.3.2.1", message);
@@ -236,7 +241,7 @@ impl Run {
             self.complain(tag, tag.name(), "cvc-complex-type.5.2", message)?;
         }
         let text = Text::new(simple);
-        let given = decl.constraint.as_ref().map(|constraint| Given {
+        let given = decl.constraint.as_ref().map(|constraint| DefaultValue {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
             value: simple.validate(&constraint.text, &NoNames).ok(),
@@ -252,8 +257,8 @@ impl Run {
         name: QName<'_>,
         value: &str,
         text: &Text,
-        given: Option<&Given>,
-    ) -> Result<(), Stop> {
+        given: Option<&DefaultValue>,
+    ) -> Result<(), ParseStop> {
         let asked =
             given.is_some_and(|given| given.fixed) || text.identifiers || !self.tables.idle();
         match !asked && text.simple.is_plainly(value) {
@@ -271,8 +276,8 @@ impl Run {
         name: QName<'_>,
         value: &str,
         text: &Text,
-        given: Option<&Given>,
-    ) -> Result<(), Stop> {
+        given: Option<&DefaultValue>,
+    ) -> Result<(), ParseStop> {
         let fixed = given.filter(|given| given.fixed);
         let (uri, local) = (name.namespace.uri, name.local);
         let wanted = !self.tables.idle() && self.tables.wants_attribute(uri, local);
@@ -280,13 +285,14 @@ impl Run {
         if fixed.is_none() && !wanted {
             let checked = text.simple.check(value, &names);
             if let Err(violation) = checked {
-                self.about = About::of_text(schema, &text.simple, value, &names);
+                self.about = ErrorDetails::of_text(schema, &text.simple, value, &names);
                 self.about.element = Some(expanded(tag.name()));
                 return self.complain(tag, name, violation.code, violation.message);
             }
         } else {
             let found = text.simple.validate(value, &names);
-            let about = found.is_err().then(|| About::of_text(schema, &text.simple, value, &names));
+            let about =
+                found.is_err().then(|| ErrorDetails::of_text(schema, &text.simple, value, &names));
             if wanted {
                 self.tables.attribute(uri, local, found.as_ref().ok(), &mut self.violations);
                 self.violated(tag, tag.name())?;
@@ -299,7 +305,7 @@ impl Run {
                 }
                 (Ok(found), Some(fixed)) if fixed.value.as_ref() != Some(&found) => {
                     let message = format!("{value:?} is not the fixed value {:?}", fixed.text);
-                    self.about = About::of_fixed(value, &fixed.text);
+                    self.about = ErrorDetails::of_fixed(value, &fixed.text);
                     self.about.element = Some(expanded(tag.name()));
                     return self.complain(tag, name, "cvc-attribute.4", message);
                 }
@@ -319,7 +325,7 @@ impl Run {
         name: QName<'_>,
         value: &str,
         text: &Text,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let met = self.met(&text.simple, value, &self.names(schema, tag));
         self.identify(tag, name, Some(tag.name()), met)
     }

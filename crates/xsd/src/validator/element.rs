@@ -5,18 +5,18 @@ use xml::QName;
 use super::open::{Judge, UNDECLARED, expectation, named};
 use super::run::{Frame, Run};
 use super::scope::{Names, Tag};
-use super::{About, Spot, Stop, TextRule};
+use super::{ErrorDetails, LazyPosition, ParseStop, TextRule};
 use crate::arena::Id;
-use crate::automaton::Matched;
+use crate::automaton::MatchedParticle;
 use crate::datatype::Value;
 use crate::identity::Content;
 use crate::model::{Element, Type};
 use crate::names::Sym;
-use crate::schema::{Given, Kind, Schema, Text, TypeTable};
+use crate::schema::{DefaultValue, Kind, Schema, Text, TypeTable};
 
 impl Run {
     #[inline]
-    pub(super) fn start<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), Stop> {
+    pub(super) fn start<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), ParseStop> {
         if self.skipped > 0 {
             self.skipped += 1;
             return Ok(());
@@ -24,7 +24,7 @@ impl Run {
         self.elements += 1;
         let (namespace, sym) = self.sym(schema, tag.name());
         let matched = self.step(schema, namespace, sym);
-        if let Some(Matched::Element(id)) = matched
+        if let Some(MatchedParticle::Element(id)) = matched
             && let Some(head) = schema.head(id)
             && head.is_plain
             && !tag.has_qualified()
@@ -41,8 +41,8 @@ impl Run {
         schema: &Schema,
         tag: &T,
         sym: Sym,
-        matched: Option<Matched>,
-    ) -> Result<(), Stop> {
+        matched: Option<MatchedParticle>,
+    ) -> Result<(), ParseStop> {
         let judge = self.judge(schema, tag, sym, matched)?;
         let (declared, element) = match judge {
             Judge::Nobody => {
@@ -84,7 +84,7 @@ impl Run {
         declared: Option<Id<Type>>,
         element: Option<Id<Element>>,
         strict: bool,
-    ) -> Result<(Id<Type>, bool), Stop> {
+    ) -> Result<(Id<Type>, bool), ParseStop> {
         let instructions = self.instructions(schema, tag)?;
         let mut type_id = declared;
         if let Some(value) = &instructions.type_name {
@@ -119,7 +119,7 @@ impl Run {
         type_id: Id<Type>,
         element: Option<Id<Element>>,
         nil: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let Some(table) = schema.type_table(type_id) else { return Ok(()) };
         let has_attributes = tag.has_attributes();
         if has_attributes {
@@ -166,7 +166,7 @@ impl Run {
         schema: &Schema,
         tag: &T,
         element: Option<Id<Element>>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let constraints = element.map(|id| schema.components.elements[id].constraints.as_slice());
         let constraints = constraints.unwrap_or_default();
         if constraints.is_empty() && self.tables.idle() {
@@ -182,8 +182,8 @@ impl Run {
         &mut self,
         schema: &Schema,
         text: &str,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         if self.skipped > 0 {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Run {
     }
 
     #[cold]
-    fn overlong(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
+    fn overlong(&mut self, schema: &Schema, spot: &dyn LazyPosition) -> Result<(), ParseStop> {
         let max = self.bounds.text_bytes_max;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         frame.manner.plain = false;
@@ -240,7 +240,7 @@ impl Run {
 
     /// Reports text where none is allowed.
     #[cold]
-    fn stray_text(&mut self, schema: &Schema, spot: &dyn Spot) -> Result<(), Stop> {
+    fn stray_text(&mut self, schema: &Schema, spot: &dyn LazyPosition) -> Result<(), ParseStop> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         let (code, message) = match (frame.nil, frame.manner.kind) {
             (true, _) => ("cvc-elt.3.2.1", "the element is nil and has text"),
@@ -259,8 +259,8 @@ impl Run {
         &mut self,
         schema: &Schema,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         if self.skipped > 0 {
             self.skipped -= 1;
             return Ok(());
@@ -306,8 +306,8 @@ impl Run {
         schema: &Schema,
         frame: Frame,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         let judged = self.judge_content(schema, &frame, name, spot);
         if frame.manner.prefixed {
             self.meanings.pop();
@@ -320,8 +320,8 @@ impl Run {
         schema: &Schema,
         frame: &Frame,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         let Some(table) = schema.type_table(frame.type_id) else { return Ok(()) };
         let given = frame.element.and_then(|id| schema.values.get(id.index()));
         let given = given.and_then(Option::as_ref);
@@ -363,8 +363,8 @@ impl Run {
         frame: &Frame,
         table: &TypeTable,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         let automaton = &table.automaton;
         let words = self.words.get(frame.words as usize..).unwrap_or_default();
         if frame.lost || automaton.accepts(frame.state, words) {
@@ -381,13 +381,13 @@ impl Run {
     fn fixed_mixed(
         &mut self,
         frame: &Frame,
-        fixed: &Given,
+        fixed: &DefaultValue,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<(), Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<(), ParseStop> {
         if frame.children {
             let message = "an element with a fixed value has no elements".to_owned();
-            self.about = About::of_fixed("", &fixed.text);
+            self.about = ErrorDetails::of_fixed("", &fixed.text);
             return self.complain(spot, name, "cvc-elt.5.2.2.1", message);
         }
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
@@ -395,7 +395,7 @@ impl Run {
             return Ok(());
         }
         let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
-        self.about = About::of_fixed(found, &fixed.text);
+        self.about = ErrorDetails::of_fixed(found, &fixed.text);
         self.complain(spot, name, "cvc-elt.5.2.2.2.1", message)
     }
 
@@ -406,10 +406,10 @@ impl Run {
         schema: &Schema,
         frame: &Frame,
         text: &Text,
-        given: Option<&Given>,
+        given: Option<&DefaultValue>,
         name: QName<'_>,
-        spot: &dyn Spot,
-    ) -> Result<Option<Value>, Stop> {
+        spot: &dyn LazyPosition,
+    ) -> Result<Option<Value>, ParseStop> {
         if frame.children || frame.overlong {
             return Ok(None);
         }
@@ -421,7 +421,7 @@ impl Run {
         let names = Names { prefixes, schema, entities, spot, steps };
         if given.is_none() && !wanted {
             if let Err(violation) = text.simple.check(found, &names) {
-                self.about = About::of_text(schema, &text.simple, found, &names);
+                self.about = ErrorDetails::of_text(schema, &text.simple, found, &names);
                 self.complain(spot, name, violation.code, violation.message)?;
             } else if text.identifiers {
                 let met = self.met(&text.simple, found, &names);
@@ -434,7 +434,7 @@ impl Run {
         let value = match text.simple.validate(lexical, &names) {
             Ok(value) => value,
             Err(violation) => {
-                self.about = About::of_text(schema, &text.simple, lexical, &names);
+                self.about = ErrorDetails::of_text(schema, &text.simple, lexical, &names);
                 self.complain(spot, name, violation.code, violation.message)?;
                 return Ok(None);
             }
@@ -448,7 +448,7 @@ impl Run {
         });
         if let Some(fixed) = wrong.filter(|_| defaulted.is_none()) {
             let message = format!("{found:?} is not the fixed value {:?}", fixed.text);
-            self.about = About::of_fixed(found, &fixed.text);
+            self.about = ErrorDetails::of_fixed(found, &fixed.text);
             self.complain(spot, name, "cvc-elt.5.2.2.2.2", message)?;
             return Ok(Some(value));
         }

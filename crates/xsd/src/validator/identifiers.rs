@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xml::QName;
 
 use super::run::{Run, expanded, written};
-use super::{About, Spot, Stop};
+use super::{ErrorDetails, LazyPosition, ParseStop};
 use crate::datatype::{Identifier, Names, SimpleType};
 
 /// IDs so far, and IDREFs whose ID has not come yet.
@@ -25,12 +25,12 @@ pub(super) struct Identifiers {
 struct Reference {
     text: Box<str>,
     at: xml::Position,
-    place: Arc<Place>,
+    place: Arc<IdrefOwner>,
 }
 
 /// The element or attribute of an IDREF; consecutive IDREFs often share it.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct IdrefOwner {
     /// Name as written, and as in messages.
     node: String,
     name: String,
@@ -86,11 +86,11 @@ impl Run {
     /// Records the IDs and IDREFs of the innermost element (cvc-id), or of an attribute with its own.
     pub(super) fn identify(
         &mut self,
-        spot: &dyn Spot,
+        spot: &dyn LazyPosition,
         name: QName<'_>,
         element: Option<QName<'_>>,
         met: Met,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         for (kind, id) in met.all {
             match kind {
                 Identifier::Id => self.id(spot, name, element, id)?,
@@ -105,11 +105,11 @@ impl Run {
 
     fn id(
         &mut self,
-        spot: &dyn Spot,
+        spot: &dyn LazyPosition,
         name: QName<'_>,
         element: Option<QName<'_>>,
         text: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let owner = self.elements;
         match self.identifiers.ids.get(&*text) {
             Some(&other) if other == owner => Ok(()),
@@ -130,16 +130,19 @@ impl Run {
 
     fn reference(
         &mut self,
-        spot: &dyn Spot,
+        spot: &dyn LazyPosition,
         name: QName<'_>,
         element: Option<QName<'_>>,
         text: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         if self.identifiers.ids.contains_key(&*text) {
             return Ok(());
         }
-        let place =
-            Place { node: written(name), name: expanded(name), element: element.map(expanded) };
+        let place = IdrefOwner {
+            node: written(name),
+            name: expanded(name),
+            element: element.map(expanded),
+        };
         let mut bytes = REFERENCE_BYTES + text.len();
         let before = self.identifiers.references.last().map(|before| &before.place);
         let place = match before.filter(|before| ***before == place) {
@@ -157,7 +160,12 @@ impl Run {
     }
 
     /// Returns whether the memory limit allows this many more bytes. A failure is reported once and is permanent.
-    fn keep(&mut self, bytes: usize, spot: &dyn Spot, name: QName<'_>) -> Result<bool, Stop> {
+    fn keep(
+        &mut self,
+        bytes: usize,
+        spot: &dyn LazyPosition,
+        name: QName<'_>,
+    ) -> Result<bool, ParseStop> {
         let max = self.bounds.identifier_bytes_max;
         self.identifiers.bytes = self.identifiers.bytes.saturating_add(bytes);
         if self.identifiers.bytes <= max {
@@ -172,7 +180,7 @@ impl Run {
     }
 
     /// Checks at the end that every IDREF has its ID. If some were not kept, this is unknown and skipped.
-    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+    pub(super) fn finish(&mut self) -> Result<(), ParseStop> {
         let references = std::mem::take(&mut self.identifiers.references);
         if self.identifiers.over {
             return Ok(());
@@ -181,7 +189,7 @@ impl Run {
             if !self.identifiers.ids.contains_key(&text) {
                 let message = format!("no element has the ID {text:?}");
                 let (name, element) = (place.name.clone(), place.element.clone());
-                self.about = About { name, element, ..About::default() };
+                self.about = ErrorDetails { name, element, ..ErrorDetails::default() };
                 self.complain_at(at, place.node.clone(), "cvc-id.1", message)?;
             }
         }
@@ -189,7 +197,7 @@ impl Run {
     }
 }
 
-impl Place {
+impl IdrefOwner {
     fn bytes(&self) -> usize {
         PLACE_BYTES
             + self.node.len()

@@ -2,9 +2,9 @@
 
 use super::run::{Run, expanded, written};
 use super::scope::Tag;
-use super::{About, Root, Stop, TypeName};
+use super::{ErrorDetails, ParseStop, Root, TypeName};
 use crate::arena::Id;
-use crate::automaton::{Matched, Next};
+use crate::automaton::{MatchedParticle, Next};
 use crate::datatype::Builtin;
 use crate::model::{ANY_TYPE, Element, Namespaces, Process, Type};
 use crate::names::{NsId, Sym, XSI_NAMESPACE};
@@ -27,7 +27,12 @@ pub(super) enum Judge {
 impl Run {
     /// Steps the parent's content model over a child; None if the child is not allowed or cannot be checked.
     #[inline(always)]
-    pub(super) fn step(&mut self, schema: &Schema, namespace: NsId, sym: Sym) -> Option<Matched> {
+    pub(super) fn step(
+        &mut self,
+        schema: &Schema,
+        namespace: NsId,
+        sym: Sym,
+    ) -> Option<MatchedParticle> {
         let parent = self.frames.last_mut()?;
         parent.children = true;
         if parent.lost || parent.nil {
@@ -47,11 +52,11 @@ impl Run {
         schema: &Schema,
         tag: &T,
         sym: Sym,
-        matched: Option<Matched>,
-    ) -> Result<Judge, Stop> {
+        matched: Option<MatchedParticle>,
+    ) -> Result<Judge, ParseStop> {
         match (matched, self.frames.last()) {
-            (Some(Matched::Element(element)), _) => Ok(Judge::Declaration(element)),
-            (Some(Matched::Wildcard(wildcard)), _) => {
+            (Some(MatchedParticle::Element(element)), _) => Ok(Judge::Declaration(element)),
+            (Some(MatchedParticle::Wildcard(wildcard)), _) => {
                 Ok(by_wildcard(schema, schema.components.wildcards[wildcard].process, sym))
             }
             (None, None) => self.root(schema, tag, sym),
@@ -64,7 +69,7 @@ impl Run {
         }
     }
 
-    fn root<T: Tag>(&mut self, schema: &Schema, tag: &T, sym: Sym) -> Result<Judge, Stop> {
+    fn root<T: Tag>(&mut self, schema: &Schema, tag: &T, sym: Sym) -> Result<Judge, ParseStop> {
         let declared = schema.global(sym);
         Ok(match (&self.root, declared) {
             (Root::Declared | Root::Lax, Some(element)) => Judge::Declaration(element),
@@ -93,7 +98,7 @@ impl Run {
 
     /// Reports a child that is not allowed here (cvc-complex-type.2.4).
     #[cold]
-    fn out_of_place<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), Stop> {
+    fn out_of_place<T: Tag>(&mut self, schema: &Schema, tag: &T) -> Result<(), ParseStop> {
         let Some(parent) = self.frames.last_mut() else { return Ok(()) };
         parent.lost = true;
         let words = self.words.get(parent.words as usize..).unwrap_or_default();
@@ -136,7 +141,7 @@ impl Run {
         tag: &T,
         code: &'static str,
         message: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let parent = self.frames.last().and_then(|frame| frame.element);
         self.about.name = match parent {
             Some(id) => schema.components.names.text(schema.components.elements[id].name),
@@ -154,13 +159,13 @@ impl Run {
         value: &str,
         declared: Option<(Id<Type>, Option<Id<Element>>)>,
         strict: bool,
-    ) -> Result<Option<Id<Type>>, Stop> {
+    ) -> Result<Option<Id<Type>>, ParseStop> {
         let value = crate::syntax::collapse(value);
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
         let (true, Some(uri)) = (crate::syntax::is_qname(value), tag.resolve(prefix)) else {
             let message = format!("{value:?} names no type");
             let names = self.names(schema, tag);
-            self.about = About::of_text(schema, &Builtin::QName.simple(), value, &names);
+            self.about = ErrorDetails::of_text(schema, &Builtin::QName.simple(), value, &names);
             self.complain_of_type(tag, "cvc-elt.4.1", message)?;
             return Ok(None);
         };
@@ -193,14 +198,14 @@ impl Run {
         tag: &T,
         code: &'static str,
         message: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         self.about.element = Some(expanded(tag.name()));
         self.about.name = format!("{{{XSI_NAMESPACE}}}type");
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
     /// Handles an element that must be declared and is not.
-    pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), Stop> {
+    pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), ParseStop> {
         let code = match self.frames.is_empty() {
             true => "cvc-elt.1",
             false => "cvc-complex-type.2.4.c",

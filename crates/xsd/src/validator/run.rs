@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use xml::QName;
 
-use super::attributes::Seen;
+use super::attributes::SeenAttributes;
 use super::identifiers::Identifiers;
 use super::scope::{Names, Tag};
-use super::{About, Bounds, Invalid, Root, Spot, Stop};
+use super::{Bounds, ErrorDetails, Invalid, LazyPosition, ParseStop, Root};
 use crate::arena::Id;
 use crate::datatype::{Steps, StepsLeft, Violation};
 use crate::identity::{IdentityLimits, Tables};
@@ -53,13 +53,13 @@ pub(super) struct Run {
     pub(super) text: String,
     /// Schema numbers of the document's namespaces, by the parser's number.
     pub(super) spaces: Vec<NsId>,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenAttributes,
     pub(super) invalid: Vec<Invalid>,
     pub(super) entities: HashSet<Box<str>>,
     pub(super) tables: Tables,
     pub(super) violations: Vec<Violation>,
     /// Details of the next complaint, as far as they are known.
-    pub(super) about: About,
+    pub(super) about: ErrorDetails,
     pub(super) identifiers: Identifiers,
     pub(super) elements: u64,
     /// Remaining steps of patterns in this document.
@@ -68,7 +68,7 @@ pub(super) struct Run {
 
 /// Copy of a simple run's state between two nodes of a document.
 #[derive(Debug)]
-pub(super) struct Marked {
+pub(super) struct RunMark {
     frames: Box<[Frame]>,
     words: Box<[u64]>,
     text: Box<str>,
@@ -95,12 +95,12 @@ impl Run {
             words: Vec::new(),
             text: String::new(),
             spaces: Vec::new(),
-            seen: Seen::default(),
+            seen: SeenAttributes::default(),
             invalid: Vec::new(),
             entities: HashSet::new(),
             tables,
             violations: Vec::new(),
-            about: About::default(),
+            about: ErrorDetails::default(),
             identifiers: Identifiers::default(),
             elements: 0,
             steps: Steps::default(),
@@ -127,14 +127,14 @@ impl Run {
     }
 
     /// Returns a copy of the state; None if there is more state than the open elements.
-    pub(super) fn marked(&self) -> Option<Marked> {
+    pub(super) fn marked(&self) -> Option<RunMark> {
         let simple = self.meanings.is_empty()
             && self.invalid.is_empty()
             && self.entities.is_empty()
             && self.violations.is_empty()
             && self.identifiers.is_empty()
             && self.tables.idle();
-        simple.then(|| Marked {
+        simple.then(|| RunMark {
             frames: self.frames.as_slice().into(),
             words: self.words.as_slice().into(),
             text: self.text.as_str().into(),
@@ -147,7 +147,7 @@ impl Run {
     }
 
     /// Restores a marked state at the start of a document.
-    pub(super) fn resume(&mut self, marked: &Marked) {
+    pub(super) fn resume(&mut self, marked: &RunMark) {
         self.frames.extend_from_slice(&marked.frames);
         self.words.extend_from_slice(&marked.words);
         self.text.push_str(&marked.text);
@@ -198,11 +198,11 @@ impl Run {
     #[cold]
     pub(super) fn complain(
         &mut self,
-        spot: &dyn Spot,
+        spot: &dyn LazyPosition,
         name: QName<'_>,
         code: &'static str,
         message: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         self.about.name = expanded(name);
         self.complain_at(spot.position(), written(name), code, message)
     }
@@ -214,20 +214,24 @@ impl Run {
         node: String,
         code: &'static str,
         message: String,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ParseStop> {
         let about = std::mem::take(&mut self.about);
         if self.invalid.len() < self.bounds.invalid_max.max(1) {
             self.invalid.push(Invalid { code, node, at, message, about });
         }
         match self.invalid.len() < self.bounds.invalid_max {
             true => Ok(()),
-            false => Err(Stop::Enough),
+            false => Err(ParseStop::Enough),
         }
     }
 
     /// Reports the violations of identity constraints.
     #[inline]
-    pub(super) fn violated(&mut self, spot: &dyn Spot, name: QName<'_>) -> Result<(), Stop> {
+    pub(super) fn violated(
+        &mut self,
+        spot: &dyn LazyPosition,
+        name: QName<'_>,
+    ) -> Result<(), ParseStop> {
         if self.violations.is_empty() {
             return Ok(());
         }

@@ -5,19 +5,22 @@ use std::collections::HashSet;
 use xml::{Document, Here, Kind, NodeId, Position, QName, Start};
 
 use super::run::Run;
-use super::{Spot, Stop};
+use super::{LazyPosition, ParseStop};
 use crate::datatype::{self, Steps};
 use crate::names::XSI_NAMESPACE;
 use crate::schema::Schema;
 
 /// A start tag from either source.
-pub(super) trait Tag: Spot {
+pub(super) trait Tag: LazyPosition {
     fn name(&self) -> QName<'_>;
     fn has_attributes(&self) -> bool;
     /// Returns whether some attribute may have a namespace.
     fn has_qualified(&self) -> bool;
     /// Visits every attribute, in order, until the visitor stops.
-    fn each(&self, visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop>;
+    fn each(
+        &self,
+        visit: impl FnMut(QName<'_>, &str) -> Result<(), ParseStop>,
+    ) -> Result<(), ParseStop>;
     fn resolve(&self, prefix: &str) -> Option<&str>;
     /// Returns all prefixes in scope, for text that is complete only when the element ends.
     fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
@@ -35,7 +38,7 @@ pub(crate) struct Node<'a> {
     pub(super) node: NodeId,
 }
 
-impl Spot for Event<'_> {
+impl LazyPosition for Event<'_> {
     fn position(&self) -> Position {
         self.here.position()
     }
@@ -58,7 +61,10 @@ impl Tag for Event<'_> {
     }
 
     #[inline]
-    fn each(&self, mut visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+    fn each(
+        &self,
+        mut visit: impl FnMut(QName<'_>, &str) -> Result<(), ParseStop>,
+    ) -> Result<(), ParseStop> {
         for given in self.start.attributes.iter() {
             visit(given.name, given.value)?;
         }
@@ -91,7 +97,10 @@ impl Tag for Node<'_> {
         self.has_attributes()
     }
 
-    fn each(&self, mut visit: impl FnMut(QName<'_>, &str) -> Result<(), Stop>) -> Result<(), Stop> {
+    fn each(
+        &self,
+        mut visit: impl FnMut(QName<'_>, &str) -> Result<(), ParseStop>,
+    ) -> Result<(), ParseStop> {
         let document = self.document;
         document
             .attributes(self.node)
@@ -117,7 +126,7 @@ pub(super) fn walk(
     run: &mut Run,
     document: &Document,
     element: NodeId,
-) -> Result<(), Stop> {
+) -> Result<(), ParseStop> {
     run.start(schema, &Node { document, node: element })?;
     let mut at = document.first_child(element);
     let mut parent = element;
@@ -158,7 +167,7 @@ pub(super) struct Names<'a, R> {
     pub(super) prefixes: R,
     pub(super) schema: &'a Schema,
     pub(super) entities: &'a HashSet<Box<str>>,
-    pub(super) spot: &'a dyn Spot,
+    pub(super) spot: &'a dyn LazyPosition,
     pub(super) steps: &'a Steps,
 }
 

@@ -9,7 +9,7 @@ use super::{Compiler, FUNCTIONS, Locals, XSLT};
 use crate::decimal::DecimalFormat;
 use crate::error::Error;
 use crate::out::{Encoding, Method};
-use crate::program::{Entry, Key, Op, Rule, SpaceRule, Template};
+use crate::program::{CodeBlock, Key, Op, Rule, SpaceRule, Template};
 
 impl<'m> Compiler<'m> {
     pub(super) fn declaration(&mut self, d: &Declaration) -> Result<(), Error> {
@@ -58,7 +58,7 @@ impl<'m> Compiler<'m> {
         self.literal(e, &mut locals)?;
         self.emit(Op::Return, e);
         let template = u32::try_from(self.program.templates.len()).unwrap_or(u32::MAX);
-        let entry = Entry { pc, slots: locals.slots };
+        let entry = CodeBlock { pc, slots: locals.slots };
         self.program.templates.push(Template::new(entry, &self.program.code));
         self.rules(d, e, template, "/")
     }
@@ -79,7 +79,7 @@ impl<'m> Compiler<'m> {
         let pc = self.here();
         self.body(e, &mut locals)?;
         self.emit(Op::Return, e);
-        let entry = Entry { pc, slots: locals.slots };
+        let entry = CodeBlock { pc, slots: locals.slots };
         let mut named = None;
         if let Some(text) = name {
             let name = self.qname(e, text)?;

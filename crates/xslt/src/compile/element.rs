@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xml::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 
 use super::XSLT;
-use crate::program::Place;
+use crate::program::SourcePosition;
 use crate::run::spaces;
 
 /// An element of a stylesheet module. Cheap to copy.
@@ -97,10 +97,10 @@ impl<'m> Element<'m> {
         std::iter::successors(Some(self), |element| element.parent())
     }
 
-    pub(super) fn place(self) -> Place {
+    pub(super) fn place(self) -> SourcePosition {
         let position = self.document().map(|document| document.position(self.node));
         let position = position.unwrap_or_default();
-        Place { module: self.module, line: position.line, column: position.column }
+        SourcePosition { module: self.module, line: position.line, column: position.column }
     }
 
     /// Returns the namespace of a prefix in scope.

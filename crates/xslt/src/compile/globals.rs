@@ -6,7 +6,7 @@ use super::element::Element;
 use super::load::Declaration;
 use super::{Compiler, Locals};
 use crate::error::Error;
-use crate::program::{Dest, Entry, Op};
+use crate::program::{CodeBlock, Dest, Op};
 
 impl<'m> Compiler<'m> {
     /// Compiles a global variable or parameter; one hidden by another of higher precedence is only checked.
@@ -31,7 +31,7 @@ impl<'m> Compiler<'m> {
         }
         let needs = std::mem::take(&mut self.notes.borrow_mut().needs);
         if let Some(global) = self.program.globals.get_mut(number as usize) {
-            global.entry = Entry { pc, slots: locals.slots };
+            global.entry = CodeBlock { pc, slots: locals.slots };
             global.needs = needs;
             global.is_param = is_param;
             global.place = e.place();
@@ -62,7 +62,7 @@ impl<'m> Compiler<'m> {
             }
             let e = last.unwrap_or_else(|| self.node(0, xml::NodeId(0)));
             self.emit(Op::Return, e);
-            self.program.sets.push(Entry { pc, slots: locals.slots });
+            self.program.sets.push(CodeBlock { pc, slots: locals.slots });
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl<'m> Compiler<'m> {
         self.body(e, &mut locals)?;
         self.emit(Op::Return, e);
         if let Some(function) = self.program.functions.get_mut(number as usize) {
-            function.entry = Entry { pc, slots: locals.slots };
+            function.entry = CodeBlock { pc, slots: locals.slots };
             function.params = params;
         }
         Ok(())

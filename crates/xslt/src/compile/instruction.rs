@@ -4,7 +4,8 @@ use super::element::Element;
 use super::{Compiler, Locals};
 use crate::error::Error;
 use crate::program::{
-    Apply, Avt, Dest, ForEach, Level, Literal, Made, Named, Numbering, Op, Pc, Select, SortKey,
+    Apply, Avt, ComputedName, Dest, ForEach, Level, Literal, Numbering, Op, Pc, Select, SortKey,
+    SourceName,
 };
 
 impl<'m> Compiler<'m> {
@@ -253,9 +254,9 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    fn made(&self, e: Element<'m>, locals: &Locals) -> Result<Made, Error> {
+    fn made(&self, e: Element<'m>, locals: &Locals) -> Result<ComputedName, Error> {
         let name = self.required(e, "name")?;
-        Ok(Made {
+        Ok(ComputedName {
             name: self.avt(e, locals, name)?,
             namespace: self.avt_of(e, locals, "namespace")?,
             scope: self.scope_number(e),
@@ -268,7 +269,7 @@ impl<'m> Compiler<'m> {
             && text.trim() != "xmlns"
             && let Some(value) = self.text_body(e, locals)?
         {
-            let name: Named = self.named(e, text, false)?;
+            let name: SourceName = self.named(e, text, false)?;
             self.emit(Op::Attribute(Box::new((name, value))), e);
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::element::Element;
 use super::load::Declaration;
 use super::{Compiler, Locals, XSLT};
 use crate::error::Error;
-use crate::program::{Literal, Named, Op};
+use crate::program::{Literal, Op, SourceName};
 
 /// Replacement of a stylesheet's namespace in the result.
 #[derive(Debug, Clone)]
@@ -64,8 +64,8 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    fn aliased(&self, name: xml::QName<'_>, element: bool) -> Named {
-        let own = Named {
+    fn aliased(&self, name: xml::QName<'_>, element: bool) -> SourceName {
+        let own = SourceName {
             prefix: name.prefix.into(),
             local: name.local.into(),
             uri: name.namespace.uri.into(),
@@ -78,9 +78,9 @@ impl<'m> Compiler<'m> {
         match self.aliases.get(name.namespace.uri) {
             Some(alias) if own.uri.is_empty() || alias.uri.is_empty() => {
                 let prefix = if alias.uri.is_empty() { "".into() } else { alias.prefix.clone() };
-                Named { prefix, uri: alias.uri.clone(), ..own }
+                SourceName { prefix, uri: alias.uri.clone(), ..own }
             }
-            Some(alias) => Named { uri: alias.uri.clone(), ..own },
+            Some(alias) => SourceName { uri: alias.uri.clone(), ..own },
             None => own,
         }
     }

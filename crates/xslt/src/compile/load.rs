@@ -19,7 +19,7 @@ const DEPTH_MAX: u32 = 120;
 
 /// A parsed module.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct ParsedModule {
     pub(super) uri: Arc<str>,
     pub(super) document: Arc<Document>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Declaration {
 
 /// Loader of modules.
 pub(super) struct Loader<'r> {
-    pub(super) modules: Vec<Loaded>,
+    pub(super) modules: Vec<ParsedModule>,
     pub(super) declarations: Vec<Declaration>,
     resolver: &'r dyn Resolver,
     precedence: u32,
@@ -180,7 +180,7 @@ impl<'r> Loader<'r> {
             Error::new(ErrorKind::Document(error.kind.to_string().into()), at)
         })?;
         let number = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
-        self.modules.push(Loaded { uri, document: Arc::new(document) });
+        self.modules.push(ParsedModule { uri, document: Arc::new(document) });
         Ok(number)
     }
 

@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use xpath::Name;
 
 use crate::error::{At, Error, ErrorKind};
-use crate::out::Declared;
-use crate::program::{CallSite, Module, Op, Pc, Place, Program};
+use crate::out::OutputDeclaration;
+use crate::program::{CallSite, Module, Op, Pc, Program, SourcePosition};
 use crate::resolver::Resolver;
 use element::Element;
 pub(crate) use element::is_blank;
 pub(crate) use grammar::is_instruction;
-use load::{Declaration, Loaded, Loader};
+use load::{Declaration, Loader, ParsedModule};
 pub(crate) use names::{is_ncname, split_qname};
 
 /// The namespace of XSLT.
@@ -51,7 +51,7 @@ pub(crate) fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Resul
 
 /// State of the compiler.
 pub(super) struct Compiler<'m> {
-    modules: &'m [Loaded],
+    modules: &'m [ParsedModule],
     program: Program,
     /// Numbers by name.
     modes: HashMap<Name, u32>,
@@ -69,7 +69,7 @@ pub(super) struct Compiler<'m> {
     in_modes: Vec<(u32, u32)>,
     everywhere: Vec<u32>,
     aliases: HashMap<Box<str>, literal::Alias>,
-    output: Declared,
+    output: OutputDeclaration,
     /// Filled while expressions are compiled, which borrow the compiler.
     notes: RefCell<Notes>,
 }
@@ -99,7 +99,7 @@ fn fresh_id() -> u64 {
 }
 
 impl<'m> Compiler<'m> {
-    fn new(modules: &'m [Loaded]) -> Compiler<'m> {
+    fn new(modules: &'m [ParsedModule]) -> Compiler<'m> {
         let mut compiler = Compiler {
             modules,
             program: Program::default(),
@@ -114,23 +114,23 @@ impl<'m> Compiler<'m> {
             in_modes: Vec::new(),
             everywhere: Vec::new(),
             aliases: HashMap::new(),
-            output: Declared::default(),
+            output: OutputDeclaration::default(),
             notes: RefCell::default(),
         };
         compiler.program.id = fresh_id();
         compiler.program.code.push(Op::NextNode);
-        compiler.program.places.push(Place::default());
+        compiler.program.places.push(SourcePosition::default());
         compiler
     }
 
-    fn finish(mut self, modules: &[Loaded]) -> Result<Program, Error> {
+    fn finish(mut self, modules: &[ParsedModule]) -> Result<Program, Error> {
         self.attribute_sets()?;
         self.sort_rules();
         let notes = self.notes.take();
         self.program.calls = notes.calls;
         self.program.scopes = notes.scopes;
         self.program.output = Arc::new(self.output);
-        let module = |m: &Loaded| Module { uri: m.uri.clone(), document: m.document.clone() };
+        let module = |m: &ParsedModule| Module { uri: m.uri.clone(), document: m.document.clone() };
         self.program.modules = modules.iter().map(module).collect();
         Ok(self.program)
     }

@@ -8,7 +8,7 @@ use super::element::Element;
 use super::load::Declaration;
 use super::{Compiler, FUNCTIONS, XSLT};
 use crate::error::Error;
-use crate::program::{Global, Named, Template, UserFunction};
+use crate::program::{Global, SourceName, Template, UserFunction};
 
 /// Mode of templates and instructions without a mode.
 pub(super) const NO_MODE: u32 = 0;
@@ -61,7 +61,7 @@ impl<'m> Compiler<'m> {
         element: Element<'_>,
         text: &str,
         default: bool,
-    ) -> Result<Named, Error> {
+    ) -> Result<SourceName, Error> {
         let text = text.trim();
         let Some((prefix, local)) = split_qname(text) else {
             return Err(self.wrong(element, format!("`{text}` is not a name")));
@@ -73,7 +73,7 @@ impl<'m> Compiler<'m> {
                 self.wrong(element, format!("the prefix `{prefix}` is not declared"))
             })?,
         };
-        Ok(Named { prefix: prefix.into(), local: local.into(), uri: uri.into() })
+        Ok(SourceName { prefix: prefix.into(), local: local.into(), uri: uri.into() })
     }
 
     /// Returns a required attribute.
@@ -191,7 +191,7 @@ impl<'m> Compiler<'m> {
             self.program.globals.push(Global {
                 name,
                 is_param: e.xsl() == Some("param"),
-                entry: crate::program::Entry::default(),
+                entry: crate::program::CodeBlock::default(),
                 needs: Vec::new(),
                 place: e.place(),
             });

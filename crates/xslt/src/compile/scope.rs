@@ -9,7 +9,7 @@ use super::names::split_qname;
 use super::{Compiler, Locals, Notes};
 use crate::error::{Error, ErrorKind};
 use crate::exslt;
-use crate::program::{CallSite, Called, GLOBAL};
+use crate::program::{CallSite, CalledFunction, GLOBAL};
 
 /// The static context at one element.
 struct Scope<'c, 'm> {
@@ -19,7 +19,7 @@ struct Scope<'c, 'm> {
 }
 
 /// Context of an expression that failed to compile in forwards-compatible mode: an error when it is reached (XSLT 1.0, 2.5).
-struct Broken<'c> {
+struct FailedExpression<'c> {
     notes: &'c RefCell<Notes>,
     module: u32,
 }
@@ -74,27 +74,27 @@ fn note(notes: &RefCell<Notes>, call: CallSite) -> Lookup {
     Lookup::Found(u32::try_from(calls.len() - 1).unwrap_or(u32::MAX))
 }
 
-type Resolved = Result<Option<(Called, bool)>, Box<str>>;
+type ResolvedCall = Result<Option<(CalledFunction, bool)>, Box<str>>;
 
 impl Scope<'_, '_> {
     /// Resolves a function of XSLT 1.0, 12, and decides whether the call needs the prefixes in scope.
-    fn standard(&self, local: &str, arguments: &[Option<&str>]) -> Resolved {
+    fn standard(&self, local: &str, arguments: &[Option<&str>]) -> ResolvedCall {
         let (called, least, most, scoped) = match local {
-            "key" => (Called::Key(None), 2, 2, true),
-            "document" => (Called::Document, 1, 2, false),
-            "format-number" => (Called::FormatNumber, 2, 3, true),
-            "generate-id" => (Called::GenerateId, 0, 1, false),
-            "system-property" => (Called::SystemProperty, 1, 1, true),
-            "element-available" => (Called::ElementAvailable, 1, 1, true),
-            "function-available" => (Called::FunctionAvailable, 1, 1, true),
-            "unparsed-entity-uri" => (Called::UnparsedEntityUri, 1, 1, false),
+            "key" => (CalledFunction::Key(None), 2, 2, true),
+            "document" => (CalledFunction::Document, 1, 2, false),
+            "format-number" => (CalledFunction::FormatNumber, 2, 3, true),
+            "generate-id" => (CalledFunction::GenerateId, 0, 1, false),
+            "system-property" => (CalledFunction::SystemProperty, 1, 1, true),
+            "element-available" => (CalledFunction::ElementAvailable, 1, 1, true),
+            "function-available" => (CalledFunction::FunctionAvailable, 1, 1, true),
+            "unparsed-entity-uri" => (CalledFunction::UnparsedEntityUri, 1, 1, false),
             _ => return Ok(None),
         };
         if !(least..=most).contains(&arguments.len()) {
             return Err(format!("`{local}()` does not take {} arguments", arguments.len()).into());
         }
         // A literal key name is resolved at compile time.
-        if let (Called::Key(None), Some(Some(literal))) = (called, arguments.first()) {
+        if let (CalledFunction::Key(None), Some(Some(literal))) = (called, arguments.first()) {
             let Some((prefix, local)) = split_qname(literal) else {
                 return Err(format!("`{literal}` is not a name").into());
             };
@@ -107,20 +107,20 @@ impl Scope<'_, '_> {
             };
             let number = self.key(&Name { uri: uri.into(), local: local.into() });
             return match number {
-                Some(number) => Ok(Some((Called::Key(Some(number)), false))),
+                Some(number) => Ok(Some((CalledFunction::Key(Some(number)), false))),
                 None => Ok(Some((called, true))),
             };
         }
         Ok(Some((called, scoped)))
     }
 
-    fn extension(&self, uri: &str, name: &Name, given: usize) -> Resolved {
+    fn extension(&self, uri: &str, name: &Name, given: usize) -> ResolvedCall {
         if let Some(number) = self.compiler.functions.get(name) {
-            return Ok(Some((Called::User(*number), false)));
+            return Ok(Some((CalledFunction::User(*number), false)));
         }
         let Some(function) = exslt::find(uri, &name.local) else { return Ok(None) };
         match (function.least..=function.most).contains(&given) {
-            true => Ok(Some((Called::Extension(function), false))),
+            true => Ok(Some((CalledFunction::Extension(function), false))),
             false => Err(format!("`{}()` does not take {given} arguments", name.local).into()),
         }
     }
@@ -130,7 +130,7 @@ impl Scope<'_, '_> {
     }
 }
 
-impl Statics for Broken<'_> {
+impl Statics for FailedExpression<'_> {
     fn namespace(&self, _prefix: &str) -> Option<&str> {
         None
     }
@@ -140,7 +140,7 @@ impl Statics for Broken<'_> {
     }
 
     fn function(&self, _name: &Name, _arguments: &[Option<&str>]) -> Lookup {
-        let call = CallSite { function: Called::Broken, module: self.module, scope: 0 };
+        let call = CallSite { function: CalledFunction::Broken, module: self.module, scope: 0 };
         note(self.notes, call)
     }
 
@@ -177,7 +177,7 @@ impl<'m> Compiler<'m> {
                 let what = format!("`{}`: {error}", short(text));
                 return Err(Error::new(ErrorKind::Expression(what.into()), self.at(e)));
             }
-            let broken = Broken { notes: &self.notes, module: e.module() };
+            let broken = FailedExpression { notes: &self.notes, module: e.module() };
             Expr::compile("broken()", &broken).map_err(|error| {
                 Error::new(ErrorKind::Expression(error.to_string().into()), self.at(e))
             })

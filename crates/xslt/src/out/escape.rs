@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 /// A context of text, which determines the characters to escape.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct EscapeRules {
     references: &'static [(u8, &'static str)],
     /// Bytes of UTF-8 that have a reference.
     marked: [bool; 256],
@@ -15,11 +15,11 @@ pub(crate) struct Place {
 }
 
 /// Content of an element.
-pub(crate) static TEXT: Place =
-    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#13;")], false);
+pub(crate) static TEXT: EscapeRules =
+    EscapeRules::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#13;")], false);
 
 /// Attribute value in double quotes.
-pub(crate) static ATTRIBUTE: Place = Place::new(
+pub(crate) static ATTRIBUTE: EscapeRules = EscapeRules::new(
     &[
         (b'<', "&lt;"),
         (b'>', "&gt;"),
@@ -33,11 +33,11 @@ pub(crate) static ATTRIBUTE: Place = Place::new(
 );
 
 /// Content of an element in canonical form (Canonical XML 1.0, 2.3).
-pub(crate) static CANONICAL_TEXT: Place =
-    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#xD;")], false);
+pub(crate) static CANONICAL_TEXT: EscapeRules =
+    EscapeRules::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;"), (b'\r', "&#xD;")], false);
 
 /// Attribute value in canonical form.
-pub(crate) static CANONICAL_ATTRIBUTE: Place = Place::new(
+pub(crate) static CANONICAL_ATTRIBUTE: EscapeRules = EscapeRules::new(
     &[
         (b'<', "&lt;"),
         (b'&', "&amp;"),
@@ -50,14 +50,14 @@ pub(crate) static CANONICAL_ATTRIBUTE: Place = Place::new(
 );
 
 /// Content of an HTML element.
-pub(crate) static HTML_TEXT: Place =
-    Place::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;")], false);
+pub(crate) static HTML_TEXT: EscapeRules =
+    EscapeRules::new(&[(b'<', "&lt;"), (b'>', "&gt;"), (b'&', "&amp;")], false);
 
 /// Number of bytes checked together.
 const BLOCK: usize = 16;
 
-impl Place {
-    const fn new(references: &'static [(u8, &'static str)], quoted: bool) -> Place {
+impl EscapeRules {
+    const fn new(references: &'static [(u8, &'static str)], quoted: bool) -> EscapeRules {
         let (mut marked, mut marked_or_wide) = ([false; 256], [false; 256]);
         let mut at = 0xc0;
         while at < 256 {
@@ -78,7 +78,7 @@ impl Place {
             }
             at += 1;
         }
-        Place { references, marked, marked_or_wide, quoted }
+        EscapeRules { references, marked, marked_or_wide, quoted }
     }
 
     /// Writes `text`; characters above `last` become references.

@@ -15,5 +15,5 @@ mod tag;
 
 pub(crate) use composer::{Composer, Target};
 pub(crate) use serializer::Serializer;
-pub(crate) use settings::{Declared, Settings};
 pub use settings::{Encoding, Method, Style};
+pub(crate) use settings::{OutputDeclaration, OutputSettings};

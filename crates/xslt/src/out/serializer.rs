@@ -1,7 +1,7 @@
 //! Serialises events to bytes by the methods `xml` and `text`; the module `html` has the rest.
 
 use super::tag::Tag;
-use super::{Encoding, Method, Settings, Style, encode, escape, html};
+use super::{Encoding, Method, OutputSettings, Style, encode, escape, html};
 
 /// Initial capacity for open elements.
 const ROOM_OPEN: usize = 16;
@@ -10,7 +10,7 @@ const ROOM_OPEN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Serializer {
     pub(super) out: Vec<u8>,
-    pub(super) settings: Settings,
+    pub(super) settings: OutputSettings,
     /// None until the first element or text decides the method (XSLT 1.0, 16).
     method: Option<Method>,
     /// White space, comments and instructions before that.
@@ -25,7 +25,7 @@ pub(crate) struct Serializer {
     /// The first element has begun.
     pub(super) root_written: bool,
     /// Escaping rules of text and of attribute values.
-    places: [&'static escape::Place; 2],
+    places: [&'static escape::EscapeRules; 2],
 }
 
 /// State of an open element.
@@ -48,7 +48,7 @@ enum Early {
 }
 
 impl Serializer {
-    pub(crate) fn new(settings: Settings, capacity: usize) -> Serializer {
+    pub(crate) fn new(settings: OutputSettings, capacity: usize) -> Serializer {
         let places = match settings.style {
             Style::Plain => [&escape::TEXT, &escape::ATTRIBUTE],
             Style::Canonical => [&escape::CANONICAL_TEXT, &escape::CANONICAL_ATTRIBUTE],

@@ -35,7 +35,7 @@ pub enum Encoding {
 
 /// The merged `xsl:output` declarations of a stylesheet; absent attributes are None.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Declared {
+pub(crate) struct OutputDeclaration {
     pub(crate) method: Option<Method>,
     pub(crate) version: Option<Box<str>>,
     pub(crate) encoding: Option<Encoding>,
@@ -53,14 +53,14 @@ pub(crate) struct Declared {
 }
 
 /// The settings of one run: shared, as the stylesheet is.
-pub(crate) type Settings = Arc<Declared>;
+pub(crate) type OutputSettings = Arc<OutputDeclaration>;
 
-impl Declared {
+impl OutputDeclaration {
     /// Returns the settings for canonical form; methods other than XML have none.
-    pub(crate) fn canonical(&self) -> Declared {
+    pub(crate) fn canonical(&self) -> OutputDeclaration {
         match self.method {
             Some(Method::Html | Method::Text) => self.clone(),
-            Some(Method::Xml) | None => Declared {
+            Some(Method::Xml) | None => OutputDeclaration {
                 method: Some(Method::Xml),
                 doctype_public: None,
                 doctype_system: None,

@@ -2,7 +2,7 @@
 
 /// A name, and for attributes a value, as consecutive ranges of one text.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Piece {
+pub(crate) struct TagPiece {
     start: u32,
     prefix_end: u32,
     local_end: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Pieces {
 
 impl Pieces {
     #[inline]
-    pub(crate) fn push(&mut self, prefix: &str, local: &str, uri: &str, value: &str) -> Piece {
+    pub(crate) fn push(&mut self, prefix: &str, local: &str, uri: &str, value: &str) -> TagPiece {
         let start = self.end();
         self.text.push_str(prefix);
         let prefix_end = self.end();
@@ -29,7 +29,7 @@ impl Pieces {
         if !value.is_empty() {
             self.text.push_str(value);
         }
-        Piece { start, prefix_end, local_end, uri_end, value_end: self.end() }
+        TagPiece { start, prefix_end, local_end, uri_end, value_end: self.end() }
     }
 
     fn end(&self) -> u32 {
@@ -38,22 +38,22 @@ impl Pieces {
     }
 
     #[inline]
-    pub(crate) fn prefix(&self, piece: Piece) -> &str {
+    pub(crate) fn prefix(&self, piece: TagPiece) -> &str {
         self.slice(piece.start, piece.prefix_end)
     }
 
     #[inline]
-    pub(crate) fn local(&self, piece: Piece) -> &str {
+    pub(crate) fn local(&self, piece: TagPiece) -> &str {
         self.slice(piece.prefix_end, piece.local_end)
     }
 
     #[inline]
-    pub(crate) fn uri(&self, piece: Piece) -> &str {
+    pub(crate) fn uri(&self, piece: TagPiece) -> &str {
         self.slice(piece.local_end, piece.uri_end)
     }
 
     #[inline]
-    pub(crate) fn value(&self, piece: Piece) -> &str {
+    pub(crate) fn value(&self, piece: TagPiece) -> &str {
         self.slice(piece.uri_end, piece.value_end)
     }
 
@@ -67,9 +67,9 @@ impl Pieces {
 #[derive(Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) pieces: Pieces,
-    pub(crate) name: Piece,
+    pub(crate) name: TagPiece,
     /// In the order they came; a later attribute replaces an earlier one of the same name.
-    pub(crate) attributes: Vec<Piece>,
+    pub(crate) attributes: Vec<TagPiece>,
     /// Some attribute has a prefix or a namespace.
     pub(crate) qualified: bool,
 }
@@ -85,7 +85,7 @@ impl Tag {
 
     /// Adds an attribute; it replaces one of the same name.
     pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
-        let same = |p: &Piece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
+        let same = |p: &TagPiece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
         let at = self.attributes.iter().position(same);
         let piece = self.pieces.push(prefix, local, uri, value);
         self.qualified |= !prefix.is_empty() || !uri.is_empty();
@@ -99,7 +99,7 @@ impl Tag {
     pub(crate) fn order(&mut self) {
         let pieces = &self.pieces;
         if self.attributes.len() > 1 {
-            let name = |piece: &Piece| (pieces.uri(*piece), pieces.local(*piece));
+            let name = |piece: &TagPiece| (pieces.uri(*piece), pieces.local(*piece));
             self.attributes.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
         }
     }
@@ -113,6 +113,6 @@ impl Tag {
 
     /// Returns the memory held, in bytes.
     pub(crate) fn capacity(&self) -> usize {
-        self.pieces.text.capacity() + self.attributes.capacity() * size_of::<Piece>()
+        self.pieces.text.capacity() + self.attributes.capacity() * size_of::<TagPiece>()
     }
 }

@@ -3,7 +3,7 @@
 use xml::Document;
 use xpath::{DocId, Node, NodeKind};
 
-use super::frames::Turn;
+use super::frames::PendingNode;
 use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::Error;
 use crate::program::{ByName, Pass, Program, Template};
@@ -15,12 +15,12 @@ pub(super) struct Lists {
     /// The ids of the program and of the name table.
     of: (u64, u64),
     /// By mode, elements before attributes, then by name.
-    known: Vec<Vec<Known>>,
+    known: Vec<Vec<RuleLookup>>,
 }
 
 /// Cached rules of a name.
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum RuleLookup {
     Not,
     Others,
     Named(u32),
@@ -39,7 +39,7 @@ impl Lists {
     /// Returns the memory held, in bytes.
     pub(super) fn capacity(&self) -> usize {
         let names: usize = self.known.iter().map(Vec::capacity).sum();
-        names * size_of::<Known>() + self.known.capacity() * size_of::<Vec<Known>>()
+        names * size_of::<RuleLookup>() + self.known.capacity() * size_of::<Vec<RuleLookup>>()
     }
 
     /// Returns the rules that may match a node, best first.
@@ -84,21 +84,21 @@ impl Lists {
             }
             if let Some(names) = self.known.get_mut(place) {
                 if names.len() < document.names_len() {
-                    names.resize(document.names_len(), Known::Not);
+                    names.resize(document.names_len(), RuleLookup::Not);
                 }
                 known = names.get_mut(id.0 as usize);
             }
         }
         match known.as_deref() {
-            Some(Known::Others) => return &rules.others,
-            Some(Known::Named(at)) => return rules.rules(Some(*at as usize)),
-            Some(Known::Not) | None => {}
+            Some(RuleLookup::Others) => return &rules.others,
+            Some(RuleLookup::Named(at)) => return rules.rules(Some(*at as usize)),
+            Some(RuleLookup::Not) | None => {}
         }
         let name = document.name_of(id);
         let found = rules.find(name.local, name.namespace.uri);
         if let Some(known) = known {
-            let named = found.and_then(|at| u32::try_from(at).ok()).map(Known::Named);
-            *known = named.unwrap_or(Known::Others);
+            let named = found.and_then(|at| u32::try_from(at).ok()).map(RuleLookup::Named);
+            *known = named.unwrap_or(RuleLookup::Others);
         }
         rules.rules(found)
     }
@@ -120,7 +120,7 @@ impl<'s> Machine<'s> {
     /// Continues with the next nodes of the topmost apply frame.
     pub(super) fn apply_next(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
         loop {
-            let Some(Turn { focus, params }) = self.next_node() else {
+            let Some(PendingNode { focus, params }) = self.next_node() else {
                 self.leave_nodes()?;
                 match self.now.pc {
                     NEXT_NODE => continue,

@@ -2,10 +2,10 @@
 
 use xpath::{Focus, Node, Value};
 
-use super::{Held, Machine, Reach, dynamic};
+use super::{DocumentsHandle, Machine, Reach, dynamic};
 use crate::error::{At, Error};
 use crate::out::Composer;
-use crate::program::{Entry, Pc};
+use crate::program::{CodeBlock, Pc};
 
 /// A stack frame: the state to restore when it ends.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Machine<'_> {
     /// Calls an entry, which returns to the current address.
     pub(super) fn enter(
         &mut self,
-        entry: Entry,
+        entry: CodeBlock,
         params: (u32, u32),
         documents: Option<u32>,
     ) -> Result<(), Error> {
@@ -113,7 +113,7 @@ impl Machine<'_> {
     /// Drops documents to which only variables out of scope could refer.
     fn cut(&mut self, documents: u32, reach: &mut Reach<'_>) {
         let keep = documents.max(self.pinned);
-        if let Held::Own(world) = &mut reach.world
+        if let DocumentsHandle::Own(world) = &mut reach.world
             && world.len() > keep
         {
             world.truncate(keep);
@@ -177,13 +177,13 @@ impl Machine<'_> {
 
     /// Returns the next node to which templates are applied; None at the end.
     #[inline]
-    pub(super) fn next_node(&mut self) -> Option<Turn> {
+    pub(super) fn next_node(&mut self) -> Option<PendingNode> {
         let memory = &mut self.memory;
         let Some(Frame::Apply { nodes, params, .. }) = memory.frames.last_mut() else {
             return None;
         };
         let params = *params;
-        nodes.next(&memory.nodes).map(|focus| Turn { focus, params })
+        nodes.next(&memory.nodes).map(|focus| PendingNode { focus, params })
     }
 
     /// Restores the state after templates were applied to all nodes.
@@ -209,7 +209,7 @@ impl Machine<'_> {
 }
 
 /// A node to be processed: its context for expressions, and the parameters for its template.
-pub(super) struct Turn {
+pub(super) struct PendingNode {
     pub(super) focus: Focus,
     pub(super) params: (u32, u32),
 }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use xpath::{Call, Name, Node, Value};
 
-use super::{Held, Machine, Reach, dynamic, no_nodes};
+use super::{DocumentsHandle, Machine, Reach, dynamic, no_nodes};
 use crate::compile::{self, XSLT, split_qname};
 use crate::decimal::DecimalFormat;
 use crate::error::Error;
 use crate::exslt;
-use crate::program::{CallSite, Called};
+use crate::program::{CallSite, CalledFunction};
 
 /// Result of `system-property('xsl:vendor')`.
 const VENDOR: &str = "Tidegate";
@@ -66,20 +66,21 @@ impl Machine<'_> {
             value.map(|value| value.to_text(call.world).into_owned()).unwrap_or_default()
         };
         match site.function {
-            Called::Key(number) => self.key_call(number, site, arguments, call),
-            Called::Document => {
+            CalledFunction::Key(number) => self.key_call(number, site, arguments, call),
+            CalledFunction::Document => {
                 let Some(value) = arguments.first() else { return Ok(no_nodes()) };
                 let base = arguments.get(1);
-                let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+                let mut reach =
+                    Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
                 self.document_call(value, base, site.module, &mut reach)
             }
-            Called::FormatNumber => {
+            CalledFunction::FormatNumber => {
                 let number =
                     arguments.first().map_or(f64::NAN, |value| value.to_number(call.world));
                 let name = arguments.get(2).map(|_| text(2));
                 self.format_number(number, &text(1), name.as_deref(), site)
             }
-            Called::GenerateId => {
+            CalledFunction::GenerateId => {
                 let node = match arguments.first() {
                     None => Some(call.focus.node),
                     Some(value) => match value.as_nodes() {
@@ -89,13 +90,13 @@ impl Machine<'_> {
                 };
                 Ok(Value::text(node.map(|node| identity(node, call)).unwrap_or_default()))
             }
-            Called::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
-            Called::ElementAvailable => {
+            CalledFunction::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
+            CalledFunction::ElementAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
                 let known = *name.uri == *XSLT && compile::is_instruction(&name.local);
                 Ok(Value::Boolean(known))
             }
-            Called::FunctionAvailable => {
+            CalledFunction::FunctionAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
                 let user = self.given.program.functions.iter().any(|f| f.name == name);
                 Ok(Value::Boolean(match &*name.uri {
@@ -103,19 +104,19 @@ impl Machine<'_> {
                     uri => user || exslt::find(uri, &name.local).is_some(),
                 }))
             }
-            Called::UnparsedEntityUri => {
+            CalledFunction::UnparsedEntityUri => {
                 let document = call.world.of(call.focus.node);
                 Ok(Value::text(document.unparsed_entity(&text(0)).unwrap_or_default()))
             }
-            Called::Extension(function) => {
+            CalledFunction::Extension(function) => {
                 let code = function.code;
                 let mut surroundings = self.given.surroundings;
                 let result = code(arguments, call, &mut surroundings);
                 self.given.surroundings = surroundings;
                 result.map_err(|kind| self.fault_kind(kind))
             }
-            Called::User(number) => self.user(number, arguments, call),
-            Called::Broken => Err(dynamic("this expression is none of XPath 1.0")),
+            CalledFunction::User(number) => self.user(number, arguments, call),
+            CalledFunction::Broken => Err(dynamic("this expression is none of XPath 1.0")),
         }
     }
 
@@ -156,7 +157,7 @@ impl Machine<'_> {
         };
         let doc = call.focus.node.doc;
         let world = call.world;
-        let mut reach = Reach { world: Held::Lent(world), budget: &mut *call.budget };
+        let mut reach = Reach { world: DocumentsHandle::Lent(world), budget: &mut *call.budget };
         let Value::Nodes(nodes) = value else {
             let text = value.to_text(world).into_owned();
             return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
@@ -212,7 +213,8 @@ impl Machine<'_> {
             return Err(dynamic(format!("`{name}()` takes fewer arguments")));
         }
         let given = function.params.iter().copied().zip(arguments.drain(..)).collect();
-        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        let mut reach =
+            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
         self.run_entry(function.entry, call.focus, given, &mut reach)
     }
 }

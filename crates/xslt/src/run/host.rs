@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use xpath::{Call, DocId, ErrorKind, Host, Node, Value};
 
-use super::{Held, Machine, Reach, State, dynamic};
+use super::{DocumentsHandle, Machine, Reach, State, dynamic};
 use crate::error::Error;
 use crate::program::GLOBAL;
 
@@ -18,7 +18,8 @@ impl Host for Machine<'_> {
         if let Some(State::Done(value)) = self.memory.globals.get(number as usize) {
             return Ok(value.clone());
         }
-        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        let mut reach =
+            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
         self.global(number, &mut reach).map_err(|error| self.keep(error))
     }
 
@@ -41,7 +42,8 @@ impl Host for Machine<'_> {
         doc: DocId,
         call: &mut Call<'_>,
     ) -> Result<Rc<[Node]>, ErrorKind> {
-        let mut reach = Reach { world: Held::Lent(call.world), budget: &mut *call.budget };
+        let mut reach =
+            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
         self.keyed(number, value, doc, &mut reach).map_err(|error| self.keep(error))
     }
 }

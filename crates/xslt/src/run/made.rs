@@ -3,10 +3,14 @@
 use super::{Machine, Reach, dynamic};
 use crate::compile::{is_ncname, split_qname};
 use crate::error::Error;
-use crate::program::{Avt, Made};
+use crate::program::{Avt, ComputedName};
 
 impl<'s> Machine<'s> {
-    pub(super) fn start_made(&mut self, made: &Made, reach: &mut Reach<'_>) -> Result<(), Error> {
+    pub(super) fn start_made(
+        &mut self,
+        made: &ComputedName,
+        reach: &mut Reach<'_>,
+    ) -> Result<(), Error> {
         let mut text = std::mem::take(&mut self.memory.text);
         let name = self.made_name(made, true, reach, &mut text)?;
         self.top()?.start(name.prefix, name.local, name.uri);
@@ -16,7 +20,7 @@ impl<'s> Machine<'s> {
 
     pub(super) fn end_attribute(
         &mut self,
-        made: &Made,
+        made: &ComputedName,
         reach: &mut Reach<'_>,
     ) -> Result<(), Error> {
         let value = self.kept_text()?;
@@ -41,7 +45,7 @@ impl<'s> Machine<'s> {
     /// Computes a name, which borrows from `text` and from the program.
     fn made_name<'t>(
         &mut self,
-        made: &Made,
+        made: &ComputedName,
         element: bool,
         reach: &mut Reach<'_>,
         text: &'t mut String,

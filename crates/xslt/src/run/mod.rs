@@ -26,7 +26,7 @@ use crate::error::{At, Error, ErrorKind};
 use crate::exslt::Surroundings;
 use crate::limits::Budgets;
 use crate::out::{Composer, Target};
-use crate::program::{Avt, Entry, Part, Pc, Place, Program};
+use crate::program::{Avt, CodeBlock, Part, Pc, Program, SourcePosition};
 use crate::resolver::Resolver;
 use memory::Memory;
 
@@ -41,28 +41,28 @@ const NESTED_MAX: u32 = 40;
 
 /// The documents and the remaining budget. The outermost run owns its world and may truncate it.
 pub(crate) struct Reach<'w> {
-    pub(crate) world: Held<'w>,
+    pub(crate) world: DocumentsHandle<'w>,
     pub(crate) budget: &'w mut Budget,
 }
 
 /// An owned world, or one lent to an expression.
-pub(crate) enum Held<'w> {
+pub(crate) enum DocumentsHandle<'w> {
     Own(&'w mut DocumentSet),
     Lent(&'w DocumentSet),
 }
 
-impl Held<'_> {
+impl DocumentsHandle<'_> {
     #[inline]
     pub(crate) fn get(&self) -> &DocumentSet {
         match self {
-            Held::Own(world) => world,
-            Held::Lent(world) => world,
+            DocumentsHandle::Own(world) => world,
+            DocumentsHandle::Lent(world) => world,
         }
     }
 }
 
 /// Inputs of a transformation beside the documents.
-pub(crate) struct Given<'s> {
+pub(crate) struct RunInputs<'s> {
     pub(crate) program: &'s Program,
     pub(crate) resolver: &'s dyn Resolver,
     pub(crate) budgets: &'s Budgets,
@@ -98,7 +98,7 @@ struct Registers {
 
 /// A running transformation.
 pub(crate) struct Machine<'s> {
-    given: Given<'s>,
+    given: RunInputs<'s>,
     now: Registers,
     memory: Box<Memory>,
     /// The result, followed by the nested fragments and texts under construction.
@@ -120,7 +120,7 @@ pub(crate) struct Machine<'s> {
 }
 
 impl<'s> Machine<'s> {
-    pub(crate) fn new(given: Given<'s>, root: Node, out: Composer) -> Machine<'s> {
+    pub(crate) fn new(given: RunInputs<'s>, root: Node, out: Composer) -> Machine<'s> {
         let mut memory = Memory::take();
         let mut outs = std::mem::take(&mut memory.out);
         outs.push(out);
@@ -201,7 +201,7 @@ impl<'s> Machine<'s> {
     /// Runs an entry to its end and returns its result. The registers are restored.
     fn run_entry(
         &mut self,
-        entry: Entry,
+        entry: CodeBlock,
         focus: Focus,
         arguments: Vec<(u32, Value)>,
         reach: &mut Reach<'_>,
@@ -310,7 +310,7 @@ impl<'s> Machine<'s> {
         avt.map_or(Ok(String::new()), |avt| self.avt(avt, reach))
     }
 
-    fn at(&self, place: Option<Place>) -> At {
+    fn at(&self, place: Option<SourcePosition>) -> At {
         let place = place.unwrap_or_default();
         let module = self.given.program.modules.get(place.module as usize);
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();

@@ -4,13 +4,13 @@ use xml::{Attributes, Document, NodeId, Scope};
 use xpath::{DocId, Node as TreeNode, NodeKind, StreamNode, StreamStep};
 
 use super::events::{Node, Stream};
-use super::{Act, COPY_END, Made, Say, Then};
+use super::{Act, COPY_END, Say, StreamedName, Then};
 use crate::error::{At, Error};
-use crate::program::{Literal, Pc, Place};
+use crate::program::{Literal, Pc, SourcePosition};
 use crate::run::made::{instruction_target, made_name};
 
 /// Acts that continue at the end of a node.
-pub(super) struct Paused {
+pub(super) struct PendingActs {
     pub(super) descent: u32,
     pub(super) rest: u32,
 }
@@ -21,7 +21,11 @@ impl<'s> Stream<'s> {
         clippy::wildcard_enum_match_arm,
         reason = "a few acts lead elsewhere, and all others write"
     )]
-    pub(super) fn perform(&mut self, from: u32, node: &Node<'_>) -> Result<Option<Paused>, Error> {
+    pub(super) fn perform(
+        &mut self,
+        from: u32,
+        node: &Node<'_>,
+    ) -> Result<Option<PendingActs>, Error> {
         let streamed = self.streamed;
         let mut at = from;
         while let Some(act) = streamed.code.get(at as usize) {
@@ -29,7 +33,9 @@ impl<'s> Stream<'s> {
             at += 1;
             match act {
                 Act::Done => return Ok(None),
-                Act::Descend(descent) => return Ok(Some(Paused { descent: *descent, rest: at })),
+                Act::Descend(descent) => {
+                    return Ok(Some(PendingActs { descent: *descent, rest: at }));
+                }
                 Act::Jump(target) => at = *target,
                 Act::Unless(stream_test, target) => {
                     if !stream_test.holds(&node.told) {
@@ -52,7 +58,8 @@ impl<'s> Stream<'s> {
             return error;
         }
         let pc: Pc = self.streamed.places.get(act as usize).copied().unwrap_or_default();
-        let place: Place = self.program.places.get(pc as usize).copied().unwrap_or_default();
+        let place: SourcePosition =
+            self.program.places.get(pc as usize).copied().unwrap_or_default();
         let module = self.program.modules.get(place.module as usize);
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();
         Error { at: At { file, line: place.line, column: place.column }, ..error }
@@ -138,7 +145,7 @@ impl<'s> Stream<'s> {
         self.check()
     }
 
-    fn start_made(&mut self, made: &'s Made, told: &StreamNode<'_>) -> Result<(), Error> {
+    fn start_made(&mut self, made: &'s StreamedName, told: &StreamNode<'_>) -> Result<(), Error> {
         self.with_name(made, true, told, |stream, prefix, local, uri| {
             stream.out.start(prefix, local, uri);
         })
@@ -146,7 +153,7 @@ impl<'s> Stream<'s> {
 
     fn made_attribute(
         &mut self,
-        made: &'s Made,
+        made: &'s StreamedName,
         value: &str,
         told: &StreamNode<'_>,
     ) -> Result<(), Error> {
@@ -158,7 +165,7 @@ impl<'s> Stream<'s> {
     /// Computes a name, and uses its prefix, local part and namespace.
     fn with_name(
         &mut self,
-        made: &'s Made,
+        made: &'s StreamedName,
         element: bool,
         told: &StreamNode<'_>,
         then: impl FnOnce(&mut Self, &str, &str, &str),

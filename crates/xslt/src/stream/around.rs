@@ -1,7 +1,7 @@
 //! The names of the open elements, for patterns that test a node's ancestors.
 
 use xml::{Namespace, QName};
-use xpath::{Around, NodeKind, StreamNode};
+use xpath::{Ancestors, NodeKind, StreamNode};
 
 /// Open elements, inner ones last. Their names are in one string, so that a name costs no allocation.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Lineage {
     }
 }
 
-impl Around for Above<'_> {
+impl Ancestors for Above<'_> {
     fn above(&self, levels: usize) -> Option<StreamNode<'_>> {
         let all = &self.lineage.names;
         let depth = all.len().checked_sub(self.below)?;

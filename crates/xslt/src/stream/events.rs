@@ -6,7 +6,7 @@ use xpath::{NodeKind, StreamNode};
 use super::around::Above;
 use super::memory::Memory;
 use super::text::{Passage, Value};
-use super::{COPY_END, Content, DONE, Leaf, Streamed, Then};
+use super::{COPY_END, Content, DONE, Leaf, StreamProgram, Then};
 use crate::error::{At, Error};
 use crate::limits::Budgets;
 use crate::out::Composer;
@@ -16,7 +16,7 @@ use crate::run::spaces;
 /// A running transformation, fed by a parser.
 pub(crate) struct Stream<'s> {
     pub(super) program: &'s Program,
-    pub(super) streamed: &'s Streamed,
+    pub(super) streamed: &'s StreamProgram,
     pub(super) budgets: &'s Budgets,
     pub(super) out: Composer,
     pub(super) memory: Box<Memory>,
@@ -86,7 +86,7 @@ impl<'a> Node<'a> {
 impl<'s> Stream<'s> {
     pub(crate) fn begin(
         program: &'s Program,
-        streamed: &'s Streamed,
+        streamed: &'s StreamProgram,
         budgets: &'s Budgets,
         out: Composer,
     ) -> Stream<'s> {

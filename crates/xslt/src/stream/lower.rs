@@ -5,10 +5,13 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "all instructions but a few need a tree")]
 
-use xpath::{Expr, Known, Needs, Selection, StreamStep};
+use xpath::{Expr, Needs, NodeFacts, Selection, StreamStep};
 
 use super::text::Passage;
-use super::{Act, Body, Content, DONE, Descent, Leaf, Made, Say, Says, Step, Streamed, Sure, Then};
+use super::{
+    Act, Body, Content, DONE, Descent, Leaf, Say, Says, Step, StreamProgram, StreamedName, Sure,
+    Then,
+};
 use crate::program::{Apply, Avt, ByName, Mode, Op, Part, Pc, Program, Select};
 
 /// Limit on acts, above all stylesheets that people write: called templates are inlined.
@@ -27,9 +30,9 @@ enum Kind {
 }
 
 /// Compiles the program to acts; None if it needs a tree.
-pub(crate) fn lower(program: &Program) -> Option<Streamed> {
+pub(crate) fn lower(program: &Program) -> Option<StreamProgram> {
     let (made, modes, leaves) = (begun(program), vec![0], Vec::new());
-    let mut lowering = Lowering { program, made, modes, leaves };
+    let mut lowering = StreamCompiler { program, made, modes, leaves };
     lowering.template_rules(&program.modes.first()?.root, Kind::Root)?;
     let mut next = 0;
     while let Some(mode) = lowering.modes.get(next).copied() {
@@ -43,12 +46,12 @@ pub(crate) fn lower(program: &Program) -> Option<Streamed> {
 }
 
 /// The common part of every program: the fixed acts, and descents by the built-in rules of each mode.
-fn begun(program: &Program) -> Streamed {
+fn begun(program: &Program) -> StreamProgram {
     let all = || vec![Step { any: true, asked: Vec::new() }];
     let modes = u32::try_from(program.modes.len()).unwrap_or(u32::MAX);
     let fixed = [Then::Copy, Then::Texts { raw: false }, Then::Texts { raw: true }];
     let thens = (0..modes).map(Then::Apply).chain(fixed);
-    Streamed {
+    StreamProgram {
         code: vec![Act::Done, Act::End, Act::Done],
         places: vec![0; 3],
         descents: thens.map(|then| Descent::new(all(), then)).collect(),
@@ -60,7 +63,7 @@ fn begun(program: &Program) -> Streamed {
     }
 }
 
-impl Streamed {
+impl StreamProgram {
     /// Returns the descent into the whole content of a node.
     pub(super) fn whole(&self, then: Then) -> u32 {
         let at = self.descents.iter().position(|descent| descent.then == then);
@@ -68,9 +71,9 @@ impl Streamed {
     }
 }
 
-struct Lowering<'p> {
+struct StreamCompiler<'p> {
     program: &'p Program,
-    made: Streamed,
+    made: StreamProgram,
     /// Modes that can be reached.
     modes: Vec<u32>,
     /// Addresses of templates for texts, comments and instructions.
@@ -78,7 +81,7 @@ struct Lowering<'p> {
 }
 
 /// A template being compiled for a kind of node.
-struct Lowered {
+struct TemplateDraft {
     kind: Kind,
     /// The node's content was processed: only its name is known from here on.
     over: bool,
@@ -86,23 +89,23 @@ struct Lowered {
 }
 
 /// A jump whose target comes later.
-struct Waiting {
+struct PendingJump {
     target: Pc,
     act: u32,
     /// The content was processed before it.
     over: bool,
 }
 
-impl Lowered {
-    fn known(&self) -> Known {
-        Known {
+impl TemplateDraft {
+    fn known(&self) -> NodeFacts {
+        NodeFacts {
             value: self.kind == Kind::Leaf,
             attributes: self.kind != Kind::Element || !self.over,
         }
     }
 }
 
-impl Lowering<'_> {
+impl StreamCompiler<'_> {
     fn mode(&mut self, mode: u32) -> Option<()> {
         let rules = self.program.modes.get(mode as usize)?;
         self.named_rules(&rules.elements, Kind::Element)?;
@@ -151,7 +154,7 @@ impl Lowering<'_> {
         }
         let entry = self.program.templates.get(number as usize)?.entry;
         let from = self.here();
-        self.block(entry.pc, &mut Lowered { kind, over: false, calls: 0 })?;
+        self.block(entry.pc, &mut TemplateDraft { kind, over: false, calls: 0 })?;
         self.act(Act::Done, entry.pc)?;
         let content = self.content(from);
         let body = self.made.bodies.get_mut(number as usize)?;
@@ -275,9 +278,9 @@ impl Lowering<'_> {
     }
 
     /// Compiles the instructions of an entry up to its end.
-    fn block(&mut self, from: Pc, to: &mut Lowered) -> Option<()> {
+    fn block(&mut self, from: Pc, to: &mut TemplateDraft) -> Option<()> {
         let program = self.program;
-        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut waiting: Vec<PendingJump> = Vec::new();
         let (mut pc, mut reached) = (from, true);
         loop {
             for lands in waiting.extract_if(.., |waiting| waiting.target == pc) {
@@ -291,12 +294,12 @@ impl Lowering<'_> {
                 Op::Unless(test, target) => {
                     let stream_test = test.stream_test(to.known())?;
                     let act = self.act(Act::Unless(stream_test, DONE), pc)?;
-                    waiting.push(Waiting { target: *target, act, over: to.over });
+                    waiting.push(PendingJump { target: *target, act, over: to.over });
                     pc + 1
                 }
                 Op::Jump(target) => {
                     let act = self.act(Act::Jump(DONE), pc)?;
-                    waiting.push(Waiting { target: *target, act, over: to.over });
+                    waiting.push(PendingJump { target: *target, act, over: to.over });
                     reached = false;
                     pc + 1
                 }
@@ -324,7 +327,7 @@ impl Lowering<'_> {
     }
 
     /// Compiles an instruction that continues with the next one.
-    fn plain(&mut self, op: &Op, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn plain(&mut self, op: &Op, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         let known = to.known();
         let act = match op {
             Op::Text(text) => Act::Text { text: text.clone(), raw: false },
@@ -356,7 +359,7 @@ impl Lowering<'_> {
     }
 
     /// Inlines an entry without parameters.
-    fn call(&mut self, entry: Pc, to: &mut Lowered) -> Option<()> {
+    fn call(&mut self, entry: Pc, to: &mut TemplateDraft) -> Option<()> {
         to.calls += 1;
         match to.calls > CALLS_MAX {
             true => None,
@@ -365,7 +368,7 @@ impl Lowering<'_> {
     }
 
     /// Compiles collected text up to its end; returns the address behind it.
-    fn kept(&mut self, pc: Pc, to: &Lowered) -> Option<Pc> {
+    fn kept(&mut self, pc: Pc, to: &TemplateDraft) -> Option<Pc> {
         let known = to.known();
         let mut text = Vec::new();
         let mut pc = pc + 1;
@@ -395,7 +398,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn value(&mut self, expr: &Expr, raw: bool, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn value(&mut self, expr: &Expr, raw: bool, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         if let Some(stream_string) = expr.stream_string(to.known()) {
             return self.act(Act::Say { what: [Say::Of(stream_string)].into(), raw }, pc).map(drop);
         }
@@ -408,7 +411,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn copy_of(&mut self, expr: &Expr, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn copy_of(&mut self, expr: &Expr, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         let Some(selection) = expr.selection() else {
             let stream_string = expr.stream_string(to.known())?;
             return self
@@ -435,7 +438,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn apply(&mut self, apply: &Apply, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn apply(&mut self, apply: &Apply, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         let selection = match &apply.select {
             Select::Content { attributes } => Selection::content(*attributes),
             Select::Expr(expr) => expr.selection()?,
@@ -457,7 +460,7 @@ impl Lowering<'_> {
         asked: Vec<StreamStep>,
         act: impl Fn(Box<[StreamStep]>) -> Act,
         pc: Pc,
-        to: &Lowered,
+        to: &TemplateDraft,
     ) -> Option<()> {
         match (asked.is_empty(), to.kind, to.over) {
             (true, ..) | (_, Kind::Root | Kind::Leaf, _) => Some(()),
@@ -467,7 +470,13 @@ impl Lowering<'_> {
     }
 
     /// Compiles the treatment of nodes below.
-    fn below(&mut self, found: Selection, then: Then, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn below(
+        &mut self,
+        found: Selection,
+        then: Then,
+        pc: Pc,
+        to: &mut TemplateDraft,
+    ) -> Option<()> {
         if found.from_root && to.kind != Kind::Root {
             return None;
         }
@@ -483,7 +492,7 @@ impl Lowering<'_> {
     }
 
     /// Adds a descent; only one is possible.
-    fn descend(&mut self, descent: u32, pc: Pc, to: &mut Lowered) -> Option<()> {
+    fn descend(&mut self, descent: u32, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         if to.over {
             return None;
         }
@@ -492,22 +501,22 @@ impl Lowering<'_> {
     }
 }
 
-fn made_of(made: &crate::program::Made, known: Known) -> Option<Made> {
+fn made_of(made: &crate::program::ComputedName, known: NodeFacts) -> Option<StreamedName> {
     let namespace = match &made.namespace {
         Some(namespace) => Some(says(namespace, known)?),
         None => None,
     };
-    Some(Made { name: says(&made.name, known)?, namespace, scope: made.scope })
+    Some(StreamedName { name: says(&made.name, known)?, namespace, scope: made.scope })
 }
 
-fn says(avt: &Avt, known: Known) -> Option<Says> {
+fn says(avt: &Avt, known: NodeFacts) -> Option<Says> {
     match avt {
         Avt::Constant(text) => Some([Say::Text(text.clone())].into()),
         Avt::Parts(parts) => parts.iter().map(|part| say(part, known)).collect(),
     }
 }
 
-fn say(part: &Part, known: Known) -> Option<Say> {
+fn say(part: &Part, known: NodeFacts) -> Option<Say> {
     match part {
         Part::Text(text) => Some(Say::Text(text.clone())),
         Part::Value(expr) => expr.stream_string(known).map(Say::Of),

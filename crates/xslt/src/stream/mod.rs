@@ -6,23 +6,23 @@
 mod acts;
 mod around;
 mod events;
-mod known;
 mod lower;
 mod memory;
+mod result_cache;
 mod text;
 
 use xpath::{StreamNode, StreamStep, StreamString, StreamTest};
 
-use crate::program::{Literal, Named, Pc};
+use crate::program::{Literal, Pc, SourceName};
 use text::Passage;
 
 pub(crate) use events::Stream;
-pub(crate) use known::Known;
 pub(crate) use lower::lower;
+pub(crate) use result_cache::ResultCache;
 
 /// A program whose templates run on events.
 #[derive(Debug, Default)]
-pub(crate) struct Streamed {
+pub(crate) struct StreamProgram {
     code: Vec<Act>,
     /// For each act, the instruction it was compiled from.
     places: Vec<Pc>,
@@ -134,10 +134,10 @@ enum Act {
         raw: bool,
     },
     Start(Box<Literal>),
-    StartMade(Box<Made>),
+    StartMade(Box<StreamedName>),
     End,
-    Attribute(Box<(Named, Says)>),
-    MadeAttribute(Box<(Made, Says)>),
+    Attribute(Box<(SourceName, Says)>),
+    MadeAttribute(Box<(StreamedName, Says)>),
     Comment(Says),
     /// Target and text.
     Instruction(Box<[Says; 2]>),
@@ -165,14 +165,14 @@ enum Say {
 
 /// A computed name.
 #[derive(Debug)]
-struct Made {
+struct StreamedName {
     name: Says,
     namespace: Option<Says>,
     /// Index in `Program::scopes`.
     scope: u32,
 }
 
-impl Streamed {
+impl StreamProgram {
     /// Returns the bodies of a template; empty for kinds of nodes to which it is never applied.
     fn body(&self, template: u32) -> Body {
         self.bodies.get(template as usize).copied().unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The actions that a description expects.
 
-use mediation::soap::{Actions, Expected, IN_OPT_OUT, IN_OUT, Version};
+use mediation::soap::{Actions, IN_OPT_OUT, IN_OUT, OperationAction, Version};
 use wsdl::{BINDING_11, BINDING_12};
 use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
@@ -29,7 +29,7 @@ pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
             continue;
         }
         for bound in &binding.operations {
-            let expected = Expected {
+            let expected = OperationAction {
                 version: Some(version),
                 action: bound.action.clone(),
                 required: bound.action_required.unwrap_or(false),
@@ -67,7 +67,7 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
 }
 
 /// Adds the actions by elements that are no operation's name.
-fn with_elements(own: Actions, by_element: Vec<(Box<str>, Expected)>) -> Actions {
+fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {
         if !own.expects(&element, expected.version) {
@@ -77,7 +77,11 @@ fn with_elements(own: Actions, by_element: Vec<(Box<str>, Expected)>) -> Actions
     actions
 }
 
-fn of_document(document: &Document, own: &mut Actions, by_element: &mut Vec<(Box<str>, Expected)>) {
+fn of_document(
+    document: &Document,
+    own: &mut Actions,
+    by_element: &mut Vec<(Box<str>, OperationAction)>,
+) {
     let Some(root) = document.root_element() else { return };
     let target = document.attribute(root, "", "targetNamespace").unwrap_or_default();
     let (target, delimiter) = match target.contains('/') {
@@ -101,7 +105,7 @@ fn of_document(document: &Document, own: &mut Actions, by_element: &mut Vec<(Box
             let action = written
                 .unwrap_or_else(|| format!("{target}{delimiter}{of}{delimiter}{name}Request"));
             let action = Some(action.into());
-            let expected = Expected { version: None, action, required: true, unanswered };
+            let expected = OperationAction { version: None, action, required: true, unanswered };
             let element = document.attribute(input, "", "element").unwrap_or_default();
             let element = element.rsplit(':').next().unwrap_or_default();
             by_element.push((Box::from(element), expected.clone()));

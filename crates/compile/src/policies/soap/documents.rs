@@ -9,12 +9,12 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use ::policies::remote_definition::Fetched;
+use ::policies::remote_definition::FetchedDocuments;
 use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
-use mediation::Failed;
+use mediation::Rejection;
 use wsdl::{WSDL11, WSDL20};
 use xml::{Document, NodeId};
-use xsd::{Resolver, Unresolved};
+use xsd::{ResolveError, Resolver};
 
 /// One file: large standards have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -27,20 +27,21 @@ pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
 /// The references of a definition that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Following {
+pub(crate) struct ReferenceRules {
     /// A namespace is a location where an import has no other.
     pub(crate) namespaces: bool,
     /// Descriptions that a description names.
     pub(crate) descriptions: bool,
 }
 
-impl Following {
+impl ReferenceRules {
     /// A stylesheet follows its modules only.
-    pub(crate) const NOTHING_ELSE: Following = Following { namespaces: false, descriptions: false };
+    pub(crate) const NOTHING_ELSE: ReferenceRules =
+        ReferenceRules { namespaces: false, descriptions: false };
 
     /// The choice of a policy's keys.
-    pub(crate) fn of(keys: &config::Soap) -> Following {
-        Following { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
+    pub(crate) fn of(keys: &config::Soap) -> ReferenceRules {
+        ReferenceRules { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
     }
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Documents {
     mapped: HashMap<String, (PathBuf, Vec<u8>)>,
     /// Namespaces that schemas are there for without looking at an import's namespace.
     declared: HashSet<String>,
-    following: Following,
+    following: ReferenceRules,
 }
 
 /// A reference from one document to another.
@@ -80,7 +81,7 @@ impl Documents {
             remote: Vec::new(),
             mapped: HashMap::new(),
             declared: HashSet::new(),
-            following: Following { namespaces: false, descriptions: true },
+            following: ReferenceRules { namespaces: false, descriptions: true },
         }
     }
 
@@ -111,7 +112,7 @@ impl Documents {
     }
 
     /// The same, where a document at a URL stands as the last part of its path: clients are told nothing of hosts either.
-    pub(crate) fn without_hosts(&self, text: &str, fetched: &Fetched) -> String {
+    pub(crate) fn without_hosts(&self, text: &str, fetched: &FetchedDocuments) -> String {
         let all = self.all.keys().chain(fetched.keys()).chain(&self.remote).chain([&self.location]);
         let mut urls: Vec<&String> = all.filter(|location| is_url(location)).collect();
         urls.sort_unstable_by_key(|url| std::cmp::Reverse(url.len()));
@@ -121,11 +122,11 @@ impl Documents {
     }
 
     /// The reason why nothing was made of it: in the compiler's words, and as any client may read it.
-    pub(crate) fn failed(&self, why: &str, fetched: &Fetched) -> Failed {
+    pub(crate) fn failed(&self, why: &str, fetched: &FetchedDocuments) -> Rejection {
         let (text, client) = (self.without_folders(why), self.without_hosts(why, fetched));
         match text == client {
-            true => Failed::server(text),
-            false => Failed::hiding(text, client, why),
+            true => Rejection::server(text),
+            false => Rejection::hiding(text, client, why),
         }
     }
 
@@ -239,12 +240,12 @@ impl Documents {
 }
 
 /// Documents from files and those that were fetched.
-pub(crate) struct Found<'d> {
+pub(crate) struct DefinitionDocuments<'d> {
     pub(crate) documents: &'d Documents,
     pub(crate) fetched: &'d HashMap<String, Vec<u8>>,
 }
 
-impl Found<'_> {
+impl DefinitionDocuments<'_> {
     /// The document that names the others.
     pub(crate) fn first(&self) -> &[u8] {
         let location = &self.documents.location;
@@ -275,7 +276,7 @@ impl Found<'_> {
     }
 }
 
-impl Found<'_> {
+impl DefinitionDocuments<'_> {
     /// The first problem with a document that another one names, by the name in that one: it is missing, no XML, or imported as a
     /// description and none.
     pub(crate) fn unusable(&self) -> Option<String> {
@@ -317,10 +318,10 @@ impl Found<'_> {
     }
 }
 
-impl Resolver for Found<'_> {
-    fn load(&self, location: &str) -> Result<Vec<u8>, Unresolved> {
+impl Resolver for DefinitionDocuments<'_> {
+    fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
         let found = self.documents.all.get(location).or_else(|| self.fetched.get(location));
-        found.cloned().ok_or(Unresolved::Absent)
+        found.cloned().ok_or(ResolveError::Absent)
     }
 
     fn of_namespace(&self, namespace: &str) -> Option<String> {
@@ -356,7 +357,7 @@ fn is_url(location: &str) -> bool {
 pub(crate) fn load(
     first: &Spanned<DefinitionAt>,
     imports: &Map<Spanned<FilePath>>,
-    following: Following,
+    following: ReferenceRules,
     report: &mut Report,
 ) -> Option<Documents> {
     let mut mapped = HashMap::new();

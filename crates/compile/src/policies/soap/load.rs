@@ -4,74 +4,78 @@
 
 use std::sync::Arc;
 
-use ::policies::remote_definition::{DefinitionCompiler, Fetched, Wanted};
+use ::policies::remote_definition::{DefinitionCompiler, DocumentRequest, FetchedDocuments};
 use config::{At, DefinitionFetch, Report};
-use mediation::Failed;
+use mediation::Rejection;
 use mediation::libxml_messages::no_xml;
 use mediation::remote_definition::RemoteDefinition;
-use mediation::soap::{Compiled, NO_SCHEMA, Schemas, Tried};
+use mediation::soap::{CompiledDefinition, NO_SCHEMA, SchemaResult, Schemas};
 use wsdl::{Complaint, Outline, WSDL11, WSDL20};
 
 use super::actions;
 use super::documents::XSD;
-pub(crate) use super::documents::{Documents, Following, Found, XSLT, load, parsed, read};
-use crate::policies::remote_definition::{self, Supplied};
+pub(crate) use super::documents::{
+    DefinitionDocuments, Documents, ReferenceRules, XSLT, load, parsed, read,
+};
+use crate::policies::remote_definition::{self, DefinitionParts};
 use crate::policy::RouteScope;
 
 /// The reason why there is no definition.
-pub(crate) struct Wrong {
+pub(crate) struct DefinitionError {
     /// Each with its file, line and column.
     pub(crate) complaints: Vec<String>,
-    told: Told,
+    told: ClientReason,
 }
 
 /// The text for a client.
-enum Told {
+enum ClientReason {
     /// The first document is no XML, in the words of libxml2.
     NoXml(String),
     /// It is neither a description nor a schema.
     NoSchema,
     /// The first complaint.
-    First(Failed),
+    First(Rejection),
 }
 
-impl Wrong {
+impl DefinitionError {
     /// Names files as clients may read them.
-    fn of(complaints: Vec<String>, found: &Found<'_>) -> Wrong {
+    fn of(complaints: Vec<String>, found: &DefinitionDocuments<'_>) -> DefinitionError {
         let first = complaints.first().map_or("", String::as_str);
         let unusable = match complaints.iter().any(|complaint| is_of_another(complaint)) {
             true => found.unusable(),
             false => None,
         };
         let why = unusable.as_deref().unwrap_or(first);
-        let told = Told::First(found.documents.failed(why, found.fetched));
-        Wrong { complaints, told }
+        let told = ClientReason::First(found.documents.failed(why, found.fetched));
+        DefinitionError { complaints, told }
     }
 
     /// The failure that a client is told.
-    pub(crate) fn failed(&self) -> Failed {
+    pub(crate) fn failed(&self) -> Rejection {
         match &self.told {
-            Told::NoXml(text) => Failed::server(format!("Invalid WSDL/XSD schema. {text}")),
-            Told::NoSchema => Failed::client(NO_SCHEMA),
-            Told::First(failed) => failed.clone(),
+            ClientReason::NoXml(text) => {
+                Rejection::server(format!("Invalid WSDL/XSD schema. {text}"))
+            }
+            ClientReason::NoSchema => Rejection::client(NO_SCHEMA),
+            ClientReason::First(failed) => failed.clone(),
         }
     }
 
     /// The same of an envelope's schema.
-    pub(crate) fn failed_of_envelope(&self) -> Failed {
+    pub(crate) fn failed_of_envelope(&self) -> Rejection {
         match &self.told {
-            Told::NoXml(text) => Failed::server(format!(
+            ClientReason::NoXml(text) => Rejection::server(format!(
                 "Invalid XSD schema. {text}. Error code: 3067, Line: 0, Message: Failed to parse the \
                  XML resource 'in_memory_buffer'."
             )),
-            Told::NoSchema | Told::First(_) => self.failed(),
+            ClientReason::NoSchema | ClientReason::First(_) => self.failed(),
         }
     }
 }
 
 /// A definition that serves.
 pub(crate) struct Good {
-    pub(crate) compiled: Arc<Compiled>,
+    pub(crate) compiled: Arc<CompiledDefinition>,
     pub(crate) flaws: Flaws,
 }
 
@@ -79,7 +83,7 @@ pub(crate) struct Good {
 #[derive(Default)]
 pub(crate) struct Flaws {
     /// Some of its schemas do not compile; those before them serve all the same where faults answer.
-    pub(crate) broken: Option<Wrong>,
+    pub(crate) broken: Option<DefinitionError>,
     /// References that are not needed and lead nowhere, each with its file, line and column.
     pub(crate) unresolved: Vec<String>,
 }
@@ -99,13 +103,13 @@ fn is_of_another(complaint: &str) -> bool {
 }
 
 /// A definition, or why there is none.
-pub(crate) type Made = Arc<Result<Good, Wrong>>;
+pub(crate) type DefinitionResult = Arc<Result<Good, DefinitionError>>;
 
 /// Documents compiled; taken over from the plan before where that has it.
-pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) -> Made {
+pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) -> DefinitionResult {
     let metrics = place.builder.telemetry.definition(&documents.location);
     place.builder.kept_or(&documents.key(), || {
-        let made = compile(documents, &Fetched::new());
+        let made = compile(documents, &FetchedDocuments::new());
         metrics.compiled(made.as_ref().is_ok_and(|(_, flaws)| flaws.broken.is_none()));
         Arc::new(made.map(|(compiled, flaws)| Good { compiled: Arc::new(compiled), flaws }))
     })
@@ -115,15 +119,15 @@ pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) ->
 /// `first` is the part that can be compiled at once.
 pub(crate) fn supplied(
     documents: Documents,
-    first: Option<Arc<Compiled>>,
+    first: Option<Arc<CompiledDefinition>>,
     fetch: &DefinitionFetch,
     (at, faulty): (At, bool),
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
-) -> Option<Arc<RemoteDefinition<Compiled>>> {
+) -> Option<Arc<RemoteDefinition<CompiledDefinition>>> {
     let recipe = Arc::new(Whole { documents, faulty });
     let documents = &recipe.documents;
-    let supplied = Supplied {
+    let supplied = DefinitionParts {
         location: &documents.location,
         key: format!("{} {faulty}", documents.key()),
         remote: &documents.remote,
@@ -141,12 +145,12 @@ struct Whole {
     faulty: bool,
 }
 
-impl DefinitionCompiler<Compiled> for Whole {
-    fn wanted(&self, fetched: &mut Fetched) -> Result<Vec<Wanted>, String> {
+impl DefinitionCompiler<CompiledDefinition> for Whole {
+    fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String> {
         remote_definition::wanted(self.documents.missing(fetched))
     }
 
-    fn compile(&self, fetched: &Fetched) -> Result<Compiled, Failed> {
+    fn compile(&self, fetched: &FetchedDocuments) -> Result<CompiledDefinition, Rejection> {
         let made = compile(&self.documents, fetched).map_err(|wrong| wrong.failed());
         let (compiled, flaws) = made?;
         match flaws.broken {
@@ -156,15 +160,18 @@ impl DefinitionCompiler<Compiled> for Whole {
     }
 }
 
-fn compile(documents: &Documents, fetched: &Fetched) -> Result<(Compiled, Flaws), Wrong> {
+fn compile(
+    documents: &Documents,
+    fetched: &FetchedDocuments,
+) -> Result<(CompiledDefinition, Flaws), DefinitionError> {
     let location = documents.location.as_str();
-    let found = Found { documents, fetched };
-    let wrong = |complaints: Vec<String>| Wrong::of(complaints, &found);
+    let found = DefinitionDocuments { documents, fetched };
+    let wrong = |complaints: Vec<String>| DefinitionError::of(complaints, &found);
     let first = found.first();
     let document = parsed(first).map_err(|error| {
         let wrong = wrong(vec![format!("{location}:{error}")]);
         match no_xml(&error, first) {
-            Some(text) => Wrong { told: Told::NoXml(text), ..wrong },
+            Some(text) => DefinitionError { told: ClientReason::NoXml(text), ..wrong },
             None => wrong,
         }
     })?;
@@ -188,24 +195,27 @@ fn compile(documents: &Documents, fetched: &Fetched) -> Result<(Compiled, Flaws)
             set.add_bytes(first, location);
             let schema = set.compile().map_err(told)?;
             let schemas = Schemas::one(Arc::new(schema));
-            Ok((Compiled { schemas, actions: None }, Flaws::default()))
+            Ok((CompiledDefinition { schemas, actions: None }, Flaws::default()))
         }
         Some((uri, local)) => {
             let what = format!(
                 "{location}: the root is {{{uri}}}{local}, which is neither a WSDL's nor a schema's"
             );
-            Err(Wrong { complaints: vec![what], told: Told::NoSchema })
+            Err(DefinitionError { complaints: vec![what], told: ClientReason::NoSchema })
         }
         None => Err(wrong(vec![format!("{location}: there is no element")])),
     }
 }
 
 /// The schemas and actions of a description. If all schemas are broken, nothing can serve.
-fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), Wrong> {
+fn described(
+    outline: &Outline,
+    found: &DefinitionDocuments<'_>,
+) -> Result<(CompiledDefinition, Flaws), DefinitionError> {
     let mut complaints: Vec<String> = Vec::new();
     let tried = outline.schemas.iter().map(|made| {
         made.clone().map_err(|of_schema| {
-            let wrong = Wrong::of(texts(&of_schema), found);
+            let wrong = DefinitionError::of(texts(&of_schema), found);
             let failed = wrong.failed();
             // One document that several import is as broken for each.
             for complaint in wrong.complaints {
@@ -216,9 +226,9 @@ fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), 
             failed
         })
     });
-    let tried: Vec<Tried> = tried.collect();
+    let tried: Vec<SchemaResult> = tried.collect();
     let serves = tried.is_empty() || tried.iter().any(Result::is_ok);
-    let broken = (!complaints.is_empty()).then(|| Wrong::of(complaints, found));
+    let broken = (!complaints.is_empty()).then(|| DefinitionError::of(complaints, found));
     let broken = match (serves, broken) {
         (false, Some(wrong)) => return Err(wrong),
         (_, broken) => broken,
@@ -228,7 +238,7 @@ fn described(outline: &Outline, found: &Found<'_>) -> Result<(Compiled, Flaws), 
         wsdl::Version::V11 => actions::of_11(outline, &documents),
         wsdl::Version::V20 => actions::of_20(&documents),
     };
-    let compiled = Compiled { schemas: Schemas::new(tried), actions: Some(actions) };
+    let compiled = CompiledDefinition { schemas: Schemas::new(tried), actions: Some(actions) };
     Ok((compiled, Flaws { broken, unresolved: texts(&outline.unresolved) }))
 }
 
@@ -245,7 +255,7 @@ mod tests {
         let lenient = mediation::soap::envelope_11_lenient();
         assert_ne!(lenient, mediation::soap::ENVELOPE_11);
         for text in [mediation::soap::ENVELOPE_11, &lenient, mediation::soap::ENVELOPE_12] {
-            let compiled = compile(&Documents::of_text(text, "envelope"), &Fetched::new());
+            let compiled = compile(&Documents::of_text(text, "envelope"), &FetchedDocuments::new());
             let complaints = compiled.err().map(|wrong| wrong.complaints);
             assert_eq!(complaints, None);
         }

@@ -17,7 +17,7 @@ const OPERATIONS_MAX: usize = 1000;
 pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
     let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
-    let mut named = Named::default();
+    let mut named = OperationNames::default();
     parsed.iter().for_each(|document| named.messages(document));
     parsed.iter().for_each(|document| named.operations(document));
     parsed.iter().for_each(|document| named.bound(document));
@@ -33,13 +33,13 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
 }
 
 #[derive(Default)]
-struct Named {
+struct OperationNames {
     /// The element of a message, by the message's name.
     elements: HashMap<String, String>,
     found: Vec<(String, String)>,
 }
 
-impl Named {
+impl OperationNames {
     fn messages(&mut self, document: &Document) {
         let Some(root) = document.root_element() else { return };
         for message in children(document, root, WSDL11, "message") {

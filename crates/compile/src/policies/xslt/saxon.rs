@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::saxon::{Complaint, Engine, Settings, Unavailable};
+use ::saxon::{Complaint, Engine, EngineSettings, Unavailable};
 use config::{At, DefinitionAt, Report, Saxon, Spanned};
 use plan::telemetry::EngineReading;
 use xml::{Doctype, Document};
 
-use super::{BySaxon, Found, Wrong, XSLT, told};
+use super::{BySaxon, DefinitionDocuments, StylesheetError, XSLT, error_text};
 use crate::listeners::{bytes, count};
 use crate::policies::soap::load;
 use crate::policy::RouteScope;
@@ -47,10 +47,10 @@ pub(super) fn engine(
     engine
 }
 
-fn settings(written: &Saxon) -> Settings {
+fn settings(written: &Saxon) -> EngineSettings {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(256);
     let path = |path: &config::Spanned<config::FilePath>| path.value.as_path().to_owned();
-    Settings {
+    EngineSettings {
         java_home: written.java_home.as_ref().map(path),
         home: written.home.as_ref().map(path),
         heap_bytes_max: u64::try_from(bytes(written.heap_bytes_max.value)).unwrap_or(u64::MAX),
@@ -60,7 +60,7 @@ fn settings(written: &Saxon) -> Settings {
 }
 
 /// Java starts once in a process, so the running one stays as it is.
-fn stays(engine: &Engine, asked: &Settings, written: &Saxon, report: &mut Report) {
+fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut Report) {
     if engine.settings() == asked {
         return;
     }
@@ -92,7 +92,10 @@ fn reading(engine: &Engine) -> EngineReading {
 }
 
 /// Compiles a stylesheet. The error has a line for each mistake.
-pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::Stylesheet, Wrong> {
+pub(super) fn compiled(
+    recipe: &BySaxon,
+    found: &DefinitionDocuments<'_>,
+) -> Result<::saxon::Stylesheet, StylesheetError> {
     let location = &found.documents.location;
     let texts: Vec<(String, Vec<u8>)> = match recipe.modules.is_empty() {
         false => {
@@ -107,8 +110,8 @@ pub(super) fn compiled(recipe: &BySaxon, found: &Found<'_>) -> Result<::saxon::S
         }
     };
     let made = recipe.engine.compile(&texts, &recipe.parameters);
-    made.map_err(|complaints| Wrong {
-        told: told::by_saxon(&complaints, ROOT),
+    made.map_err(|complaints| StylesheetError {
+        told: error_text::by_saxon(&complaints, ROOT),
         complaints: listed(&complaints, &recipe.modules, location),
     })
 }

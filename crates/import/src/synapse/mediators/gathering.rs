@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 8;
 const PARALLEL: u32 = 8;
 
 /// The place of a clone's aggregate.
-struct Found<'a> {
+struct CloneAggregate<'a> {
     aggregate: Option<Element<'a>>,
     /// Steps of each branch that stand before it.
     between: Vec<Element<'a>>,
@@ -121,9 +121,13 @@ fn split<'a>(
     None
 }
 
-fn find<'a>(c: &Converter<'a>, bodies: &[Vec<Element<'a>>], rest: &[Element<'a>]) -> Found<'a> {
+fn find<'a>(
+    c: &Converter<'a>,
+    bodies: &[Vec<Element<'a>>],
+    rest: &[Element<'a>],
+) -> CloneAggregate<'a> {
     if let Some(at) = rest.iter().position(|item| item.name() == "aggregate") {
-        return Found {
+        return CloneAggregate {
             aggregate: rest.get(at).copied(),
             between: rest.get(..at).unwrap_or_default().to_vec(),
             taken: at + 1,
@@ -132,7 +136,7 @@ fn find<'a>(c: &Converter<'a>, bodies: &[Vec<Element<'a>>], rest: &[Element<'a>]
     }
     let within = bodies.iter().find_map(|body| split(c, body, 0));
     if let Some((_, aggregate)) = within {
-        return Found {
+        return CloneAggregate {
             aggregate: Some(aggregate),
             between: Vec::new(),
             taken: 0,
@@ -140,16 +144,16 @@ fn find<'a>(c: &Converter<'a>, bodies: &[Vec<Element<'a>>], rest: &[Element<'a>]
         };
     }
     if let Some((between, aggregate)) = split(c, &c.flow.reply, 0) {
-        return Found { aggregate: Some(aggregate), between, taken: 0, on_reply: true };
+        return CloneAggregate { aggregate: Some(aggregate), between, taken: 0, on_reply: true };
     }
-    Found { aggregate: None, between: Vec::new(), taken: 0, on_reply: false }
+    CloneAggregate { aggregate: None, between: Vec::new(), taken: 0, on_reply: false }
 }
 
 /// The steps of one branch: those of its target, and those on the way to the aggregate.
 fn branch<'a>(
     c: &mut Converter<'a>,
     target: &Element<'a>,
-    found: &Found<'a>,
+    found: &CloneAggregate<'a>,
 ) -> Result<Vec<Json>, String> {
     let (reply, shared) = match found.on_reply {
         true => (found.between.clone(), false),
@@ -168,7 +172,7 @@ fn branch<'a>(
 fn branch_steps<'a>(
     c: &mut Converter<'a>,
     target: &Element<'a>,
-    found: &Found<'a>,
+    found: &CloneAggregate<'a>,
 ) -> Result<Vec<Json>, String> {
     if target.attribute("to").is_some() {
         c.note("the address `to` of a target is left out");
@@ -256,7 +260,7 @@ fn gather<'a>(
 /// Converts the mediators that run on the aggregated message.
 fn finish<'a>(
     c: &mut Converter<'a>,
-    found: &Found<'a>,
+    found: &CloneAggregate<'a>,
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let complete = found.aggregate.and_then(|aggregate| aggregate.child("onComplete"));

@@ -15,7 +15,7 @@ const NUMBERS_TOLD: usize = 2;
 
 /// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SlotEntry {
     pub(crate) key: u64,
     pub(crate) paid_at: [u64; WINDOWS_MAX],
     /// The plan whose windows these are, as the policy numbers them.
@@ -35,9 +35,9 @@ pub(super) struct Slots {
     slots_max: usize,
 }
 
-impl Entry {
-    pub(super) fn new(key: u64, tier: u32) -> Entry {
-        Entry { key, paid_at: [0; WINDOWS_MAX], tier, untold: 0, refused: false }
+impl SlotEntry {
+    pub(super) fn new(key: u64, tier: u32) -> SlotEntry {
+        SlotEntry { key, paid_at: [0; WINDOWS_MAX], tier, untold: 0, refused: false }
     }
 
     /// When nothing is owed any more, and the entry says nothing.
@@ -75,7 +75,7 @@ impl Slots {
         self.probes(key).find(|at| self.numbers.get(at * self.stride()) == Some(&key))
     }
 
-    pub(super) fn read(&self, at: usize) -> Entry {
+    pub(super) fn read(&self, at: usize) -> SlotEntry {
         let from = at * self.stride();
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
         let key = numbers.next().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Slots {
         paid_at.iter_mut().zip(numbers).for_each(|(paid_at, number)| *paid_at = number);
         let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
         let [.., e, f, g, h] = rest.to_be_bytes();
-        Entry {
+        SlotEntry {
             key,
             paid_at,
             tier: u32::from_be_bytes([a, b, c, d]),
@@ -93,7 +93,7 @@ impl Slots {
         }
     }
 
-    pub(super) fn write(&mut self, at: usize, entry: &Entry) {
+    pub(super) fn write(&mut self, at: usize, entry: &SlotEntry) {
         let (from, stride) = (at * self.stride(), self.stride());
         let rest =
             u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
@@ -106,7 +106,7 @@ impl Slots {
     }
 
     /// Takes in a key that is not there.
-    pub(super) fn insert(&mut self, entry: &Entry, now: u64) {
+    pub(super) fn insert(&mut self, entry: &SlotEntry, now: u64) {
         while !self.insert_where_free(entry, now) {
             if self.len() >= self.slots_max {
                 return self.replace_least(entry);
@@ -115,12 +115,12 @@ impl Slots {
         }
     }
 
-    fn insert_where_free(&mut self, entry: &Entry, now: u64) -> bool {
+    fn insert_where_free(&mut self, entry: &SlotEntry, now: u64) -> bool {
         let free = self.probes(entry.key).find(|at| self.read(*at).ends_at() <= now);
         free.inspect(|at| self.write(*at, entry)).is_some()
     }
 
-    fn replace_least(&mut self, entry: &Entry) {
+    fn replace_least(&mut self, entry: &SlotEntry) {
         let least = self.probes(entry.key).min_by_key(|at| self.read(*at).ends_at());
         if let Some(at) = least {
             self.write(at, entry);
@@ -149,9 +149,10 @@ mod tests {
     fn what_is_written_is_read() {
         let mut slots = Slots::new(100, 3, true);
         let paid_at = [5, u64::MAX, 7, 0];
-        let entry = Entry { key: u64::MAX, paid_at, tier: 70_000, untold: u32::MAX, refused: true };
+        let entry =
+            SlotEntry { key: u64::MAX, paid_at, tier: 70_000, untold: u32::MAX, refused: true };
         slots.insert(&entry, 0);
-        let other = Entry { key: 1 << 40, refused: false, ..entry };
+        let other = SlotEntry { key: 1 << 40, refused: false, ..entry };
         slots.insert(&other, 0);
         for entry in [entry, other] {
             let at = slots.find(entry.key).unwrap();
@@ -162,16 +163,16 @@ mod tests {
         let mut local = Slots::new(100, 4, false);
         local.insert(&entry, 0);
         let at = local.find(entry.key).unwrap();
-        assert_eq!(local.read(at), Entry { paid_at, ..Entry::new(entry.key, 0) });
+        assert_eq!(local.read(at), SlotEntry { paid_at, ..SlotEntry::new(entry.key, 0) });
     }
 
     #[test]
     fn keys_of_one_place_make_room_and_then_replace_the_least() {
         let mut slots = Slots::new(64, 1, false);
-        let entry = |number: u64, until| Entry {
+        let entry = |number: u64, until| SlotEntry {
             paid_at: [until, 0, 0, 0],
             // All of one place, whatever the number of slots.
-            ..Entry::new(number, 0)
+            ..SlotEntry::new(number, 0)
         };
         for number in 1..=40 {
             slots.insert(&entry(number, 100 - number), 10);

@@ -12,7 +12,7 @@ use policy::StreamNotes;
 use telemetry::{RouteMetrics, StreamEnd};
 use tokio::sync::Notify;
 
-use super::ring::{End, Ring, Taken};
+use super::ring::{Ring, RingEnd, RingRead};
 
 /// A client of a ring, which counts it as long as this lives.
 pub(super) struct Client {
@@ -26,19 +26,19 @@ pub(super) struct Cursor {
     client: Client,
     skips: bool,
     next: u64,
-    place: Place,
-    ended: Ended,
+    place: WaiterSlot,
+    ended: EndWatcher,
 }
 
 /// Who hears of the end of a client's stream.
-pub(super) struct Ended {
+pub(super) struct EndWatcher {
     pub(super) notes: Rc<StreamNotes>,
     pub(super) metrics: Arc<RouteMetrics>,
     pub(super) worker: usize,
 }
 
 /// A place among the clients of this worker that wait for the next event.
-struct Place {
+struct WaiterSlot {
     waiters: Rc<Waiters>,
     at: usize,
 }
@@ -63,9 +63,9 @@ impl Client {
     }
 
     /// Begins behind the id that the client had last, or with what is new since it came.
-    pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, ended: Ended) -> Cursor {
+    pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, ended: EndWatcher) -> Cursor {
         let next = self.ring.begin(last_id, self.came);
-        let place = Place::new(&self.ring);
+        let place = WaiterSlot::new(&self.ring);
         Cursor { client: self, skips, next, place, ended }
     }
 }
@@ -79,16 +79,20 @@ impl Drop for Client {
 impl Source for Cursor {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         match self.client.ring.take(&mut self.next, self.skips, out) {
-            Taken::Some => Poll::Ready(Ok(Fill::More)),
-            Taken::None => {
+            RingRead::Some => Poll::Ready(Ok(Fill::More)),
+            RingRead::None => {
                 self.place.wait(cx);
                 Poll::Pending
             }
             // A client that is too slow is told by the end, and comes back with the id that it had last.
-            Taken::TooSlow => Poll::Ready(Ok(self.ended.by(StreamEnd::Slow))),
-            Taken::Ended(End::TooLarge) => Poll::Ready(Ok(self.ended.by(StreamEnd::TooLarge))),
-            Taken::Ended(End::Well) => Poll::Ready(Ok(Fill::End)),
-            Taken::Ended(End::Failed(kind, cause)) => Poll::Ready(Err(Fault::new(kind, cause))),
+            RingRead::TooSlow => Poll::Ready(Ok(self.ended.by(StreamEnd::Slow))),
+            RingRead::Ended(RingEnd::TooLarge) => {
+                Poll::Ready(Ok(self.ended.by(StreamEnd::TooLarge)))
+            }
+            RingRead::Ended(RingEnd::Well) => Poll::Ready(Ok(Fill::End)),
+            RingRead::Ended(RingEnd::Failed(kind, cause)) => {
+                Poll::Ready(Err(Fault::new(kind, cause)))
+            }
         }
     }
 
@@ -97,7 +101,7 @@ impl Source for Cursor {
     }
 }
 
-impl Ended {
+impl EndWatcher {
     fn by(&self, end: StreamEnd) -> Fill {
         self.notes.end.set(Some(end));
         self.metrics.stream_ended(self.worker, end);
@@ -105,15 +109,15 @@ impl Ended {
     }
 }
 
-impl Place {
-    fn new(ring: &Arc<Ring>) -> Place {
+impl WaiterSlot {
+    fn new(ring: &Arc<Ring>) -> WaiterSlot {
         let waiters = Waiters::of(ring);
         let free = waiters.free.borrow_mut().pop();
         let at = free.unwrap_or_else(|| {
             waiters.wakers.borrow_mut().push(None);
             waiters.wakers.borrow().len() - 1
         });
-        Place { waiters, at }
+        WaiterSlot { waiters, at }
     }
 
     fn wait(&self, cx: &Context<'_>) {
@@ -126,7 +130,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaiterSlot {
     fn drop(&mut self) {
         if let Some(place) = self.waiters.wakers.borrow_mut().get_mut(self.at) {
             *place = None;

@@ -12,8 +12,8 @@ use kit::{Alarm, clock, scratch};
 use message::{Body, EventScanner, Fill, Reply, Request, RequestHead};
 use policy::{Call, Caller, Fetch, Totals};
 
-use super::ring::{Answered, End, Kept, Ring};
-use super::{Share, Shares, Sharing};
+use super::ring::{Ring, RingBlock, RingEnd, SharedAnswer};
+use super::{Share, ShareSettings, Shares};
 use crate::sse::coding::Decoder;
 
 /// The largest answer that is no stream.
@@ -45,14 +45,14 @@ pub(super) fn start(
     kit::spawn(async move {
         let running = pin!(pump.run(&sharing, &*upstream, head, &caller));
         let end = match kit::task::contain(running).await {
-            Ok(Ok(())) => End::Well,
+            Ok(Ok(())) => RingEnd::Well,
             Ok(Err(Fault { kind: Kind::ReplyTooLarge, .. })) if pump.ring.is_open() => {
-                End::TooLarge
+                RingEnd::TooLarge
             }
-            Ok(Err(fault)) => End::Failed(fault.kind, fault.cause),
+            Ok(Err(fault)) => RingEnd::Failed(fault.kind, fault.cause),
             Err(panic) => {
                 tracing::error!("a shared stream has ended by a panic: {panic}");
-                End::Failed(Kind::Internal, "sse: a shared stream has panicked".into())
+                RingEnd::Failed(Kind::Internal, "sse: a shared stream has panicked".into())
             }
         };
         pump.ring.end(end);
@@ -62,7 +62,7 @@ pub(super) fn start(
 impl Pump {
     async fn run(
         &self,
-        sharing: &Sharing,
+        sharing: &ShareSettings,
         upstream: &dyn Fetch,
         head: RequestHead,
         caller: &Caller,
@@ -75,13 +75,15 @@ impl Pump {
             true => Decoder::of(&mut head.headers)?,
             false => {
                 let body = body.gather(OTHER_BYTES_MAX, Kind::ReplyTooLarge).await?;
-                self.ring.open(Answered { body: Some(body), ..Answered::of(&head) });
+                self.ring.open(SharedAnswer { body: Some(body), ..SharedAnswer::of(&head) });
                 return Ok(());
             }
         };
-        self.ring.open(Answered::of(&head));
+        self.ring.open(SharedAnswer::of(&head));
         let blocks = Blocks::new(sharing.event_bytes_max);
-        Reading { pump: self, body, decoder, blocks, alarm: Alarm::default() }.run(sharing).await
+        UpstreamStream { pump: self, body, decoder, blocks, alarm: Alarm::default() }
+            .run(sharing)
+            .await
     }
 
     /// Ends the ring if nobody has joined it again.
@@ -89,7 +91,7 @@ impl Pump {
         let open = self.shares.lock();
         let is_alone = !self.ring.has_clients();
         if is_alone {
-            self.ring.end(End::Well);
+            self.ring.end(RingEnd::Well);
         }
         drop(open);
         is_alone
@@ -98,13 +100,13 @@ impl Pump {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.ring.end(End::Failed(Kind::Internal, "sse: the shared stream was dropped".into()));
+        self.ring.end(RingEnd::Failed(Kind::Internal, "sse: the shared stream was dropped".into()));
         self.shares.forget(&self.key, &self.ring);
     }
 }
 
 /// The open stream of the upstream.
-struct Reading<'p> {
+struct UpstreamStream<'p> {
     pump: &'p Pump,
     body: Body,
     decoder: Option<Decoder>,
@@ -113,8 +115,8 @@ struct Reading<'p> {
     alarm: Alarm,
 }
 
-impl Reading<'_> {
-    async fn run(mut self, sharing: &Sharing) -> Result<(), Fault> {
+impl UpstreamStream<'_> {
+    async fn run(mut self, sharing: &ShareSettings) -> Result<(), Fault> {
         // A burst is not to make every client slow.
         let at_once = (sharing.replay / 2).max(1);
         let mut pushed = 0;
@@ -178,7 +180,7 @@ struct Blocks {
     /// The last id of an event.
     id: Option<Arc<[u8]>>,
     /// Those that have come whole, and their bytes.
-    ended: Vec<Kept>,
+    ended: Vec<RingBlock>,
     ended_bytes: usize,
 }
 
@@ -221,7 +223,7 @@ impl Blocks {
             self.id = Some(id.into());
         }
         self.ended_bytes += whole.len();
-        self.ended.push(Kept { bytes: whole.into(), id: self.id.clone(), is_event });
+        self.ended.push(RingBlock { bytes: whole.into(), id: self.id.clone(), is_event });
     }
 
     /// The upstream ended within a block. Browsers make no event of that, other readers may.

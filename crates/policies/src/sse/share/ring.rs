@@ -23,11 +23,11 @@ pub(super) struct Ring {
 }
 
 /// What came of opening it.
-type Outcome = Result<Answered, (Kind, Box<str>)>;
+type Outcome = Result<SharedAnswer, (Kind, Box<str>)>;
 
 /// The upstream's answer, in parts that may go to other threads.
 #[derive(Clone)]
-pub(super) struct Answered {
+pub(super) struct SharedAnswer {
     pub(super) status: u16,
     pub(super) lines: Lines,
     /// The body, if it is no event stream.
@@ -38,7 +38,7 @@ pub(super) struct Answered {
 pub(super) type Lines = Arc<[(Box<str>, Box<[u8]>)]>;
 
 /// The upstream's answer, for one client.
-pub(super) enum Opened {
+pub(super) enum ClientAnswer {
     Stream(ReplyHead),
     Other(ReplyHead, Bytes),
 }
@@ -46,18 +46,18 @@ pub(super) enum Opened {
 /// The blocks that are kept, numbered without a gap.
 #[derive(Default)]
 struct Events {
-    kept: VecDeque<Kept>,
+    kept: VecDeque<RingBlock>,
     /// The number of the first.
     first: u64,
     /// Events among them; the others are comments and the like.
     events: usize,
     bytes: usize,
     replay: usize,
-    end: Option<End>,
+    end: Option<RingEnd>,
 }
 
 /// One block.
-pub(super) struct Kept {
+pub(super) struct RingBlock {
     pub(super) bytes: Bytes,
     /// The id that a reader has behind it.
     pub(super) id: Option<Arc<[u8]>>,
@@ -66,7 +66,7 @@ pub(super) struct Kept {
 
 /// How a stream ended.
 #[derive(Clone)]
-pub(super) enum End {
+pub(super) enum RingEnd {
     Well,
     /// The next event is larger than allowed.
     TooLarge,
@@ -83,13 +83,13 @@ const BYTES_OF_ALL_MAX: usize = 256 << 20;
 const TAKEN_BYTES: usize = 16 << 10;
 
 /// The result of looking for what comes next.
-pub(super) enum Taken {
+pub(super) enum RingRead {
     Some,
     /// The client is up to date.
     None,
     /// The next event is not kept any more.
     TooSlow,
-    Ended(End),
+    Ended(RingEnd),
 }
 
 impl Ring {
@@ -126,7 +126,7 @@ impl Ring {
     }
 
     /// Tells every client that waits what the upstream answered.
-    pub(super) fn open(&self, answered: Answered) {
+    pub(super) fn open(&self, answered: SharedAnswer) {
         self.opened.send_replace(Some(Ok(answered)));
     }
 
@@ -136,20 +136,20 @@ impl Ring {
     }
 
     /// Waits for the upstream's answer.
-    pub(super) async fn opened(&self) -> Result<Opened, Fault> {
+    pub(super) async fn opened(&self) -> Result<ClientAnswer, Fault> {
         let mut opened = self.opened.subscribe();
         // The sender is the ring's own.
         let known = opened.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
         let outcome = known.unwrap_or_else(|| Err((Kind::Internal, "sse: it is gone".into())));
         let answered = outcome.map_err(|(kind, cause)| Fault::new(kind, cause))?;
         Ok(match &answered.body {
-            None => Opened::Stream(answered.head()),
-            Some(body) => Opened::Other(answered.head(), body.clone()),
+            None => ClientAnswer::Stream(answered.head()),
+            Some(body) => ClientAnswer::Other(answered.head(), body.clone()),
         })
     }
 
     /// Adds blocks, and wakes every worker once. Gives how many there were.
-    pub(super) fn push(&self, blocks: impl Iterator<Item = Kept>) -> usize {
+    pub(super) fn push(&self, blocks: impl Iterator<Item = RingBlock>) -> usize {
         let pushed = {
             let mut events = self.lock();
             let before = events.bytes;
@@ -171,10 +171,12 @@ impl Ring {
     }
 
     /// Nothing more comes. Only the first end counts.
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn end(&self, end: RingEnd) {
         let fault = match &end {
-            End::Failed(kind, cause) => (*kind, cause.clone()),
-            End::Well | End::TooLarge => (Kind::Internal, "sse: it ended before it began".into()),
+            RingEnd::Failed(kind, cause) => (*kind, cause.clone()),
+            RingEnd::Well | RingEnd::TooLarge => {
+                (Kind::Internal, "sse: it ended before it began".into())
+            }
         };
         self.lock().end.get_or_insert(end);
         // Whoever waits for the answer is not to wait for ever.
@@ -219,11 +221,11 @@ impl Ring {
     }
 
     /// Appends what comes next for a client, and moves it on.
-    pub(super) fn take(&self, next: &mut u64, skips: bool, out: &mut Vec<u8>) -> Taken {
+    pub(super) fn take(&self, next: &mut u64, skips: bool, out: &mut Vec<u8>) -> RingRead {
         let events = self.lock();
         if *next < events.first {
             if !skips {
-                return Taken::TooSlow;
+                return RingRead::TooSlow;
             }
             *next = events.first;
         }
@@ -238,9 +240,9 @@ impl Ring {
             *next += 1;
         }
         match (out.len() > begin, &events.end) {
-            (true, _) => Taken::Some,
-            (false, Some(end)) => Taken::Ended(end.clone()),
-            (false, None) => Taken::None,
+            (true, _) => RingRead::Some,
+            (false, Some(end)) => RingRead::Ended(end.clone()),
+            (false, None) => RingRead::None,
         }
     }
 
@@ -279,15 +281,15 @@ impl Events {
     }
 }
 
-impl Answered {
+impl SharedAnswer {
     /// A stream with this head. What is one client's own does not go to all of them.
-    pub(super) fn of(head: &ReplyHead) -> Answered {
+    pub(super) fn of(head: &ReplyHead) -> SharedAnswer {
         let lines = head.headers.iter().filter(|(name, _)| {
             let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
             !is("content-length") && !is("set-cookie")
         });
         let lines = lines.map(|(name, value)| (String::from_utf8_lossy(name).into(), value.into()));
-        Answered { status: head.status, lines: lines.collect(), body: None }
+        SharedAnswer { status: head.status, lines: lines.collect(), body: None }
     }
 
     fn head(&self) -> ReplyHead {
@@ -308,21 +310,22 @@ mod tests {
     fn ring(replay: usize, ids: &[&str]) -> Ring {
         let ring = Ring::new(replay, Arc::default());
         ring.push(
-            ids.iter().map(|id| Kept { id: Some(id.as_bytes().into()), ..event(b"data: x\n\n") }),
+            ids.iter()
+                .map(|id| RingBlock { id: Some(id.as_bytes().into()), ..event(b"data: x\n\n") }),
         );
         ring
     }
 
-    fn event(bytes: &'static [u8]) -> Kept {
-        Kept { bytes: Bytes::from_static(bytes), id: None, is_event: true }
+    fn event(bytes: &'static [u8]) -> RingBlock {
+        RingBlock { bytes: Bytes::from_static(bytes), id: None, is_event: true }
     }
 
     fn taken(ring: &Ring, next: &mut u64, skips: bool) -> Option<usize> {
         let mut out = Vec::new();
         match ring.take(next, skips, &mut out) {
-            Taken::Some => Some(out.len() / 9),
-            Taken::None => Some(0),
-            Taken::TooSlow | Taken::Ended(_) => None,
+            RingRead::Some => Some(out.len() / 9),
+            RingRead::None => Some(0),
+            RingRead::TooSlow | RingRead::Ended(_) => None,
         }
     }
 
@@ -360,7 +363,7 @@ mod tests {
         }
         assert_eq!(taken(&ring, &mut ends, false), None);
         assert_eq!(taken(&ring, &mut skips, true), Some(2));
-        ring.end(End::Well);
+        ring.end(RingEnd::Well);
         assert_eq!(taken(&ring, &mut skips, true), None);
     }
 
@@ -369,12 +372,12 @@ mod tests {
         let all = Arc::<AtomicUsize>::default();
         let ring = Ring::new(4, all.clone());
         for _ in 0..100 {
-            ring.push([Kept { is_event: false, ..event(b":\n\n") }].into_iter());
+            ring.push([RingBlock { is_event: false, ..event(b":\n\n") }].into_iter());
         }
         assert_eq!(ring.lock().kept.len(), 8);
         let large = |ring: &Ring| {
             let bytes = vec![b'x'; BYTES_MAX / 2].into();
-            ring.push([Kept { bytes, id: None, is_event: true }].into_iter());
+            ring.push([RingBlock { bytes, id: None, is_event: true }].into_iter());
         };
         (0..5).for_each(|_| large(&ring));
         assert!(ring.lock().bytes <= BYTES_MAX && ring.lock().kept.len() == 2);
@@ -394,11 +397,12 @@ mod tests {
         let (mut next, mut out) = (ring.next(), Vec::new());
         for bytes in [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 1, 1] {
             ring.push(
-                [Kept { bytes: vec![b'x'; bytes].into(), id: None, is_event: true }].into_iter(),
+                [RingBlock { bytes: vec![b'x'; bytes].into(), id: None, is_event: true }]
+                    .into_iter(),
             );
         }
         let mut taken = Vec::new();
-        while let Taken::Some = ring.take(&mut next, false, &mut out) {
+        while let RingRead::Some = ring.take(&mut next, false, &mut out) {
             taken.push(std::mem::take(&mut out).len());
         }
         assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2]);
@@ -407,8 +411,8 @@ mod tests {
     #[test]
     fn whoever_waits_for_the_answer_hears_of_the_end() {
         let ring = ring(1, &[]);
-        ring.end(End::Failed(Kind::Busy, "no".into()));
-        ring.end(End::Well);
+        ring.end(RingEnd::Failed(Kind::Busy, "no".into()));
+        ring.end(RingEnd::Well);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let opened = runtime.block_on(ring.opened());
         assert_eq!(opened.err().map(|fault| fault.kind), Some(Kind::Busy));

@@ -8,7 +8,7 @@ use xsd::walk::facets;
 
 use super::Titles;
 use crate::typed::model::{
-    Api, Children, Content, Given, Member, MemberOf, Scalar, ScalarKind, Slot, Type,
+    Api, Children, Content, Member, MemberOf, Scalar, ScalarKind, Slot, Type, ValueConstraint,
 };
 
 /// Schemas under construction.
@@ -306,7 +306,7 @@ fn scalar_schema(scalar: &Scalar) -> Json {
 }
 
 /// Adds a fixed value, if all its lexical forms are the same in JSON.
-fn fixed(scalar: &Scalar, given: &Given, keys: &mut Map<String, Json>) {
+fn fixed(scalar: &Scalar, given: &ValueConstraint, keys: &mut Map<String, Json>) {
     let text = given.text.trim();
     let value = match scalar.kind {
         _ if !given.fixed => None,

@@ -44,7 +44,7 @@ pub(super) enum FrameKind<'a> {
 }
 
 /// Instructions for reading an element.
-struct Instructed<'a> {
+struct ReadInstructions<'a> {
     of: &'a Type,
     /// Label of the type that replaces the declared one.
     label: Option<&'a str>,
@@ -67,7 +67,8 @@ impl<'a> Reader<'a> {
         let Some(declared) = self.api.types.get(element.type_at) else {
             return mismatch(format!("<{}> has no type", element.local));
         };
-        let Instructed { of, label, nil, plain } = self.instructed(element, declared, start)?;
+        let ReadInstructions { of, label, nil, plain } =
+            self.instructed(element, declared, start)?;
         let top = self.is_top();
         let bare = plain == 0 && label.is_none();
         match &of.content {
@@ -126,7 +127,7 @@ impl<'a> Reader<'a> {
         element: &Element,
         declared: &'a Type,
         start: &Start<'_>,
-    ) -> Done<Instructed<'a>> {
+    ) -> Done<ReadInstructions<'a>> {
         let (mut of, mut label, mut nil, mut plain) = (declared, None, false, 0);
         for attribute in start.attributes.iter() {
             if attribute.name.namespace.uri != XSI {
@@ -145,7 +146,7 @@ impl<'a> Reader<'a> {
         if of.is_abstract {
             return mismatch(format!("<{}> is of an abstract type", element.local));
         }
-        Ok(Instructed { of, label, nil, plain })
+        Ok(ReadInstructions { of, label, nil, plain })
     }
 
     /// Returns whether this is the body's own element, which also gets the headers.

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use xsd::datatype::{Builtin, Names, NoNames, Sharing};
+use xsd::datatype::{Builtin, Names, NoNames, SharedBudget};
 
 use super::messages::missing;
 use super::{Open, Writer};
 use crate::typed::mismatch::{Done, Mismatch};
-use crate::typed::model::{Attribute, Element, Given, Scalar, ScalarKind};
+use crate::typed::model::{Attribute, Element, Scalar, ScalarKind, ValueConstraint};
 use crate::typed::scalar::{decimal, expected, push_text};
 use ::json::Kind;
 
@@ -54,7 +54,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the valid text of a value.
-    fn lexical(&self, scalar: &Scalar, given: Option<&Given>, at: usize) -> Done<Cow<'a, str>> {
+    fn lexical(
+        &self,
+        scalar: &Scalar,
+        given: Option<&ValueConstraint>,
+        at: usize,
+    ) -> Done<Cow<'a, str>> {
         let text = self.text_for(scalar, at)?;
         let checked = match (&scalar.kind, split_name(&text)) {
             (ScalarKind::Name, Some((uri, local))) => {
@@ -83,8 +88,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Resolves names for a text of this message.
-    fn sharing<'b>(&'b self, names: &'b dyn Names) -> Sharing<'b> {
-        Sharing { names, steps: &self.steps }
+    fn sharing<'b>(&'b self, names: &'b dyn Names) -> SharedBudget<'b> {
+        SharedBudget { names, steps: &self.steps }
     }
 
     /// Returns the text of a value of the right kind.

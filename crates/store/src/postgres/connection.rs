@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sql::Failure;
-use sql::postgres::{Server, Session, Told, said};
+use sql::postgres::{OnNotification, Server, Session, said};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -35,7 +35,7 @@ pub(super) const ANSWER_BYTES_MAX: usize =
 
 /// Why a statement gave nothing.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum StatementFailure {
     /// The connection is gone, and nobody knows what of it was done.
     Lost(String),
     /// The server has no room.
@@ -46,25 +46,27 @@ pub(super) enum Failed {
     Newer(String),
 }
 
-impl Failed {
+impl StatementFailure {
     pub(super) fn error(self) -> Error {
         match self {
-            Failed::Full(why) => Error::Full(why),
-            Failed::Lost(why) | Failed::Refused(why) | Failed::Newer(why) => Error::Away(why),
+            StatementFailure::Full(why) => Error::Full(why),
+            StatementFailure::Lost(why)
+            | StatementFailure::Refused(why)
+            | StatementFailure::Newer(why) => Error::Away(why),
         }
     }
 }
 
 /// What an error of the client library means.
-pub(super) fn failed(error: &tokio_postgres::Error) -> Failed {
-    let Some(db) = error.as_db_error() else { return Failed::Lost(said(error)) };
+pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
+    let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
     match db.code().code() {
-        "53100" => Failed::Full(said(error)),
+        "53100" => StatementFailure::Full(said(error)),
         // Timeouts of the session, and a server that has become a standby: another connection may do.
         code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
-            Failed::Lost(said(error))
+            StatementFailure::Lost(said(error))
         }
-        _ => Failed::Refused(said(error)),
+        _ => StatementFailure::Refused(said(error)),
     }
 }
 
@@ -76,11 +78,14 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects, and makes the tables if they are not there.
-    pub(super) async fn open(server: &Server, told: Told) -> Result<Link, Failed> {
+    pub(super) async fn open(
+        server: &Server,
+        told: OnNotification,
+    ) -> Result<Link, StatementFailure> {
         let opened = tokio::time::timeout(ANSWER_MAX, async {
             let session = server.connect_listening(told).await.map_err(|why| match why {
-                Failure::Away(why) | Failure::Busy(why) => Failed::Lost(why),
-                Failure::Refused(why) | Failure::TooMuch(why) => Failed::Lost(why),
+                Failure::Away(why) | Failure::Busy(why) => StatementFailure::Lost(why),
+                Failure::Refused(why) | Failure::TooMuch(why) => StatementFailure::Lost(why),
                 Failure::Late => unanswered(),
             })?;
             let set = session.client.batch_execute(SETTINGS).await;
@@ -96,7 +101,10 @@ impl Link {
     }
 
     /// The statement of a text, prepared once.
-    pub(super) async fn statement(&mut self, text: &'static str) -> Result<Statement, Failed> {
+    pub(super) async fn statement(
+        &mut self,
+        text: &'static str,
+    ) -> Result<Statement, StatementFailure> {
         if let Some(known) = self.statements.get(text) {
             return Ok(known.clone());
         }
@@ -110,7 +118,7 @@ impl Link {
         &mut self,
         text: &'static str,
         arguments: Arguments<'_>,
-    ) -> Result<Vec<Row>, Failed> {
+    ) -> Result<Vec<Row>, StatementFailure> {
         let statement = self.statement(text).await?;
         self.session.allow(ANSWER_BYTES_MAX);
         self.session.client.query(&statement, arguments).await.map_err(|error| failed(&error))
@@ -121,25 +129,25 @@ impl Link {
         &mut self,
         text: &'static str,
         arguments: Arguments<'_>,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, StatementFailure> {
         let statement = self.statement(text).await?;
         self.session.client.execute(&statement, arguments).await.map_err(|error| failed(&error))
     }
 }
 
-pub(super) fn unanswered() -> Failed {
-    Failed::Lost("the server does not answer".to_owned())
+pub(super) fn unanswered() -> StatementFailure {
+    StatementFailure::Lost("the server does not answer".to_owned())
 }
 
 /// A column of a row. A column of another type would be a table that is not ours.
 pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     index: usize,
-) -> Result<T, Failed> {
-    row.try_get(index).map_err(|error| Failed::Refused(said(&error)))
+) -> Result<T, StatementFailure> {
+    row.try_get(index).map_err(|error| StatementFailure::Refused(said(&error)))
 }
 
 /// A number that the database keeps with the same bits.
-pub(super) fn count(row: &Row, index: usize) -> Result<u64, Failed> {
+pub(super) fn count(row: &Row, index: usize) -> Result<u64, StatementFailure> {
     column::<i64>(row, index).map(i64::cast_unsigned)
 }

@@ -10,16 +10,16 @@ use super::{Api, base64};
 pub(super) type Lines = Vec<(Box<str>, Box<str>)>;
 
 /// A JSON object that is being written.
-pub(super) struct Told {
+pub(super) struct JsonObject {
     out: Vec<u8>,
 }
 
-impl Told {
+impl JsonObject {
     /// An object that will have about so many bytes.
-    pub(super) fn new(bytes: usize) -> Told {
+    pub(super) fn new(bytes: usize) -> JsonObject {
         let mut out = Vec::with_capacity(bytes);
         out.push(b'{');
-        Told { out }
+        JsonObject { out }
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
@@ -107,7 +107,7 @@ impl Told {
 
 /// `invocationContext`.
 pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String {
-    let mut told = Told::new(640);
+    let mut told = JsonObject::new(640);
     told.text("requestId", ex.id.as_bytes());
     told.text("protocol", head.protocol.name().as_bytes());
     told.text("scheme", ex.caller.scheme.name().as_bytes());
@@ -134,7 +134,7 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
 
 /// The identity of the one that asks. The token is told only where the request still carries it.
 fn authentication(ex: &Exchange, head: &RequestHead) -> String {
-    let mut told = Told::new(64);
+    let mut told = JsonObject::new(64);
     if let Some(identity) = &ex.identity {
         let kind = match identity.scheme {
             IdentityScheme::Jwt => "JWT",
@@ -215,7 +215,7 @@ mod tests {
         ] {
             headers.add(name, value).unwrap();
         }
-        let mut told = Told::new(0);
+        let mut told = JsonObject::new(0);
         told.headers("requestHeaders", &headers);
         told.bytes("requestBody", b"\0\xff body");
         told.lines("trailers", &kept(&headers));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sql::postgres::Server;
 
-use super::Shared;
-use super::call::Look;
-use super::link::{ANSWER_MAX, Failed, Link, column, count, unanswered};
-use crate::{Error, Keep, Read, Record, Records, Row, Rows, Scan, Span, limits};
+use super::SharedState;
+use super::call::ReadCommand;
+use super::connection::{ANSWER_MAX, Link, StatementFailure, column, count, unanswered};
+use crate::{Error, Keep, ReadQuery, Record, Records, Row, Rows, Scan, Span, limits};
 
 /// Positions of a log follow one another, so a batch of records is a range of them. The first is given whatever its size.
 const READ: &str = "with head as (select id, oldest, newest, greatest(oldest, $2::bigint + 1) as first from tidegate.logs where name = $1) \
@@ -39,14 +39,14 @@ const SCAN_TO: &str = "select key, version, case when number <= $4::bigint and b
      window w as (order by key)) counted order by key";
 
 /// Looks until the queue is closed and empty.
-pub(super) async fn run(shared: Arc<Shared>, server: Arc<Server>) {
+pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     let mut kept: Option<Link> = None;
     loop {
         let Some(look) = shared.looks.take(1, usize::MAX).await.pop() else { return };
-        if let Look::Sweep { log } = look {
+        if let ReadCommand::Sweep { log } = look {
             if sweep(&server, &mut kept, &log).await == Some(true) {
                 // One piece at a time, so that nobody waits for all of it.
-                let _full = shared.looks.push(Look::Sweep { log }, 0);
+                let _full = shared.looks.push(ReadCommand::Sweep { log }, 0);
             }
             continue;
         }
@@ -54,30 +54,30 @@ pub(super) async fn run(shared: Arc<Shared>, server: Arc<Server>) {
     }
 }
 
-async fn answer(shared: &Shared, server: &Server, kept: &mut Option<Link>, look: Look) {
-    let asked = |failed: Failed| shared.away().unwrap_or_else(|| failed.error());
+async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, look: ReadCommand) {
+    let asked = |failed: StatementFailure| shared.away().unwrap_or_else(|| failed.error());
     match look {
-        Look::Read { log, read, done } => {
+        ReadCommand::Read { log, read, done } => {
             let found = ask(server, kept, async |link| self::read(link, &log, read).await).await;
             let _gone = done.send(found.map_err(asked).and_then(|found| found));
         }
-        Look::Span { log, done } => {
+        ReadCommand::Span { log, done } => {
             let found = ask(server, kept, async |link| span(link, &log).await).await;
             let _gone = done.send(found.map_err(asked));
         }
-        Look::Beyond { log, keep, done } => {
+        ReadCommand::Beyond { log, keep, done } => {
             let found = ask(server, kept, async |link| beyond(link, &log, keep).await).await;
             let _gone = done.send(found.map_err(asked));
         }
-        Look::Get { table, key, done } => {
+        ReadCommand::Get { table, key, done } => {
             let found = ask(server, kept, async |link| get(link, &table, &key).await).await;
             let _gone = done.send(found.map_err(asked));
         }
-        Look::Scan { table, scan, done } => {
+        ReadCommand::Scan { table, scan, done } => {
             let found = ask(server, kept, async |link| self::scan(link, &table, &scan).await).await;
             let _gone = done.send(found.map_err(asked));
         }
-        Look::Sweep { .. } => {}
+        ReadCommand::Sweep { .. } => {}
     }
 }
 
@@ -85,8 +85,8 @@ async fn answer(shared: &Shared, server: &Server, kept: &mut Option<Link>, look:
 async fn ask<T>(
     server: &Server,
     kept: &mut Option<Link>,
-    mut look: impl AsyncFnMut(&mut Link) -> Result<T, Failed>,
-) -> Result<T, Failed> {
+    mut look: impl AsyncFnMut(&mut Link) -> Result<T, StatementFailure>,
+) -> Result<T, StatementFailure> {
     let mut is_new = false;
     loop {
         if kept.as_ref().is_none_or(Link::is_closed) {
@@ -98,7 +98,7 @@ async fn ask<T>(
         let found = tokio::time::timeout(ANSWER_MAX, look(link)).await;
         match found.unwrap_or_else(|_| Err(unanswered())) {
             Ok(found) => return Ok(found),
-            Err(Failed::Lost(_)) if !is_new => *kept = None,
+            Err(StatementFailure::Lost(_)) if !is_new => *kept = None,
             Err(failed) => {
                 *kept = None;
                 return Err(failed);
@@ -107,7 +107,11 @@ async fn ask<T>(
     }
 }
 
-async fn read(link: &mut Link, log: &str, read: Read) -> Result<Result<Records, Error>, Failed> {
+async fn read(
+    link: &mut Link,
+    log: &str,
+    read: ReadQuery,
+) -> Result<Result<Records, Error>, StatementFailure> {
     let after = i64::try_from(read.after).unwrap_or(i64::MAX - 1).min(i64::MAX / 2);
     let records_max = bounded(read.records_max, limits::READ_RECORDS_MAX);
     let bytes_max = bounded(read.bytes_max, limits::READ_BYTES_MAX);
@@ -134,14 +138,18 @@ fn bounded(asked: usize, max: usize) -> i64 {
     i64::try_from(asked.min(max)).unwrap_or(i64::MAX)
 }
 
-async fn span(link: &mut Link, log: &str) -> Result<Span, Failed> {
+async fn span(link: &mut Link, log: &str) -> Result<Span, StatementFailure> {
     let rows = link.rows(SPAN, &[&log.as_bytes()]).await?;
     let Some(row) = rows.first() else { return Ok(Span { oldest: 1, newest: 0, bytes: 0 }) };
     Ok(Span { oldest: count(row, 0)?, newest: count(row, 1)?, bytes: count(row, 2)? })
 }
 
 /// None if there is nothing to forget.
-async fn beyond(link: &mut Link, log: &str, keep: Keep) -> Result<Option<(u64, u64)>, Failed> {
+async fn beyond(
+    link: &mut Link,
+    log: &str,
+    keep: Keep,
+) -> Result<Option<(u64, u64)>, StatementFailure> {
     let most = i64::MAX / 2;
     let after = keep.after.map_or(0, |after| i64::try_from(after).unwrap_or(most));
     let age = keep.age.map_or(most, |age| i64::try_from(age.as_millis()).unwrap_or(most).min(most));
@@ -162,7 +170,7 @@ async fn sweep(server: &Server, kept: &mut Option<Link>, log: &str) -> Option<bo
     swept.ok().map(|removed| removed > 0)
 }
 
-async fn get(link: &mut Link, table: &str, key: &[u8]) -> Result<Option<Row>, Failed> {
+async fn get(link: &mut Link, table: &str, key: &[u8]) -> Result<Option<Row>, StatementFailure> {
     let rows = link.rows(GET, &[&table.as_bytes(), &key]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let value: &[u8] = column(row, 0)?;
@@ -170,7 +178,7 @@ async fn get(link: &mut Link, table: &str, key: &[u8]) -> Result<Option<Row>, Fa
     Ok(Some(Row { key, value, version: count(row, 1)? }))
 }
 
-async fn scan(link: &mut Link, table: &str, scan: &Scan) -> Result<Rows, Failed> {
+async fn scan(link: &mut Link, table: &str, scan: &Scan) -> Result<Rows, StatementFailure> {
     let (table, prefix) = (table.as_bytes(), scan.prefix.as_slice());
     let after = scan.after.as_deref().unwrap_or_default();
     let rows_max = bounded(scan.rows_max, limits::ROWS_MAX);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ::flows::{Cache, Kept, Throttle};
+use ::flows::{Cache, MessageCache, Throttle};
 use config::{CacheStep, Decode as _, LimitBy, ThrottleStep};
 use expression::Kind;
 use policies::key::KeySource;
-use policies::rate_limit::{self, Counts, Window};
+use policies::rate_limit::{self, KeyCounts, Window};
 
 use super::{Compiler, Namespaces};
 use crate::policies::rate_limit::by;
@@ -25,7 +25,7 @@ impl<'a> Compiler<'a, '_> {
         };
         let one_key = matches!(source, KeySource::Everybody) && !by_route;
         let keys_max = if one_key { 1 } else { KEYS_MAX };
-        let counts = self.builder.kept_or(&name, || Arc::new(Counts::new(keys_max, 1)));
+        let counts = self.builder.kept_or(&name, || Arc::new(KeyCounts::new(keys_max, 1)));
         let passes = rate_limit::throttle(source, window, counts);
         Box::new(move |ex, head, route| passes(ex, head, if by_route { route } else { "" }))
     }
@@ -39,7 +39,7 @@ impl<'a> Compiler<'a, '_> {
         let name = self.name_of("cache", &keys.encode().to_string());
         let key = self.template(&keys.key, Kind::Text, namespaces);
         let steps = self.steps(&keys.steps, namespaces, depth + 1);
-        let kept = self.builder.kept_or(&name, || Arc::new(Kept::default()));
+        let kept = self.builder.kept_or(&name, || Arc::new(MessageCache::default()));
         Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })
     }
 

@@ -8,7 +8,7 @@ use crate::segment::Segment;
 
 /// A segment as the engine sees it: what of each log is in it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SegmentUse {
     pub(crate) segment: Arc<Segment>,
     /// By the log's id: the last position, and the bytes of its frames.
     pub(crate) logs: HashMap<u32, (u64, u64)>,
@@ -16,9 +16,9 @@ pub(crate) struct Held {
     pub(crate) damaged: bool,
 }
 
-impl Held {
-    pub(crate) fn new(segment: Arc<Segment>) -> Held {
-        Held { segment, logs: HashMap::new(), damaged: false }
+impl SegmentUse {
+    pub(crate) fn new(segment: Arc<Segment>) -> SegmentUse {
+        SegmentUse { segment, logs: HashMap::new(), damaged: false }
     }
 
     /// Counts a record with so many bytes.

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-use crate::nodes::roll::{self, Holder, Roll};
-use crate::nodes::{Nodes, PARTITIONS, Seen, Shared, bit};
-use crate::{Acquired, Answer, Error, Lease, Store, Watch};
+use crate::nodes::roster::{self, Holder, Roll};
+use crate::nodes::{NodeView, Nodes, PARTITIONS, SharedState, bit};
+use crate::{Answer, Error, Lease, LeaseAnswer, Store, Watch};
 
 /// The pause before something is tried again that the store did not do.
 const AWAY: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ const LOOK_MIN: Duration = Duration::from_millis(20);
 /// A node from when it has a lease until it loses it.
 struct Life<'a> {
     nodes: &'a Nodes,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     store: &'a dyn Store,
     lease: Lease,
     me: Holder,
@@ -37,7 +37,7 @@ struct Life<'a> {
 }
 
 /// Why a life has ended.
-enum End {
+enum LifeEnd {
     Fenced,
     Left,
 }
@@ -51,13 +51,13 @@ impl Nodes {
             let end = life.last().await;
             self.lose();
             match end {
-                End::Fenced => {
+                LifeEnd::Fenced => {
                     self.losses.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(
                         "store: another node has taken over the work of this one; it begins anew"
                     );
                 }
-                End::Left => break,
+                LifeEnd::Left => break,
             }
         }
         self.has_left.send_replace(true);
@@ -104,7 +104,7 @@ impl Nodes {
         let seen = roll.nodes.iter().map(|(slot, entry)| {
             let holder = Holder { slot: *slot, token: entry.token };
             let partitions = roll.of_holder(holder).collect();
-            Seen { name: entry.name.clone(), partitions, is_this: holder == me }
+            NodeView { name: entry.name.clone(), partitions, is_this: holder == me }
         });
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen.collect();
     }
@@ -118,12 +118,12 @@ async fn within<T>(limit: Duration, answer: Answer<T>) -> Result<T, Error> {
 
 impl<'a> Life<'a> {
     /// Takes a place among the nodes, however long that takes.
-    async fn begin(nodes: &'a Nodes, shared: &'a Shared, store: &'a dyn Store) -> Life<'a> {
+    async fn begin(nodes: &'a Nodes, shared: &'a SharedState, store: &'a dyn Store) -> Life<'a> {
         let mut patient_until = clock::now();
         loop {
             match Life::try_begin(nodes, shared, store, patient_until).await {
                 Ok(Some(life)) => return life,
-                Ok(None) => tracing::warn!("store: {} nodes share it already", roll::SLOTS),
+                Ok(None) => tracing::warn!("store: {} nodes share it already", roster::SLOTS),
                 Err(error) => {
                     tracing::warn!("store: this node cannot take part yet: {error}");
                     patient_until = clock::now() + shared.lease;
@@ -135,19 +135,19 @@ impl<'a> Life<'a> {
 
     async fn try_begin(
         nodes: &'a Nodes,
-        shared: &'a Shared,
+        shared: &'a SharedState,
         store: &'a dyn Store,
         patient_until: Instant,
     ) -> Result<Option<Life<'a>>, Error> {
         let limit = shared.lease / 3;
-        for slot in 0..roll::SLOTS {
-            let acquired = store.acquire(&roll::lease(slot), &shared.name, shared.lease);
-            let Acquired::Yours(lease) = within(limit, acquired).await? else { continue };
+        for slot in 0..roster::SLOTS {
+            let acquired = store.acquire(&roster::lease(slot), &shared.name, shared.lease);
+            let LeaseAnswer::Yours(lease) = within(limit, acquired).await? else { continue };
             let me = Holder { slot, token: lease.token };
-            let roll = Roll::of(&within(limit, roll::scan(store)).await?.rows);
+            let roll = Roll::of(&within(limit, roster::scan(store)).await?.rows);
             // Who had the slot before may have left its work.
             let mut changes = roll.freed(slot, None);
-            changes.push(roll::enter(me, &shared.name));
+            changes.push(roster::enter(me, &shared.name));
             within(limit, store.change(changes, Some(&lease.guard()))).await?;
             nodes.set_until(lease.until);
             let renew_at = clock::now() + limit;
@@ -167,13 +167,13 @@ impl<'a> Life<'a> {
     }
 
     /// Goes on until it has lost the lease or has left.
-    async fn last(&mut self) -> End {
-        let mut watch = self.store.watch(roll::TABLE);
+    async fn last(&mut self) -> LifeEnd {
+        let mut watch = self.store.watch(roster::TABLE);
         loop {
             let next = match self.turn().await {
                 Ok(Some(next)) => next,
-                Ok(None) => return End::Left,
-                Err(Error::Fenced) => return End::Fenced,
+                Ok(None) => return LifeEnd::Left,
+                Err(Error::Fenced) => return LifeEnd::Fenced,
                 Err(error) => {
                     tracing::warn!("store: this node waits: {error}");
                     self.patient_until = clock::now() + self.shared.lease;
@@ -213,7 +213,7 @@ impl<'a> Life<'a> {
             self.renew_at = clock::now() + self.limit();
             self.nodes.set_until(self.lease.until);
         }
-        let roll = Roll::of(&self.ask(roll::scan(self.store)).await?.rows);
+        let roll = Roll::of(&self.ask(roster::scan(self.store)).await?.rows);
         if !roll.has(self.me) {
             return Err(Error::Fenced);
         }
@@ -245,7 +245,7 @@ impl<'a> Life<'a> {
             if !is_free || kept.len() >= quota || clock::now() >= self.renew_at {
                 continue;
             }
-            let claim = roll::claim(partition, self.me, known.map(|(_, version)| *version));
+            let claim = roster::claim(partition, self.me, known.map(|(_, version)| *version));
             match self.ask(self.store.change(vec![claim], Some(&self.lease.guard()))).await {
                 Ok(_) => kept.push(partition),
                 // Somebody else was quicker.
@@ -267,7 +267,7 @@ impl<'a> Life<'a> {
         let over = self.leaving.iter().filter(|partition| !self.nodes.is_held(**partition));
         let rows = over.filter_map(|partition| {
             let (_, version) = roll.partitions.get(partition)?;
-            Some(roll::free(*partition, *version))
+            Some(roster::free(*partition, *version))
         });
         let changes: Vec<_> = rows.collect();
         if !changes.is_empty() {
@@ -284,11 +284,11 @@ impl<'a> Life<'a> {
             let known = self.looks.get(slot).map(|(_, at)| *at);
             let mut at = known.unwrap_or_else(clock::now).max(self.patient_until);
             if at <= clock::now() && clock::now() < self.renew_at {
-                let name = roll::lease(*slot);
+                let name = roster::lease(*slot);
                 let asked = self.store.acquire(&name, &self.shared.name, self.shared.lease);
                 at = match self.ask(asked).await? {
-                    Acquired::Held { left, .. } => clock::now() + left.max(LOOK_MIN),
-                    Acquired::Yours(lease) => {
+                    LeaseAnswer::Held { left, .. } => clock::now() + left.max(LOOK_MIN),
+                    LeaseAnswer::Yours(lease) => {
                         self.replace(roll, *slot, &entry.name, &lease).await?;
                         clock::now() + self.shared.lease
                     }
@@ -303,7 +303,7 @@ impl<'a> Life<'a> {
     /// Removes a node whose lease has run out. Its partitions are nobody's then.
     async fn replace(&self, roll: &Roll, slot: u8, name: &str, lease: &Lease) -> Result<(), Error> {
         let mut changes = roll.freed(slot, None);
-        changes.extend(roll.nodes.get(&slot).map(|entry| roll::remove(slot, entry.version)));
+        changes.extend(roll.nodes.get(&slot).map(|entry| roster::remove(slot, entry.version)));
         let done = self.ask(self.store.change(changes, Some(&lease.guard()))).await;
         self.ask(self.store.release(lease)).await?;
         match done {
@@ -325,7 +325,7 @@ impl<'a> Life<'a> {
         }
         let mut changes = roll.freed(self.me.slot, None);
         changes
-            .extend(roll.nodes.get(&self.me.slot).map(|e| roll::remove(self.me.slot, e.version)));
+            .extend(roll.nodes.get(&self.me.slot).map(|e| roster::remove(self.me.slot, e.version)));
         self.ask(self.store.change(changes, Some(&self.lease.guard()))).await?;
         self.ask(self.store.release(&self.lease)).await?;
         Ok(None)

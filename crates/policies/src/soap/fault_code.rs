@@ -21,7 +21,7 @@ const LOOKED_BYTES_MAX: usize = 64 << 10;
 const CODED_BYTES_MAX: usize = 256;
 
 /// Reads the code of a reply that goes on as it came.
-pub(super) struct Watched {
+pub(super) struct FaultCodeReader {
     parser: Box<xml::Parser>,
     code: Code,
     left: usize,
@@ -31,11 +31,11 @@ pub(super) struct Watched {
     told: Rc<Cell<Option<SoapFault>>>,
 }
 
-impl Watched {
-    pub(super) fn new(told: Rc<Cell<Option<SoapFault>>>, gzip: bool) -> Watched {
+impl FaultCodeReader {
+    pub(super) fn new(told: Rc<Cell<Option<SoapFault>>>, gzip: bool) -> FaultCodeReader {
         let parser = Box::new(xml::Parser::new(xml::Options::default()));
         let gzip = gzip.then(|| Box::new(MultiGzDecoder::new(Vec::new())));
-        Watched { parser, code: Code::default(), left: LOOKED_BYTES_MAX, gzip, told }
+        FaultCodeReader { parser, code: Code::default(), left: LOOKED_BYTES_MAX, gzip, told }
     }
 
     /// Looks at the next bytes of the message.
@@ -66,7 +66,7 @@ impl Watched {
     }
 }
 
-impl BodyTransform for Watched {
+impl BodyTransform for FaultCodeReader {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
         out.extend_from_slice(bytes);
         match self.gzip.take() {

@@ -20,7 +20,7 @@ use crate::accept::Connection;
 use crate::connections::Watch;
 
 /// The wishes of one open stream: an event stream or a tunnel. It belongs to one task for life.
-pub(crate) struct Stay {
+pub(crate) struct StreamLifetime {
     watch: Watch,
     /// A reload changed or removed the route. Nothing where that is nothing to the stream.
     changed: Option<Rc<Cell<bool>>>,
@@ -33,9 +33,13 @@ pub(crate) struct Stay {
     _open: Option<OpenStream>,
 }
 
-impl Stay {
+impl StreamLifetime {
     /// A stream begins, with the route that its account has.
-    pub(crate) fn begin(account: &Account, connection: &Connection, kind: StreamKind) -> Stay {
+    pub(crate) fn begin(
+        account: &Account,
+        connection: &Connection,
+        kind: StreamKind,
+    ) -> StreamLifetime {
         let watch = connection.permit.listener_state.watch();
         let current = connection.worker.current();
         let route = account.route();
@@ -56,7 +60,7 @@ impl Stay {
         let noted = noted.map(|(notes, route)| (notes, route.metrics.clone(), worker));
         let open = route.map(|route| OpenStream::begin(&route.metrics, worker, kind));
         let (leaving, alarm) = (Cell::new(false), RefCell::new(alarm));
-        Stay { watch, changed, streams, leaving, alarm, noted, _open: open }
+        StreamLifetime { watch, changed, streams, leaving, alarm, noted, _open: open }
     }
 
     /// True if the stream has to leave; if not yet, the task is woken when it does.

@@ -5,7 +5,7 @@ use ::saxon::Complaint;
 use mediation::libxml_messages::not_xml;
 use xslt::{Error, ErrorKind};
 
-use super::Found;
+use super::DefinitionDocuments;
 use crate::policies::soap::load;
 
 /// All of it begins so.
@@ -23,7 +23,7 @@ pub(super) fn later() -> String {
 }
 
 /// It is no stylesheet of XSLT 1.0.
-pub(super) fn broken(error: &Error, found: &Found<'_>) -> String {
+pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     let first = found.first();
     if let Err(error) = load::parsed(first) {
         return format!("{INVALID} {}", not_xml(&error, first));

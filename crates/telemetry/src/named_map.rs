@@ -9,15 +9,15 @@ pub(crate) const OTHER: &str = "(other)";
 /// A bounded map from name to thing. A thing stays when nobody holds it, so that its counts survive a reload. It is removed
 /// only when the map is full.
 #[derive(Debug)]
-pub(crate) struct Named<T> {
+pub(crate) struct NamedMap<T> {
     things: Mutex<BTreeMap<Box<str>, Arc<T>>>,
     other: Arc<T>,
     max: usize,
 }
 
-impl<T> Named<T> {
+impl<T> NamedMap<T> {
     pub(crate) fn new(max: usize, other: T) -> Self {
-        Named { things: Mutex::default(), other: Arc::new(other), max }
+        NamedMap { things: Mutex::default(), other: Arc::new(other), max }
     }
 
     /// The thing of that name. It is made if it is missing and there is room; otherwise the shared thing is returned.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_name_gives_the_same_thing_again_and_the_number_is_bounded() {
-        let named = Named::new(2, 0);
+        let named = NamedMap::new(2, 0);
         let (a, b) = (named.get_or_make("a", || 1), named.get_or_make("b", || 2));
         assert_eq!((*named.get_or_make("a", || 9), *named.get_or_make("c", || 3)), (1, 0));
         assert_eq!(named.all().len(), 3);

@@ -23,7 +23,7 @@ pub(crate) struct Holder {
 
 /// A row as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct NodeRow {
     pub(crate) token: u64,
     pub(crate) name: String,
     pub(crate) version: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 /// All rows at one time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roll {
-    pub(crate) nodes: BTreeMap<u8, Entry>,
+    pub(crate) nodes: BTreeMap<u8, NodeRow>,
     /// Whose each partition is, with the version of its row.
     pub(crate) partitions: BTreeMap<usize, (Holder, u64)>,
 }
@@ -65,7 +65,7 @@ impl Roll {
             match key.split_once('/') {
                 Some(("node", _)) => {
                     let name = words.next().unwrap_or_default().to_owned();
-                    roll.nodes.insert(slot, Entry { token, name, version });
+                    roll.nodes.insert(slot, NodeRow { token, name, version });
                 }
                 Some(("partition", number)) => {
                     let partition = number.parse().ok().filter(|number| *number < PARTITIONS);

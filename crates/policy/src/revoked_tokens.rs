@@ -13,7 +13,7 @@ pub const TOKEN_ID_BYTES_MAX: usize = 512;
 /// Names of tokens (`jti`) that are refused until they would have expired anyway. The process has one such list; it outlives
 /// plans.
 #[derive(Debug, Default)]
-pub struct Revoked {
+pub struct RevokedTokens {
     /// The tokens with their ends, in seconds since the Unix epoch.
     until: RwLock<HashMap<Box<str>, u64>>,
     /// Grows with every change, so that whoever cached an accepted token checks it again.
@@ -24,7 +24,7 @@ pub struct Revoked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-impl Revoked {
+impl RevokedTokens {
     /// Refuses a token until `until`.
     pub fn add(&self, id: &str, until: u64, now: u64) -> Result<(), Full> {
         let mut all = self.write();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_token_is_refused_until_its_end() {
-        let revoked = Revoked::default();
+        let revoked = RevokedTokens::default();
         let before = revoked.changes();
         revoked.add("a", 100, 0).unwrap();
         assert!(revoked.changes() > before);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_has_ended_makes_room() {
-        let revoked = Revoked::default();
+        let revoked = RevokedTokens::default();
         for number in 0..REVOKED_MAX {
             revoked.add(&number.to_string(), 10, 0).unwrap();
         }

@@ -28,27 +28,28 @@ impl Search {
         budget: &mut Budget,
     ) -> Result<Option<String>, FailureKind> {
         budget.text(bytes.len())?;
-        let mut reading = Reading { path: &self.path, depth: 0, steps: 0, found: Found::Nothing };
+        let mut reading =
+            PathReader { path: &self.path, depth: 0, steps: 0, found: FirstNode::Nothing };
         xml::parse(bytes, &xml::Options::default(), &mut reading)
             .map_err(|error| FailureKind::Malformed(error.to_string().into()))?;
         match reading.found {
-            Found::Nothing => Ok(None),
-            Found::Part { text, .. } | Found::Whole(text) => Ok(Some(text)),
+            FirstNode::Nothing => Ok(None),
+            FirstNode::Part { text, .. } | FirstNode::Whole(text) => Ok(Some(text)),
         }
     }
 }
 
-struct Reading<'s> {
+struct PathReader<'s> {
     path: &'s Selection,
     /// Elements that are open.
     depth: usize,
     /// Of these, so many from the root down are steps of the path.
     steps: usize,
-    found: Found,
+    found: FirstNode,
 }
 
 /// The state of the first node.
-enum Found {
+enum FirstNode {
     Nothing,
     /// It is open.
     Part {
@@ -58,13 +59,13 @@ enum Found {
     Whole(String),
 }
 
-impl Reading<'_> {
+impl PathReader<'_> {
     /// A node begins. If its value is told, that is all of it.
     fn node(&mut self, told: &StreamNode<'_>) {
         let depth = self.depth;
         let asked = self.path.below.get(depth).filter(|_| self.steps == depth);
         let fits = asked.is_some_and(|asked| asked.iter().any(|asked| asked.accepts(told)));
-        if !matches!(self.found, Found::Nothing) || !fits {
+        if !matches!(self.found, FirstNode::Nothing) || !fits {
             return;
         }
         if told.kind == NodeKind::Element {
@@ -72,23 +73,23 @@ impl Reading<'_> {
         }
         if depth + 1 == self.path.below.len() {
             self.found = match told.value {
-                Some(value) => Found::Whole(value.to_owned()),
-                None => Found::Part { of: told.kind, text: String::new() },
+                Some(value) => FirstNode::Whole(value.to_owned()),
+                None => FirstNode::Part { of: told.kind, text: String::new() },
             };
         }
     }
 
     /// Ends the open node, if it is of that kind.
     fn end_of(&mut self, kind: NodeKind) {
-        if let Found::Part { of, text } = &mut self.found
+        if let FirstNode::Part { of, text } = &mut self.found
             && *of == kind
         {
-            self.found = Found::Whole(std::mem::take(text));
+            self.found = FirstNode::Whole(std::mem::take(text));
         }
     }
 }
 
-impl Sink for Reading<'_> {
+impl Sink for PathReader<'_> {
     type Error = xml::Error;
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {
@@ -102,7 +103,7 @@ impl Sink for Reading<'_> {
     fn text(&mut self, text: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
         let kind = NodeKind::Text;
         self.node(&StreamNode { kind, name: QName::NONE, value: None, attributes: None });
-        if let Found::Part { text: so_far, .. } = &mut self.found {
+        if let FirstNode::Part { text: so_far, .. } = &mut self.found {
             so_far.push_str(text);
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::stylesheet::Run;
 
 /// State of a run at the end of a document's prefix.
 #[derive(Debug)]
-pub(crate) struct Stopped {
+pub(crate) struct PrefixState {
     out: Composer,
     memory: Memory,
     skipped: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Stopped {
 
 /// The whole result of a run.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct RunResult {
     bytes: Box<[u8]>,
     /// Size as the budgets count it.
     size: u64,
@@ -34,49 +34,57 @@ pub(crate) struct Written {
 
 /// Range in the result to which a text was copied, if it was.
 #[derive(Debug)]
-pub(crate) struct Copied(Option<(usize, usize)>);
+pub(crate) struct CopiedRange(Option<(usize, usize)>);
 
 /// Longer results are not kept.
 const WRITTEN_BYTES_MAX: usize = 8 << 10;
 
 /// Cache shared by runs with the same options.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) precedents: TemplateCache<Stopped, Written, Copied>,
+pub(crate) struct ResultCache {
+    pub(crate) precedents: TemplateCache<PrefixState, RunResult, CopiedRange>,
     budgets: Budgets,
     as_xml: bool,
     style: Style,
 }
 
-impl Known {
+impl ResultCache {
     /// Takes the spare cache, if its options are those of this run, or makes a new one.
-    pub(crate) fn of(spare: Option<Box<Known>>, run: &Run<'_>) -> Box<Known> {
-        let alike = |known: &Known| {
+    pub(crate) fn of(spare: Option<Box<ResultCache>>, run: &Run<'_>) -> Box<ResultCache> {
+        let alike = |known: &ResultCache| {
             (known.as_xml, known.style) == (run.as_xml, run.style) && known.budgets == run.budgets
         };
         spare.filter(|known| alike(known)).unwrap_or_else(|| {
             let (precedents, budgets) = (TemplateCache::default(), run.budgets.clone());
-            Box::new(Known { precedents, budgets, as_xml: run.as_xml, style: run.style })
+            Box::new(ResultCache { precedents, budgets, as_xml: run.as_xml, style: run.style })
         })
     }
 }
 
 impl Recall for Stream<'_> {
-    type Memory = Stopped;
-    type Whole = Written;
-    type Gap = Copied;
+    type Memory = PrefixState;
+    type Whole = RunResult;
+    type Gap = CopiedRange;
 
-    fn remember(&self) -> Option<Stopped> {
+    fn remember(&self) -> Option<PrefixState> {
         if self.failed.is_some() {
             return None;
         }
         let mut memory = Memory::default();
         memory.copy_from(&self.memory);
         let Stream { skipped, passage, value, steps, elements, .. } = *self;
-        Some(Stopped { out: self.out.copy()?, memory, skipped, passage, value, steps, elements })
+        Some(PrefixState {
+            out: self.out.copy()?,
+            memory,
+            skipped,
+            passage,
+            value,
+            steps,
+            elements,
+        })
     }
 
-    fn resume(&mut self, stopped: &Stopped) {
+    fn resume(&mut self, stopped: &PrefixState) {
         self.out.copy_from(&stopped.out);
         self.memory.copy_from(&stopped.memory);
         self.skipped = stopped.skipped;
@@ -85,29 +93,29 @@ impl Recall for Stream<'_> {
         self.steps = stopped.steps;
         self.elements = stopped.elements;
     }
-    fn gap(&self, text: &str) -> Option<Copied> {
+    fn gap(&self, text: &str) -> Option<CopiedRange> {
         match self.passage {
-            _ if self.skipped > 0 => Some(Copied(None)),
-            Passage::Ignored => Some(Copied(None)),
-            Passage::Written { .. } => Some(Copied(Some(self.out.last_written(text)?))),
+            _ if self.skipped > 0 => Some(CopiedRange(None)),
+            Passage::Ignored => Some(CopiedRange(None)),
+            Passage::Written { .. } => Some(CopiedRange(Some(self.out.last_written(text)?))),
             Passage::None | Passage::Blank | Passage::Kept(_) => None,
         }
     }
 
-    fn whole(&mut self) -> Option<Written> {
+    fn whole(&mut self) -> Option<RunResult> {
         self.complete();
         if self.failed.is_some() {
             return None;
         }
         let bytes = self.out.written().filter(|bytes| bytes.len() <= WRITTEN_BYTES_MAX)?;
-        Some(Written { bytes: bytes.into(), size: self.out.bytes() })
+        Some(RunResult { bytes: bytes.into(), size: self.out.bytes() })
     }
 
-    fn fill<'t, T>(&mut self, whole: &Written, texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &RunResult, texts: T) -> bool
     where
-        T: Iterator<Item = (&'t Copied, &'t str)> + Clone,
+        T: Iterator<Item = (&'t CopiedRange, &'t str)> + Clone,
     {
-        let copied = texts.filter_map(|(Copied(place), text)| Some(((*place)?, text)));
+        let copied = texts.filter_map(|(CopiedRange(place), text)| Some(((*place)?, text)));
         let (mut size, mut before) = (whole.size, 0);
         for ((from, to), text) in copied.clone() {
             size += text.len() as u64;

@@ -14,32 +14,32 @@ use bytes::Bytes;
 use crate::nodes::{LEASE, Nodes};
 use crate::watch::{Subject, Watches};
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Database, Embedded, Error, Guard, Keep, Lease,
-    Leases, Logs, Measured, Memory, Postgres, Read, Records, Recovered, Row, Rows, Scan, Span,
-    Store, Tables, Watch,
+    Answer, Change, CounterValue, Counters, Database, Embedded, Error, Guard, Keep, Lease,
+    LeaseAnswer, Leases, Logs, MeasuredValues, Memory, Postgres, ReadQuery, Records,
+    RecoveryReport, Row, Rows, Scan, Span, Store, Tables, Watch,
 };
 
 /// Where a store is. It is shown without secrets.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum StoreLocation {
     Folder(PathBuf),
     Database(Box<Database>),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Folder(path) => path.display().fmt(f),
-            Place::Database(database) => database.address.fmt(f),
+            StoreLocation::Folder(path) => path.display().fmt(f),
+            StoreLocation::Database(database) => database.address.fmt(f),
         }
     }
 }
 
 /// A store that is opened later.
 #[derive(Debug)]
-pub struct Late {
-    place: Place,
-    opened: OnceLock<Opened>,
+pub struct LazyStore {
+    place: StoreLocation,
+    opened: OnceLock<OpenedStore>,
     /// One caller at a time opens it.
     opening: Mutex<()>,
     /// Who watches what is not open is never woken.
@@ -47,45 +47,45 @@ pub struct Late {
     nodes: Arc<Nodes>,
 }
 
-enum Opened {
+enum OpenedStore {
     Embedded(Embedded),
     Postgres(Postgres),
     Memory(Memory),
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Opened::Embedded(store) => store.fmt(f),
-            Opened::Postgres(store) => store.fmt(f),
-            Opened::Memory(store) => store.fmt(f),
+            OpenedStore::Embedded(store) => store.fmt(f),
+            OpenedStore::Postgres(store) => store.fmt(f),
+            OpenedStore::Memory(store) => store.fmt(f),
         }
     }
 }
 
-impl Opened {
+impl OpenedStore {
     fn store(&self) -> &dyn Store {
         match self {
-            Opened::Embedded(store) => store,
-            Opened::Postgres(store) => store,
-            Opened::Memory(store) => store,
+            OpenedStore::Embedded(store) => store,
+            OpenedStore::Postgres(store) => store,
+            OpenedStore::Memory(store) => store,
         }
     }
 }
 
-impl Late {
+impl LazyStore {
     /// A store in a folder. Nothing is opened or made yet.
-    pub fn new(path: &Path) -> Late {
-        Late::at(Place::Folder(path.to_owned()))
+    pub fn new(path: &Path) -> LazyStore {
+        LazyStore::at(StoreLocation::Folder(path.to_owned()))
     }
 
     /// A store in a place, which several processes share if it is a database. Nothing is opened or made yet.
-    pub fn at(place: Place) -> Late {
+    pub fn at(place: StoreLocation) -> LazyStore {
         let nodes = match &place {
-            Place::Folder(_) => Nodes::alone(),
-            Place::Database(_) => Nodes::shared(&own_name(), LEASE),
+            StoreLocation::Folder(_) => Nodes::alone(),
+            StoreLocation::Database(_) => Nodes::shared(&own_name(), LEASE),
         };
-        Late {
+        LazyStore {
             place,
             opened: OnceLock::new(),
             opening: Mutex::new(()),
@@ -94,7 +94,7 @@ impl Late {
         }
     }
 
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &StoreLocation {
         &self.place
     }
 
@@ -104,18 +104,18 @@ impl Late {
     }
 
     /// Opens it, which may take as long as reading what is in it. None if it is open already.
-    pub fn open(&self) -> Result<Option<Recovered>, Error> {
+    pub fn open(&self) -> Result<Option<RecoveryReport>, Error> {
         let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if self.opened.get().is_some() {
             return Ok(None);
         }
         let (store, recovered) = match &self.place {
-            Place::Folder(path) => {
+            StoreLocation::Folder(path) => {
                 let (store, recovered) = Embedded::open(path)?;
-                (Opened::Embedded(store), recovered)
+                (OpenedStore::Embedded(store), recovered)
             }
-            Place::Database(database) => {
-                (Opened::Postgres(Postgres::open(database)?), Recovered::default())
+            StoreLocation::Database(database) => {
+                (OpenedStore::Postgres(Postgres::open(database)?), RecoveryReport::default())
             }
         };
         self.opened.get_or_init(|| store);
@@ -124,28 +124,28 @@ impl Late {
 
     /// Puts a store in memory in its place, for what is only tried.
     pub fn open_in_memory(&self) {
-        self.opened.get_or_init(|| Opened::Memory(Memory::new()));
+        self.opened.get_or_init(|| OpenedStore::Memory(Memory::new()));
     }
 
     /// True if that was done.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.opened.get(), Some(Opened::Memory(_)))
+        matches!(self.opened.get(), Some(OpenedStore::Memory(_)))
     }
 
     /// What it has counted, once it is open.
-    pub fn measured(&self) -> Option<Measured> {
+    pub fn measured(&self) -> Option<MeasuredValues> {
         match self.opened.get()? {
-            Opened::Embedded(store) => Some(store.measured()),
-            Opened::Postgres(store) => Some(store.measured()),
-            Opened::Memory(_) => None,
+            OpenedStore::Embedded(store) => Some(store.measured()),
+            OpenedStore::Postgres(store) => Some(store.measured()),
+            OpenedStore::Memory(_) => None,
         }
     }
 
     /// Why its database is away, while it is.
     pub fn away(&self) -> Option<Error> {
         match self.opened.get()? {
-            Opened::Postgres(store) => store.away(),
-            Opened::Embedded(_) | Opened::Memory(_) => None,
+            OpenedStore::Postgres(store) => store.away(),
+            OpenedStore::Embedded(_) | OpenedStore::Memory(_) => None,
         }
     }
 
@@ -166,7 +166,7 @@ fn own_name() -> String {
     format!("{}:{}", host.trim(), std::process::id())
 }
 
-impl Logs for Late {
+impl Logs for LazyStore {
     fn append(
         &self,
         log: &str,
@@ -176,7 +176,7 @@ impl Logs for Late {
         self.ask(|store| store.append(log, records, guard))
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
         self.ask(|store| store.read(log, read))
     }
 
@@ -196,7 +196,7 @@ impl Logs for Late {
     }
 }
 
-impl Tables for Late {
+impl Tables for LazyStore {
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
         self.ask(|store| store.get(table, key))
     }
@@ -217,8 +217,8 @@ impl Tables for Late {
     }
 }
 
-impl Leases for Late {
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+impl Leases for LazyStore {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
         self.ask(|store| store.acquire(lease, owner, ttl))
     }
 
@@ -231,8 +231,8 @@ impl Leases for Late {
     }
 }
 
-impl Counters for Late {
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+impl Counters for LazyStore {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
         self.ask(|store| store.add(counter, by, limit, window))
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use fault::Fault;
-use message::{Body, Fill, Gathered, Source, Trailers};
+use message::{Body, Fill, GatheredBody, Source, Trailers};
 
 /// What was sent of a body.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Copy {
 }
 
 /// See the module.
-struct Kept {
+struct ReplayableBody {
     inner: Body,
     copy: Rc<RefCell<Copy>>,
     bytes_max: usize,
@@ -32,7 +32,7 @@ pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>
         return None;
     }
     let copy = Rc::default();
-    let kept = Kept { inner: std::mem::take(body), copy: Rc::clone(&copy), bytes_max };
+    let kept = ReplayableBody { inner: std::mem::take(body), copy: Rc::clone(&copy), bytes_max };
     *body = Body::Stream(Box::new(kept));
     Some(copy)
 }
@@ -43,13 +43,13 @@ impl Copy {
     pub(crate) fn body(&self) -> Option<Body> {
         let is_kept = self.is_whole && !self.is_over;
         is_kept.then(|| match self.bytes.is_empty() {
-            true => Body::Stream(Box::new(Gathered::default())),
+            true => Body::Stream(Box::new(GatheredBody::default())),
             false => Body::whole(self.bytes.clone().into()),
         })
     }
 }
 
-impl Source for Kept {
+impl Source for ReplayableBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let before = out.len();
         let fill = ready!(self.inner.poll_fill(cx, out))?;

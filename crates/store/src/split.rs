@@ -8,21 +8,21 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    Acquired, Answer, Change, Counted, Counters, Error, Guard, Keep, Late, Lease, Leases, Logs,
-    Read, Records, Row, Rows, Scan, Span, Tables, Watch,
+    Answer, Change, CounterValue, Counters, Error, Guard, Keep, LazyStore, Lease, LeaseAnswer,
+    Leases, Logs, ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch,
 };
 
 /// A store whose logs are in another place than its tables, leases and counters.
 ///
 /// An append with a guard is refused: nobody could tell the other place in time that a lease was lost.
 #[derive(Clone)]
-pub struct Apart {
+pub struct SplitStore {
     pub logs: Arc<dyn Logs + Send + Sync>,
     /// Everything else; while it is in memory only, for what is only tried, the logs as well.
-    pub rest: Arc<Late>,
+    pub rest: Arc<LazyStore>,
 }
 
-impl Apart {
+impl SplitStore {
     fn logs(&self) -> &dyn Logs {
         match self.rest.is_in_memory() {
             true => &*self.rest,
@@ -31,13 +31,13 @@ impl Apart {
     }
 }
 
-impl fmt::Debug for Apart {
+impl fmt::Debug for SplitStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Apart").field("rest", &self.rest).finish_non_exhaustive()
     }
 }
 
-impl Logs for Apart {
+impl Logs for SplitStore {
     fn append(
         &self,
         log: &str,
@@ -51,7 +51,7 @@ impl Logs for Apart {
         self.logs().append(log, records, None)
     }
 
-    fn read(&self, log: &str, read: Read) -> Answer<Records> {
+    fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
         self.logs().read(log, read)
     }
 
@@ -68,7 +68,7 @@ impl Logs for Apart {
     }
 }
 
-impl Tables for Apart {
+impl Tables for SplitStore {
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
         self.rest.get(table, key)
     }
@@ -86,8 +86,8 @@ impl Tables for Apart {
     }
 }
 
-impl Leases for Apart {
-    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<Acquired> {
+impl Leases for SplitStore {
+    fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
         self.rest.acquire(lease, owner, ttl)
     }
 
@@ -100,8 +100,8 @@ impl Leases for Apart {
     }
 }
 
-impl Counters for Apart {
-    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<Counted> {
+impl Counters for SplitStore {
+    fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
         self.rest.add(counter, by, limit, window)
     }
 }

@@ -13,16 +13,16 @@ const NESTING_MAX: usize = 100;
 
 /// The names that an expression uses, and its cost.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct UsedNames {
     pub(super) roots: BTreeSet<String>,
     /// The NAMEs of `vars.NAME`.
     pub(super) variables: BTreeSet<String>,
-    pub(super) seen: Seen,
+    pub(super) seen: CostFactors,
 }
 
 /// The factors of its cost.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct CostFactors {
     /// Parts of the expression.
     parts: u64,
     /// Loops inside one another; to look for something in a list is one too.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     texts: bool,
 }
 
-impl Seen {
+impl CostFactors {
     /// Steps at the most, over so many values of which the longest text has so many bytes.
     pub(super) fn steps(&self, values: u64, longest: u64) -> u64 {
         let rounds = (values + 1).saturating_pow(self.loops);
@@ -41,7 +41,7 @@ impl Seen {
 }
 
 /// A part that is still to be looked at.
-struct Waiting<'e> {
+struct PendingPart<'e> {
     part: &'e IdedExpr,
     /// Names that loops around it bind.
     bound: Vec<&'e str>,
@@ -49,17 +49,17 @@ struct Waiting<'e> {
     loops: u32,
 }
 
-impl<'e> Waiting<'e> {
-    fn inside(&self, part: &'e IdedExpr) -> Waiting<'e> {
-        Waiting { part, bound: self.bound.clone(), depth: self.depth + 1, loops: self.loops }
+impl<'e> PendingPart<'e> {
+    fn inside(&self, part: &'e IdedExpr) -> PendingPart<'e> {
+        PendingPart { part, bound: self.bound.clone(), depth: self.depth + 1, loops: self.loops }
     }
 }
 
 /// Checks a whole expression. An error has the number of its part.
-pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<Looked, (ErrorKind, u64)> {
-    let mut looked = Looked::default();
+pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<UsedNames, (ErrorKind, u64)> {
+    let mut looked = UsedNames::default();
     let part = program.expression();
-    let mut waiting = vec![Waiting { part, bound: Vec::new(), depth: 0, loops: 0 }];
+    let mut waiting = vec![PendingPart { part, bound: Vec::new(), depth: 0, loops: 0 }];
     while let Some(next) = waiting.pop() {
         let wrong = |kind| Err((kind, next.part.id));
         if next.depth > NESTING_MAX {
