@@ -35,7 +35,7 @@ pub struct UnknownZone;
 const DAYS_MAX: usize = 366 * 41;
 
 /// Clocks skip or repeat fewer hours, and a day where a country changes its side of the date line.
-const CHANGE_HOURS: i64 = 25;
+const CHANGE_HOURS: u64 = 25;
 
 impl Cron {
     /// Reads an expression, for the clock of a time zone such as `Europe/Berlin`, or `UTC`.
@@ -44,31 +44,28 @@ impl Cron {
         Ok(Fields::parse(text).map(|fields| Cron { fields, zone }))
     }
 
+    /// True if it is due at least once in every hour of its days.
+    pub fn is_every_hour(&self) -> bool {
+        self.fields.is_every_hour()
+    }
+
     /// The first time after another at which it is due, both since the Unix epoch. None if it is never due.
     pub fn next(&self, after: Duration) -> Option<Duration> {
         let after = Timestamp::try_from(std::time::UNIX_EPOCH.checked_add(after)?).ok()?;
-        let first = self.search(after, DAYS_MAX, |shown| {
-            self.zone.to_ambiguous_timestamp(shown).compatible().ok()
-        });
-        // What is due every hour is due again in an hour that comes twice, which is on the same day.
-        let again = self.fields.is_every_hour().then(|| self.search(after, 2, |s| self.again(s)));
-        let next = [first, again.flatten()].into_iter().flatten().min()?;
+        let first = self.search(after);
+        let again = self.changes(after).filter(|_| self.fields.is_every_hour());
+        let again = again.filter_map(|change| self.again_from(change.max(after), after));
+        let next = first.into_iter().chain(again).min()?;
         Duration::try_from(next.as_duration()).ok()
     }
 
-    /// The first instant after another of the times that a clock shows within so many days.
-    fn search(
-        &self,
-        after: Timestamp,
-        days: usize,
-        instant: impl Fn(DateTime) -> Option<Timestamp>,
-    ) -> Option<Timestamp> {
-        let mut begin = self.zone.to_datetime(after);
-        if self.is_near_change(after) {
-            begin = begin.checked_sub(CHANGE_HOURS.hours()).ok()?;
-        }
+    /// The first instant after another at which a time is due, by the first instant at which the clock shows it.
+    fn search(&self, after: Timestamp) -> Option<Timestamp> {
+        let instant = |shown| self.zone.to_ambiguous_timestamp(shown).compatible().ok();
+        // A time that was skipped is due behind what the clock shows now.
+        let begin = self.skipped(after).unwrap_or_else(|| self.zone.to_datetime(after));
         let (mut date, mut from) = (begin.date(), Some(begin.time()));
-        for _ in 0..days {
+        for _ in 0..DAYS_MAX {
             let is_day = self.fields.is_day(date);
             while let Some(time) = from.filter(|_| is_day).and_then(|t| self.fields.time_from(t)) {
                 let at = instant(DateTime::from_parts(date, time)).filter(|at| *at > after);
@@ -82,14 +79,47 @@ impl Cron {
         None
     }
 
-    /// True if the clock changes, or has changed, so little from a time that what it shows may be in another order than the instants.
-    fn is_near_change(&self, at: Timestamp) -> bool {
-        let changes = [self.zone.preceding(at).next(), self.zone.following(at).next()];
-        let near = Duration::from_secs(CHANGE_HOURS.unsigned_abs() * 3600);
-        changes
-            .into_iter()
-            .flatten()
-            .any(|change| at.duration_since(change.timestamp()).unsigned_abs() <= near)
+    /// The first time that the clock has skipped, if what it skipped may be due behind a time still.
+    fn skipped(&self, at: Timestamp) -> Option<DateTime> {
+        let change = self.changes(at).find(|change| *change <= at)?;
+        let before = change.checked_sub(1.second()).ok()?;
+        let skipped = self.zone.to_offset(change).seconds() - self.zone.to_offset(before).seconds();
+        let since = at.duration_since(change).as_secs();
+        let shown = self.zone.to_datetime(before).checked_add(1.second()).ok()?;
+        (since < i64::from(skipped)).then_some(shown)
+    }
+
+    /// The changes of the clock that are near to a time, the last one before it first.
+    fn changes(&self, at: Timestamp) -> impl Iterator<Item = Timestamp> {
+        let behind = at.checked_add(1.nanosecond()).unwrap_or(at);
+        let changes = [self.zone.preceding(behind).next(), self.zone.following(at).next()];
+        let near = Duration::from_secs(CHANGE_HOURS * 3600);
+        let changes = changes.into_iter().flatten().map(|change| change.timestamp());
+        changes.filter(move |change| at.duration_since(*change).unsigned_abs() <= near)
+    }
+
+    /// The first instant after another at which a time is due that the clock shows for the second time, from one on at which it does
+    /// that. What comes twice is one piece, so the first time that does not ends the search.
+    fn again_from(&self, begin: Timestamp, after: Timestamp) -> Option<Timestamp> {
+        let begin = self.zone.to_datetime(begin);
+        let (mut date, mut from) = (begin.date(), begin.time());
+        loop {
+            match self.fields.time_from(from).filter(|_| self.fields.is_day(date)) {
+                Some(time) => {
+                    let at = self.again(DateTime::from_parts(date, time))?;
+                    if at > after {
+                        return Some(at);
+                    }
+                    from = time.checked_add(1.second()).ok()?;
+                }
+                // The next day, if any of it comes twice.
+                None => {
+                    date = date.tomorrow().ok()?;
+                    from = Time::midnight();
+                    self.again(DateTime::from_parts(date, from))?;
+                }
+            }
+        }
     }
 
     /// The second instant at which a clock shows a time that comes twice.
@@ -214,6 +244,21 @@ mod tests {
             ("0 0 9 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T09:00:00+02:00"]),
         ] {
             assert_eq!(next(text, "Europe/Berlin", after, times.len()), times, "{text}");
+        }
+    }
+
+    /// Whoever was away for long, or whose clock was set forward, asks for all that was missed. It was a search through two days each
+    /// time for what is due every hour.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "nothing waits for this clock")]
+    fn what_is_due_every_second_is_found_in_no_time() {
+        for (zone, at) in
+            [("UTC", "2026-11-24T12:00:00Z"), ("Europe/Berlin", "2026-10-25T00:00:00Z")]
+        {
+            let began = std::time::Instant::now();
+            let times = next("* * * * * *", zone, at, 2000);
+            assert_eq!(times.len(), 2000);
+            assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use plan::nodes::{self, Tenure};
-use plan::{Plan, Schedule, Timing};
+use plan::{ClockReading, Plan, Schedule, Timing};
 use policy::{Caller, Exchange, Scheme};
 use tokio::task::JoinHandle;
 
@@ -100,8 +100,12 @@ impl RunningSchedule {
 async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>) {
     let Some(mut due) = timing.first() else { return };
     loop {
+        let mut reading = ClockReading::now();
         while let Some(wait) = due.wait() {
             tokio::time::sleep(wait).await;
+            if let Some(other) = timing.set_back(reading) {
+                (due, reading) = (other, ClockReading::now());
+            }
         }
         let Some(schedule) = find(&worker, &name, &timing) else { return };
         if let Some(turn) = RunRight::of(&worker, &name) {

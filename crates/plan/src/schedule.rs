@@ -40,8 +40,20 @@ pub enum Due {
     Wall(Duration),
 }
 
+/// What the two clocks showed at one moment, when a time was chosen by them.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockReading {
+    at: clock::Instant,
+    shown: Duration,
+}
+
 /// The time for which nobody looks at the time of day. A change of it is seen after that.
 const LOOKED_EVERY: Duration = Duration::from_secs(10);
+
+/// A clock that is set back by less is waited for, so that no time comes twice.
+const BACK: Duration = Duration::from_secs(60);
+/// The same for what is due at some hours only: a run of every night is not done twice in a night.
+const BACK_FAR: Duration = Duration::from_secs(3 * 3600);
 
 impl Timing {
     /// The first time it is due from now on.
@@ -59,6 +71,26 @@ impl Timing {
             (Timing::Cron(cron, _), Due::Wall(at)) => Some(Due::Wall(cron.next(at)?)),
             (Timing::Every(_), Due::Wall(_)) | (Timing::Cron(..), Due::At(_)) => self.first(),
         }
+    }
+}
+
+impl Timing {
+    /// The time at which it is due by the clock as it is now, if that was set back since the reading.
+    pub fn set_back(&self, reading: ClockReading) -> Option<Due> {
+        let Timing::Cron(cron, _) = self else { return None };
+        let expected = reading.shown.saturating_add(reading.at.elapsed());
+        let waited_for = match cron.is_every_hour() {
+            true => BACK,
+            false => BACK_FAR,
+        };
+        let back = expected.saturating_sub(clock::wall());
+        if back > waited_for { self.first() } else { None }
+    }
+}
+
+impl ClockReading {
+    pub fn now() -> ClockReading {
+        ClockReading { at: clock::now(), shown: clock::wall() }
     }
 }
 
