@@ -25,6 +25,7 @@ mod cases;
 mod certificates;
 mod checklist;
 mod choreo;
+mod clocks;
 mod compress;
 mod concurrency;
 mod configuration;

@@ -10,7 +10,8 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{Wire, until};
+use super::clock::hour;
+use super::{Clock, Wire, until};
 
 /// A running `tidegate run`. It is killed with the test.
 pub(crate) struct Gateway {
@@ -66,20 +67,38 @@ impl Gateway {
     pub(crate) fn start_beside(yaml: impl AsRef<str>, files: &[(&str, &str)]) -> Gateway {
         let folder = folder_of(files);
         std::fs::write(folder.path().join("tidegate.yaml"), yaml.as_ref()).unwrap();
-        Gateway::run(folder, "tidegate.yaml")
+        Gateway::run(folder, "tidegate.yaml", &[])
+    }
+
+    /// Starts with a wall clock of its own.
+    #[track_caller]
+    pub(crate) fn start_by(clock: &Clock, yaml: impl AsRef<str>) -> Gateway {
+        let folder = folder_of(&[("tidegate.yaml", yaml.as_ref())]);
+        Gateway::run(folder, "tidegate.yaml", &clock.variables())
+    }
+
+    /// Sets the clock that it was started by to so many seconds before or behind the right time, and sees that it has that.
+    #[track_caller]
+    pub(crate) fn set(&self, clock: &Clock, by: i64) {
+        clock.set(by);
+        until("it has the time", || {
+            let reply = self.wire().get("/no/such/path");
+            reply.get("date").is_some_and(|date| date.starts_with(&hour(by)))
+        });
     }
 
     /// Starts with a folder of files as its configuration.
     #[track_caller]
     pub(crate) fn start_folder(files: &[(&str, &str)]) -> Gateway {
-        Gateway::run(folder_of(files), ".")
+        Gateway::run(folder_of(files), ".", &[])
     }
 
     #[track_caller]
-    fn run(folder: TempDir, configuration: &str) -> Gateway {
+    fn run(folder: TempDir, configuration: &str, variables: &[(&str, String)]) -> Gateway {
         let mut process = Command::new(program())
             .args(["run", configuration])
             .current_dir(folder.path())
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

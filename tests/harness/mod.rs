@@ -4,6 +4,7 @@
 
 mod authority;
 mod backend;
+mod clock;
 mod closed_port;
 pub(crate) mod frames;
 mod gateway;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use authority::{Authority, Identity, Trust};
 pub(crate) use backend::Backend;
+pub(crate) use clock::Clock;
 pub(crate) use closed_port::ClosedPort;
 pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};

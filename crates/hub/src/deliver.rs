@@ -332,7 +332,7 @@ impl Deliveries {
             None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
         };
         let member = Member {
-            subscription: self.commons.known(subscription),
+            subscription: self.commons.known(subscription, &self.hub.lasting.lease_clock),
             version,
             topic: u32::try_from(topic).unwrap_or(u32::MAX),
             unwritten_ends,
@@ -398,7 +398,8 @@ impl Deliveries {
     pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
         match self.members.get_mut(&id) {
             Some(member) => {
-                member.subscription = self.commons.known(subscription);
+                member.subscription =
+                    self.commons.known(subscription, &self.hub.lasting.lease_clock);
                 member.version = version;
                 member.is_asking = false;
                 self.queue(id);
@@ -462,7 +463,7 @@ impl Deliveries {
 
     /// Begins all that a subscription needs.
     fn start(&mut self, id: Id) {
-        let now = clock::wall();
+        let now = (clock::now(), clock::wall());
         loop {
             let Some(member) = self.members.get_mut(&id) else { return };
             let need = member.need(&self.hub.settings, now);
@@ -539,7 +540,7 @@ impl Deliveries {
             false => None,
         };
         if let Some(way) = way {
-            let known = self.commons.known(subscription);
+            let known = self.commons.known(subscription, &self.hub.lasting.lease_clock);
             let job = self.job(id, known, way);
             self.under_way.push(job.deny());
         }
@@ -563,10 +564,10 @@ impl Deliveries {
         let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_removing) else {
             return;
         };
-        let Some(wakes) = member.wakes() else { return };
         // A change of the time of day is seen when it rings.
-        let wait = wakes.saturating_sub(clock::wall());
-        let Some(at) = clock::now().checked_add(wait) else { return };
+        let wait = member.due().map(|due| due.saturating_sub(clock::wall()));
+        let due = wait.and_then(|wait| clock::now().checked_add(wait));
+        let Some(at) = due.into_iter().chain(member.subscription.ends).min() else { return };
         if member.timer.is_none_or(|timer| at < timer) {
             member.timer = Some(at);
             self.timers.push(Reverse((at, id)));

@@ -332,7 +332,7 @@ impl Job {
         subscription.intent = None;
         let remains = match &**intent {
             Intent::Subscribe(terms) if is_confirmed => {
-                confirm(&mut subscription, terms.clone());
+                confirm(&mut subscription, terms.clone(), &self.hub.lasting.lease_clock);
                 true
             }
             Intent::Subscribe(_) => subscription.until.is_some(),

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use std::time::Duration;
+use kit::clock::Instant;
 
+use crate::lease_clock::LeaseClock;
 use crate::send;
 use crate::subscription::{Intent, Subscription, Terms};
 
@@ -16,6 +17,8 @@ pub(crate) struct Known {
     pub(crate) callback: Box<str>,
     pub(crate) secret: Option<Box<str>>,
     pub(crate) until: Option<u64>,
+    /// When its lease ends, in this process.
+    pub(crate) ends: Option<Instant>,
     pub(crate) from: u64,
     pub(crate) intent: Option<Box<Intent>>,
 }
@@ -63,8 +66,8 @@ impl Known {
     }
 
     /// True once its lease is over.
-    pub(crate) fn is_over(&self, now: Duration) -> bool {
-        self.until.is_some_and(|until| until <= now.as_secs())
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.ends.is_some_and(|ends| ends <= now)
     }
 }
 
@@ -92,7 +95,7 @@ impl Hash for Common {
 
 impl Commons {
     /// A subscription, as it is kept.
-    pub(crate) fn known(&mut self, subscription: Subscription) -> Rc<Known> {
+    pub(crate) fn known(&mut self, subscription: Subscription, clock: &LeaseClock) -> Rc<Known> {
         let Subscription { subject, plan, topic, callback, until, terms, from, intent } =
             subscription;
         let Terms { asked, secret, lease_seconds, base } = terms;
@@ -106,8 +109,9 @@ impl Commons {
             lease_seconds,
         };
         let common = self.shared(common);
+        let ends = until.and_then(|until| clock.end(until, lease_seconds));
         let (callback, secret) = (callback.into(), secret.map(String::into_boxed_str));
-        Rc::new(Known { common, callback, secret, until, from, intent })
+        Rc::new(Known { common, callback, secret, until, ends, from, intent })
     }
 
     fn shared(&mut self, common: Common) -> Rc<Common> {
@@ -125,6 +129,10 @@ impl Commons {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use kit::{clock, fake};
+
     use super::*;
 
     fn subscription(subject: &str, number: usize) -> Subscription {
@@ -145,31 +153,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_kept_is_all_of_it_and_what_is_common_is_there_once() {
-        let mut commons = Commons::default();
-        let kept: Vec<Rc<Known>> =
-            (0..10).map(|number| commons.known(subscription("ann", number))).collect();
-        let other = commons.known(Subscription { plan: None, ..subscription("ann", 0) });
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_all_of_it_and_what_is_common_is_there_once() {
+        fake::wall(Duration::ZERO);
+        let (mut commons, lease_clock) = (Commons::default(), LeaseClock::new());
+        let now = clock::now();
+        let kept: Vec<Rc<Known>> = (0..10)
+            .map(|number| commons.known(subscription("ann", number), &lease_clock))
+            .collect();
+        let other = Subscription { plan: None, ..subscription("ann", 0) };
+        let other = commons.known(other, &lease_clock);
         assert_eq!(commons.0.len(), 2);
         for (number, known) in kept.iter().enumerate() {
             assert_eq!(known.to_stored(), subscription("ann", number));
             assert!(Rc::ptr_eq(&known.common, &kept[0].common));
         }
         assert_eq!(other.to_stored().plan, None);
-        for (now, is_over) in [(9, false), (10, true), (11, true)] {
-            assert_eq!(other.is_over(Duration::from_secs(now)), is_over);
+        assert_eq!(other.ends.map(|ends| ends - now), Some(Duration::from_secs(10)));
+        for (seconds, is_over) in [(9, false), (10, true), (11, true)] {
+            assert_eq!(other.is_over(now + Duration::from_secs(seconds)), is_over);
         }
     }
 
     #[test]
     fn what_no_subscription_has_any_more_is_forgotten() {
-        let mut commons = Commons::default();
-        let kept = commons.known(subscription("ann", 0));
+        let (mut commons, lease_clock) = (Commons::default(), LeaseClock::new());
+        let kept = commons.known(subscription("ann", 0), &lease_clock);
         for subject in 0..5 * MANY {
-            commons.known(subscription(&subject.to_string(), 0));
+            commons.known(subscription(&subject.to_string(), 0), &lease_clock);
         }
         assert!(commons.0.len() <= MANY + 1, "{}", commons.0.len());
-        assert!(Rc::ptr_eq(&commons.known(subscription("ann", 1)).common, &kept.common));
+        assert!(Rc::ptr_eq(
+            &commons.known(subscription("ann", 1), &lease_clock).common,
+            &kept.common
+        ));
     }
 }

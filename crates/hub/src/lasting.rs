@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
 /// The lasting part of a hub. `compile` makes one for each name and keeps it over reloads.
@@ -18,6 +19,7 @@ pub struct Lasting {
     reserved: Mutex<Counts>,
     /// How many all nodes had, and when that was counted.
     counted: Mutex<Option<(kit::clock::Instant, usize)>>,
+    pub(crate) lease_clock: LeaseClock,
 }
 
 /// How many there are, in all and by their subjects.
@@ -80,6 +82,7 @@ impl Lasting {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             reserved: Mutex::default(),
             counted: Mutex::new(None),
+            lease_clock: LeaseClock::new(),
         }
     }
 

@@ -25,6 +25,7 @@ mod hub;
 mod jobs;
 mod known;
 mod lasting;
+mod lease_clock;
 mod member;
 mod outcomes;
 mod partitions;

@@ -62,8 +62,8 @@ impl Member {
         Group { topic: self.topic, first: id.first() }
     }
 
-    /// What it needs at a time since the Unix epoch.
-    pub(crate) fn need(&self, settings: &Settings, now: Duration) -> Need {
+    /// What it needs now, by both clocks.
+    pub(crate) fn need(&self, settings: &Settings, (now, wall): (Instant, Duration)) -> Need {
         if self.is_removing {
             return Need::Nothing;
         }
@@ -77,7 +77,7 @@ impl Member {
             return Need::Nothing;
         }
         let retries = settings.delivery.retries;
-        let is_due = |open: &&Open| retries.is_due(open.due, now) && !open.is_being_sent;
+        let is_due = |open: &&Open| retries.is_due(open.due, wall) && !open.is_being_sent;
         if let Some(open) = self.cursor.open.iter().find(is_due) {
             return Need::Retry(open.event);
         }
@@ -121,11 +121,10 @@ impl Member {
         self.cursor.open.iter_mut().find(|open| open.event == event)
     }
 
-    /// The time since the Unix epoch at which it has to be looked at again, if nothing happens before.
-    pub(crate) fn wakes(&self) -> Option<Duration> {
-        let lease = self.subscription.until.map(Duration::from_secs);
+    /// The time since the Unix epoch at which an event is to be sent again.
+    pub(crate) fn due(&self) -> Option<Duration> {
         let waiting = self.cursor.open.iter().filter(|open| !open.is_being_sent);
-        waiting.map(|open| Duration::from_millis(open.due)).chain(lease).min()
+        waiting.map(|open| Duration::from_millis(open.due)).min()
     }
 
     /// Its state in one word, for operators.

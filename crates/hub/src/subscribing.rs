@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::clock;
 use message::{Body, Reply, Request};
 use policy::Exchange;
 use store::{Change, Error, Expect, Row};
@@ -12,6 +11,7 @@ use store::{Change, Error, Expect, Row};
 use crate::callback;
 use crate::hub::{Hub, Topic};
 use crate::lasting::{Full, Note};
+use crate::lease_clock::LeaseClock;
 use crate::reader::store_fault;
 use crate::subscribe::{self, Asked, Mode};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
@@ -90,7 +90,7 @@ impl Hub {
             .map_err(subscribe::wrong)?;
         for _ in 0..TRIES {
             let known = self.row(wish.id).await?;
-            let now = clock::wall();
+            let now = self.lasting.lease_clock.now();
             let (expect, known) = match known {
                 None => (Expect::Nothing, None),
                 Some((row, known)) => {
@@ -105,7 +105,9 @@ impl Hub {
             };
             match self.settings.verify {
                 true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone()).into()),
-                false => confirm(&mut subscription, wish.terms.clone()),
+                false => {
+                    confirm(&mut subscription, wish.terms.clone(), &self.lasting.lease_clock);
+                }
             }
             subscription.plan.clone_from(&wish.plan);
             if is_new {
@@ -265,8 +267,8 @@ impl Hub {
 }
 
 /// Makes what was asked for the terms of a subscription.
-pub(crate) fn confirm(subscription: &mut Subscription, terms: Terms) {
-    subscription.until = Some(clock::wall().as_secs().saturating_add(terms.lease_seconds));
+pub(crate) fn confirm(subscription: &mut Subscription, terms: Terms, clock: &LeaseClock) {
+    subscription.until = Some(clock.until(terms.lease_seconds));
     subscription.terms = terms;
     subscription.intent = None;
 }

@@ -43,8 +43,11 @@ impl CounterMap {
     pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = millis(clock::wall());
         let mut state = self.state();
-        let open = state.counters.get(name).copied().filter(|(_, until)| *until > now);
-        let (total, until) = open.unwrap_or_else(|| (0, now.saturating_add(millis(window))));
+        // One that ends later than a window begins now is of a clock that was set back since.
+        let last = now.saturating_add(millis(window));
+        let is_open = |until: u64| until > now && until <= last;
+        let open = state.counters.get(name).copied().filter(|(_, until)| is_open(*until));
+        let (total, until) = open.unwrap_or((0, last));
         let sum = total.saturating_add(by);
         let granted = sum <= limit;
         let left = Duration::from_millis(until.saturating_sub(now));

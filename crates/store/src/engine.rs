@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::{self, Instant};
 
+use crate::clock_history::ClockHistory;
 use crate::command::{Command, Done};
 use crate::counters::CounterMap;
 use crate::disk::Disk;
@@ -52,9 +53,16 @@ pub(crate) struct SharedView {
     pub(crate) counters: CounterMap,
     pub(crate) watches: Watches,
     pub(crate) measures: Measures,
+    pub(crate) clock_history: Mutex<ClockHistory>,
 }
 
 impl SharedView {
+    /// The time that records have to have, so that they are not older than an age.
+    pub(crate) fn since(&self, age: Option<Duration>) -> Duration {
+        let mut history = self.clock_history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.since(age.unwrap_or(Duration::MAX), clock::now(), clock::wall())
+    }
+
     pub(crate) fn log(&self, name: &str) -> Option<Arc<Log>> {
         self.logs.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }

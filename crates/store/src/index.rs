@@ -126,18 +126,16 @@ impl LogIndex {
         Ok(planned.map(|(_, entry)| *entry).collect())
     }
 
-    /// What is to be kept, and the entry whose window may hold the oldest such record. None if all of it is kept.
+    /// What is to be kept, of the age since a time, and the entry whose window may hold the oldest such record. None if all of it is
+    /// kept.
     pub(crate) fn kept(
         &self,
         keep: Keep,
-        now: Duration,
+        since: Duration,
     ) -> Option<(RetentionFloor, Option<IndexEntry>)> {
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let age =
-            keep.age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let kept = RetentionFloor {
             position: keep.after.unwrap_or(0).saturating_add(1).max(self.oldest),
-            time: now.saturating_sub(age),
+            time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             before: self.total.saturating_sub(keep.bytes.unwrap_or(u64::MAX)),
         };
         let front = self.entries.front()?;

@@ -22,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::Instant;
 
+mod clock_history;
 mod command;
 mod compaction;
 mod counters;

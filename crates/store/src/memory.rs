@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::{self, Instant};
 
+use crate::clock_history::ClockHistory;
 use crate::watch::{Subject, Watches};
 use crate::{
     Answer, Change, CounterValue, Counters, Error, Expect, Guard, Keep, Lease, LeaseAnswer, Leases,
@@ -47,6 +48,7 @@ struct Content {
     leases: HashMap<String, HeldLease>,
     counters: HashMap<String, Window>,
     version: u64,
+    clock_history: ClockHistory,
 }
 
 /// The value and the version of each key.
@@ -157,7 +159,10 @@ impl Logs for Memory {
         self.answer(false, move |content, _| {
             limits::name(&log)?;
             Ok(match content.logs.get_mut(&log) {
-                Some(log) => log.trim(keep, clock::wall()),
+                Some(log) => {
+                    let age = keep.age.unwrap_or(Duration::MAX);
+                    log.trim(keep, content.clock_history.since(age, clock::now(), clock::wall()))
+                }
                 None => LogContent::default().span(),
             })
         })
@@ -203,9 +208,8 @@ impl LogContent {
         Span { oldest, newest: self.newest, bytes: self.bytes }
     }
 
-    fn trim(&mut self, keep: Keep, now: Duration) -> Span {
+    fn trim(&mut self, keep: Keep, since: Duration) -> Span {
         let after = keep.after.unwrap_or(0);
-        let since = keep.age.map_or(Duration::ZERO, |age| now.saturating_sub(age));
         let bytes = keep.bytes.unwrap_or(u64::MAX);
         while let Some(first) = self.records.front() {
             if first.position > after && first.time >= since && self.bytes <= bytes {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use kit::clock;
 
 use crate::engine::{Log, SharedView};
 use crate::error::of_disk;
@@ -134,7 +133,7 @@ pub(crate) fn kept(
     let Some(log) = shared.log(name) else { return Ok(None) };
     let planned = {
         let index = log.index();
-        let kept = index.kept(keep, clock::wall());
+        let kept = index.kept(keep, shared.since(keep.age));
         kept.and_then(|(kept, entry)| {
             let entry = entry?;
             Some((kept, entry, shared.segment(entry.slot)?))

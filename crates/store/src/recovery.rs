@@ -6,9 +6,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+
+use kit::clock;
 
 use crate::Error;
+use crate::clock_history::ClockHistory;
 use crate::counters::CounterMap;
 use crate::disk::Disk;
 use crate::engine::{Engine, Log, LogState, SharedView, Tuning};
@@ -53,6 +56,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
         counters: CounterMap::new(kept.counters),
         watches: Watches::default(),
         measures: Measures::default(),
+        clock_history: Mutex::new(ClockHistory::new(clock::now(), clock::wall())),
     });
     let id = logs.values().map(|written| written.log.id).max().unwrap_or(0);
     let mut engine = Engine::new(shared, tuning, kept.leases, logs);

@@ -32,6 +32,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::oneshot;
 use tokio_postgres::config::TargetSessionAttrs;
 
+use crate::clock_history::ClockHistory;
 use crate::command::Done;
 use crate::measures::{MeasuredValues, Measures};
 use crate::queue::closed;
@@ -83,6 +84,8 @@ struct SharedState {
     away: Mutex<Option<String>>,
     /// The server's process of the writer.
     process: AtomicI32,
+    /// Of the server's clock, by which records have their times.
+    clock_history: Mutex<ClockHistory>,
 }
 
 /// How the first attempt to connect ended.
@@ -202,6 +205,12 @@ async fn work(
 }
 
 impl SharedState {
+    /// The time that records have to have, so that they are not older than an age, where the server's clock shows this.
+    fn since(&self, age: Duration, shown: Duration) -> Duration {
+        let mut history = self.clock_history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.since(age, clock::now(), shown)
+    }
+
     fn new(shown: String) -> SharedState {
         SharedState {
             shown,
@@ -211,6 +220,7 @@ impl SharedState {
             measures: Measures::default(),
             away: Mutex::new(None),
             process: AtomicI32::new(0),
+            clock_history: Mutex::default(),
         }
     }
 

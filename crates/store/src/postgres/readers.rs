@@ -20,8 +20,9 @@ const SPAN: &str = "select oldest, newest, total - before from tidegate.logs whe
 /// The first record that stays. All three bounds grow with positions, so what is passed over is what is forgotten.
 const BEYOND: &str = "select h.oldest, h.newest, h.total, r.position, r.before from tidegate.logs h left join lateral \
      (select position, before from tidegate.records where log = h.id and position >= h.oldest and position > $2::bigint \
-     and time >= (extract(epoch from clock_timestamp()) * 1000)::bigint - $3::bigint and before >= h.total - $4::bigint \
+     and time >= $3::bigint and before >= h.total - $4::bigint \
      order by position limit 1) r on true where h.name = $1";
+const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 const SWEEP: &str = "delete from tidegate.records using (select l.id, l.oldest from tidegate.logs l where l.name = $1) h \
      where log = h.id and position < h.oldest and position in (select s.position from tidegate.records s \
      join tidegate.logs l on l.id = s.log where l.name = $1 order by s.position limit 5000)";
@@ -66,7 +67,8 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Beyond { log, keep, done } => {
-            let found = ask(server, kept, async |link| beyond(link, &log, keep).await).await;
+            let found =
+                ask(server, kept, async |link| beyond(link, shared, &log, keep).await).await;
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Get { table, key, done } => {
@@ -147,14 +149,19 @@ async fn span(link: &mut Link, log: &str) -> Result<Span, StatementFailure> {
 /// None if there is nothing to forget.
 async fn beyond(
     link: &mut Link,
+    shared: &SharedState,
     log: &str,
     keep: Keep,
 ) -> Result<Option<(u64, u64)>, StatementFailure> {
     let most = i64::MAX / 2;
     let after = keep.after.map_or(0, |after| i64::try_from(after).unwrap_or(most));
-    let age = keep.age.map_or(most, |age| i64::try_from(age.as_millis()).unwrap_or(most).min(most));
+    let rows = link.rows(CLOCK, &[]).await?;
+    let shown = rows.first().map_or(Ok(0), |row| count(row, 0))?;
+    let shown = std::time::Duration::from_micros(shown);
+    let since = shared.since(keep.age.unwrap_or(std::time::Duration::MAX), shown);
+    let since = i64::try_from(since.as_millis()).unwrap_or(most);
     let bytes = keep.bytes.map_or(most, |bytes| i64::try_from(bytes).unwrap_or(most).min(most));
-    let rows = link.rows(BEYOND, &[&log.as_bytes(), &after, &age, &bytes]).await?;
+    let rows = link.rows(BEYOND, &[&log.as_bytes(), &after, &since, &bytes]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let oldest = count(row, 0)?;
     let kept = match column::<Option<i64>>(row, 3)? {

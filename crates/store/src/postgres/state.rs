@@ -217,11 +217,10 @@ impl State {
 
     fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = self.clock;
-        let open = self.counters.get(name).filter(|open| open.until > now);
-        let (total, until) = match open {
-            Some(open) => (open.total, open.until),
-            None => (0, now.saturating_add(micros(window))),
-        };
+        // One that ends later than a window begins now is of a clock that was set back since.
+        let last = now.saturating_add(micros(window));
+        let open = self.counters.get(name).filter(|open| open.until > now && open.until <= last);
+        let (total, until) = open.map_or((0, last), |open| (open.total, open.until));
         let left = Duration::from_micros(until.saturating_sub(now));
         let sum = total.saturating_add(by);
         let granted = sum <= limit;

@@ -1,0 +1,162 @@
+//! What the wall clock showed a while ago: the age of records where somebody sets that clock.
+//!
+//! A record has the time that the wall clock showed. If the clock is then set forward by a day, the record looks a day older than it is,
+//! and retention by age would drop what was written a moment ago. So the times of records are never compared with what the clock shows
+//! now, less an age, but with what it showed that long ago, by the monotonic clock.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kit::clock::Instant;
+
+/// The past of a wall clock, from the time at which its owner began to look at it.
+#[derive(Debug, Default)]
+pub(crate) struct ClockHistory {
+    /// The clock's settings in their order. It went on evenly from each to the next.
+    settings: VecDeque<ClockSetting>,
+}
+
+/// What the clock showed at an instant.
+#[derive(Debug, Clone, Copy)]
+struct ClockSetting {
+    at: Instant,
+    shown: Duration,
+}
+
+/// A smaller difference between the two clocks is no change of one: they are not read at once, and one is kept in step with others.
+const JITTER: Duration = Duration::from_millis(500);
+
+/// The most settings that are remembered. Somebody who sets the clock more often keeps records for longer.
+const SETTINGS_MAX: usize = 64;
+
+impl ClockSetting {
+    /// What the clock showed at another instant, if nobody had set it.
+    fn shown_at(&self, at: Instant) -> Duration {
+        match at.checked_duration_since(self.at) {
+            Some(later) => self.shown.saturating_add(later),
+            None => self.shown.saturating_sub(self.at.duration_since(at)),
+        }
+    }
+}
+
+impl ClockHistory {
+    /// One that begins now, with what the clock shows.
+    pub(crate) fn new(now: Instant, shown: Duration) -> ClockHistory {
+        let mut history = ClockHistory::default();
+        history.look(now, shown);
+        history
+    }
+
+    /// The time that a record has to have, so that it may be younger than `age`. Whatever was written in that time has at least this one.
+    /// `now` and `shown` are of the two clocks, at one moment; it has to be told often.
+    pub(crate) fn since(&mut self, age: Duration, now: Instant, shown: Duration) -> Duration {
+        self.look(now, shown);
+        let Some(then) = now.checked_sub(age) else { return Duration::ZERO };
+        // The setting at that time, and all later ones: the clock may have been set back.
+        let first = self.settings.partition_point(|setting| setting.at <= then).saturating_sub(1);
+        let later =
+            self.settings.range(first..).map(|setting| setting.shown_at(then.max(setting.at)));
+        // Before the first look, the clock showed what it would have without being set.
+        let before = self.settings.front().map(|setting| setting.shown_at(then));
+        later.chain(before.filter(|_| first == 0)).min().unwrap_or_default()
+    }
+
+    /// Notes what the clock shows.
+    pub(crate) fn look(&mut self, now: Instant, shown: Duration) {
+        if let Some(last) = self.settings.back() {
+            let expected = last.shown_at(now);
+            if expected.abs_diff(shown) <= JITTER {
+                return;
+            }
+        }
+        self.settings.push_back(ClockSetting { at: now, shown });
+        if self.settings.len() > SETTINGS_MAX
+            && let Some(oldest) = self.settings.pop_front()
+            && let Some(front) = self.settings.front_mut()
+        {
+            // One for both, by the earlier clock: it keeps more.
+            let shown = oldest.shown.min(front.shown_at(oldest.at));
+            *front = ClockSetting { at: oldest.at, shown };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(1800);
+
+    /// A clock that is set, and a record for each second, with the time that it showed then. Gives the seconds whose records are dropped
+    /// although they are younger than the age, and how much older than the age the oldest one gets that is kept.
+    fn dropped(shown: impl Fn(u64) -> i64, seconds: u64) -> (Vec<u64>, u64) {
+        let began = Instant::now();
+        let mut history = ClockHistory::default();
+        let (mut records, mut early, mut oldest) = (VecDeque::new(), Vec::new(), 0);
+        let mut newest = Duration::ZERO;
+        for second in 0..seconds {
+            let at = began + Duration::from_secs(second);
+            let wall =
+                Duration::from_secs((1_000_000 + second).saturating_add_signed(shown(second)));
+            newest = newest.max(wall);
+            records.push_back((second, newest));
+            let since = history.since(AGE, at, wall);
+            while let Some((written, time)) =
+                records.front().copied().filter(|(_, time)| *time < since)
+            {
+                records.pop_front();
+                assert!(time < since);
+                if second - written < AGE.as_secs() {
+                    early.push(written);
+                }
+            }
+            let first = records.front().map_or(second, |(written, _)| *written);
+            oldest = oldest.max((second - first).saturating_sub(AGE.as_secs()));
+        }
+        (early, oldest)
+    }
+
+    #[test]
+    fn no_record_is_dropped_early_however_the_clock_is_set() {
+        const DAY: i64 = 86_400;
+        let none = Vec::<u64>::new();
+        assert_eq!(dropped(|_| 0, 6000), (none.clone(), 0));
+        // Forward and never back: each is kept for exactly its age.
+        for by in [1, 3600, DAY, 100 * 365 * DAY] {
+            assert_eq!(dropped(|at| i64::from(at >= 2000) * by, 9000), (none.clone(), 0), "{by}");
+        }
+        // Back: records are kept for longer, by no more than that.
+        for by in [1, 60, 3600] {
+            let (early, late) = dropped(|at| -i64::from(at >= 2000) * by, 9000);
+            assert_eq!(early, none, "{by}");
+            assert!(late <= by.unsigned_abs(), "{by}: {late}");
+        }
+        // There and back, also so quickly that nobody saw much of it, and often.
+        for every in [1, 2, 7, 100, 1500, 2500] {
+            for by in [60, 3600, DAY, -60, -3600, -DAY] {
+                let jumps = |at: u64| match at / every % 4 {
+                    1 => by,
+                    3 => -by,
+                    _ => 0,
+                };
+                assert_eq!(dropped(jumps, 9000).0, none, "{by} every {every}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_before_the_first_look_is_dropped_by_the_clock() {
+        let (now, shown) = (Instant::now(), Duration::from_secs(1_000_000));
+        let mut history = ClockHistory::default();
+        assert_eq!(history.since(AGE, now, shown), shown - AGE);
+        // It is set forward: what was there before is not older for that.
+        let later = now + Duration::from_secs(10);
+        let since = history.since(AGE, later, shown + Duration::from_secs(86_400));
+        assert_eq!(since, shown + Duration::from_secs(10) - AGE);
+        assert_eq!(history.since(Duration::MAX, later, shown), Duration::ZERO);
+        for at in 0..10 * SETTINGS_MAX as u64 {
+            history.look(later + Duration::from_secs(at), Duration::from_secs(at * 100));
+        }
+        assert_eq!(history.settings.len(), SETTINGS_MAX);
+    }
+}

@@ -1,0 +1,224 @@
+//! A wall clock that somebody sets while gateways run, forward and back: nothing that was acknowledged is lost or waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::harness::{Clock, Gateway, Origin, Postgres, until, until_at_last};
+use crate::hubs::{bodies, poll, publish};
+use crate::telemetry::metric;
+use crate::websub::{form, repeats, send_form, subscribe};
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+/// There and back, and past the right time.
+const SETTINGS: [i64; 7] = [HOUR, 0, -HOUR, DAY, -DAY, 2 * DAY, 0];
+
+/// A gateway with a hub, a queue and a schedule, whose events are kept for half an hour.
+fn yaml(origin: &Origin, more: &str) -> String {
+    format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+         hubs:\n  news:\n    topics: [sports, weather]\n    callbacks: {{ allow: [\"127.0.0.0/8\"] }}\n    retention: {{ age: 30m }}\n    \
+         delivery: {{ timeout: 60s, retries: 100, initial: 100ms, max: 1s }}\n\
+         upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+         queues: {{ work: {{ flow: send, retry: {{ attempts: 1000, initial: 100ms, max: 1s }} }} }}\n\
+         flows:\n  keep: [{{ store: {{ queue: work }} }}]\n  send: [{{ call: {{ upstream: origin, path: /work }} }}]\n  \
+         tick: [{{ call: {{ upstream: origin, path: /tick }} }}, {{ respond: {{}} }}]\n\
+         schedules: {{ beat: {{ cron: \"* * * * * *\", flow: tick }} }}\n\
+         routes:\n  news: {{ match: {{ path: \"/news/**\" }}, hub: news }}\n  keep: {{ match: {{ path: /keep }}, flow: keep }}\n{more}",
+        origin.url()
+    )
+}
+
+/// A service that takes everything while it is well, and confirms subscriptions always.
+fn service(is_well: &Arc<AtomicBool>) -> Origin {
+    let is_well = is_well.clone();
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let challenge =
+                request.target().split('&').find_map(|pair| pair.strip_prefix("hub.challenge="));
+            let (status, body) = match challenge {
+                Some(challenge) => ("200 OK", challenge),
+                None if is_well.load(Ordering::SeqCst) || request.target() == "/tick" => {
+                    ("200 OK", "")
+                }
+                None => ("503 No", ""),
+            };
+            let reply =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            if !peer.try_send(reply) {
+                return;
+            }
+        }
+    })
+}
+
+/// The texts that came at a path since the service forgot the ones before, again and again where it did not take them.
+fn came(origin: &Origin, path: &str) -> Vec<String> {
+    let all = origin.requests().into_iter();
+    all.filter(|request| request.method() == "POST" && request.target() == path)
+        .map(|request| request.text())
+        .collect()
+}
+
+fn keep(gateway: &Gateway, text: &str) {
+    let length = text.len();
+    let request = format!(
+        "POST /keep HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{text}"
+    );
+    assert_eq!(gateway.wire().ask(request).status(), 202);
+}
+
+/// The callbacks of all subscriptions.
+fn callbacks(gateway: &Gateway) -> Vec<String> {
+    let reply = gateway.admin_get("/hubs/news/subscriptions");
+    let read: Value = serde_json::from_slice(&reply.body).unwrap();
+    let all = read["subscriptions"].as_array().unwrap().iter();
+    all.map(|one| one["callback"].as_str().unwrap().to_owned()).collect()
+}
+
+fn lag(gateway: &Gateway) -> Option<f64> {
+    metric(gateway, "tidegate_hub_lag_events{hub=\"news\",topic=\"sports\"}")
+}
+
+fn runs(gateway: &Gateway) -> f64 {
+    let name = "tidegate_schedule_runs_total{schedule=\"beat\",result=\"success\"}";
+    metric(gateway, name).unwrap_or_default()
+}
+
+/// Subscriptions, events and messages wait while the clock is set, and then come in their order, each one once.
+#[test]
+fn what_waits_is_delivered_whatever_the_clock_is_set_to() {
+    let (is_well, clock) = (Arc::new(AtomicBool::new(true)), Clock::new());
+    let origin = service(&is_well);
+    let gateway = Gateway::start_by(&clock, yaml(&origin, ""));
+    subscribe(&gateway, &format!("{}/long", origin.url()), "");
+    subscribe(&gateway, &format!("{}/short", origin.url()), "&hub.lease_seconds=1800");
+    let mut number = 0;
+    let mut texts = Vec::new();
+    let mut publish_next = || {
+        let text = format!("number {number}");
+        publish(&gateway, "sports", &text);
+        keep(&gateway, &text);
+        number += 1;
+        texts.push(text);
+        texts.clone()
+    };
+    for by in SETTINGS {
+        is_well.store(false, Ordering::SeqCst);
+        origin.forget();
+        let first = publish_next();
+        let first = first.last().unwrap().clone();
+        let tried = |path: &str| came(&origin, path).len();
+        until("all have failed twice", || {
+            ["/long", "/short", "/work"].iter().all(|path| tried(path) >= 2)
+        });
+
+        gateway.set(&clock, by);
+        // Lags are measured and old events dropped at one time: a turn of that ends before the second of these is seen.
+        for waiting in [2.0, 3.0] {
+            publish_next();
+            until("they are counted", || lag(&gateway) == Some(waiting));
+        }
+        let (ran, had) = (runs(&gateway), ["/long", "/short", "/work"].map(tried));
+        until("what failed is tried again", || {
+            ["/long", "/short", "/work"].iter().zip(had).all(|(path, had)| tried(path) > had)
+        });
+        until("the schedule goes on", || runs(&gateway) >= ran + 2.0);
+        origin.forget();
+        is_well.store(true, Ordering::SeqCst);
+        let all = publish_next();
+        let last = all.last().unwrap();
+        for path in ["/long", "/short", "/work"] {
+            until("all has come", || came(&origin, path).last() == Some(last));
+            let order = &all[all.iter().position(|text| *text == first).unwrap()..];
+            // What failed for the last time when it was well again is there twice.
+            repeats(&came(&origin, path), order, false);
+        }
+        until("nothing is left", || lag(&gateway) == Some(0.0));
+        assert_eq!(bodies(&poll(&gateway, "?after=0&limit=1000")), all, "by {by} seconds");
+        assert_eq!(callbacks(&gateway).len(), 2, "by {by} seconds");
+    }
+}
+
+/// A lease ends when its time is over, and a window of a limit too, although the clock says that there is a day left.
+#[test]
+fn what_ends_after_a_time_ends_although_the_clock_is_set_back() {
+    let (is_well, clock) = (Arc::new(AtomicBool::new(true)), Clock::new());
+    let origin = service(&is_well);
+    let limits = "    limits: { events: 1, per: 1h, by: subscription }\n";
+    let yaml = yaml(&origin, "").replace("    retention", &format!("{limits}    retention"));
+    let gateway = Gateway::start_by(&clock, yaml);
+    subscribe(&gateway, &format!("{}/long", origin.url()), "");
+    ["one", "two"].iter().for_each(|text| drop(publish(&gateway, "sports", text)));
+    let limited =
+        "tidegate_hub_deliveries_total{hub=\"news\",topic=\"sports\",outcome=\"limited\"}";
+    until("the second is one too many", || metric(&gateway, limited) == Some(1.0));
+    subscribe(&gateway, &format!("{}/short", origin.url()), "&hub.lease_seconds=8");
+    gateway.set(&clock, -DAY);
+    publish(&gateway, "sports", "three");
+    until("the window is another", || came(&origin, "/long") == ["one", "three"]);
+    until("the lease is over", || callbacks(&gateway).len() == 1);
+}
+
+/// Two gateways, whose clocks are set to different days, and then one of them only.
+#[test]
+fn gateways_that_share_a_store_need_not_agree_about_the_time() {
+    let (is_well, clocks) = (Arc::new(AtomicBool::new(true)), [Clock::new(), Clock::new()]);
+    let (origin, server) = (service(&is_well), Postgres::start());
+    let yaml = yaml(&origin, &format!("store: {{ postgres: \"{}\" }}\n", server.url()));
+    let gateways = clocks.each_ref().map(|clock| Gateway::start_by(clock, &yaml));
+    let partitions = |gateway: &Gateway| metric(gateway, "tidegate_store_partitions").unwrap();
+    until("both have a half", || gateways.iter().all(|gateway| partitions(gateway) == 8.0));
+    let paths: Vec<String> = (0..12).map(|n| format!("/{n}")).collect();
+    for (n, path) in paths.iter().enumerate() {
+        subscribe(&gateways[n % 2], &format!("{}{path}", origin.url()), "&hub.lease_seconds=1800");
+    }
+    let mut ids = 0;
+    let mut publish_some = |gateways: &[&Gateway]| {
+        let texts: Vec<String> = (ids..ids + 6).map(|n| format!("number {n}")).collect();
+        for (text, gateway) in texts.iter().zip(gateways.iter().cycle()) {
+            publish(gateway, "sports", text);
+        }
+        ids += 6;
+        texts
+    };
+    let count = || origin.requests().len();
+    let has =
+        |texts: &[String]| paths.iter().all(|path| came(&origin, path).last() == texts.last());
+    for (first, second) in [(-HOUR, DAY), (DAY, -HOUR), (0, DAY)] {
+        is_well.store(false, Ordering::SeqCst);
+        origin.forget();
+        let [left, right] = &gateways;
+        let mut texts = publish_some(&[left, right]);
+        until("it has failed everywhere", || {
+            paths.iter().all(|path| !came(&origin, path).is_empty())
+        });
+        left.set(&clocks[0], first);
+        right.set(&clocks[1], second);
+        // Each renews the lease of whatever the other one delivers.
+        for (n, path) in paths.iter().enumerate() {
+            let callback = format!("{}{path}", origin.url());
+            let form = form("subscribe", "sports", &callback, "&hub.lease_seconds=1800");
+            assert_eq!(send_form(&gateways[n % 2], &form).status(), 202);
+        }
+        origin.forget();
+        is_well.store(true, Ordering::SeqCst);
+        texts.extend(publish_some(&[right, left]));
+        until_at_last("all is delivered", count, || has(&texts));
+        for path in &paths {
+            repeats(&came(&origin, path), &texts, true);
+        }
+        assert_eq!(callbacks(left).len(), paths.len(), "by {first} and {second} seconds");
+    }
+    // The one that is right goes, and the one whose clock is a day ahead does its work.
+    let [left, right] = gateways;
+    origin.forget();
+    drop(left);
+    until("the other has all", || partitions(&right) == 16.0);
+    let texts = publish_some(&[&right]);
+    until_at_last("all is delivered", count, || has(&texts));
+    assert_eq!(callbacks(&right).len(), paths.len());
+}
