@@ -1,5 +1,6 @@
 //! A flow as the destination of a route.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +94,9 @@ impl FlowEnd {
             run.recording = self.flow.tracer.answers().then(Recording::default);
             run.route = &self.route;
             let mut state = State::new(Message::request(&mut lines, body), lines);
-            let ran = self.steps(&run, &mut state);
-            let ran = within(self.flow.timeout, ran).await.unwrap_or_else(|| Err(flow_timeout()));
+            let ran = within(self.flow.timeout, pin!(self.steps(&run, &mut state)))
+                .await
+                .unwrap_or_else(|| Err(flow_timeout()));
             if let Some(recording) = run.recording {
                 self.flow.tracer.leave(recording.done(&self.flow.name, ex.id.as_str()));
             }

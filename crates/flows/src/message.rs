@@ -1,5 +1,6 @@
 //! The message that goes from step to step.
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use fault::{Fault, Kind};
 use kit::clock;
 use mediation::charset;
 use mediation::content_coding::{self, Coding, DecodeError};
-use message::{Body, GatheredBody, Headers, Reply};
+use message::{Body, GatheredBody, Headers, Names, Reply};
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
@@ -34,43 +35,45 @@ pub(crate) enum Payload {
 }
 
 /// Lines about a body, which go where it goes.
-const OF_BODY: [&str; 7] = [
-    "content-type",
-    "content-encoding",
-    "content-language",
-    "content-digest",
-    "repr-digest",
-    "digest",
-    "content-md5",
-];
+const OF_BODY: Names<7> = Names::new(
+    [
+        "content-type",
+        "content-encoding",
+        "content-language",
+        "content-digest",
+        "repr-digest",
+        "digest",
+        "content-md5",
+    ],
+    "content-type\ncontent-encoding\ncontent-language\ncontent-digest\nrepr-digest\ndigest\ncontent-md5",
+);
 
 /// True for a line that is the message's alone, and not one that later calls send, too.
 pub(crate) fn is_of_body(name: &str) -> bool {
-    OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name))
+    OF_BODY.each().iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Lines that are true of the bytes that came, and not of others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
-const OF_BYTES: [&str; 8] = [
-    "content-encoding",
-    "content-length",
-    "content-digest",
-    "repr-digest",
-    "digest",
-    "content-md5",
-    "accept-ranges",
-    "etag",
-];
+const OF_BYTES: Names<8> = Names::new(
+    [
+        "content-encoding",
+        "content-length",
+        "content-digest",
+        "repr-digest",
+        "digest",
+        "content-md5",
+        "accept-ranges",
+        "etag",
+    ],
+    "content-encoding\ncontent-length\ncontent-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges\netag",
+);
 
 impl Message {
     /// The request. Lines about its body are moved out of `lines`.
     pub(crate) fn request(lines: &mut Headers, body: Body) -> Message {
         let mut own = Headers::new();
-        for name in OF_BODY {
-            for value in lines.get_all(name) {
-                own.add_known(name, value);
-            }
-            lines.remove(name);
-        }
+        add_of_body(&mut own, lines);
+        lines.remove_all(&OF_BODY);
         lines.remove("content-length");
         Message {
             status: None,
@@ -102,7 +105,8 @@ impl Message {
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
         };
         let gathering = body.gather_all(bytes_max, too_large);
-        let gathered = within(run.left(), gathering).await.unwrap_or_else(|| Err(flow_timeout()));
+        let gathered =
+            within(run.left(), pin!(gathering)).await.unwrap_or_else(|| Err(flow_timeout()));
         let wait = match maker {
             Maker::Client => &run.ex.totals.client_wait,
             Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
@@ -114,7 +118,7 @@ impl Message {
                 decoded(&name, &body.bytes, bytes_max, maker)?.into(),
                 body.trailers,
             );
-            OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+            self.lines.remove_all(&OF_BYTES);
         }
         let content = Content::of(body, self.content_type(), maker);
         self.payload = Payload::Held(Rc::new(content));
@@ -131,7 +135,7 @@ impl Message {
 
     /// Gets another body, and the content type that goes with it.
     pub(crate) fn replace(&mut self, bytes: Bytes, content_type: &[u8]) {
-        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.lines.remove_all(&OF_BYTES);
         self.lines.remove("content-type");
         self.lines.add_known("Content-Type", content_type);
         let content = Content::new(bytes, Some(content_type), Maker::Flow);
@@ -143,7 +147,7 @@ impl Message {
         if self.exchange_root(text.as_bytes(), None)? {
             return Ok(());
         }
-        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.lines.remove_all(&OF_BYTES);
         let recoded = self.content_type().and_then(|own| charset::recoded(own, "utf-8"));
         if let Some(content_type) = recoded {
             self.lines.remove("content-type");
@@ -163,7 +167,7 @@ impl Message {
         let Some(content) = self.content().cloned() else { return Ok(false) };
         let Some(known) = content.root() else { return Ok(false) };
         let whole = known.exchanged(&content.bytes, root, content_type)?;
-        OF_BYTES.iter().for_each(|name| self.lines.remove(name));
+        self.lines.remove_all(&OF_BYTES);
         self.payload =
             Payload::Held(Rc::new(Content::new(whole, self.content_type(), Maker::Flow)));
         Ok(true)
@@ -186,22 +190,9 @@ impl Message {
         }
     }
 
-    /// The lines of a request with another body than the message's: those of `request`.
-    pub(crate) fn lines_for_body(content_type: &str, request: &Headers) -> Headers {
-        let mut lines = request.clone();
-        lines.add_known("Content-Type", content_type.as_bytes());
-        lines
-    }
-
-    /// The lines of a request with this message as its body: those of `request`, and its own about the body.
-    pub(crate) fn lines_for_call(&self, request: &Headers) -> Headers {
-        let mut lines = request.clone();
-        for name in OF_BODY {
-            for value in self.lines.get_all(name) {
-                lines.add_known(name, value);
-            }
-        }
-        lines
+    /// Adds its own lines about the body to those of a request.
+    pub(crate) fn add_lines_of_body(&self, to: &mut Headers) {
+        add_of_body(to, &self.lines);
     }
 
     /// The message as the reply of the route.
@@ -213,6 +204,14 @@ impl Message {
         let mut reply = Reply::new(self.status.unwrap_or(200), body);
         reply.head.headers = self.lines;
         reply
+    }
+}
+
+fn add_of_body(to: &mut Headers, from: &Headers) {
+    for name in OF_BODY.each() {
+        for value in from.get_all(name) {
+            to.add_known(name, value);
+        }
     }
 }
 
@@ -244,5 +243,16 @@ impl std::fmt::Debug for Payload {
             Payload::Stream { body, .. } => write!(f, "a stream of {:?} bytes", body.remaining()),
             Payload::Held(content) => write!(f, "{:?}", content.bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_alike() {
+        assert_eq!(OF_BODY.each().join("\n"), OF_BODY.all());
+        assert_eq!(OF_BYTES.each().join("\n"), OF_BYTES.all());
     }
 }

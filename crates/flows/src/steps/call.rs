@@ -1,7 +1,7 @@
 //! `call`: the message goes to an upstream, and the reply takes its place.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -73,27 +73,31 @@ impl Call {
     }
 
     fn request(&self, run: &Run<'_>, state: &mut State) -> Result<Request, Fault> {
-        let (mut lines, body) = match &self.body {
-            None => (state.message.lines_for_call(&state.request_lines), state.message.body()),
+        let target = self.target(run, state)?;
+        let method = self.method.as_deref().map_or(run.head.method(), str::as_bytes);
+        let mut head = RequestHead::new(Protocol::Http11, method, &target);
+        let lines = &mut head.headers;
+        lines.add_all(&state.request_lines);
+        let body = match &self.body {
+            None => {
+                state.message.add_lines_of_body(lines);
+                state.message.body()
+            }
             Some(expression) => {
                 let value = run.value(state, expression)?;
                 let (bytes, content_type) = payload::bytes_of(&value, run)?;
-                let lines = Message::lines_for_body(content_type, &state.request_lines);
-                (lines, Body::whole(bytes))
+                lines.add_known("Content-Type", content_type.as_bytes());
+                Body::whole(bytes)
             }
         };
         if let Some(call) = run.ex.grpc.as_ref().filter(|_| lines.contains("grpc-timeout")) {
-            call.send_on(&mut lines)?;
+            call.send_on(lines)?;
         }
         self.remove.iter().for_each(|name| lines.remove(name));
         for (name, template) in &self.set {
             let value = run.fill(state, template)?;
-            super::header::set(&mut lines, name, &value)?;
+            super::header::set(lines, name, &value)?;
         }
-        let target = self.target(run, state)?;
-        let method = self.method.as_deref().map_or(run.head.method(), str::as_bytes);
-        let mut head = RequestHead::new(Protocol::Http11, method, &target);
-        head.headers.add_all(&lines);
         Ok(Request { head, body })
     }
 
@@ -179,18 +183,22 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     if limit.is_zero() {
         return Err(late());
     }
-    let taken = async {
-        let reply = call.to.fetch(beside, request).await?;
-        let status = reply.head.status;
-        let refused = call.refuse(&reply);
-        let mut message = Message::reply(reply);
-        if call.into.is_some() && refused.is_ok() {
-            message.hold(run).await?;
-        }
-        Ok((status, refused.map(|()| message)))
-    };
     let began = clock::now();
-    let taken = within(limit, taken).await.unwrap_or_else(|| Err(late()));
+    let taken = within(
+        limit,
+        pin!(async {
+            let reply = call.to.fetch(beside, request).await?;
+            let status = reply.head.status;
+            let refused = call.refuse(&reply);
+            let mut message = Message::reply(reply);
+            if call.into.is_some() && refused.is_ok() {
+                message.hold(run).await?;
+            }
+            Ok((status, refused.map(|()| message)))
+        }),
+    )
+    .await
+    .unwrap_or_else(|| Err(late()));
     run.waited.set(clock::now().duration_since(began));
     *run.target.borrow_mut() = target;
     let (status, message) = taken?;
@@ -221,11 +229,13 @@ pub(crate) fn flow_timeout() -> Fault {
     Fault::new(Kind::FlowTimeout, "the flow's timeout is over")
 }
 
-/// Waits for a future as long as the limit allows. None: it was too long, and the future is dropped.
-pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+/// Waits for a future as long as the limit allows. None: it was too long. It is borrowed, since a large future is moved at a cost.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+) -> Option<T> {
     let alarm = kit::alarm::take();
     alarm.borrow_mut().set(clock::now(), limit);
-    let mut work = pin!(work);
     let done = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),

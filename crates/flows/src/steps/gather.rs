@@ -3,6 +3,8 @@
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
 //! The part that is taken of a result is cut out at once, and its tree is dropped.
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +21,6 @@ use xml::{Document, NodeId};
 use crate::content::{Content, Maker, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
-use crate::soap::Version;
 use crate::state::{Run, State};
 use crate::step::{Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
@@ -93,6 +94,7 @@ impl Into {
 struct TakenPart {
     text: String,
     is_json: bool,
+    /// None also if that of an earlier branch is known.
     around: Option<Wrapper>,
 }
 
@@ -103,21 +105,26 @@ struct Wrapper {
     /// A default namespace is in force between them.
     default_namespace: bool,
     content_type: Box<[u8]>,
+    is_soap: bool,
 }
+
+/// The first of the parts whose wrapper is known: those behind it need none.
+type FirstPart = Cell<usize>;
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;
 
 /// Runs the branches and gathers their results.
 pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let total = made.branches.len();
+    let first = FirstPart::new(usize::MAX);
     let gathered = {
         let state = &*state;
         let jobs = made.branches.iter().enumerate().map(|(at, steps)| -> Job<'_> {
             let mut own = state.copy(at);
-            let gather = &made.gather;
+            let (gather, first) = (&made.gather, &first);
             Box::pin(async move {
                 let ran = run_steps(steps, run, &mut own).await.map(|_| ());
-                (at, taken(ran, gather, run, own).await)
+                (at, taken(at, ran, gather, run, own, first).await)
             })
         });
         collect(jobs, total, total, &made.gather, run).await?
@@ -129,8 +136,9 @@ pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) ->
 pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let parts = Parts::of(&made.over, run, state)?;
     let total = parts.items.len();
+    let first = FirstPart::new(usize::MAX);
     let gathered = {
-        let (state, parts) = (&*state, &parts);
+        let (state, parts, first) = (&*state, &parts, &first);
         let jobs = (0..total).map(|at| -> Job<'_> {
             Box::pin(async move {
                 let mut own = state.copy(at);
@@ -139,7 +147,7 @@ pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Res
                     run_steps(&made.steps, run, &mut own).await.map(|_| ())
                 };
                 let ran = ran.await;
-                (at, taken(ran, &made.gather, run, own).await)
+                (at, taken(at, ran, &made.gather, run, own, first).await)
             })
         });
         collect(jobs, total, made.parallel, &made.gather, run).await?
@@ -258,7 +266,7 @@ async fn collect<'a>(
                 under_way.extend(jobs.next());
             }
         };
-        within(limit, waiting).await
+        within(limit, pin!(waiting)).await
     };
     if ended.is_none() {
         // The calls that were cut off waited up to now.
@@ -285,23 +293,27 @@ async fn collect<'a>(
 
 /// Takes the gather's part of a branch's result.
 async fn taken(
+    at: usize,
     ran: Result<(), Fault>,
     gather: &Gather,
     run: &Run<'_>,
     mut state: State,
+    first: &FirstPart,
 ) -> Result<TakenPart, Fault> {
     ran?;
     state.message.hold(run).await?;
-    let Some(take) = &gather.take else {
-        return whole(&state.message, gather.into.as_ref(), run);
+    let value = match &gather.take {
+        None => whole_value(&state.message)?,
+        Some(take) => run.value(&state, take)?,
     };
-    let value = run.value(&state, take)?;
-    cut(&value, &state.message, gather.into.as_ref(), run)
-}
-
-/// The whole body.
-fn whole(message: &Message, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, Fault> {
-    cut(&whole_value(message)?, message, into, run)
+    let mut taken = cut(&value, gather.into.as_ref(), run)?;
+    if !taken.is_json && at < first.get() {
+        taken.around = around(&value, &state.message);
+        if taken.around.is_some() {
+            first.set(at);
+        }
+    }
+    Ok(taken)
 }
 
 /// The whole body as it stands in the place of a part.
@@ -334,13 +346,8 @@ fn whole_value(message: &Message) -> Result<Value, Fault> {
     })
 }
 
-/// A value as text, with the text around it.
-fn cut(
-    value: &Value,
-    message: &Message,
-    into: Option<&Into>,
-    run: &Run<'_>,
-) -> Result<TakenPart, Fault> {
+/// A value as text.
+fn cut(value: &Value, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, Fault> {
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     let mut budget = run.budget();
     let mut text = String::new();
@@ -358,11 +365,7 @@ fn cut(
             false
         }
     };
-    let around = match is_json {
-        true => None,
-        false => around(value, message),
-    };
-    Ok(TakenPart { text, is_json, around })
+    Ok(TakenPart { text, is_json, around: None })
 }
 
 /// The values that were found, with commas between them.
@@ -401,6 +404,7 @@ fn around(value: &Value, message: &Message) -> Option<Wrapper> {
         after,
         default_namespace: has_default_namespace(document, element),
         content_type: own.unwrap_or(content_type).into(),
+        is_soap: envelope.is_some(),
     })
 }
 
@@ -443,8 +447,7 @@ fn join(
     };
     let around = there().find_map(|taken| taken.around.as_ref()).or(own.as_ref());
     // The element around the first node is only for parts that nothing else holds.
-    let around = around
-        .filter(|around| gather.into.is_none() || is_soap(&around.content_type, &around.before));
+    let around = around.filter(|around| gather.into.is_none() || around.is_soap);
     let default_namespace = around.is_some_and(|around| around.default_namespace);
     let (before, after, content_type) = match around {
         Some(around) => (&*around.before, &*around.after, &*around.content_type),
@@ -467,14 +470,6 @@ fn join(
     text.push_str(after);
     let content_type = content_type.to_vec();
     replace(text, &content_type, run, state)
-}
-
-fn is_soap(content_type: &[u8], before: &str) -> bool {
-    let soap12 = Version::V12.namespace();
-    let soap11 = Version::V11.namespace();
-    before.contains(soap11)
-        || before.contains(soap12)
-        || content_type.starts_with(b"application/soap")
 }
 
 fn replace(

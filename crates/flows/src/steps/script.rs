@@ -1,5 +1,6 @@
 //! `script`: the message's JSON made anew by a program in jq.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,7 +31,7 @@ pub(crate) async fn script(
     };
     let left = run.left();
     let failed = |what: &str| Fault::new(Kind::FlowFailed, format!("script: {what}"));
-    let value = match within(left.min(LONGEST), program.run(&message)).await {
+    let value = match within(left.min(LONGEST), pin!(program.run(&message))).await {
         Some(ran) => ran.map_err(|why| failed(&why.to_string()))?,
         None if left <= LONGEST => return Err(flow_timeout()),
         None => return Err(failed("it was stopped after 1 s")),

@@ -1,5 +1,6 @@
 //! `sql`: a statement in a database, whose rows become a variable or the message.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<
     let bounds =
         Bounds { deadline: began + limit, rows_max: step.rows_max, bytes_max: run.body_bytes_max };
     let asked = step.database.run(&step.statement, arguments, bounds);
-    let answer = within(limit, asked).await.unwrap_or(Err(Failure::Late));
+    let answer = within(limit, pin!(asked)).await.unwrap_or(Err(Failure::Late));
     run.waited.set(clock::now().duration_since(began));
     let answer = answer.map_err(|failure| match failure == Failure::Late && limit == left {
         true => flow_timeout(),

@@ -15,7 +15,8 @@ pub(crate) async fn store(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    let lines = state.message.lines_for_call(&state.request_lines);
+    let mut lines = state.request_lines.clone();
+    state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);
     let body = state.message.body();

@@ -92,7 +92,9 @@ async fn transformed(
     }
     match made.transformation.run(content_type, body, kit::alarm::take()) {
         Work::Done(result) => Ok(result),
-        Work::Waits(result) => within(run.left(), result).await.ok_or_else(flow_timeout),
+        Work::Waits(mut result) => {
+            within(run.left(), result.as_mut()).await.ok_or_else(flow_timeout)
+        }
     }
 }
 
