@@ -6,6 +6,9 @@ use sql::postgres::Session;
 
 use super::connection::{StatementFailure, failed};
 
+#[cfg(test)]
+mod tests;
+
 /// What leads from each version to the next. A step that was released is never changed.
 ///
 /// Names and keys are bytes, since texts of a database hold no NUL and depend on its encoding. Unsigned numbers that may be
@@ -39,18 +42,17 @@ const STEPS: &[&str] = &["
     ) with (fillfactor = 50);
 "];
 
-/// The version that this program writes.
-pub(super) fn newest() -> i32 {
-    i32::try_from(STEPS.len()).unwrap_or(i32::MAX)
-}
-
 /// `tidegate` as a number: the lock of whoever changes tables.
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
 /// Brings the tables to the version of this program.
 pub(super) async fn migrate(session: &Session) -> Result<(), StatementFailure> {
+    migrate_by(session, STEPS).await
+}
+
+async fn migrate_by(session: &Session, steps: &[&str]) -> Result<(), StatementFailure> {
     let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
-    if version(session).await? == Some(newest()) {
+    if version(session).await? == Some(newest(steps)) {
         return Ok(());
     }
     // The transaction begins behind the lock, since it would not see tables that were made while it waited. A connection that
@@ -58,11 +60,11 @@ pub(super) async fn migrate(session: &Session) -> Result<(), StatementFailure> {
     run(&format!("select pg_advisory_lock({LOCK})")).await?;
     run("begin").await?;
     // Where it fails, the connection is closed, which undoes all.
-    migrate_locked(session).await?;
+    migrate_locked(session, steps).await?;
     run(&format!("commit; select pg_advisory_unlock({LOCK})")).await
 }
 
-async fn migrate_locked(session: &Session) -> Result<(), StatementFailure> {
+async fn migrate_locked(session: &Session, steps: &[&str]) -> Result<(), StatementFailure> {
     let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
     let found = version(session).await?;
     if found.is_none() {
@@ -74,16 +76,21 @@ async fn migrate_locked(session: &Session) -> Result<(), StatementFailure> {
     }
     let found = found.unwrap_or(0);
     let done = usize::try_from(found).unwrap_or(usize::MAX);
-    if done > STEPS.len() {
-        let known = STEPS.len();
+    if done > steps.len() {
+        let known = steps.len();
         return Err(StatementFailure::Newer(format!(
             "the tables in the database have version {found}, and this program knows up to {known}: run the version of Tidegate that made them"
         )));
     }
-    for step in STEPS.iter().skip(done) {
+    for step in steps.iter().skip(done) {
         run(step).await?;
     }
-    run(&format!("update tidegate.schema set version = {}", newest())).await
+    run(&format!("update tidegate.schema set version = {}", newest(steps))).await
+}
+
+/// The version that these steps lead to.
+fn newest(steps: &[&str]) -> i32 {
+    i32::try_from(steps.len()).unwrap_or(i32::MAX)
 }
 
 /// The version of the tables, if there are any.

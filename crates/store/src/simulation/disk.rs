@@ -1,7 +1,8 @@
 //! A disk that behaves as badly as disks may: what was not synced is lost in parts and out of order, errors come when they are
-//! least wanted, and there is only so much room.
+//! least wanted, there is only so much room, and it takes its time to make things durable.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +15,16 @@ const SECTOR: usize = 512;
 #[derive(Debug, Clone)]
 pub(super) struct BadDisk {
     state: Arc<Mutex<State>>,
+    slow: SyncHook,
 }
+
+/// What others do while the disk takes its time. Copies are the same.
+#[derive(Clone, Default)]
+struct SyncHook {
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+}
+
+type Meanwhile = Box<dyn FnMut() + Send>;
 
 #[derive(Debug)]
 struct State {
@@ -67,7 +77,12 @@ impl BadDisk {
             error_rate: 0,
             room: None,
         };
-        BadDisk { state: Arc::new(Mutex::new(state)) }
+        BadDisk { state: Arc::new(Mutex::new(state)), slow: SyncHook::default() }
+    }
+
+    /// What is done from now on during each sync, before anything of it is durable.
+    pub(super) fn set_meanwhile(&self, meanwhile: Option<Meanwhile>) {
+        *self.slow.meanwhile.lock().unwrap() = meanwhile;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -136,6 +151,20 @@ impl BadDisk {
             *content =
                 Content { seen: bytes.to_vec(), durable: bytes.to_vec(), pending: Vec::new() };
         }
+    }
+}
+
+impl SyncHook {
+    fn pass(&self) {
+        if let Some(meanwhile) = &mut *self.meanwhile.lock().unwrap() {
+            meanwhile();
+        }
+    }
+}
+
+impl fmt::Debug for SyncHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncHook").finish_non_exhaustive()
     }
 }
 
@@ -261,6 +290,7 @@ impl Disk for BadDisk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.slow.pass();
         let mut state = self.state();
         state.fails()?;
         state.pending_names.clear();
@@ -319,6 +349,7 @@ impl DiskFile for OpenFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.slow.pass();
         let mut state = self.disk.state();
         let failed = state.fails();
         let State { rng, files, .. } = &mut *state;

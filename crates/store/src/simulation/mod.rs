@@ -14,7 +14,7 @@ use kit::clock;
 use tokio::sync::oneshot;
 
 use crate::command::{Command, Done};
-use crate::engine::{Engine, Tuning};
+use crate::engine::{Engine, SharedView, Tuning};
 use crate::frame::Head;
 use crate::recovery::{self, RecoveryReport};
 use crate::{Change, Error, Expect, Keep, LeaseAnswer, ReadQuery, Record, Scan, reader};
@@ -153,7 +153,8 @@ impl Simulation {
     fn reads(&mut self) {
         let Some(engine) = &self.engine else { return };
         for log in LOGS {
-            let found = read_all(engine, log, self.rng.usize(1..50), self.rng.usize(1..3000));
+            let found =
+                read_all(&engine.shared, log, self.rng.usize(1..50), self.rng.usize(1..3000));
             let span = engine.shared.log(log).map(|log| log.index().span());
             self.model.compare_log(log, &found, span);
         }
@@ -189,7 +190,7 @@ impl Simulation {
                 }
             }
         }
-        self.engine().run(commands);
+        self.run_watched(commands);
         for (log, records, answer) in appends {
             self.model.appended(log, records, now(answer));
         }
@@ -204,6 +205,20 @@ impl Simulation {
                 now(answer).expect("giving back needs no disk");
             }
         }
+    }
+
+    /// Runs commands on a slow disk: at each of its syncs readers look, and see nothing of what is not durable yet.
+    fn run_watched(&mut self, commands: Vec<Command>) {
+        let (shared, mut model) = (self.engine().shared.clone(), self.model.clone());
+        let look = move || {
+            for log in LOGS {
+                let span = shared.log(log).map(|log| log.index().span());
+                model.compare_log(log, &read_all(&shared, log, 1000, 100_000), span);
+            }
+        };
+        self.disk.set_meanwhile(Some(Box::new(look)));
+        self.engine().run(commands);
+        self.disk.set_meanwhile(None);
     }
 
     fn trim(&mut self) {
@@ -288,7 +303,7 @@ impl Simulation {
         let Ok((engine, recovered)) = open(&self.disk) else { return };
         let mut missing = 0;
         for log in LOGS {
-            let found = read_all(&engine, log, 100, 10_000);
+            let found = read_all(&engine.shared, log, 100, 10_000);
             missing += self.model.compare_damaged(log, &found);
         }
         let shown = !recovered.damage.is_empty() || recovered.torn_bytes > 0;
@@ -328,7 +343,7 @@ impl Simulation {
         let Ok((engine, recovered)) = open(&self.disk) else { return };
         let mut missing = 0;
         for log in LOGS {
-            let found = read_all(&engine, log, 100, 10_000);
+            let found = read_all(&engine.shared, log, 100, 10_000);
             assert!(found.is_sorted_by_key(|record| record.position), "{what}");
             missing += self.model.compare_damaged(log, &found);
         }
@@ -362,12 +377,12 @@ fn open(disk: &BadDisk) -> Result<(Engine, RecoveryReport), Error> {
     recovery::open(Arc::new(disk.clone()), TUNING)
 }
 
-fn read_all(engine: &Engine, log: &str, records_max: usize, bytes_max: usize) -> Vec<Record> {
+fn read_all(shared: &SharedView, log: &str, records_max: usize, bytes_max: usize) -> Vec<Record> {
     let mut found: Vec<Record> = Vec::new();
     loop {
         let after = found.last().map_or(0, |record| record.position);
         let read = ReadQuery { after, records_max, bytes_max };
-        let read = reader::read(&engine.shared, log, read).expect("a log can be read");
+        let read = reader::read(shared, log, read).expect("a log can be read");
         if read.records.is_empty() {
             return found;
         }

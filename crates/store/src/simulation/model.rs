@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Positions;
 use crate::{Change, Error, Keep, Record, Row, Span};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Model {
     logs: HashMap<String, LogModel>,
     /// The values that a key may have, with their versions if they are known.
@@ -17,7 +17,7 @@ pub(super) struct Model {
     token: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct LogModel {
     /// What was acknowledged, or was read once: it has to stay.
     known: BTreeMap<u64, Bytes>,

@@ -16,6 +16,7 @@ mod postgres;
 #[path = "../../../../tests/harness/postgres.rs"]
 #[allow(dead_code, reason = "the black-box suite uses more of it")]
 mod server;
+mod slow;
 mod suite;
 
 use std::time::{Duration, Instant};
