@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use kit::names::LookUps;
 use upstream::{AddressRule, TargetSettings};
 
 /// The URL of a callback, read strictly.
@@ -24,6 +25,9 @@ const URL_BYTES_MAX: usize = 2048;
 
 /// The longest name that DNS can carry.
 const HOST_BYTES_MAX: usize = 253;
+
+/// Names of callbacks that are looked up at once for those who subscribe. Anybody may do that, with names that nobody answers for.
+static LOOK_UPS: LookUps = LookUps::new(64);
 
 /// The reason why a URL is no callback, as a sentence for the client.
 type Wrong = &'static str;
@@ -96,12 +100,11 @@ pub(crate) async fn is_permitted(callback: &Callback, rule: &AddressRule) -> Res
     if let Some(address) = callback.address() {
         return rule.permits(address).then_some(()).ok_or(REFUSED);
     }
-    let found = tokio::net::lookup_host((callback.host.as_str(), callback.port)).await;
-    let mut found = found.map_err(|_| "The host of `hub.callback` is unknown.")?.peekable();
-    if found.peek().is_none() {
+    let found = LOOK_UPS.find(&callback.host, callback.port).await.unwrap_or_default();
+    if found.is_empty() {
         return Err("The host of `hub.callback` is unknown.");
     }
-    found.all(|address| rule.permits(address.ip())).then_some(()).ok_or(REFUSED)
+    found.iter().all(|address| rule.permits(address.ip())).then_some(()).ok_or(REFUSED)
 }
 
 /// Host and port of an authority; an IPv6 address keeps its brackets.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::Wire;
 use kit::clock::{self, Instant};
+use kit::names::LookUps;
 use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
@@ -143,6 +144,9 @@ impl Upstream {
     }
 }
 
+/// Names of targets that others than the operator chose, looked up at once.
+static LOOK_UPS: LookUps = LookUps::new(256);
+
 /// Tries the target's addresses, beginning with the next in turn.
 async fn dial(target: &Target) -> io::Result<Wire> {
     let tries = target.addresses().len().clamp(1, ADDRESSES_TRIED_MAX);
@@ -165,8 +169,8 @@ impl Target {
     /// Resolves the target's name anew and keeps those addresses that the rule permits.
     async fn look_up_permitted(&self, rule: &AddressRule) -> io::Result<()> {
         let settings = self.settings();
-        let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await?;
-        let permitted: Vec<_> = found.filter(|address| rule.permits(address.ip())).collect();
+        let mut permitted = LOOK_UPS.find(&settings.host, settings.port).await?;
+        permitted.retain(|address| rule.permits(address.ip()));
         if permitted.is_empty() {
             let why = "the name has no address that may be called";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
