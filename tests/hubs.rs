@@ -366,7 +366,7 @@ fn a_stream_whose_client_left_is_over() {
 }
 
 /// A WebSocket that is open.
-fn socket(gateway: &Gateway, query: &str) -> Wire {
+pub(crate) fn socket(gateway: &Gateway, query: &str) -> Wire {
     socket_with(gateway, query, "")
 }
 
@@ -384,7 +384,7 @@ fn socket_with(gateway: &Gateway, query: &str, lines: &str) -> Wire {
 }
 
 /// The first byte of a short frame, and its payload.
-fn frame(wire: &mut Wire) -> (u8, Vec<u8>) {
+pub(crate) fn frame(wire: &mut Wire) -> (u8, Vec<u8>) {
     let header = wire.read_exact(2).expect("a header");
     let len = match header[1] {
         126 => {
@@ -423,6 +423,25 @@ fn a_web_socket_gives_each_event_as_a_message() {
     body.send(b"\xff\xff\xff");
     let (first, reason) = frame(&mut body);
     assert_eq!((first, &reason[..2]), (0x88, &[0x03, 0xea][..]));
+}
+
+/// Whoever reads nothing has what it was given last, however much there is to read.
+#[test]
+fn slow_readers_hold_little() {
+    const CLIENTS: usize = 60;
+    let gateway = start("");
+    let text = "x".repeat(100_000);
+    // Far more than the sockets of one reader take.
+    let ids: Vec<String> = (0..240).map(|_| publish(&gateway, "sports", &text)).collect();
+    let before = gateway.resident_bytes();
+    let _slow: Vec<Wire> = (0..CLIENTS).map(|_| stream(&gateway, "?after=0", "").0).collect();
+    let _sockets: Vec<Wire> = (0..CLIENTS).map(|_| socket(&gateway, "?after=0")).collect();
+    // One that reads gets all of it meanwhile.
+    let (mut reads, _) = stream(&gateway, "?after=0", "");
+    let last = format!("id: {}\n", ids.last().unwrap());
+    assert!(events(&mut reads, ids.len()).contains(&last));
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < 2 * CLIENTS * 512 * 1024 + (8 << 20), "{} a client", grown / 2 / CLIENTS);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
 
 use crate::event::Event;
+use crate::feed::ReadBounds;
 use crate::hub::{Hub, Topic};
 use crate::reader::{From, NotRead, Reader, store_fault};
 use crate::socket::{self, Format};
@@ -39,6 +40,8 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const EVENTS_USUAL: usize = 100;
 /// The most that it may name.
 const EVENTS_MAX: usize = 1000;
+/// Bytes after which a long poll gives no further event.
+const EVENTS_BYTES: usize = 1 << 20;
 /// What stands around an event's body in JSON, with some escapes.
 const EVENT_BYTES_USUAL: usize = 128;
 
@@ -169,9 +172,10 @@ impl HubEnd {
 
 /// A long poll: what is there, or the first that comes within `wait`.
 async fn poll(mut reader: Reader, wait: Duration, limit: usize) -> Result<Reply, Fault> {
-    let read = match reader.read(limit).await {
+    let most = ReadBounds { events: limit, bytes: EVENTS_BYTES };
+    let read = match reader.read(most).await {
         Ok(events) if events.is_empty() && !wait.is_zero() => {
-            tokio::time::timeout(wait, reader.next(limit)).await.unwrap_or(Ok(Vec::new()))
+            tokio::time::timeout(wait, reader.next(most)).await.unwrap_or(Ok(Vec::new()))
         }
         read => read,
     };
@@ -191,7 +195,7 @@ fn polled(events: &[Rc<Event>], next: u64) -> Vec<u8> {
         if number > 0 {
             out.push(b',');
         }
-        event.write_json(&mut out);
+        event.add_json(&mut out);
     }
     out.extend_from_slice(format!("],\"next\":\"{next}\"}}").as_bytes());
     out

@@ -1,5 +1,7 @@
 //! Events: their form in the log, and their forms for readers.
 
+use std::cell::OnceCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -18,6 +20,14 @@ pub(crate) struct Event {
     /// The publisher's content type, if there was one.
     pub(crate) content_type: Bytes,
     pub(crate) body: Bytes,
+    forms: Forms,
+}
+
+/// The forms in which several readers got an event, each written once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Forms {
+    sse: OnceCell<Bytes>,
+    json: OnceCell<Bytes>,
 }
 
 /// The first byte of a record: the version of its form.
@@ -53,7 +63,32 @@ impl Event {
     /// None for a record of another form.
     pub(crate) fn of(record: &Record) -> Option<Event> {
         let (content_type, body) = parts(&record.bytes)?;
-        Some(Event { id: record.position, time: record.time, content_type, body })
+        let forms = Forms::default();
+        Some(Event { id: record.position, time: record.time, content_type, body, forms })
+    }
+
+    /// Appends it as long polls and WebSockets give it. Where others hold it too, it is written once for all of them.
+    pub(crate) fn add_json(self: &Rc<Event>, out: &mut Vec<u8>) {
+        match Rc::strong_count(self) {
+            1 => self.write_json(out),
+            _ => out.extend_from_slice(self.forms.json.get_or_init(|| {
+                let mut json = Vec::with_capacity(self.body.len());
+                self.write_json(&mut json);
+                json.into()
+            })),
+        }
+    }
+
+    /// The same as an event stream gives it.
+    pub(crate) fn add_sse(self: &Rc<Event>, out: &mut Vec<u8>) {
+        match Rc::strong_count(self) {
+            1 => self.write_sse(out),
+            _ => out.extend_from_slice(self.forms.sse.get_or_init(|| {
+                let mut sse = Vec::with_capacity(self.body.len());
+                self.write_sse(&mut sse);
+                sse.into()
+            })),
+        }
     }
 
     /// The body, if it is text.
@@ -61,8 +96,8 @@ impl Event {
         std::str::from_utf8(&self.body).ok()
     }
 
-    /// Appends it as long polls and WebSockets give it: a JSON object.
-    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+    /// A JSON object.
+    fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"id\":\"");
         number(self.id, 1, out);
         out.extend_from_slice(b"\",\"type\":");
@@ -86,8 +121,8 @@ impl Event {
         out.push(b'}');
     }
 
-    /// Appends it as an event stream gives it (WHATWG HTML, 9.2.5).
-    pub(crate) fn write_sse(&self, out: &mut Vec<u8>) {
+    /// An event of an event stream (WHATWG HTML, 9.2.5).
+    fn write_sse(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"id: ");
         number(self.id, 1, out);
         out.push(b'\n');
@@ -230,6 +265,26 @@ mod tests {
             let mut out = Vec::new();
             event("text/plain", body).write_sse(&mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_that_several_readers_get_is_written_once() {
+        let alone = Rc::new(event("text/plain", b"a\nb"));
+        let (mut sse, mut json) = (Vec::new(), Vec::new());
+        alone.add_sse(&mut sse);
+        alone.add_json(&mut json);
+        assert_eq!(alone.forms, Forms::default(), "nothing is kept for one reader");
+        let (one, other) = (alone.clone(), alone);
+        for (number, event) in [one, other].iter().enumerate() {
+            let (mut second_sse, mut second_json) = (Vec::new(), Vec::new());
+            let kept = event.forms.sse.get().map(|form| form.as_ptr());
+            assert_eq!(kept.is_some(), number > 0);
+            event.add_sse(&mut second_sse);
+            event.add_json(&mut second_json);
+            assert_eq!((&second_sse, &second_json), (&sse, &json));
+            let now = event.forms.sse.get().map(|form| form.as_ptr());
+            assert!(kept.is_none_or(|_| kept == now));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::event::Event;
 
 /// Events that are kept for those who are nearly there.
 const EVENTS_MAX: usize = 1024;
-/// And their bytes.
+/// And the bytes of their bodies. The forms in which readers get them are beside that, once each.
 const BYTES_MAX: usize = 4 << 20;
 
 /// So many feeds are worth a look for those that nobody holds any more, each time their number has doubled.
@@ -47,6 +47,18 @@ pub(crate) struct Heard {
     /// A bit for each feed that is in the queue.
     queued: RefCell<Vec<u64>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// The most that one read gives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadBounds {
+    pub(crate) events: usize,
+    /// Of all but the first.
+    pub(crate) bytes: usize,
+}
+
+impl ReadBounds {
+    pub(crate) const ONE: ReadBounds = ReadBounds { events: 1, bytes: 1 << 20 };
 }
 
 /// What memory says of the next event.
@@ -133,14 +145,21 @@ impl Feed {
         recent.get(at).map_or(Peeked::Nothing, |event| Peeked::Event(event.clone()))
     }
 
-    /// Events behind `after`: from memory if they are there, else from the log. Empty if there are none yet.
-    pub(crate) async fn read(&self, after: u64, count: usize) -> Result<Vec<Rc<Event>>, Error> {
+    /// Events behind `after`: from memory if they are there, else from the log. Empty if there are none yet. The first comes however
+    /// large it is.
+    pub(crate) async fn read(&self, after: u64, most: ReadBounds) -> Result<Vec<Rc<Event>>, Error> {
         if after >= self.floor.get() {
             let recent = self.recent.borrow();
             let from = recent.partition_point(|event| event.id <= after);
-            return Ok(recent.range(from..).take(count).cloned().collect());
+            let mut bytes = 0;
+            let fits = |event: &&Rc<Event>| {
+                let is_first = bytes == 0;
+                bytes += event.body.len().max(1);
+                is_first || bytes <= most.bytes
+            };
+            return Ok(recent.range(from..).take(most.events).take_while(fits).cloned().collect());
         }
-        let read = ReadQuery { records_max: count, ..ReadQuery::after(after) };
+        let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
         let records = self.store.read(&self.log, read).await?.records;
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
     }

@@ -13,7 +13,7 @@ use telemetry::access::{AccessEntry, AccessLog};
 use crate::callback;
 use crate::callbacks::{Origin, UnderWay};
 use crate::event::Event;
-use crate::feed::{Feed, Peeked};
+use crate::feed::{Feed, Peeked, ReadBounds};
 use crate::hub::{Hub, Stored};
 use crate::known::Known;
 use crate::partitions::Notice;
@@ -144,7 +144,7 @@ pub(crate) fn forget_news(
 /// Finds the event behind another.
 pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, Ended> {
     Box::pin(async move {
-        let event = match feed.read(after, 1).await {
+        let event = match feed.read(after, ReadBounds::ONE).await {
             Ok(events) => Ok(events.first().map(|event| event.id)),
             // The oldest that is kept comes next. Nobody can have the others any more.
             Err(Error::Trimmed { oldest }) => Ok(Some(oldest)),
@@ -182,7 +182,7 @@ impl Job {
         let found = match feed.peek(before) {
             Peeked::Event(found) => Ok(Some(found)),
             Peeked::Nothing | Peeked::Behind => {
-                feed.read(before, 1).await.map(|events| events.into_iter().next())
+                feed.read(before, ReadBounds::ONE).await.map(|events| events.into_iter().next())
             }
         };
         let event = match found {

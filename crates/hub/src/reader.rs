@@ -7,7 +7,7 @@ use kit::LocalBoxFuture;
 use store::Error;
 
 use crate::event::Event;
-use crate::feed::Feed;
+use crate::feed::{Feed, ReadBounds};
 
 /// One reader of a topic. Long polls, event streams and WebSockets have one each.
 pub(crate) struct Reader {
@@ -38,8 +38,9 @@ pub(crate) enum NotRead {
 /// A wait for events, with the reader that waits.
 pub(crate) type Waiting = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
-/// Events that one read takes.
-const EVENTS_MAX: usize = 1000;
+/// What a stream or a WebSocket reads at once. Its client may take none of it, and there may be thousands of such clients. A thousand small
+/// events fit.
+const AT_ONCE: ReadBounds = ReadBounds { events: 1000, bytes: 128 * 1024 };
 
 impl NotRead {
     fn of(error: Error) -> NotRead {
@@ -89,8 +90,8 @@ impl Reader {
     }
 
     /// The events that are there, at most so many; none if all were read.
-    pub(crate) async fn read(&mut self, count: usize) -> Result<Vec<Rc<Event>>, NotRead> {
-        let events = self.feed.read(self.after, count).await.map_err(NotRead::of)?;
+    pub(crate) async fn read(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
+        let events = self.feed.read(self.after, most).await.map_err(NotRead::of)?;
         if let Some(last) = events.last() {
             self.after = last.id;
         }
@@ -98,12 +99,12 @@ impl Reader {
     }
 
     /// Waits for events.
-    pub(crate) async fn next(&mut self, count: usize) -> Result<Vec<Rc<Event>>, NotRead> {
+    pub(crate) async fn next(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
         let news = self.feed.news();
         loop {
             // Before the read, so that no news is missed after it.
             let notified = news.clone().notified_owned();
-            let events = self.read(count).await?;
+            let events = self.read(most).await?;
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -111,10 +112,10 @@ impl Reader {
         }
     }
 
-    /// Waits for events, as many as one read takes.
+    /// Waits for events, as many as a stream reads at once.
     pub(crate) fn wait(mut self) -> Waiting {
         Box::pin(async move {
-            let read = self.next(EVENTS_MAX).await;
+            let read = self.next(AT_ONCE).await;
             (self, read)
         })
     }

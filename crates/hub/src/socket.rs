@@ -152,11 +152,11 @@ impl EventSocket {
         Poll::Ready(())
     }
 
-    fn write(&mut self, event: &Event) {
+    fn write(&mut self, event: &Rc<Event>) {
         let mut json = Vec::new();
         let (opcode, bytes) = match self.format {
             Format::Json => {
-                event.write_json(&mut json);
+                event.add_json(&mut json);
                 (Opcode::Text, &*json)
             }
             Format::Body if event.is_text() => (Opcode::Text, &*event.body),

@@ -97,7 +97,7 @@ impl Source for EventStream {
         while out.len() - begun < PIECE_BYTES
             && let Some(event) = self.ahead.pop_front()
         {
-            event.write_sse(out);
+            event.add_sse(out);
         }
         self.heartbeat.clear();
         Poll::Ready(Ok(Fill::More))
