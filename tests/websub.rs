@@ -562,6 +562,42 @@ fn there_are_no_more_subscriptions_than_allowed() {
 }
 
 #[test]
+fn subscriptions_of_a_topic_that_went_are_shown_and_come_back_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (origin, brief) = (confirming(), confirming());
+    let gateway = start_in(folder.path(), LOOPBACK);
+    subscribe(&gateway, &origin.url(), "");
+    subscribe(&gateway, &brief.url(), "");
+    let yaml = |topics: &str| {
+        let store = json!({ "path": folder.path().join("store") });
+        format!("{}store: {store}\n", hub(LOOPBACK).replace("[sports, weather]", topics))
+    };
+    crate::reload::put_ok(&gateway, &yaml("[weather]"));
+    let statuses = |gateway: &Gateway| -> Vec<Value> {
+        subscriptions(gateway).iter().map(|one| one["status"].clone()).collect()
+    };
+    assert_eq!(statuses(&gateway), ["no_topic", "no_topic"]);
+    assert_eq!(admin(&gateway, "/hubs/news")["subscriptions"], json!(2));
+    crate::reload::put_ok(&gateway, &yaml("[sports, weather]"));
+    assert_eq!(statuses(&gateway), ["active", "active"]);
+    publish(&gateway, "sports", "goal");
+    until("both have it", || texts(&origin) == ["goal"] && texts(&brief) == ["goal"]);
+    drop(gateway);
+
+    // One whose lease ends meanwhile is not kept for a topic that may never come back.
+    let gateway = Gateway::start(yaml("[sports, weather]"));
+    subscribe(&gateway, &format!("{}/brief", brief.url()), "&hub.lease_seconds=2");
+    drop(gateway);
+    let is_gone = |gateway: &Gateway| {
+        (0..20).any(|_| {
+            sleep(Duration::from_millis(50));
+            statuses(gateway).len() == 2
+        })
+    };
+    until("the short lease is over", || is_gone(&Gateway::start(yaml("[weather]"))));
+}
+
+#[test]
 fn subjects_have_subscriptions_and_limits_of_their_own() {
     let origin = confirming();
     let yaml = hub(&format!("{LOOPBACK}, verify: false, limits: {{ events: 2, per: 1h }}"))
@@ -860,7 +896,7 @@ fn answers_without_an_end_are_cut_wherever_they_go_on() {
 
 #[test]
 fn leases_of_a_second_leave_nothing_behind() {
-    let gateway = start(", verify: false, subscriptions_max: 600");
+    let gateway = start(", verify: false, subscriptions_max: 800");
     let mut resident = Vec::new();
     for round in 0..6 {
         let mut wire = gateway.wire();

@@ -126,6 +126,23 @@ pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The queues that a flow may store messages in, by itself or in flows that it runs.
+pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c str> {
+    let (mut passed, mut open, mut queues) = (BTreeSet::new(), vec![flow], BTreeSet::new());
+    while let Some(name) = open.pop() {
+        let Some(flow) = config.flows.get(name).filter(|_| passed.insert(name)) else { continue };
+        for step in steps_of(&flow.value.0) {
+            if let config::Step::Sequence(of) = &step.value {
+                open.push(&of.value);
+            }
+            if let config::Step::Store(keys) = &step.value {
+                queues.insert(keys.queue.value.as_str());
+            }
+        }
+    }
+    queues
+}
+
 /// The steps of all flows, those inside others too.
 fn all_steps(config: &Config) -> Vec<&Spanned<config::Step>> {
     config.flows.iter().flat_map(|(_, flow)| steps_of(&flow.value.0)).collect()

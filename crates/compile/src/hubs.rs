@@ -161,6 +161,12 @@ fn settings(
         let what = "events of that size are too large for a hub";
         report.error(keys.event_bytes_max.at, what, "write at most `16MiB`");
     }
+    check_retention(keys, report);
+    let pauses = &keys.delivery;
+    if pauses.initial.0 > pauses.max.0 {
+        let what = "the first pause is longer than the longest, which counts";
+        report.warn(hub.at, what, "write `delivery` so that `initial` is the shorter one");
+    }
     Some(Settings {
         name: name.value.as_str().into(),
         topics: keys.topics.iter().map(|topic| topic.value.as_str().into()).collect(),
@@ -181,11 +187,23 @@ fn settings(
         callbacks: AddressRule {
             allow: keys.callbacks.allow.iter().map(|network| network.0).collect(),
         },
-        retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.0 },
+        retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.value.0 },
         log: None,
         limits: keys.limits.as_ref().map(|written| limits(written, config, report)),
         event_bytes_max: bytes(keys.event_bytes_max.value),
     })
+}
+
+/// What is not kept reaches nobody who is not quick enough.
+fn check_retention(keys: &config::Hub, report: &mut Report) {
+    let (bytes, largest) = (&keys.retention.bytes, keys.event_bytes_max.value);
+    if bytes.value.0 == 0 {
+        let what = "a hub that keeps no events delivers none";
+        report.error(bytes.at, what, "write the most that a topic may hold, such as `1GiB`");
+    } else if bytes.value.0 < largest.0 {
+        let what = "an event may be larger than all that is kept, and so reach nobody";
+        report.warn(bytes.at, what, "write at least `event_bytes_max`");
+    }
 }
 
 fn limits(written: &Spanned<HubLimits>, config: &Config, report: &mut Report) -> Limits {

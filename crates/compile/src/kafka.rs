@@ -36,8 +36,11 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let tls = keys.tls.as_ref().map(|tls| upstreams::client(tls, report));
     let sasl = sasl(keys, report);
     let message_bytes_max = bytes(hub.event_bytes_max.value).saturating_add(AROUND_EVENT);
-    let made =
-        TopicSettings { age: hub.retention.age.0, bytes: hub.retention.bytes.0, message_bytes_max };
+    let made = TopicSettings {
+        age: hub.retention.age.0,
+        bytes: hub.retention.bytes.value.0,
+        message_bytes_max,
+    };
     let prefix = &keys.topics_prefix.value;
     let listed = brokers.iter().map(Broker::to_string).collect::<Vec<_>>().join(", ");
     let place = format!(", in Kafka at {listed}, {prefix}");

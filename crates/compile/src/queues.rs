@@ -1,6 +1,6 @@
 //! `queues` to what processes their messages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use ::flows::FlowEnd;
 use ::queues::{Entrance, Order, Queue, QueueSettings, Retries};
 use config::{Config, QueueOrder, Report, Spanned};
 
-use crate::flows::Flows;
+use crate::flows::{self, Flows};
 use crate::listeners::count;
 use crate::policy_builder::PolicyBuilder;
 use crate::{hubs, names};
@@ -44,6 +44,7 @@ pub(crate) fn compile(
             let what = names::unknown("flow", &keys.flow.value, meant);
             report.error(keys.flow.at, what, "name one of the `flows`");
         }
+        warn_of_circle(config, name, queue, report);
         let flow = flows.get(&keys.flow.value);
         let (Some(flow), Some(entrance)) = (flow, entrances.get(&name.value)) else { continue };
         let end = FlowEnd {
@@ -58,6 +59,28 @@ pub(crate) fn compile(
         queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken, nodes)));
     }
     queues
+}
+
+/// Warns of a queue whose messages may come back to it. Whether each does is up to what they say.
+fn warn_of_circle(
+    config: &Config,
+    name: &Spanned<String>,
+    queue: &Spanned<config::Queue>,
+    report: &mut Report,
+) {
+    let (mut reached, mut open) = (BTreeSet::new(), vec![queue.value.flow.value.as_str()]);
+    while let Some(flow) = open.pop() {
+        for next in flows::queues_of(config, flow) {
+            if reached.insert(next) {
+                open.extend(config.queues.get(next).map(|queue| queue.value.flow.value.as_str()));
+            }
+        }
+    }
+    if reached.contains(name.value.as_str()) {
+        let what = format!("messages of the queue `{}` may be put into it again", name.value);
+        let fix = "see to it that a step ends this, or they go round for ever";
+        report.warn(queue.value.flow.at, what, fix);
+    }
 }
 
 fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> QueueSettings {

@@ -554,3 +554,52 @@ hubs:
         "#]],
     );
 }
+
+#[test]
+fn hubs_keep_what_they_deliver_and_queues_that_fill_themselves_are_warned_of() {
+    check(
+        r#"
+routes:
+  a: { match: { path: "/a/**" }, hub: a }
+  b: { match: { path: "/b/**" }, hub: b }
+hubs:
+  a: { topics: [x], retention: { bytes: 0B }, delivery: { initial: 10m } }
+  b: { topics: [x], retention: { bytes: 1KiB }, event_bytes_max: 2KiB }
+"#,
+        expect![[r#"
+            gate.yaml:7:41: a hub that keeps no events delivers none
+              help: write the most that a topic may hold, such as `1GiB`
+            gate.yaml:7:6: warning: the first pause is longer than the longest, which counts
+              help: write `delivery` so that `initial` is the shorter one
+            gate.yaml:8:41: warning: an event may be larger than all that is kept, and so reach nobody
+              help: write at least `event_bytes_max`
+        "#]],
+    );
+    check(
+        r#"
+routes:
+  in: { match: { path: "/in" }, flow: keep }
+flows:
+  keep: [{ store: { queue: own } }]
+  again: [{ filter: { when: $body, then: [{ sequence: keep }] } }, { respond: { status: 200 } }]
+  there: [{ store: { queue: back } }]
+  back: { steps: [{ respond: { status: 200 } }], catch: [{ store: { queue: there } }] }
+  ends: [{ store: { queue: own } }]
+queues:
+  own: { flow: again }
+  there: { flow: there }
+  back: { flow: back }
+  ends: { flow: ends }
+"#,
+        expect![[r#"
+            gate.yaml:7:29: warning: this is a text, and finds nothing: an expression begins with `$` or `/`
+              help: write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant
+            gate.yaml:12:16: warning: messages of the queue `own` may be put into it again
+              help: see to it that a step ends this, or they go round for ever
+            gate.yaml:13:18: warning: messages of the queue `there` may be put into it again
+              help: see to it that a step ends this, or they go round for ever
+            gate.yaml:14:17: warning: messages of the queue `back` may be put into it again
+              help: see to it that a step ends this, or they go round for ever
+        "#]],
+    );
+}

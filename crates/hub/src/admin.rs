@@ -73,6 +73,10 @@ impl Hub {
             let Some(subscription) = read::<Subscription>(&row.value) else { continue };
             let Some(id) = Id::parse(&row.key) else { continue };
             let cursor = self.cursor(id, &subscription).await?;
+            let status = match self.topic(subscription.topic.as_bytes()) {
+                Some(_) => Member::status(&subscription, cursor.as_ref()),
+                None => "no_topic",
+            };
             let expires = subscription.until.map(|until| rfc3339(Duration::from_secs(until)));
             let mut view = json!({
                 "id": String::from_utf8_lossy(&row.key),
@@ -80,7 +84,7 @@ impl Hub {
                 "topic": subscription.topic,
                 "callback": subscription.callback,
                 "expires": expires,
-                "status": Member::status(&subscription, cursor.as_ref()),
+                "status": status,
             });
             if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
                 let owner = self.nodes.owner(id.partition());

@@ -320,8 +320,7 @@ impl Deliveries {
         cursor: Option<Cursor>,
     ) {
         let topic = self.hub.place_of(subscription.topic.as_bytes());
-        // Of a topic that the hub has no longer; its lease ends some day.
-        let Some(topic) = topic else { return };
+        let Some(topic) = topic else { return self.leave_out(id, version, &subscription) };
         let before = self.members.remove(&id);
         if before.is_none() {
             self.hub.lasting.hold(self.worker(), &subscription.subject);

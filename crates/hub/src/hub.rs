@@ -212,11 +212,8 @@ impl Hub {
         }
     }
 
-    /// The number of subscriptions on all nodes, up to a bound.
+    /// The number of subscriptions on all nodes, up to a bound, also those to topics that the hub has no longer.
     pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
-        if self.nodes.is_alone() {
-            return Ok(self.lasting.count());
-        }
         let (mut count, mut after) = (0, None);
         while count < max {
             let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };

@@ -154,6 +154,15 @@ impl Deliveries {
         self.under_way.push(load(self.hub.clone(), partition, of, turns, is_late));
     }
 
+    /// Leaves a subscription where it is, since the hub has its topic no longer. It comes back with the topic, unless its lease is over
+    /// before.
+    pub(crate) fn leave_out(&mut self, id: Id, version: u64, subscription: &Subscription) {
+        if subscription.is_over(self.hub.lasting.lease_clock.now()) {
+            let (hub, guard) = (self.hub.clone(), self.guard.clone());
+            self.under_way.push(jobs::remove(hub, id, version, guard));
+        }
+    }
+
     /// What it had is another node's. Whatever is under way ends here and now.
     fn lose(&mut self) {
         self.under_way.clear();

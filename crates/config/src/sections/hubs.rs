@@ -105,7 +105,7 @@ keys! {
         // A reader that is away for a weekend finds all.
         age: Timeout = Timeout(Duration::from_secs(7 * 86_400)),
         /// The oldest go once those of a topic are larger together.
-        bytes: Size = Size(1 << 30),
+        bytes: Spanned<Size> = Spanned::unwritten(Size(1 << 30)),
     }
 }
 
