@@ -3,31 +3,32 @@
 # what it does not need; CONNECTS (100,000) streams of each kind that come and go, of which nothing may stay, and STREAM_RELOADS (1,000)
 # reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
 # (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
-# disk, and KILLS (100) of a process that writes to real files; as many (50) of one of two gateways over a database; then each fuzz
-# target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone, `reloads` only the first, `streams` only the
-# streams, `faults` only what concerns flows, `store` only the crashes, and `nodes` only the two gateways.
+# disk, and KILLS (100) of a process that writes to real files; LEASES (1,000,000) of a second at a hub; as many kills (50) of one of
+# two gateways over a database; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone,
+# `reloads` only the first, `streams` only the streams, `faults` only what concerns flows, `store` only the crashes, `leases` only the
+# leases, and `nodes` only the two gateways.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # One test of the suite, as long as the variables say.
 suite() {
-  cargo test --profile "${PROFILE:-release}" --locked --package tidegate --test blackbox "$1::" -- --nocapture "${@:2}"
+  cargo test --profile "${PROFILE:-release}" --locked --package tidegate --test blackbox "$1" -- --nocapture "${@:2}"
 }
 
 reloads() {
   # A stream is two connections, and so two descriptors of each process for each connection.
   ulimit -n "$(ulimit -H -n)"
-  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} suite reload_soak
+  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} suite reload_soak::
 }
 
 streams() {
   ulimit -n "$(ulimit -H -n)"
   TIDEGATE_SOAK_CONNECTS=${CONNECTS:-100000} TIDEGATE_SOAK_STREAMS=${STREAMS:-1000} \
-    TIDEGATE_SOAK_STREAM_RELOADS=${STREAM_RELOADS:-1000} suite stream_soak --test-threads=1
+    TIDEGATE_SOAK_STREAM_RELOADS=${STREAM_RELOADS:-1000} suite stream_soak:: --test-threads=1
 }
 
 faults() {
-  TIDEGATE_SOAK_FAULTS=${FAULTS:-10000} suite flow_soak
-  TIDEGATE_SOAK_CLIENTS=${CLIENTS:-50} TIDEGATE_SOAK_ANSWERS=${ANSWERS:-10000} suite flow_runs
+  TIDEGATE_SOAK_FAULTS=${FAULTS:-10000} suite flow_soak::
+  TIDEGATE_SOAK_CLIENTS=${CLIENTS:-50} TIDEGATE_SOAK_ANSWERS=${ANSWERS:-10000} suite flow_runs::
 }
 
 crashes() {
@@ -35,14 +36,19 @@ crashes() {
     cargo test --profile "${PROFILE:-release}" --locked --package store
 }
 
+leases() {
+  TIDEGATE_SOAK_LEASES=${LEASES:-1000000} suite websub::leases_of_a_second_leave_nothing_behind
+}
+
 nodes() {
-  TIDEGATE_SOAK_KILLS=${KILLS:-50} suite node_soak
+  TIDEGATE_SOAK_KILLS=${KILLS:-50} suite node_soak::
 }
 
 if [ $# = 0 ] || [ "$*" = reloads ]; then step "reloads under open streams" reloads; fi
 if [ $# = 0 ] || [ "$*" = streams ]; then step "streams of every kind" streams; fi
 if [ $# = 0 ] || [ "$*" = faults ]; then step "faults of flows" faults; fi
 if [ $# = 0 ] || [ "$*" = store ]; then step "crashes of the store" crashes; fi
+if [ $# = 0 ] || [ "$*" = leases ]; then step "leases of a second" leases; fi
 if [ $# = 0 ] || [ "$*" = nodes ]; then step "kills of two gateways over a database" nodes; fi
-case "$*" in reloads | streams | faults | store | nodes) exit 0 ;; esac
+case "$*" in reloads | streams | faults | store | leases | nodes) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"

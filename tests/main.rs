@@ -121,4 +121,5 @@ mod usage;
 mod websocket;
 mod websub;
 mod websub_peers;
+mod websub_rocks;
 mod wire;

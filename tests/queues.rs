@@ -213,6 +213,30 @@ fn a_reload_keeps_what_waits() {
 }
 
 #[test]
+fn the_metrics_tell_depth_age_and_tries() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let gateway =
+        Gateway::start(yaml(&origin, ", retry: { attempts: 1000, initial: 100ms, factor: 1 }"));
+    let count = |name: &str| metric(&gateway, name);
+    let runs = |outcome| {
+        count(&format!("tidegate_queue_runs_total{{queue=\"work\",outcome=\"{outcome}\"}}"))
+    };
+    let (depth, age) = (
+        "tidegate_queue_depth{queue=\"work\"}",
+        "tidegate_queue_oldest_age_seconds{queue=\"work\"}",
+    );
+    (0..3).for_each(|n| put(&gateway, "/", &n.to_string()));
+    until("three wait", || count(depth) == Some(3.0));
+    until("the oldest grows old", || count(age) > Some(1.0));
+    until("its tries are counted", || runs("failure") > Some(2.0));
+    *fails.lock().unwrap() = false;
+    until("none waits", || (count(depth), count(age)) == (Some(0.0), Some(0.0)));
+    assert_eq!(runs("success"), Some(3.0));
+}
+
+#[test]
 fn configurations_that_cannot_be_are_complained_of() {
     let origin = Origin::silent();
     for (yaml, complaint) in [

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 use crate::harness::{Backend, Gate, Gateway, Message, Origin, Wire, until, until_at_last};
-use crate::hubs::{hub, json_of, publish, start, start_in};
+use crate::hubs::{events, frame, hub, json_of, poll, publish, socket, start, start_in, stream};
 use crate::telemetry::metric;
 
 /// Callbacks of the tests are on loopback.
@@ -18,7 +18,7 @@ const QUICK: &str = ", callbacks: { allow: [\"127.0.0.0/8\"] }, delivery: { time
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-fn parameter<'m>(request: &'m Message, name: &str) -> Option<&'m str> {
+pub(crate) fn parameter<'m>(request: &'m Message, name: &str) -> Option<&'m str> {
     let query = request.target().split_once('?')?.1;
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
@@ -81,11 +81,11 @@ pub(crate) fn ids(origin: &Origin) -> Vec<String> {
     events.iter().filter_map(|event| event.get("x-hub-event-id")).map(str::to_owned).collect()
 }
 
-fn asked(origin: &Origin) -> Vec<Message> {
+pub(crate) fn asked(origin: &Origin) -> Vec<Message> {
     origin.requests().into_iter().filter(|request| request.method() == "GET").collect()
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('%', "%25")
         .replace(':', "%3A")
         .replace('/', "%2F")
@@ -123,7 +123,7 @@ fn admin(gateway: &Gateway, path: &str) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
-fn subscriptions(gateway: &Gateway) -> Vec<Value> {
+pub(crate) fn subscriptions(gateway: &Gateway) -> Vec<Value> {
     admin(gateway, "/hubs/news/subscriptions")["subscriptions"].as_array().unwrap().clone()
 }
 
@@ -213,6 +213,61 @@ fn events_reach_their_topics_subscribers_in_order() {
     assert_eq!(goals.iter().map(Message::text).collect::<Vec<_>>(), expected);
     assert_eq!(rain.iter().map(Message::text).collect::<Vec<_>>(), ["rain"]);
     assert!(both.accepted() < 20, "connections are used again: {}", both.accepted());
+}
+
+/// The id and the body of each event, as JSON has them.
+fn told(events: &[Value]) -> Vec<(String, String)> {
+    let text = |event: &Value, key: &str| event[key].as_str().expect(key).to_owned();
+    events.iter().map(|event| (text(event, "id"), text(event, "body"))).collect()
+}
+
+/// The same, as an event stream has them.
+fn told_by_stream(text: &str) -> Vec<(String, String)> {
+    let parse = |block: &str| {
+        let (id, body) = block.strip_prefix("id: ")?.split_once("\ndata: ")?;
+        Some((id.to_owned(), body.to_owned()))
+    };
+    text.split_terminator("\n\n").map(|block| parse(block).expect("an event")).collect()
+}
+
+#[test]
+fn one_topic_four_ways_has_the_same_ids_in_one_order() {
+    const PUBLISHERS: usize = 4;
+    const EACH: usize = 25;
+    let (gateway, origin) = (start(LOOPBACK), confirming());
+    subscribe(&gateway, &origin.url(), "");
+    let (mut events_of, _) = stream(&gateway, "?after=0", "");
+    let mut messages = socket(&gateway, "?after=0");
+    thread::scope(|publishers| {
+        for publisher in 0..PUBLISHERS {
+            let gateway = &gateway;
+            publishers.spawn(move || {
+                for number in 0..EACH {
+                    publish(gateway, "sports", &format!("{publisher}.{number}"));
+                }
+            });
+        }
+    });
+    let polled = poll(&gateway, "?after=0&limit=1000");
+    let all = told(polled["events"].as_array().unwrap());
+    assert_eq!((all.len(), &polled["next"]), (PUBLISHERS * EACH, &json!(all.last().unwrap().0)));
+    let streamed = events(&mut events_of, all.len());
+    assert_eq!(told_by_stream(&streamed), all, "as an event stream");
+    let sent: Vec<Value> = (0..all.len())
+        .map(|_| serde_json::from_slice(&frame(&mut messages).1).expect("JSON"))
+        .collect();
+    assert_eq!(told(&sent), all, "by WebSocket");
+    until("all are delivered", || delivered(&origin).len() == all.len());
+    let delivered: Vec<_> = ids(&origin).into_iter().zip(texts(&origin)).collect();
+    assert_eq!(delivered, all, "by WebSub");
+    // A place that one of them gave is one for the others.
+    let (had, rest) = all.split_at(40);
+    let after = format!("?after={}", had.last().unwrap().0);
+    let (mut later, _) = stream(&gateway, &after, "");
+    assert_eq!(told_by_stream(&events(&mut later, rest.len())), rest);
+    let first = frame(&mut socket(&gateway, &after)).1;
+    assert_eq!(told(&[serde_json::from_slice(&first).unwrap()]), rest[..1]);
+    assert_eq!(told(poll(&gateway, &after)["events"].as_array().unwrap()), rest);
 }
 
 #[test]
@@ -736,6 +791,30 @@ fn a_kill_repeats_one_event_of_a_subscription_at_most() {
 }
 
 #[test]
+fn the_metrics_tell_the_lag_and_what_the_store_does() {
+    let gate = Gate::default();
+    let opens = gate.clone();
+    let held = callback(move |_, _| {
+        opens.wait();
+        OK.to_owned()
+    });
+    let gateway = start(&format!("{LOOPBACK}, delivery: {{ timeout: 5m }}"));
+    subscribe(&gateway, &held.url(), "");
+    let quick = confirming();
+    subscribe(&gateway, &quick.url(), "");
+    (0..5).for_each(|n| drop(publish(&gateway, "sports", &n.to_string())));
+    let count = |name: &str| metric(&gateway, name);
+    let lag = "tidegate_hub_lag_events{hub=\"news\",topic=\"sports\"}";
+    until("the slowest has five to get", || count(lag) == Some(5.0));
+    assert!(count("tidegate_store_sync_seconds_count") >= Some(5.0));
+    assert!(count("tidegate_store_sync_seconds_sum") > Some(0.0));
+    assert!(count("tidegate_store_written_bytes_total") > Some(5.0));
+    assert!(count("tidegate_store_commits_total") >= Some(2.0));
+    gate.open();
+    until("it has them", || count(lag) == Some(0.0));
+}
+
+#[test]
 fn a_delivery_stands_in_the_access_log_without_the_callbacks_query() {
     let origin = confirming();
     let more = "telemetry: { access_log: { format: json, path: access.log } }\n";
@@ -894,14 +973,21 @@ fn answers_without_an_end_are_cut_wherever_they_go_on() {
     assert!(sent < 64 << 20, "{sent}");
 }
 
+/// Rounds of leases that end after a second. `TIDEGATE_SOAK_LEASES` says how many there are in all.
 #[test]
 fn leases_of_a_second_leave_nothing_behind() {
-    let gateway = start(", verify: false, subscriptions_max: 800");
-    let mut resident = Vec::new();
-    for round in 0..6 {
+    const ROUNDS: usize = 6;
+    const CLIENTS: usize = 8;
+    let all = std::env::var("TIDEGATE_SOAK_LEASES").ok().and_then(|all| all.parse().ok());
+    let of_client = all.unwrap_or(2400).max(ROUNDS * CLIENTS) / ROUNDS / CLIENTS;
+    // Those of one round may still be on their way out while the next begins.
+    let most = 2 * of_client * CLIENTS;
+    let gateway = start(&format!(", verify: false, subscriptions_max: {most}"));
+    let subscribe = |round: usize, client: usize| {
         let mut wire = gateway.wire();
-        for number in 0..400 {
-            let url = format!("http://8.8.8.8/{round}/{number}");
+        for number in 0..of_client {
+            let port = 1 + number % 60_000;
+            let url = format!("http://8.8.8.8:{port}/{round}/{client}/{number}");
             let form = form("subscribe", "sports", &url, "&hub.lease_seconds=1");
             let reply = wire.ask(format!(
                 "POST /news HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n\
@@ -910,6 +996,15 @@ fn leases_of_a_second_leave_nothing_behind() {
             ));
             assert_eq!(reply.status(), 202, "round {round}, {number}: {reply:?}");
         }
+    };
+    let mut resident = Vec::new();
+    for round in 0..ROUNDS {
+        thread::scope(|clients| {
+            for client in 0..CLIENTS {
+                let subscribe = &subscribe;
+                clients.spawn(move || subscribe(round, client));
+            }
+        });
         until("all leases are over", || admin(&gateway, "/hubs/news")["subscriptions"] == 0);
         resident.push(gateway.resident_bytes());
     }
