@@ -14,6 +14,8 @@ use kit::clock::Instant;
 pub(crate) struct ClockHistory {
     /// The clock's settings in their order. It went on evenly from each to the next.
     settings: VecDeque<ClockSetting>,
+    /// The last look at it.
+    seen: Option<Instant>,
 }
 
 /// What the clock showed at an instant.
@@ -63,13 +65,17 @@ impl ClockHistory {
 
     /// Notes what the clock shows.
     pub(crate) fn look(&mut self, now: Instant, shown: Duration) {
-        if let Some(last) = self.settings.back() {
-            let expected = last.shown_at(now);
-            if expected.abs_diff(shown) <= JITTER {
-                return;
-            }
+        let seen = self.seen.replace(now).unwrap_or(now);
+        let expected = self.settings.back().map(|last| last.shown_at(now));
+        if expected.is_some_and(|expected| expected.abs_diff(shown) <= JITTER) {
+            return;
         }
-        self.settings.push_back(ClockSetting { at: now, shown });
+        let setting = ClockSetting { at: now, shown };
+        // Somebody has set it between the last look and this one, and the earlier clock counts in between.
+        self.settings.push_back(match expected.is_some_and(|expected| shown < expected) {
+            true => ClockSetting { at: seen, shown: setting.shown_at(seen) },
+            false => setting,
+        });
         if self.settings.len() > SETTINGS_MAX
             && let Some(oldest) = self.settings.pop_front()
             && let Some(front) = self.settings.front_mut()
@@ -85,61 +91,62 @@ impl ClockHistory {
 mod tests {
     use super::*;
 
-    const AGE: Duration = Duration::from_secs(1800);
+    const AGE: Duration = Duration::from_secs(180);
 
-    /// A clock that is set, and a record for each second, with the time that it showed then. Gives the seconds whose records are dropped
-    /// although they are younger than the age, and how much older than the age the oldest one gets that is kept.
+    /// A clock that is set at full seconds, a record right behind each, as the first of its log, with the time that it showed then, and a
+    /// look near the end of each. Gives the seconds whose records are dropped although they are younger than the age, and how much older
+    /// than the age the oldest one gets that is kept.
     fn dropped(shown: impl Fn(u64) -> i64, seconds: u64) -> (Vec<u64>, u64) {
         let began = Instant::now();
         let mut history = ClockHistory::default();
-        let (mut records, mut early, mut oldest) = (VecDeque::new(), Vec::new(), 0);
-        let mut newest = Duration::ZERO;
+        let (mut records, mut early, mut late) = (Vec::new(), Vec::new(), 0);
         for second in 0..seconds {
-            let at = began + Duration::from_secs(second);
-            let wall =
-                Duration::from_secs((1_000_000 + second).saturating_add_signed(shown(second)));
-            newest = newest.max(wall);
-            records.push_back((second, newest));
-            let since = history.since(AGE, at, wall);
-            while let Some((written, time)) =
-                records.front().copied().filter(|(_, time)| *time < since)
-            {
-                records.pop_front();
-                assert!(time < since);
-                if second - written < AGE.as_secs() {
-                    early.push(written);
+            let clocks = |millis: u64| {
+                let since = Duration::from_millis(second * 1000 + millis);
+                let base =
+                    Duration::from_secs(1_000_000_000_u64.saturating_add_signed(shown(second)));
+                (began + since, base + since)
+            };
+            records.push((second, clocks(100).1));
+            let (now, wall) = clocks(900);
+            let since = history.since(AGE, now, wall);
+            records.retain(|(written, time)| {
+                let age = second - written;
+                if *time >= since {
+                    late = late.max(age.saturating_sub(AGE.as_secs()));
+                } else if age < AGE.as_secs() {
+                    early.push(*written);
                 }
-            }
-            let first = records.front().map_or(second, |(written, _)| *written);
-            oldest = oldest.max((second - first).saturating_sub(AGE.as_secs()));
+                *time >= since
+            });
         }
-        (early, oldest)
+        (early, late)
     }
 
     #[test]
     fn no_record_is_dropped_early_however_the_clock_is_set() {
         const DAY: i64 = 86_400;
         let none = Vec::<u64>::new();
-        assert_eq!(dropped(|_| 0, 6000), (none.clone(), 0));
+        assert_eq!(dropped(|_| 0, 600), (none.clone(), 0));
         // Forward and never back: each is kept for exactly its age.
         for by in [1, 3600, DAY, 100 * 365 * DAY] {
-            assert_eq!(dropped(|at| i64::from(at >= 2000) * by, 9000), (none.clone(), 0), "{by}");
+            assert_eq!(dropped(|at| i64::from(at >= 200) * by, 900), (none.clone(), 0), "{by}");
         }
         // Back: records are kept for longer, by no more than that.
-        for by in [1, 60, 3600] {
-            let (early, late) = dropped(|at| -i64::from(at >= 2000) * by, 9000);
+        for by in [1, 60, 600] {
+            let (early, late) = dropped(|at| -i64::from(at >= 200) * by, 900);
             assert_eq!(early, none, "{by}");
             assert!(late <= by.unsigned_abs(), "{by}: {late}");
         }
         // There and back, also so quickly that nobody saw much of it, and often.
-        for every in [1, 2, 7, 100, 1500, 2500] {
+        for every in [1, 2, 7, 100, 150, 250] {
             for by in [60, 3600, DAY, -60, -3600, -DAY] {
                 let jumps = |at: u64| match at / every % 4 {
                     1 => by,
                     3 => -by,
                     _ => 0,
                 };
-                assert_eq!(dropped(jumps, 9000).0, none, "{by} every {every}");
+                assert_eq!(dropped(jumps, 900).0, none, "{by} every {every}");
             }
         }
     }
