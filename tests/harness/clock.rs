@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::process::Pid;
 use tempfile::TempDir;
 
 /// Debian's `libfaketime`, which puts itself before the C library's clocks. `scripts/setup.sh tests` installs it.
@@ -47,6 +48,14 @@ fn library() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").unwrap().filter_map(Result::ok);
     let mut found = folders.map(|folder| folder.path().join(LIBRARY)).filter(|path| path.exists());
     found.next().expect("libfaketime; scripts/setup.sh installs it")
+}
+
+/// Removes what the library shares among the children of a process that was killed.
+pub(super) fn tidy(process: Pid) {
+    for name in ["faketime_shm_", "sem.faketime_sem_"] {
+        // Most processes have a clock like everybody's.
+        let _absent = std::fs::remove_file(format!("/dev/shm/{name}{}", process.as_raw_nonzero()));
+    }
 }
 
 /// The day and the hour, as the header `Date` begins, so many seconds behind the right time.

@@ -10,7 +10,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::clock::hour;
+use super::clock::{hour, tidy};
 use super::{Clock, Wire, until};
 
 /// A running `tidegate run`. It is killed with the test.
@@ -229,9 +229,11 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         // It may have ended already.
+        let pid = self.pid();
         let process = self.process.get_mut().unwrap();
         let _killed = process.kill();
         let _reaped = process.wait();
+        tidy(pid);
         if thread::panicking() {
             eprintln!("--- the gateway's log\n{}", self.log());
         }
