@@ -2,13 +2,14 @@
 //!
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
 //! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
-//! beginning of a crate), [`links`] (links in documents). It never changes a file and never needs the network.
+//! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents). It never changes a file and never needs the network.
 
 mod calls;
 mod doors;
 mod edges;
 mod links;
 mod names;
+mod policies;
 mod size;
 mod source;
 
@@ -88,6 +89,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(rust.iter().flat_map(calls::check));
     complaints.extend(rust.iter().filter_map(doors::check));
     complaints.extend(rust.iter().flat_map(names::check));
+    complaints.extend(policies::check(&rust));
     complaints.extend(size::check(&rust, recorded));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)

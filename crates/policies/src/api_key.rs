@@ -10,7 +10,7 @@ use kit::percent;
 use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
-use crate::credentials::{HashedSecret, sha256};
+use crate::credentials::{Holder, sha256};
 use crate::identity::identity;
 use crate::query;
 
@@ -33,9 +33,6 @@ pub enum KeysError {
     /// A password hash, which cannot be looked up; its place in the list.
     Slow(usize),
 }
-
-/// A subject, its key's hash, and the plan it is on.
-pub type Holder = (String, HashedSecret, Option<String>);
 
 impl Keys {
     pub fn new(

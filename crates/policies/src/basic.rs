@@ -16,13 +16,11 @@ use kit::clock;
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
 
-use crate::api_key::Holder;
-use crate::credentials::{HashedSecret, sha256};
+use crate::credentials::{HashedSecret, Holder, sha256};
 use crate::hash::Key;
 use crate::identity::identity;
-use crate::jwt::next_number;
 use crate::key::KeySource;
-use crate::verdict_cache::VerdictCache;
+use crate::verdict_cache::{VerdictCache, next_number};
 use checks::{Checks, Full};
 
 /// No name with its password is longer.

@@ -16,6 +16,9 @@ pub enum HashedSecret {
     Argon2(String),
 }
 
+/// A subject, the hash of its key or password, and the plan it is on.
+pub type Holder = (String, HashedSecret, Option<String>);
+
 /// The work that one guess may cost; a hash that asks for more is refused when it is configured.
 const BCRYPT_COST_MAX: u32 = 14;
 const ARGON2_KIB_MAX: u32 = 256 * 1024;

@@ -14,7 +14,6 @@ mod token;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jose::{Members, Token};
@@ -22,7 +21,7 @@ use kit::clock;
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, RevokedTokens, Step};
 
-use crate::verdict_cache::VerdictCache;
+use crate::verdict_cache::{VerdictCache, next_number};
 
 pub use claims::{ClaimRequirement, Subscription};
 pub use introspect::Introspection;
@@ -122,12 +121,6 @@ thread_local! {
         RefCell::new(VerdictCache::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
     static REFUSED: RefCell<VerdictCache<RefusedToken>> =
         RefCell::new(VerdictCache::new(REFUSED_MAX, REFUSED_BYTES_MAX));
-}
-
-/// The number of the next verifier of this process.
-pub(crate) fn next_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The policy of a verifier.

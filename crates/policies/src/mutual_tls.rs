@@ -15,8 +15,7 @@ use crate::identity::identity;
 use tls::Certificate;
 
 use crate::credentials::{sha256, unhex};
-use crate::jwt::next_number;
-use crate::verdict_cache::VerdictCache;
+use crate::verdict_cache::{VerdictCache, next_number};
 
 /// Which certificates are taken. One on any list is; where all are empty, any that was checked.
 #[derive(Debug, Clone, Default)]

@@ -9,12 +9,15 @@
 pub mod shared;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
+use shared::SharedQuotas;
+
 use crate::hash::{Hash, Key};
+use crate::permits::Permits;
 
 /// What passes in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +33,19 @@ pub struct Tier {
     windows: Box<[Quota]>,
 }
 
+/// The reference system's code for too many connections.
+pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
+
 /// Windows that one message may be counted in.
 pub const WINDOWS_MAX: usize = 4;
+
+/// What clients of streams have used and what they hold; the previous plan's if nothing changed.
+pub struct ClientUse {
+    pub quotas: Arc<Quotas>,
+    pub permits: Arc<Permits>,
+    /// The gateways that count together, if several do.
+    pub shared: Option<Arc<SharedQuotas>>,
+}
 
 /// The windows of all clients of a policy.
 #[derive(Debug)]

@@ -4,12 +4,11 @@
 //! [`mediation::soap`]'s; a request enters with its gathered body and leaves as it came, or as a fault that says which rule it
 //! breaks.
 
-pub(crate) mod coding;
 mod fault_code;
 
 use std::sync::Arc;
 
-use fault::{Fault, Kind, ProcessingFault};
+use fault::Fault;
 use mediation::soap::{ArrivingInput, Definitions, MessageFacts, Version};
 use mediation::{Rejection, content_coding};
 use message::{GatheredBody, ReplyHead, RequestHead};
@@ -18,7 +17,8 @@ use policy::{
     Onward, Policy, Step,
 };
 
-pub use coding::Codings;
+use crate::reply_coding::Codings;
+use crate::xml_fault::{RESPONSE_GENERAL, has_no_body, refused_reply, refused_request};
 
 /// Settings of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +39,6 @@ const REQUEST: &str = "Request - XSD validation failed";
 
 /// The step in faults of replies.
 const RESPONSE: &str = "Response - XSD validation failed";
-
-/// The step where no other fits.
-const RESPONSE_GENERAL: &str = "Response - General process failed";
 
 /// The words about a reply that is not looked into because of its status.
 const UPSTREAM_ERROR: &str =
@@ -162,46 +159,6 @@ fn message_format(version: Version) -> MessageFormat {
         Version::V11 => MessageFormat::Soap11,
         Version::V12 => MessageFormat::Soap12,
     }
-}
-
-/// Replies that carry no message: of a one-way operation, of HEAD, of a tunnel.
-pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &GatheredBody) -> bool {
-    let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
-    body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))
-}
-
-/// The fault for a request that a step refuses.
-pub(crate) fn refused_request(step: &'static str, failed: Rejection, verbose: bool) -> Fault {
-    let kind = if failed.server { Kind::ProcessingFailed } else { Kind::RequestInvalid };
-    fault(kind, step, failed, verbose, None)
-}
-
-/// The fault for a reply that a step refuses: the server's, whoever of those behind the client it was.
-pub(crate) fn refused_reply(
-    step: &'static str,
-    failed: Rejection,
-    verbose: bool,
-    status: u16,
-) -> Fault {
-    let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    // But for what is not about the message: a client may ask for another coding.
-    let server = failed.server || step != RESPONSE_GENERAL;
-    fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
-}
-
-fn fault(
-    kind: Kind,
-    step: &'static str,
-    failed: Rejection,
-    verbose: bool,
-    backend_status: Option<u16>,
-) -> Fault {
-    let cause = format!("{step}: {}", failed.cause());
-    let Rejection { text, server, told } = failed;
-    let plain = told.map(|told| told.client);
-    let detail = verbose.then(|| plain.as_ref().unwrap_or(&text).clone());
-    let fault = Fault { detail, ..Fault::new(kind, cause) };
-    fault.with_processing(ProcessingFault { step, text, plain, server, backend_status, verbose })
 }
 
 impl OnBuffered<RequestHead> for Side {

@@ -14,7 +14,7 @@ use mediation::soap_json::{Faults, Translation};
 use policy::{Policy, Slots, Step};
 use wsdl::typed::{Api, Operation};
 
-use crate::soap::Codings;
+use crate::reply_coding::Codings;
 
 /// Settings of the policy, and the tables it works by.
 pub struct SoapRestSettings {

@@ -19,10 +19,10 @@ use policy::{
 };
 use telemetry::{RouteMetrics, StreamEnd};
 
-use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
+use crate::permits::{Permit, Permits};
 use crate::quota::shared::SharedQuotas;
-use crate::quota::{Quotas, Tier};
+use crate::quota::{CONNECTIONS_CODE, ClientUse, Quotas, Tier};
 use crate::tiers::Tiers;
 
 pub use share::{ShareSettings, Shares};
@@ -44,14 +44,6 @@ pub struct SseSettings {
     pub idle: Option<Duration>,
     /// Streams at once.
     pub connections: Option<u32>,
-}
-
-/// What clients have used and what they hold; the plan's before where nothing changed.
-pub struct ClientUse {
-    pub quotas: Arc<Quotas>,
-    pub permits: Arc<Permits>,
-    /// The gateways that count together, if several do.
-    pub shared: Option<Arc<SharedQuotas>>,
 }
 
 /// The policy.
@@ -202,10 +194,8 @@ impl Admit {
     }
 }
 
-/// The reference system's codes for too many events, and for too many connections.
+/// The reference system's code for too many events.
 pub(crate) const EVENTS_CODE: u32 = 900_807;
-pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
-
 /// When to come again, in seconds, where only the end of a stream makes room.
 const RETRY_AFTER: &str = "1";
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
@@ -28,6 +29,12 @@ pub(crate) struct VerdictCache<V> {
     entries_max: usize,
     bytes_max: usize,
     seed: SeedableRandomState,
+}
+
+/// The number of the next policy of this process, so that one never takes the verdicts of another.
+pub(crate) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The hash is a quick one. Texts of one hash replace each other, which is all that somebody would gain who knew its seeds.

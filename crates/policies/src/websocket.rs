@@ -20,11 +20,10 @@ use policy::{
 };
 use telemetry::RouteMetrics;
 
-use crate::concurrency::{Permit, Permits};
 use crate::key::KeySource;
+use crate::permits::{Permit, Permits};
 use crate::quota::shared::SharedQuotas;
-use crate::quota::{Quotas, Tier};
-use crate::sse::{CONNECTIONS_CODE, ClientUse};
+use crate::quota::{CONNECTIONS_CODE, ClientUse, Quotas, Tier};
 use crate::tiers::Tiers;
 
 pub use topic::{MalformedTopic, Topic};

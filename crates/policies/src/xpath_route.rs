@@ -8,7 +8,7 @@ use message::{GatheredBody, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 use xpath::Expr;
 
-use crate::soap;
+use crate::xml_fault;
 
 /// The step in faults.
 const STEP: &str = "Request - XPath routing failed";
@@ -77,7 +77,7 @@ impl OnBuffered<RequestHead> for RoutingStep {
                 }
                 Ok(Onward::Next)
             }
-            Err(failed) => Err(soap::refused_request(STEP, failed, self.verbose)),
+            Err(failed) => Err(xml_fault::refused_request(STEP, failed, self.verbose)),
         };
         Decision::Ready(flow)
     }

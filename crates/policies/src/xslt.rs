@@ -12,7 +12,8 @@ use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 
 use crate::body_lines;
-use crate::soap::{self, Codings};
+use crate::reply_coding::Codings;
+use crate::xml_fault;
 
 /// Which side it is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,7 @@ impl OnBuffered<RequestHead> for XsltSettings {
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<TransformResult, TransformRejection>| {
             let refused =
-                |failed| soap::refused_request(self.step(On::Request), failed, self.verbose);
+                |failed| xml_fault::refused_request(self.step(On::Request), failed, self.verbose);
             let made = made.map_err(|why| fault(why, refused))?;
             client_format::note(ex, message_format);
             replace(&mut head.headers, body, made);
@@ -133,7 +134,7 @@ impl XsltSettings {
         if ex.fault.is_some() || above {
             return Ok(false);
         }
-        if soap::has_no_body(ex, head, body) {
+        if xml_fault::has_no_body(ex, head, body) {
             // It tells of a body that would have been transformed.
             if ex.notes().asked_head || head.status == 304 {
                 body_lines::replaced(&mut head.headers);
@@ -164,7 +165,7 @@ impl OnBuffered<ReplyHead> for XsltSettings {
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<TransformResult, TransformRejection>| {
             let (step, status) = (self.step(On::Response), head.status);
-            let refused = |failed| soap::refused_reply(step, failed, self.verbose, status);
+            let refused = |failed| xml_fault::refused_reply(step, failed, self.verbose, status);
             replace(&mut head.headers, body, made.map_err(|why| fault(why, refused))?);
             self.codings.put_on(ex, head, body).map(|()| Onward::Next)
         };

@@ -1,7 +1,8 @@
 //! `api_key`, and the secrets of subjects that it shares with `basic`.
 
-use ::policies::api_key::{self, Holder, Keys, KeysError};
+use ::policies::api_key::{self, Keys, KeysError};
 use ::policies::credentials::HashedSecret;
+use ::policies::credentials::Holder;
 use config::{ApiKey, At, Credentials, Report, Spanned};
 
 use super::jwt::parameter;

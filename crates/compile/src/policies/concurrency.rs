@@ -1,7 +1,8 @@
 //! `concurrency`.
 
 use config::{Concurrency, Decode as _, Report};
-use policies::concurrency::{self, ConcurrencySettings, Permits};
+use policies::concurrency::{self, ConcurrencySettings};
+use policies::permits::Permits;
 
 use super::rate_limit::by;
 use crate::policy::RouteScope;

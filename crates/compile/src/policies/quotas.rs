@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use config::{EventWindow, Report, Spanned};
 use policies::quota::shared::SharedQuotas;
-use policies::quota::{Quota, Quotas, Tier};
-use policies::sse::ClientUse;
+use policies::quota::{ClientUse, Quota, Quotas, Tier};
 use policies::tiers::Tiers;
 
 use super::stores::store;

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::soap::{self as checks, Codings, SoapSettings};
+use ::policies::reply_coding::Codings;
+use ::policies::soap::{self as checks, SoapSettings};
 use config::{
     ActionCheck, At, BadDefinitions, DefinitionAt, EmptyAction, MessageSide, Report, Route,
     SoapAction, SoapVersion, Spanned, UpstreamErrors,

@@ -13,8 +13,7 @@ use policy::{Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
 use serde_json::{Value, json};
 
 use super::claims::value_in;
-use super::next_number;
-use crate::verdict_cache::VerdictCache;
+use crate::verdict_cache::{VerdictCache, next_number};
 
 /// The contents of the tokens.
 pub struct BackendJwtSettings {

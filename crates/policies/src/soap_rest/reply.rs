@@ -8,8 +8,8 @@ use policy::{Decision, Exchange, OnBuffered, Onward, Slot};
 
 use super::Service;
 use crate::body_lines;
-use crate::soap::coding::CodingRefusal;
-use crate::soap::has_no_body;
+use crate::reply_coding::CodingRefusal;
+use crate::xml_fault::has_no_body;
 
 /// The response step.
 pub(super) struct Translate {

@@ -12,6 +12,8 @@ use mediation::content_coding::{self, Coding, DecodeError};
 use message::{GatheredBody, ReplyHead};
 use policy::Exchange;
 
+use crate::xml_fault::{RESPONSE_GENERAL, refused_reply};
+
 /// The level of zlib where time and size still pay for one another; see `compress`.
 const LEVEL: u32 = 5;
 
@@ -120,7 +122,7 @@ impl CodingRefusal {
     pub(crate) fn fault(self, verbose: bool, status: u16) -> Fault {
         match self {
             CodingRefusal::Failed(failed) => {
-                super::refused_reply(super::RESPONSE_GENERAL, failed, verbose, status)
+                refused_reply(RESPONSE_GENERAL, failed, verbose, status)
             }
             CodingRefusal::Fault(fault) => fault,
         }
