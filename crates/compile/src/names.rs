@@ -87,11 +87,11 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
 /// A content type, perhaps with parameters.
 pub(crate) fn media_type(value: &Spanned<String>, report: &mut Report) -> Option<String> {
     let text = header_value(value, report)?;
-    let kind = text.split(';').next().unwrap_or_default().trim_end();
-    let halves = kind.split_once('/');
-    if halves.is_some_and(|(kind, of)| {
-        http1::is_token(kind.as_bytes()) && http1::is_token(of.as_bytes())
-    }) {
+    let mut halves = message::media_type(text.as_bytes()).splitn(2, |byte| *byte == b'/');
+    if let (Some(kind), Some(of)) = (halves.next(), halves.next())
+        && http1::is_token(kind)
+        && http1::is_token(of)
+    {
         return Some(text);
     }
     let what = format!("`{}` is no content type", text.escape_debug());

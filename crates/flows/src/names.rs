@@ -216,7 +216,7 @@ impl Names for FlowNames<'_> {
 
     fn namespace(&self, prefix: &str) -> Option<&str> {
         const ENVELOPES: [(&str, &str); 2] =
-            [("soap", crate::soap::NS_11), ("soap12", crate::soap::NS_12)];
+            [("soap", mediation::soap::SOAP_11), ("soap12", mediation::soap::SOAP_12)];
         let declared = self.namespaces.iter().find(|(known, _)| known == prefix);
         let uri = declared.map(|(_, uri)| uri.as_str());
         uri.or_else(|| ENVELOPES.iter().find(|(known, _)| *known == prefix).map(|(_, uri)| *uri))

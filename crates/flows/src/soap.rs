@@ -1,17 +1,8 @@
 //! The parts of a SOAP message.
 
 use expression::{NodeGroup, Nodes};
+use mediation::soap::{SOAP_11, SOAP_12, Version};
 use xml::{Document, Kind, NodeId};
-
-pub(crate) const NS_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
-pub(crate) const NS_12: &str = "http://www.w3.org/2003/05/soap-envelope";
-
-/// A version of SOAP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
-    V11,
-    V12,
-}
 
 /// The nodes of the parts of a SOAP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +13,11 @@ pub(crate) struct Envelope {
     pub(crate) body: NodeId,
 }
 
-impl Version {
-    pub(crate) fn namespace(self) -> &'static str {
-        match self {
-            Version::V11 => NS_11,
-            Version::V12 => NS_12,
-        }
-    }
-
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Version::V11 => "text/xml; charset=utf-8",
-            Version::V12 => "application/soap+xml; charset=utf-8",
-        }
+/// The content type of a message of this version.
+pub(crate) fn content_type(version: Version) -> &'static str {
+    match version {
+        Version::V11 => "text/xml; charset=utf-8",
+        Version::V12 => "application/soap+xml; charset=utf-8",
     }
 }
 
@@ -44,8 +27,8 @@ impl Envelope {
         let root = document.root_element()?;
         let name = document.name(root);
         let version = match (name.local, name.namespace.uri) {
-            ("Envelope", NS_11) => Version::V11,
-            ("Envelope", NS_12) => Version::V12,
+            ("Envelope", SOAP_11) => Version::V11,
+            ("Envelope", SOAP_12) => Version::V12,
             _ => return None,
         };
         let part = |local: &str| {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use expression::{Budget, Expression, Failure, FailureKind, Limits, Scope, Template, Value};
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
+use mediation::soap::Version;
 use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat};
 
 use crate::content::Content;
 use crate::message::Message;
 use crate::names::Slots;
-use crate::soap::Version;
 use crate::trace::Recording;
 use crate::values::Values;
 

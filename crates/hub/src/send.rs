@@ -150,16 +150,7 @@ fn challenge() -> Option<String> {
 
 /// A text as the value of a parameter.
 fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    kit::percent::encoded(text.as_bytes(), b"")
 }
 
 /// Reads a short reply to its end. The connection of a longer or slower one is closed.

@@ -188,7 +188,7 @@ impl JsonLocation {
 
     /// The place as a URI with a fragment, as schemas refer to it.
     pub fn reference(&self) -> String {
-        format!("{}#{}", self.uri, escaped(&self.pointer, b"/~"))
+        format!("{}#{}", self.uri, escaped(&self.pointer, b"/"))
     }
 
     fn resolve(&self, reference: &str) -> Result<JsonLocation, String> {
@@ -285,13 +285,7 @@ fn path_of(uri: &str) -> PathBuf {
 
 /// Percent-encodes bytes that may not stand in a URI.
 fn escaped(text: &str, also: &[u8]) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte.is_ascii_alphanumeric() || b"-._".contains(&byte) || also.contains(&byte) {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-        out
-    })
+    percent::encoded(text.as_bytes(), also)
 }
 
 fn unescaped(text: &str) -> String {

@@ -30,9 +30,30 @@ pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     Some((u8::try_from(value).ok()?, rest))
 }
 
+/// A text with every byte escaped that is neither unreserved (RFC 3986, 2.3) nor among `also`.
+pub fn encoded(text: &[u8], also: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text {
+        let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        match is_unreserved || byte.is_ascii() && also.contains(byte) {
+            true => out.push(char::from(*byte)),
+            false => {
+                out.push('%');
+                out.extend([byte >> 4, byte & 15].map(capital));
+            }
+        }
+    }
+    out
+}
+
+/// A hex digit as a capital, as RFC 3986, 2.1, wants it.
+fn capital(number: u8) -> char {
+    char::from(if number < 10 { b'0' + number } else { b'A' + (number - 10) })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::{decoded, encoded};
 
     #[test]
     fn escapes_are_decoded_and_nothing_else() {
@@ -47,6 +68,19 @@ mod tests {
         ] {
             assert_eq!(*decoded(text.as_bytes(), false), *plain.as_bytes(), "{text}");
             assert_eq!(*decoded(text.as_bytes(), true), *of_form.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_unreserved_is_escaped() {
+        for (text, also, escaped) in [
+            ("a-b._~9Z", "", "a-b._~9Z"),
+            ("http://a/b?c=d&e f", "", "http%3A%2F%2Fa%2Fb%3Fc%3Dd%26e%20f"),
+            ("/a b/%41", "/", "/a%20b/%2541"),
+            ("\u{e9}\n", "\u{e9}", "%C3%A9%0A"),
+        ] {
+            assert_eq!(encoded(text.as_bytes(), also.as_bytes()), escaped, "{text}");
+            assert_eq!(*decoded(escaped.as_bytes(), false), *text.as_bytes(), "{text}");
         }
     }
 }

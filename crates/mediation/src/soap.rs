@@ -24,7 +24,7 @@ pub use check::Envelope;
 pub use code::Code;
 pub use definitions::{Api, CompiledDefinition, Definitions};
 pub use schemas::{SchemaResult, Schemas};
-pub use wsdl::SoapVersion as Version;
+pub use wsdl::{SOAP_11, SOAP_12, SoapVersion as Version};
 
 /// The schema of SOAP 1.1 envelopes that is built in.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");

@@ -245,10 +245,10 @@ fn words(value: &Json) -> String {
 impl Escape {
     /// By the content type of the text.
     pub fn of(content_type: &str) -> Escape {
-        let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match media.rsplit(['/', '+']).next() {
-            Some("json") => Escape::Json,
-            Some("xml" | "html" | "xhtml" | "svg") => Escape::Xml,
+        let media = message::media_type(content_type.as_bytes()).to_ascii_lowercase();
+        match media.rsplit(|byte| matches!(byte, b'/' | b'+')).next() {
+            Some(b"json") => Escape::Json,
+            Some(b"xml" | b"html" | b"xhtml" | b"svg") => Escape::Xml,
             Some(_) | None => Escape::Plain,
         }
     }

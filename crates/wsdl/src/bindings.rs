@@ -8,7 +8,7 @@ use crate::model::{
     Binding, BindingOperation, Body, Content, Fault, Header, Interface, Message, Name, Operation,
     Payload, Protocol, Style, Use,
 };
-use crate::soap::{BINDING_11, BINDING_12};
+use crate::soap::{BINDING_11, BINDING_12, SoapVersion};
 use crate::v11::words;
 
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
@@ -39,8 +39,8 @@ pub(crate) fn binding(
     let extension = extensions().find(known).or_else(|| extensions().next());
     let namespace = extension.map(Element::namespace).unwrap_or_default();
     let protocol = match namespace {
-        BINDING_11 => Protocol::Soap11,
-        BINDING_12 => Protocol::Soap12,
+        BINDING_11 => Protocol::Soap(SoapVersion::V11),
+        BINDING_12 => Protocol::Soap(SoapVersion::V12),
         HTTP => Protocol::Http(extension.and_then(|e| e.attribute("verb")).map(Box::from)),
         other => Protocol::Other(other.into()),
     };

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::soap::SoapVersion;
+
 /// A name with its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
@@ -72,8 +74,7 @@ pub struct Binding {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Protocol {
-    Soap11,
-    Soap12,
+    Soap(SoapVersion),
     /// HTTP without SOAP: the method, if the whole binding has one.
     Http(Option<Box<str>>),
     /// The namespace of an unknown extension, or empty.

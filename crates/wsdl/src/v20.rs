@@ -10,6 +10,7 @@ use crate::model::{
     Payload, Port, Protocol, Service, Style, Use,
 };
 use crate::read::ReadDefinitions;
+use crate::soap::SoapVersion;
 use crate::v11::defined;
 
 const WSOAP: &str = "http://www.w3.org/ns/wsdl/soap";
@@ -145,8 +146,8 @@ fn binding(name: &Name, at: Element<'_>, interfaces: &[Interface], report: &mut 
     });
     let protocol = match at.required("type", report).unwrap_or_default() {
         // The default version is 1.2 (part 2, 5.10.1).
-        WSOAP if at.qualified(WSOAP, "version") == Some("1.1") => Protocol::Soap11,
-        WSOAP => Protocol::Soap12,
+        WSOAP if at.qualified(WSOAP, "version") == Some("1.1") => Protocol::Soap(SoapVersion::V11),
+        WSOAP => Protocol::Soap(SoapVersion::V12),
         WHTTP => Protocol::Http(at.qualified(WHTTP, "methodDefault").map(Box::from)),
         other => Protocol::Other(other.into()),
     };

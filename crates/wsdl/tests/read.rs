@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use wsdl::{Description, Limits, Payload, Protocol};
+use wsdl::{Description, Limits, Payload, Protocol, SoapVersion};
 use xsd::{Map, NoDocuments};
 
 const HEAD: &str = r#"<w:definitions xmlns:w="http://schemas.xmlsoap.org/wsdl/" xmlns:s="http://schemas.xmlsoap.org/wsdl/soap/"
@@ -102,7 +102,7 @@ fn a_service_is_read_to_its_parts() {
         &[("a.wsdl", &definitions(&[TYPES, MESSAGES, BINDING]))],
         expect![[r#"
             service {urn:t}S port A {urn:t}B Some("http://localhost/add")
-            binding {urn:t}B Soap11
+            binding {urn:t}B Soap(V11)
               Add Wrapped action Some("urn:t/Add") Some(true) parts [0] headers <{urn:t}Token> faults 1
                 {urn:t}In <{urn:t}Add> <{urn:t}Token>
                 {urn:t}Out <{urn:t}AddResponse>
@@ -122,7 +122,7 @@ fn definitions_and_schemas_are_imported_each_once() {
         read(&[("a.wsdl", &main), ("sub/b.wsdl", &imported), ("sub/types.xsd", types)]).unwrap();
     assert_eq!(found.documents.iter().map(|d| &**d).collect::<Vec<_>>(), ["a.wsdl", "sub/b.wsdl"]);
     assert!(found.schema.has_element("urn:t", "Add"));
-    assert_eq!(found.bindings[0].protocol, Protocol::Soap11);
+    assert_eq!(found.bindings[0].protocol, Protocol::Soap(SoapVersion::V11));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn rpc_messages_and_their_encoding_are_told_apart() {
     for (usage, shape) in [("literal", "RpcLiteral"), ("encoded", "RpcEncoded")] {
         let text = definitions(&[imports, messages, &binding(usage)]);
         let found = told(&read(&[("a.wsdl", &text)]).unwrap());
-        assert!(found.contains("binding {urn:t}B Soap12"), "{found}");
+        assert!(found.contains("binding {urn:t}B Soap(V12)"), "{found}");
         assert!(found.contains(&format!("Add {shape} action None None parts [1]")), "{found}");
     }
 }
@@ -160,7 +160,7 @@ fn wsdl_2_interfaces_inherit() {
         &[("a.wsdl", text)],
         expect![[r#"
             service {urn:t}S port E {urn:t}B Some("http://localhost/")
-            binding {urn:t}B Soap12
+            binding {urn:t}B Soap(V12)
               Add Wrapped action Some("urn:t/Add") None parts [0] headers  faults 1
                 {urn:t}Add <{urn:t}Add>
                 {urn:t}Add <{urn:t}Sum>

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use wsdl::typed::{self, PortChoice, Proof};
-use wsdl::{Complaint, Description, Limits, Protocol};
+use wsdl::{Complaint, Description, Limits, Protocol, SoapVersion};
 
 use super::known::{Judged, close};
 use super::pack::Pack;
@@ -173,8 +173,8 @@ fn expected_binding(binding: &Value) -> String {
 
 fn found_binding(binding: &wsdl::Binding) -> String {
     let kind = match &binding.protocol {
-        Protocol::Soap11 => "soap11",
-        Protocol::Soap12 => "soap12",
+        Protocol::Soap(SoapVersion::V11) => "soap11",
+        Protocol::Soap(SoapVersion::V12) => "soap12",
         Protocol::Http(_) => "http",
         Protocol::Other(_) => "none",
     };

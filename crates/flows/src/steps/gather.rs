@@ -21,6 +21,7 @@ use xml::{Document, NodeId};
 use crate::content::{Content, Maker, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
+use crate::soap;
 use crate::state::{Run, State};
 use crate::step::{Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
@@ -388,7 +389,7 @@ fn around(value: &Value, message: &Message) -> Option<Wrapper> {
     let content = message.content()?;
     let View::Xml { document, envelope } = content.view().ok()? else { return None };
     let (element, content_type) = match (envelope, value) {
-        (Some(envelope), _) => (envelope.body, envelope.version.content_type().as_bytes()),
+        (Some(envelope), _) => (envelope.body, soap::content_type(envelope.version).as_bytes()),
         (None, Value::Nodes(nodes)) => {
             let (of, first) = nodes.iter().next()?;
             let parent = of.parent(first).filter(|parent| *parent != Document::ROOT)?;

@@ -6,12 +6,13 @@ use ::message::{Body, Headers};
 use bytes::Bytes;
 use expression::{Budget, Expression, FailureKind, Slot, Template, Value};
 use fault::{Fault, Kind};
+use mediation::soap::Version;
 use xml::Document;
 
 use crate::content::{Format, Maker, View, read_json};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::Payload as Held;
-use crate::soap::{self, Envelope, Version};
+use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
 use crate::steps::header;
 
@@ -99,7 +100,7 @@ impl PayloadSource {
     pub fn file(bytes: Bytes, ending: &str) -> PayloadSource {
         let content_type = type_of_file(ending);
         let own = soap_in(&bytes, content_type == XML);
-        PayloadSource::Fixed(bytes, own.map_or(content_type, Version::content_type))
+        PayloadSource::Fixed(bytes, own.map_or(content_type, soap::content_type))
     }
 
     fn slots(&self) -> Vec<Slot> {
@@ -186,7 +187,7 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
         return Ok(());
     }
     let content_type = match own {
-        Some(version) => version.content_type(),
+        Some(version) => soap::content_type(version),
         None => content_type,
     };
     state.message.replace(body.into_bytes(), given.unwrap_or(content_type).as_bytes());
@@ -251,7 +252,7 @@ pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Re
     if let Some(made) = &respond.made {
         let PayloadContent { body, content_type, is_xml } = made.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);
-        let content_type = own.map_or(content_type, Version::content_type);
+        let content_type = own.map_or(content_type, soap::content_type);
         state.message.replace(body.into_bytes(), content_type.as_bytes());
     }
     for (name, template) in &respond.headers {

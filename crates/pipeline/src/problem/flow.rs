@@ -6,10 +6,8 @@ use fault::{Fault, Kind, Side};
 use message::{Body, RequestHead};
 use plan::Errors;
 use policy::{Exchange, MessageFormat};
+use wsdl::{SOAP_11, SOAP_12};
 use xml::Document;
-
-const NS_11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
-const NS_12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
 /// The version of SOAP that a request says it is of: by its content type, and for 1.1, which shares its type with all of XML,
 /// by a `SOAPAction`. A flow that reads the message corrects it.
@@ -65,8 +63,8 @@ pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
     let Some(root) = document.root_element() else { return };
     let name = document.name(root);
     notes.message_format = match (name.local, name.namespace.uri) {
-        ("Envelope", NS_11) => Some(MessageFormat::Soap11),
-        ("Envelope", NS_12) => Some(MessageFormat::Soap12),
+        ("Envelope", SOAP_11) => Some(MessageFormat::Soap11),
+        ("Envelope", SOAP_12) => Some(MessageFormat::Soap12),
         _ => None,
     };
 }
@@ -123,7 +121,7 @@ fn escaped(text: &str) -> String {
 fn fault_11(server: bool, reason: &str, detail: Option<String>) -> String {
     let code = if server { "Server" } else { "Client" };
     let mut text = format!(
-        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{NS_11}"><soap:Body><soap:Fault><faultcode>soap:{code}</faultcode><faultstring>{reason}</faultstring>"#
+        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{SOAP_11}"><soap:Body><soap:Fault><faultcode>soap:{code}</faultcode><faultstring>{reason}</faultstring>"#
     );
     if let Some(detail) = detail {
         let _infallible = write!(text, "<detail>{detail}</detail>");
@@ -135,7 +133,7 @@ fn fault_11(server: bool, reason: &str, detail: Option<String>) -> String {
 fn fault_12(server: bool, reason: &str, detail: Option<String>) -> String {
     let code = if server { "Receiver" } else { "Sender" };
     let mut text = format!(
-        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{NS_12}"><soap:Body><soap:Fault><soap:Code><soap:Value>soap:{code}</soap:Value></soap:Code><soap:Reason><soap:Text xml:lang="en">{reason}</soap:Text></soap:Reason>"#
+        r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{SOAP_12}"><soap:Body><soap:Fault><soap:Code><soap:Value>soap:{code}</soap:Value></soap:Code><soap:Reason><soap:Text xml:lang="en">{reason}</soap:Text></soap:Reason>"#
     );
     if let Some(detail) = detail {
         let _infallible = write!(text, "<soap:Detail>{detail}</soap:Detail>");

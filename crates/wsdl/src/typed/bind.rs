@@ -101,8 +101,7 @@ pub fn services(description: &Description) -> impl Iterator<Item = &str> {
 
 fn soap(binding: &Binding) -> Option<SoapVersion> {
     let version = match binding.protocol {
-        Protocol::Soap11 => SoapVersion::V11,
-        Protocol::Soap12 => SoapVersion::V12,
+        Protocol::Soap(version) => version,
         Protocol::Http(_) | Protocol::Other(_) => return None,
     };
     let http = |transport: &str| {

@@ -1,5 +1,6 @@
 //! `str:*` (<http://exslt.org/strings>).
 
+use kit::percent;
 use xpath::{Call, ErrorKind, Value};
 
 use super::arguments::{nodes, number, text, texts, tokens};
@@ -167,25 +168,11 @@ fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
         return Ok(Value::text(""));
     }
     call.budget.text(whole.len().saturating_mul(3))?;
-    let mut out = String::with_capacity(whole.len());
-    for byte in whole.bytes() {
-        let reserved = b";/?:@&=+$,[]".contains(&byte);
-        match byte.is_ascii_alphanumeric()
-            || b"-_.!~*'()".contains(&byte)
-            || reserved && !escape_reserved
-        {
-            true => out.push(char::from(byte)),
-            false => {
-                out.push('%');
-                out.extend([hex(byte >> 4), hex(byte & 15)]);
-            }
-        }
-    }
-    Ok(Value::text(out))
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
+    let kept: &[u8] = match escape_reserved {
+        true => b"!*'()",
+        false => b"!*'();/?:@&=+$,[]",
+    };
+    Ok(Value::text(percent::encoded(whole.as_bytes(), kept)))
 }
 
 /// Unescapes a URI; the result is empty if it is not UTF-8.
@@ -195,27 +182,8 @@ fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
         return Ok(Value::text(""));
     }
     call.budget.text(whole.len())?;
-    let mut bytes = Vec::with_capacity(whole.len());
-    let mut rest = whole.bytes();
-    while let Some(byte) = rest.next() {
-        let mut ahead = rest.clone();
-        let escaped = match byte == b'%' {
-            true => digit(ahead.next()).zip(digit(ahead.next())),
-            false => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                rest = ahead;
-                bytes.push(high << 4 | low);
-            }
-            None => bytes.push(byte),
-        }
-    }
+    let bytes = percent::decoded(whole.as_bytes(), false).into_owned();
     Ok(Value::text(String::from_utf8(bytes).unwrap_or_default()))
-}
-
-fn digit(byte: Option<u8>) -> Option<u8> {
-    char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// Returns whether the encoding is UTF-8, which is the default. Other encodings are not supported.

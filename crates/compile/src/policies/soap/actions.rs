@@ -1,6 +1,6 @@
 //! The actions that a description expects.
 
-use mediation::soap::{Actions, IN_OPT_OUT, IN_OUT, OperationAction, Version};
+use mediation::soap::{Actions, IN_OPT_OUT, IN_OUT, OperationAction};
 use wsdl::{BINDING_11, BINDING_12};
 use wsdl::{Outline, Payload, Protocol, WSDL20};
 use xml::{Document, Kind, NodeId};
@@ -18,8 +18,7 @@ pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
     let mut by_element = Vec::new();
     for binding in &outline.bindings {
         let version = match binding.protocol {
-            Protocol::Soap11 => Version::V11,
-            Protocol::Soap12 => Version::V12,
+            Protocol::Soap(version) => version,
             Protocol::Http(_) | Protocol::Other(_) => continue,
         };
         let http = |transport: &str| {

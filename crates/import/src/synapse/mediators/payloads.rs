@@ -1,14 +1,12 @@
 //! Mediators that make a whole message: from a template, or a SOAP fault.
 
 use serde_json::{Map, Value as Json, json};
+use wsdl::{SOAP_11, SOAP_12};
 
 use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
 use super::super::xpath_text::Gives;
-
-const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
-const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
 /// `payloadFactory`: its format as a template, its arguments as placeholders.
 pub(super) fn payload<'a>(
@@ -212,7 +210,7 @@ fn soap11(is_client: bool, reason: &str, detail: &str) -> String {
     let detail =
         if detail.is_empty() { String::new() } else { format!("<detail>{detail}</detail>") };
     format!(
-        "<s:Envelope xmlns:s=\"{SOAP11}\"><s:Body><s:Fault><faultcode>s:{code}</faultcode><faultstring>{reason}</faultstring>{detail}</s:Fault></s:Body></s:Envelope>"
+        "<s:Envelope xmlns:s=\"{SOAP_11}\"><s:Body><s:Fault><faultcode>s:{code}</faultcode><faultstring>{reason}</faultstring>{detail}</s:Fault></s:Body></s:Envelope>"
     )
 }
 
@@ -221,6 +219,6 @@ fn soap12(is_client: bool, reason: &str, detail: &str) -> String {
     let detail =
         if detail.is_empty() { String::new() } else { format!("<s:Detail>{detail}</s:Detail>") };
     format!(
-        "<s:Envelope xmlns:s=\"{SOAP12}\"><s:Body><s:Fault><s:Code><s:Value>s:{code}</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">{reason}</s:Text></s:Reason>{detail}</s:Fault></s:Body></s:Envelope>"
+        "<s:Envelope xmlns:s=\"{SOAP_12}\"><s:Body><s:Fault><s:Code><s:Value>s:{code}</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">{reason}</s:Text></s:Reason>{detail}</s:Fault></s:Body></s:Envelope>"
     )
 }
