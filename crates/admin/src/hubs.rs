@@ -98,7 +98,7 @@ pub(crate) async fn remove_message(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What came last on the page before.
+/// The last item of the previous page.
 fn after(uri: &Uri) -> Option<String> {
     let mut pairs = uri.query().unwrap_or_default().split('&');
     let value = pairs.find_map(|pair| pair.strip_prefix("after="))?;

@@ -89,7 +89,7 @@ fn made(
     Some(made)
 }
 
-/// What a plan says of requests, as a `rate_limit` has it.
+/// The limits of a plan on requests, in the form of `rate_limit`.
 fn of_requests(plan: &LimitPlan) -> Json {
     if !plans::bounds_requests(plan) {
         return json!({ "unlimited": true });

@@ -42,7 +42,7 @@ pub(crate) enum UnresolvedDestination<'c> {
     Respond(FixedReply),
 }
 
-/// What a route may name as its destination.
+/// The destination that a route names.
 pub(crate) struct DestinationName<'c> {
     pub(crate) upstreams: BTreeSet<&'c str>,
     pub(crate) flows: &'c Flows,

@@ -54,7 +54,7 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     text
 }
 
-/// Where what must not be lost is kept, and who works for it.
+/// The store, and the nodes that work for it.
 fn kept(place: &StoreLocation) -> String {
     match place {
         StoreLocation::Folder(path) => {

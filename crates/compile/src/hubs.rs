@@ -36,7 +36,7 @@ const TOPIC_BYTES_MAX: usize = 256;
 /// The name in metrics of the connections to callbacks.
 const CALLBACKS: &str = "(callbacks)";
 
-/// How much longer each retry waits: twice as long.
+/// The factor by which each retry waits longer.
 const FACTOR_PERMILLE: u32 = 2000;
 
 impl Hubs {
@@ -121,7 +121,7 @@ pub(crate) fn compile(
     Hubs { hubs }
 }
 
-/// Where events and messages are kept.
+/// The store of events and messages.
 pub(crate) fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     builder.store.late()
 }

@@ -4,7 +4,7 @@ use config::{At, Config, LimitPlan, Report, Requests, Size, Spanned, Timeout, re
 
 use crate::names;
 
-/// What passes in a time.
+/// The quota of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Window {
     pub(crate) events: Option<u64>,
@@ -12,7 +12,7 @@ pub(crate) struct Window {
     pub(crate) per: Timeout,
 }
 
-/// What a client may have of streams. No windows: no limit.
+/// The limits of a client's streams. No windows: no limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Streams {
     pub(crate) windows: Vec<Window>,

@@ -17,7 +17,7 @@ use crate::store::StoreBuilder;
 /// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
-    /// Where what must not be lost is kept.
+    /// The store for data that must not be lost.
     pub(crate) store: StoreBuilder,
     pub(crate) telemetry: &'p Telemetry,
     /// Of the plan that is made.

@@ -13,7 +13,7 @@ use plan::{Destination, Timing};
 use crate::flows::Flows;
 use crate::names;
 
-/// What runs more often is no schedule.
+/// The shortest interval of a schedule.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) fn compile(

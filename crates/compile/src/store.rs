@@ -52,7 +52,7 @@ impl StoreBuilder {
         self.late.get_or_insert_with(|| Arc::new(LazyStore::new(&self.default))).clone()
     }
 
-    /// What goes into the plan; its counts become metrics.
+    /// The store for the plan; its counts become metrics.
     pub(crate) fn finish(self, telemetry: &Telemetry) -> Option<Arc<LazyStore>> {
         if let Some(counted) = self.late.clone() {
             telemetry.set_durable(Box::new(move || reading(&counted)));

@@ -131,7 +131,7 @@ fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     around.get(from..end).is_some_and(|rest| Look::at(rest).is_plain())
 }
 
-/// What markup may have that does not mean the same everywhere.
+/// A property of markup whose meaning depends on its place.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     has_references: bool,

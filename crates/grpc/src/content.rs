@@ -1,6 +1,6 @@
 //! Content types, by which calls are told from other requests.
 
-/// How a call is written.
+/// The encoding of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// gRPC over HTTP/2.

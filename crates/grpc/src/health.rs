@@ -9,7 +9,7 @@ const PREFIX_BYTES: usize = 5;
 /// The largest answer that is read. The message has one field of two bytes; unknown fields may follow.
 pub const REPLY_BYTES_MAX: usize = 4096;
 
-/// What a service says of itself.
+/// The state that a service reports of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServingStatus {
     Unknown,

@@ -15,7 +15,7 @@ type Data = data::JustLut<Val>;
 /// A program that can run on the thread that compiled it.
 pub(crate) struct CompiledProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 
-/// What a program makes of a message: a value, none, or the words about a failure.
+/// The result of a program for a message: a value, none, or the text of a failure.
 pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
 
 /// Brackets inside one another.

@@ -40,7 +40,7 @@ pub(crate) struct Appends {
 /// Bytes after which a batch takes no further append: below what brokers allow by default, a mebibyte.
 const BATCH_BYTES: usize = 900 << 10;
 
-/// How long an append is tried while the topic's leader changes.
+/// The time for which an append is retried while the topic's leader changes.
 const TRY_MAX: Duration = Duration::from_secs(6);
 
 /// The wait for the replicas of one try. It ends before `TRY_MAX`, so that a broker that has gone silent is asked once more.

@@ -29,7 +29,7 @@ pub(crate) struct FetchedRecord {
     pub(crate) message: Message,
 }
 
-/// What was in an answer.
+/// The content of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batches {
     pub(crate) found: Vec<FetchedRecord>,

@@ -1,4 +1,4 @@
-//! What is known of the cluster: its brokers, the leaders of topics, and the connections to them.
+//! The cluster as it is known: its brokers, the leaders of topics, and the connections to them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
     pub(crate) followed: Notify,
     /// Bytes of all tails.
     pub(crate) tail_bytes: Cell<usize>,
-    /// What reads have found and not taken.
+    /// Records that were read and not taken yet.
     pub(crate) windows: RefCell<Windows>,
     topics: RefCell<HashMap<String, Rc<Topic>>>,
     brokers: RefCell<HashMap<i32, Broker>>,
@@ -52,7 +52,7 @@ pub(crate) struct Topic {
     lost: RefCell<Option<(Instant, Failure)>>,
 }
 
-/// What a connection is for. A broker serves the requests of one in their order, and some take long.
+/// The purpose of a connection. A broker serves the requests of one connection in order, and some take long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     /// Questions and reads, which are answered at once.
@@ -80,7 +80,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The wait for an answer about topics.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often it is looked for a topic that was just made, until all brokers know it.
+/// The number of tries to find a topic that was just made, until all brokers know it.
 const LOOKS_MAX: u32 = 20;
 
 impl Cluster {

@@ -1,4 +1,4 @@
-//! What other producers have compressed, unpacked within a bound.
+//! Decompression of batches of other producers, within a bound.
 
 use std::io::{self, Read};
 

@@ -17,7 +17,7 @@ use crate::connection::Connection;
 use crate::protocol::{Failure, check, name, unread};
 use crate::tail::bounded;
 
-/// What a topic holds, as offsets.
+/// The content of a topic, as offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ends {
     /// Of the oldest record, or of the next.
@@ -33,7 +33,7 @@ pub(crate) enum TopicEnd {
     Next,
 }
 
-/// What one fetch found in a topic.
+/// The records of one fetch from a topic.
 pub(crate) struct FetchResult {
     pub(crate) records: Vec<Record>,
     /// The offset at which to go on.
@@ -42,7 +42,7 @@ pub(crate) struct FetchResult {
     pub(crate) end: i64,
 }
 
-/// How long a read is tried while the topic's leader changes.
+/// The time for which a read is retried while the topic's leader changes.
 const TRY_MAX: Duration = Duration::from_secs(6);
 
 /// Fetches of one read, over whatever nobody reads.
@@ -104,7 +104,7 @@ impl Cluster {
         Err(Error::Away(what))
     }
 
-    /// What a read takes of a fetch.
+    /// The part of a fetch that a read takes.
     fn taken(&self, topic: &Topic, fetched: FetchResult, offset: i64, read: ReadQuery) -> Records {
         let newest = position(fetched.end - 1);
         let after = position(offset - 1);
@@ -115,7 +115,7 @@ impl Cluster {
         Records { records, newest }
     }
 
-    /// What a topic holds. Kafka does not say how many bytes of records that is.
+    /// The content of a topic. Kafka does not say how many bytes of records that is.
     pub(crate) async fn span(&self, topic: &Topic) -> Result<Span, Error> {
         let ends = self.ends(topic).await?;
         Ok(Span { oldest: position(ends.oldest), newest: position(ends.next - 1), bytes: 0 })
@@ -191,7 +191,7 @@ pub(crate) fn part(topic: &Topic, offset: i64, bytes_max: i32) -> FetchTopic {
     FetchTopic::default().with_topic(name(&topic.name)).with_partitions(vec![partition])
 }
 
-/// What an answer says of one topic.
+/// The answer about one topic.
 pub(crate) fn read_partition(
     topic: &Topic,
     partition: PartitionData,

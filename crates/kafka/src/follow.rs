@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, Lane, Topic};
 use crate::fetch::{TopicEnd, one_end, part, position, read_partition, request};
 use crate::protocol::{Failure, check};
 
-/// How long a fetch waits at the broker. A topic that is new joins after it.
+/// The time for which a fetch waits at the broker. A new topic joins after it.
 const WAIT_MS: i32 = 500;
 
 /// The wait for the answer to it.

@@ -32,16 +32,16 @@ use bytes::Bytes;
 
 pub use logs::Kafka;
 
-/// Where the cluster is and what is done there.
+/// Settings of a cluster and of its topics.
 #[derive(Clone)]
 pub struct KafkaSettings {
     /// Some of its brokers. They name the others.
     pub brokers: Vec<Broker>,
     pub tls: Option<tls::Client>,
     pub sasl: Option<Sasl>,
-    /// What the names of topics begin with. The name of a log follows, from its last slash on.
+    /// The prefix of the names of topics. The name of a log follows, from its last slash on.
     pub topics_prefix: String,
-    /// How topics are made that are not there.
+    /// Settings of topics that are created.
     pub made: TopicSettings,
     pub form: RecordForm,
 }
@@ -53,7 +53,7 @@ pub struct Broker {
     pub port: u16,
 }
 
-/// Who the gateway is to the brokers.
+/// The credentials of the gateway at the brokers.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Sasl {
     pub user: String,
@@ -61,7 +61,7 @@ pub struct Sasl {
     pub mechanism: Mechanism,
 }
 
-/// How that is proved.
+/// The mechanism of authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     /// The password itself.
@@ -73,9 +73,9 @@ pub enum Mechanism {
 /// The settings of topics that are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicSettings {
-    /// How long their records are kept.
+    /// The time for which their records are kept.
     pub age: Duration,
-    /// How many bytes of them.
+    /// The bytes of records that are kept.
     pub bytes: u64,
     /// The largest message.
     pub message_bytes_max: usize,
@@ -90,7 +90,7 @@ pub struct Message {
     pub value: Bytes,
 }
 
-/// What a record of a log is as a message, and the other way round. None for what has no such form.
+/// The conversion between a record of a log and a message. None: the record has no such form.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordForm {
     pub message: fn(&Bytes) -> Option<Message>,

@@ -27,7 +27,7 @@ pub struct Kafka {
     bytes: Arc<AtomicUsize>,
 }
 
-/// What the thread is asked.
+/// Commands for the thread.
 enum Command {
     Append(String, Append),
     Read(String, ReadQuery, oneshot::Sender<Result<Records, Error>>),
@@ -146,7 +146,7 @@ impl Logs for Kafka {
         self.ask(log, |log, done| Command::Read(log, read, done))
     }
 
-    /// What a topic holds. How many bytes that is Kafka does not say.
+    /// The content of a topic. Kafka does not say how many bytes that is.
     fn span(&self, log: &str) -> Answer<Span> {
         self.ask(log, Command::Span)
     }

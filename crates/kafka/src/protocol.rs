@@ -57,7 +57,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What the store's callers hear.
+    /// The error for callers of the store.
     pub(crate) fn into_error(self, topic: &str) -> Error {
         Error::Away(match self {
             Failure::NoBroker(why) => format!("no broker of Kafka answers: {why}"),
@@ -106,7 +106,7 @@ pub(crate) fn name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-/// What a broker answers that cannot be read.
+/// An answer of a broker that cannot be read.
 pub(crate) fn unread() -> Failure {
     Failure::Lost("an answer that cannot be read".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Who the gateway is to a broker: SASL PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
+//! Authentication at a broker: SASL PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -17,7 +17,7 @@ pub(crate) struct Tail {
     reach: Option<FollowerPosition>,
 }
 
-/// What the follower has seen.
+/// The position of the follower.
 #[derive(Debug, Clone, Copy)]
 struct FollowerPosition {
     /// Every record behind this position, up to `newest`, is there.
@@ -72,7 +72,7 @@ impl Tail {
     }
 }
 
-/// What reads have found beyond what they took: brokers give whole batches, and who reads on one by one should not fetch each again.
+/// Records beyond those that a read took. Brokers give whole batches, and a reader that goes on one by one should not fetch each again.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     newest_last: VecDeque<(String, Tail)>,

@@ -23,7 +23,7 @@ struct Events {
     made: usize,
 }
 
-/// What is made before it is written. All of it waits where the client is slow, and many may be.
+/// Bytes that are made before they are written. All of them wait if the client is slow, and many may be.
 const MADE_BYTES_MAX: usize = 16 << 10;
 
 /// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies stay as they are.

@@ -16,13 +16,13 @@ use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
 /// More memory than this is not kept for the next tunnel that has something to send. What was read at once fits.
 const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;
 
-/// What is read at once. All of it waits where the other side is slow, and many may be.
+/// Bytes of one read. All of them wait if the other side is slow, and many may be.
 const READ_BYTES: usize = 16 << 10;
 
 /// More room than this that is not used is given back while a side is slow.
 const UNUSED_BYTES_MAX: usize = 4 << 10;
 
-/// How long the last bytes of a tunnel that is over are tried: a side that takes nothing must not hold it.
+/// The time for the last bytes of a tunnel that is over: a side that takes nothing must not hold it.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 
 thread_local! {

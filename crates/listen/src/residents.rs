@@ -1,4 +1,4 @@
-//! What lives on one worker beside its connections: a task for each resident of the plan.
+//! Residents of one worker, beside its connections: a task for each resident of the plan.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;

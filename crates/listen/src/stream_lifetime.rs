@@ -28,7 +28,7 @@ pub(crate) struct StreamLifetime {
     leaving: Cell<bool>,
     /// For its age and the end of the client's credential, and once it leaves for the end of its drain.
     alarm: RefCell<Alarm>,
-    /// Where a policy notes what became of an event stream, with the route's metrics and the worker.
+    /// A policy's notes about an event stream, with the route's metrics and the worker.
     noted: Option<(Rc<StreamNotes>, Arc<RouteMetrics>, usize)>,
     _open: Option<OpenStream>,
 }

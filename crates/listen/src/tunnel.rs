@@ -38,7 +38,7 @@ pub(crate) struct Silence {
 /// One side of a tunnel, with what was read of it before.
 pub(crate) type TunnelEnd = (Wire, Vec<u8>);
 
-/// What a tunnel needs to know of the exchange that led to it.
+/// The facts that a tunnel needs of the exchange that led to it.
 pub(crate) struct TunnelSettings<'a> {
     pub(crate) account: &'a mut Account,
     pub(crate) connection: &'a Connection,

@@ -166,7 +166,7 @@ impl Part {
 
 /// A delimiter line.
 struct DelimiterLine {
-    /// Where the content before it ends.
+    /// The end of the content before it.
     start: usize,
     /// Behind its line end.
     end: usize,

@@ -144,7 +144,7 @@ impl Head for ReplyHead {
 struct TransformedBody {
     inner: Body,
     transform: Box<dyn BodyTransform>,
-    /// What the step left of the trailers.
+    /// The trailers that the step left.
     trailers: Trailers,
 }
 

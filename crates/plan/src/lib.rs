@@ -91,7 +91,7 @@ pub struct Plan {
     pub revoked: Arc<RevokedTokens>,
     /// The public keys of the tokens that policies sign, as a JWK set.
     pub own_keys: Arc<str>,
-    /// Where what must not be lost is kept. Who serves the plan opens it.
+    /// The store for data that must not be lost. Whoever serves the plan opens it.
     pub store: Option<Arc<LazyStore>>,
     pub workers: usize,
     /// The time that a shutdown or a removed listener gives exchanges to end.

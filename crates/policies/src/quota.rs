@@ -19,7 +19,7 @@ use shared::SharedQuotas;
 use crate::hash::{Hash, Key};
 use crate::permits::Permits;
 
-/// What passes in a time.
+/// The messages and bytes that pass in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub messages: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
 /// Windows that one message may be counted in.
 pub const WINDOWS_MAX: usize = 4;
 
-/// What clients of streams have used and what they hold; the previous plan's if nothing changed.
+/// The quotas and permits that clients of streams use. They are the previous plan's if nothing changed.
 pub struct ClientUse {
     pub quotas: Arc<Quotas>,
     pub permits: Arc<Permits>,

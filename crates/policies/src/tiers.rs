@@ -1,4 +1,4 @@
-//! What clients on a plan may have, and those on none.
+//! Limits by plan, and those of clients on none.
 
 use std::collections::HashMap;
 

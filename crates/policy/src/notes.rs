@@ -39,7 +39,7 @@ pub struct Notes {
     pub operation: Option<u32>,
     /// The code of the SOAP fault in the upstream's reply. It is known once the reply has passed.
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
-    /// What a policy sees of the open stream, for the access log.
+    /// A policy's notes about the open stream, for the access log.
     pub stream: Option<Rc<StreamNotes>>,
     /// Answers in place of the upstream, which gets the request as that would.
     pub instead: Option<Arc<dyn Answerer>>,
@@ -47,7 +47,7 @@ pub struct Notes {
     pub relay: Option<Box<dyn Relay>>,
 }
 
-/// What a policy has seen of an open stream.
+/// A policy's notes about an open stream.
 #[derive(Debug, Default)]
 pub struct StreamNotes {
     /// Events that passed.

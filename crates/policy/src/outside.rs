@@ -38,7 +38,7 @@ pub trait Resident: Send + Sync {
     fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()>;
 }
 
-/// What a resident has of its worker.
+/// The worker of a resident, as the resident sees it.
 pub struct Residence {
     /// The caller to make calls with; it names the worker.
     pub caller: Rc<Caller>,
@@ -49,7 +49,7 @@ pub struct Residence {
     pub ending: Rc<EndSignal>,
 }
 
-/// Whether a resident has to end.
+/// The signal that a resident has to end.
 #[derive(Debug, Default)]
 pub struct EndSignal {
     is_asked: Cell<bool>,

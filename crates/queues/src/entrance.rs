@@ -1,4 +1,4 @@
-//! Where messages enter a queue.
+//! The entrance of a queue for messages.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ const OPEN_MAX: usize = 1000;
 const AWAY: Duration = Duration::from_millis(500);
 const HANDOVER: Duration = Duration::from_millis(20);
 
-/// How often the numbers of the queue are measured and what is done is dropped.
+/// The interval at which the queue is measured and finished messages are dropped.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The processing on one worker.
@@ -50,7 +50,7 @@ struct Process {
     is_at_end: bool,
 }
 
-/// What has come of a run.
+/// The outcome of a run.
 struct Ran {
     message: u64,
     record: Bytes,
@@ -67,7 +67,7 @@ enum ProcessEnd {
     Lost,
 }
 
-/// What happens next.
+/// The next action.
 enum Next {
     Ran(Ran),
     News,

@@ -26,18 +26,18 @@ pub struct Queue {
     pub(crate) nodes: Arc<Nodes>,
 }
 
-/// What a queue does, as it was configured.
+/// The configuration of a queue, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSettings {
     pub retries: Retries,
-    /// Whether messages that could not be processed are kept.
+    /// True if messages that could not be processed are kept.
     pub dead_letter: bool,
     /// Messages that are processed at once.
     pub concurrency: usize,
     pub order: Order,
 }
 
-/// Whether a message waits for those before it.
+/// The order of messages: one may have to wait for those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// A message begins when the one before has ended, well or dead.
@@ -49,13 +49,13 @@ pub enum Order {
 pub(crate) struct Tables {
     /// One row: where the processing stands.
     pub(crate) cursor: Arc<str>,
-    /// What is known about each dead message.
+    /// The table with a row for each dead message.
     pub(crate) dead: Arc<str>,
     /// The dead messages themselves.
     pub(crate) messages: Arc<str>,
 }
 
-/// Where the processing stands.
+/// The position of the processing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cursor {
     /// Every message up to this one was begun.

@@ -1,4 +1,4 @@
-//! What of a message is stored: method, target, headers and body.
+//! The stored form of a message: method, target, headers and body.
 
 use bytes::Bytes;
 use message::{Body, Protocol, Request, RequestHead};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What no statement of a flow may be.
+/// The reason why a flow may not use a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     Empty,

@@ -46,7 +46,7 @@ pub struct Session {
     order: VecDeque<Arc<str>>,
 }
 
-/// What hears of notifications.
+/// The receiver of notifications.
 pub type OnNotification = Box<dyn FnMut(i32, &str)>;
 
 /// The connections that nobody uses.
@@ -83,7 +83,7 @@ const CANCEL_MAX: Duration = Duration::from_secs(5);
 /// Connecting takes no longer, so that an address where nobody answers is known as such.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// What an answer may have beside its rows.
+/// The bytes that an answer may have beside its rows.
 const BYTES_BESIDE: u64 = 1 << 20;
 
 /// A value is no longer in the server's format than so many times its length in JSON: a number of eight bytes with its length

@@ -287,7 +287,7 @@ pub(crate) fn place(statement: &str, offset: usize) -> String {
     format!("{line}:{column}")
 }
 
-/// What is wrong with a statement whatever the tables are, in the words of SQLite.
+/// The mistake of a statement whatever the tables are, in the words of SQLite.
 pub fn syntax_of_sqlite(statement: &str) -> Option<String> {
     let connection = Connection::open_in_memory().ok()?;
     let Err(error) = connection.prepare(statement) else { return None };

@@ -1,4 +1,4 @@
-//! What the engine's thread is told to do.
+//! Commands for the engine's thread.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::{Change, Error, Guard, Lease, LeaseAnswer};
 
-/// Where an answer goes.
+/// The receiver of an answer.
 pub(crate) type Done<T> = oneshot::Sender<Result<T, Error>>;
 
 /// One write. What is checked without the engine was checked before.

@@ -15,7 +15,7 @@ use crate::index::{IndexEntry, Slot, WINDOW};
 use crate::segment::{self, BEGIN_BYTES, Begin, Segment, Walker};
 use crate::segment_use::SegmentUse;
 
-/// What is read and written at once.
+/// Bytes of one read and one write.
 const CHUNK: usize = 1 << 20;
 /// So many neighbours that are all small are worth one file.
 const SMALL_MAX: usize = 8;
@@ -24,7 +24,7 @@ const SMALL_MAX: usize = 8;
 struct SegmentBuilder {
     segment: Segment,
     bytes: Vec<u8>,
-    /// How much of it was written.
+    /// Bytes of it that were written.
     at: u64,
     logs: HashMap<u32, MovedRecords>,
     held: HashMap<u32, (u64, u64)>,
@@ -34,7 +34,7 @@ struct SegmentBuilder {
 struct MovedRecords {
     log: Arc<Log>,
     oldest: u64,
-    /// How many bytes of records are before the records that have entries now.
+    /// Bytes of records before the first record that has an entry now.
     known: HashMap<u64, u64>,
     before: u64,
     entries: Vec<IndexEntry>,

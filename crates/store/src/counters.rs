@@ -23,7 +23,7 @@ struct State {
     many: usize,
 }
 
-/// What is to be written of a counter; none where it is to be forgotten.
+/// The new values of counters. None: the counter is removed.
 pub(crate) type CounterWrites = Vec<(String, Option<(u64, u64)>)>;
 
 /// The fewest counters that are looked through.

@@ -30,7 +30,7 @@ use crate::{
 
 /// Readers at once: more do not make a disk faster.
 const READERS_MAX: usize = 32;
-/// How often counters are written down. So much of them a crash may lose.
+/// The interval at which counters are written. A crash loses at most that much of them.
 const COUNTERS_PACE: Duration = Duration::from_secs(1);
 
 /// A store in a folder. Copies are the same store; it is closed when the last is dropped.
@@ -81,7 +81,7 @@ impl Embedded {
         Ok((Embedded { inner: Arc::new(inner) }, recovered))
     }
 
-    /// What it has counted.
+    /// Its counts.
     pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }

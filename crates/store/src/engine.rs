@@ -43,7 +43,7 @@ impl Log {
     }
 }
 
-/// What readers see.
+/// The engine's state as readers see it.
 #[derive(Debug)]
 pub(crate) struct SharedView {
     pub(crate) disk: Arc<dyn Disk>,
@@ -81,7 +81,7 @@ impl SharedView {
     }
 }
 
-/// How the engine behaves.
+/// Sizes and times by which the engine works.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
     /// A segment that has so many bytes is followed by a new one.
@@ -131,7 +131,7 @@ pub(crate) struct Engine {
     pub(crate) id: u32,
 }
 
-/// What a batch does to one medium, with what to answer.
+/// The writes of a batch to one medium, and their answers.
 #[derive(Default)]
 struct Batch {
     work: TransactionWork,

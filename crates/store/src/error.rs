@@ -1,4 +1,4 @@
-//! What goes wrong in a store.
+//! Errors of a store.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum Error {
     Full(String),
     /// Too many calls wait already.
     Busy,
-    /// What is stored is damaged here. `tidegate store check` says more.
+    /// Stored data is damaged here. `tidegate store check` says more.
     Corrupt(String),
     /// Somebody else was given the lease since.
     Fenced,

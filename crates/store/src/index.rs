@@ -1,4 +1,4 @@
-//! Where the records of a log are.
+//! The places of a log's records.
 //!
 //! All logs share segments, so a log's records lie between those of others. An entry is the place of one record; the next
 //! entry is the first record that begins at least [`WINDOW`] bytes behind it. So records are found by walking through one
@@ -52,7 +52,7 @@ pub(crate) struct RecordLocation {
     pub(crate) offset: u64,
 }
 
-/// What a record must have to be kept.
+/// The bounds that a record must meet to be kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionFloor {
     position: u64,
@@ -126,8 +126,8 @@ impl LogIndex {
         Ok(planned.map(|(_, entry)| *entry).collect())
     }
 
-    /// What is to be kept, of the age since a time, and the entry whose window may hold the oldest such record. None if all of it is
-    /// kept.
+    /// The bounds of the records to keep, with their age counted from a time, and the entry whose window may hold the oldest of
+    /// them. None: all are kept.
     pub(crate) fn kept(
         &self,
         keep: Keep,

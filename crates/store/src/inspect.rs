@@ -13,7 +13,7 @@ use crate::overlay::Overlay;
 use crate::recovery::{self, RecoveryReport};
 use crate::{Error, ReadQuery, Record, Row, limits, reader, tables};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     pub recovered: RecoveryReport,

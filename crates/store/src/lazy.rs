@@ -19,7 +19,7 @@ use crate::{
     RecoveryReport, Row, Rows, Scan, Span, Store, Tables, Watch,
 };
 
-/// Where a store is. It is shown without secrets.
+/// The location of a store. It is shown without secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoreLocation {
     Folder(PathBuf),
@@ -42,7 +42,7 @@ pub struct LazyStore {
     opened: OnceLock<OpenedStore>,
     /// One caller at a time opens it.
     opening: Mutex<()>,
-    /// Who watches what is not open is never woken.
+    /// The watches while the store is not open. They never wake anybody.
     unopened: Watches,
     nodes: Arc<Nodes>,
 }
@@ -132,7 +132,7 @@ impl LazyStore {
         matches!(self.opened.get(), Some(OpenedStore::Memory(_)))
     }
 
-    /// What it has counted, once it is open.
+    /// Its counts, once it is open.
     pub fn measured(&self) -> Option<MeasuredValues> {
         match self.opened.get()? {
             OpenedStore::Embedded(store) => Some(store.measured()),
@@ -160,7 +160,7 @@ impl LazyStore {
     }
 }
 
-/// What operators know this process by: its machine and its number.
+/// The name of this process for operators: its machine and its number.
 fn own_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())

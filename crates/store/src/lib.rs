@@ -63,7 +63,7 @@ pub use recovery::RecoveryReport;
 pub use split::SplitStore;
 pub use watch::{Subject, Watch, Watches};
 
-/// What a call gives: a future that may be awaited on any thread and borrows nothing.
+/// The result of a call: a future that may be awaited on any thread and borrows nothing.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A store. Names of logs, tables, leases and counters are texts of up to [`limits::NAME_BYTES_MAX`] bytes; each of the four kinds
@@ -90,7 +90,7 @@ pub trait Logs {
     /// trimmed, the answer is [`Error::Trimmed`]. Behind the newest there is nothing yet: see [`Logs::follow`].
     fn read(&self, log: &str, read: ReadQuery) -> Answer<Records>;
 
-    /// What a log holds.
+    /// The content of a log.
     fn span(&self, log: &str) -> Answer<Span>;
 
     /// Forgets the oldest records beyond what is to be kept, at once, and answers with what is left. Call it often: it costs
@@ -138,7 +138,7 @@ pub trait Counters {
     fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue>;
 }
 
-/// What to read of a log.
+/// The records to read of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadQuery {
     /// The position behind which to begin.
@@ -173,7 +173,7 @@ pub struct Record {
     pub bytes: Bytes,
 }
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// The position of the oldest record that is kept, or the lowest that the next may get where none is.
@@ -184,7 +184,7 @@ pub struct Span {
     pub bytes: u64,
 }
 
-/// What to keep of a log when it is trimmed: what all of the bounds allow.
+/// The bounds for trimming a log. A record stays if all of them allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Only what is behind this position.
@@ -204,10 +204,10 @@ pub struct Row {
     pub version: u64,
 }
 
-/// What to read of a table.
+/// The rows to read of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scan {
-    /// What keys have to begin with.
+    /// The prefix of the keys.
     pub prefix: Vec<u8>,
     /// The key behind which to begin; none for the first.
     pub after: Option<Vec<u8>>,
@@ -233,7 +233,7 @@ pub struct Change {
     pub expect: Expect,
 }
 
-/// What a change expects to find.
+/// The row that a change expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     Anything,
@@ -266,7 +266,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// What makes a write depend on this lease.
+    /// The guard that makes a write depend on this lease.
     pub fn guard(&self) -> Guard {
         Guard { lease: self.name.clone(), token: self.token }
     }
@@ -286,6 +286,6 @@ pub struct CounterValue {
     pub total: u64,
     /// False if the addition would have passed the limit, and was not made.
     pub granted: bool,
-    /// How long the window lasts.
+    /// The length of the window.
     pub left: Duration,
 }

@@ -1,4 +1,4 @@
-//! What the embedded store counts about itself.
+//! The counts of the embedded store about itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct MeasuredValues {
     pub damaged: u64,
     /// Writes that were waited for until durable, by [`SYNC_BOUNDS`]; the last took longer.
     pub syncs: [u64; SYNC_BOUNDS.len() + 1],
-    /// How long they took together.
+    /// The sum of their durations.
     pub sync_time: Duration,
 }
 

@@ -23,14 +23,14 @@ pub struct Memory {
     inner: Arc<Inner>,
 }
 
-/// What goes wrong on demand. With the default nothing does.
+/// Failures on demand. By default there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
     /// Every call answers [`Error::Away`], and nothing happens.
     pub away: bool,
     /// Every append and change that writes bytes answers [`Error::Full`].
     pub full: bool,
-    /// How long each answer takes. What was written can be read when the answer comes, not before.
+    /// The delay of each answer. Written data can be read once the answer comes, not before.
     pub delay: Duration,
 }
 

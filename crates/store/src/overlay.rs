@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 
-/// What is written stands in blocks of so many bytes.
+/// Bytes of a block. Written data is kept in blocks.
 const BLOCK: usize = 4096;
 
 /// A disk under writes in memory.
@@ -35,7 +35,7 @@ struct OverlayFile {
 #[derive(Debug)]
 struct OverlayContent {
     size: u64,
-    /// How much of the file below still shows.
+    /// Bytes of the file below that are still visible.
     shows: u64,
     blocks: HashMap<u64, Box<[u8]>>,
 }

@@ -28,7 +28,7 @@ struct State {
     closed: bool,
 }
 
-/// What the engine's thread is to do.
+/// The next work of the engine's thread.
 pub(crate) enum NextWork {
     Batch(Vec<Command>),
     Nothing,

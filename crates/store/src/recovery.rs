@@ -24,7 +24,7 @@ use crate::segment_use::SegmentUse;
 use crate::tables::TablesFile;
 use crate::watch::Watches;
 
-/// What was found when a store was opened.
+/// The findings at the opening of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Segments and their bytes.
@@ -35,7 +35,7 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Bytes of a batch that was on its way when the machine stopped, which were cut off.
     pub torn_bytes: u64,
-    /// What was durable once and cannot be read: the file, and which bytes of it.
+    /// Bytes that were durable once and cannot be read: the file, and their range.
     pub damage: Vec<(String, Range<u64>)>,
 }
 

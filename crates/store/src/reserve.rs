@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The pause before it is tried again, on a disk that had no room for it.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Whether the room is kept.
+/// True while the room is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
     is_kept: bool,

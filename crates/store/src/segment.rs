@@ -24,14 +24,14 @@ const BEGIN: u16 = 1;
 const BEGIN_SALT: u32 = 0x7469_6465;
 /// The payload of a head frame: version, salt, number, covers, compacted, the previous segment's number and its length.
 const BEGIN_LEN: usize = 4 + 4 + 8 + 8 + 4 + 8 + 8;
-/// Where batches begin.
+/// Bytes in front of the first batch of a segment.
 pub(crate) const BEGIN_BYTES: u64 = BEGIN_FRAME as u64;
 const BEGIN_FRAME: usize = HEAD + BEGIN_LEN;
 
-/// What is read at once where a segment is read as a whole.
+/// Bytes of one read when a whole segment is read.
 const CHUNK: usize = 1 << 20;
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begin {
     pub(crate) salt: u32,
@@ -221,12 +221,12 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// What a scan of a whole segment found.
+/// The result of a scan of a whole segment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentScan {
-    /// Where the last whole append ends.
+    /// The end of the last whole append.
     pub(crate) end: u64,
-    /// What was durable once and is no more.
+    /// Bytes that were durable once and cannot be read now.
     pub(crate) damage: Vec<Range<u64>>,
     /// The number of the last batch, and where it begins.
     pub(crate) batch: u64,

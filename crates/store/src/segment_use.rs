@@ -1,4 +1,4 @@
-//! What segments hold, as the engine knows it to tell which of them are worth their room.
+//! The live records of each segment. By this the engine decides which segments to remove or rewrite.
 
 use std::collections::HashMap;
 use std::sync::Arc;

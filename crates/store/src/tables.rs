@@ -54,7 +54,7 @@ pub(crate) struct TablesFile {
     database: RwLock<Option<Arc<Database>>>,
 }
 
-/// What the engine finds in the file when it begins.
+/// The state that the engine finds in the file at its start.
 #[derive(Debug, Default)]
 pub(crate) struct RestoredState {
     pub(crate) logs: Vec<(String, u32, u64)>,
@@ -64,7 +64,7 @@ pub(crate) struct RestoredState {
     pub(crate) commits: u64,
 }
 
-/// What one transaction is to write.
+/// The writes of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
@@ -78,7 +78,7 @@ pub(crate) struct TransactionWork {
     pub(crate) commit: u64,
 }
 
-/// What came of each list of changes.
+/// The result of each list of changes.
 pub(crate) type ChangeResults = Vec<Result<Vec<u64>, Error>>;
 
 impl Drop for TablesFile {

@@ -21,7 +21,7 @@ pub struct Watch {
 /// News of one log or table. A hub has thousands, so it is small.
 #[derive(Debug, Default)]
 struct Channel {
-    /// How many pieces of news there were.
+    /// The number of changes so far.
     count: AtomicU64,
     waiting: Notify,
 }
@@ -59,7 +59,7 @@ impl Channel {
 /// So many channels are worth a look for those that nobody uses any more, each time their number has doubled.
 const MANY: usize = 1024;
 
-/// What one may watch.
+/// The things that can be watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Log(String),

@@ -13,11 +13,11 @@ pub struct DurableReading {
     /// Batches by the time until they were durable: bounds in seconds, the last infinite.
     pub syncs: Vec<(f64, u64)>,
     pub sync_seconds: f64,
-    /// Where several gateways share it.
+    /// The readings of a store that several gateways share.
     pub shared: Option<SharedReading>,
 }
 
-/// What a gateway has of the work that gateways share by a store.
+/// A gateway's part of the work that gateways share through a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedReading {
     /// The database does not answer.
@@ -26,7 +26,7 @@ pub struct SharedReading {
     pub nodes: u64,
     /// Partitions of the work that are this one's now.
     pub partitions: u64,
-    /// How often another one took over what this one had.
+    /// The number of times that another gateway took over this one's work.
     pub losses: u64,
 }
 

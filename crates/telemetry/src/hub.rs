@@ -13,7 +13,7 @@ pub struct TopicMetrics {
     lag: Shards<Gauge>,
 }
 
-/// What became of a try to deliver an event to a subscription.
+/// The outcome of an attempt to deliver an event to a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// The subscriber has it.

@@ -11,7 +11,7 @@ pub struct QueueMetrics {
     age_seconds: SharedCounter,
 }
 
-/// What became of a try to process a message.
+/// The outcome of an attempt to process a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueRun {
     /// It is processed.

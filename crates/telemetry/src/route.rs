@@ -104,7 +104,7 @@ pub enum StreamEnd {
     Forbidden,
     /// A message was not as its schema says.
     Invalid,
-    /// What a side sent is no WebSocket.
+    /// A side sent bytes that are no WebSocket.
     Malformed,
     /// A side did not answer pings.
     Unanswered,

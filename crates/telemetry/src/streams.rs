@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::count::Gauge;
 use crate::route::RouteMetrics;
 
-/// What kind of stream.
+/// The kind of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
     /// A reply that is an event stream.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use fault::Fault;
 use message::{Body, Fill, GatheredBody, Source, Trailers};
 
-/// What was sent of a body.
+/// The copy of the bytes that were sent of a body.
 #[derive(Default)]
 pub(crate) struct Copy {
     bytes: Vec<u8>,

@@ -84,7 +84,7 @@ struct IncomingBody {
     timeout: Option<Duration>,
 }
 
-/// What is read of an event stream at once. All of it waits where its client is slow, and many may be.
+/// Bytes of one read of an event stream. All of them wait if the client is slow, and many clients may be.
 const EVENTS_READ_BYTES: usize = 16 << 10;
 
 /// An incoming body with what it holds; both end together.

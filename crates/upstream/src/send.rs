@@ -33,7 +33,7 @@ pub(crate) struct Attempts<'a> {
     pub(crate) interim: Option<&'a Interim>,
     /// True if a body that cannot be replayed is being sent.
     pub(crate) spent: bool,
-    /// What was sent of a body whose length nobody knew.
+    /// The copy of a sent body whose length nobody knew.
     copy: Option<Rc<RefCell<replay_buffer::Copy>>>,
     host: &'a HostSent,
     wish: Wish,

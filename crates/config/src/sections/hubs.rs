@@ -122,18 +122,18 @@ keys! {
     pub struct HubKafka {
         /// Some of its brokers, as `HOST:PORT`. They name the others.
         brokers: Spanned<Vec<Spanned<String>>>,
-        /// What the names of topics in Kafka begin with; the hub's names follow.
+        /// The prefix of the names of topics in Kafka; the hub's names follow.
         // Without one a topic that is there already keeps its name.
         topics_prefix: Spanned<String> = Spanned::unwritten(String::new()),
         /// TLS to the brokers; without it connections are plain.
         tls: Option<UpstreamTls>,
-        /// Who the gateway is to the brokers; nobody if absent.
+        /// The credentials of the gateway at the brokers; nobody if absent.
         sasl: Option<HubSasl>,
     }
 }
 
 keys! {
-    /// Who the gateway is to the brokers.
+    /// The credentials of the gateway at the brokers.
     pub struct HubSasl {
         /// The name.
         user: Spanned<String>,

@@ -86,7 +86,7 @@ keys! {
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
-        /// Where what must not be lost is kept: events of hubs, messages of queues. A folder `var/tidegate` if absent.
+        /// The store of what must not be lost: events of hubs, messages of queues. A folder `var/tidegate` if absent.
         store: Option<Spanned<Store>>,
         /// Lists of policies by name, for `- use: NAME` in a list of policies.
         policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),

@@ -153,7 +153,7 @@ keys! {
         /// When a reload changes or removes the route: `keep` serves them on with the policies they began with, `close` ends them.
         // Most reloads change nothing that a stream would notice, and each stream that ends is a client that connects again.
         reload: StreamsOnReload = StreamsOnReload::Keep,
-        /// How long what is told to end may take: an event stream to the end of its event, a WebSocket to the answer to its Close
+        /// The time that a stream has to end when it is told to: an event stream to the end of its event, a WebSocket to the answer to its Close
         /// frame. Any other tunnel goes on until then. What is left is cut.
         // As long as a shutdown waits, which bounds it too.
         drain: Duration = Duration::from_secs(30),

@@ -4,7 +4,7 @@ use crate::decode::keys;
 use crate::values::{FilePath, Secret, Spanned};
 
 keys! {
-    /// Where what must not be lost is kept: events of hubs, messages of queues. It needs one of `path` and `postgres`.
+    /// The store of what must not be lost: events of hubs, messages of queues. It needs one of `path` and `postgres`.
     pub struct Store {
         /// A folder of this machine, which one gateway at a time opens; it is made if it is not there.
         path: Option<Spanned<FilePath>>,

@@ -57,7 +57,7 @@ pub(super) struct EndedStream {
     body: Vec<u8>,
 }
 
-/// What a stream of ours waits for.
+/// A stream of ours that waits for its reply.
 pub(super) struct PendingReply {
     /// True if a reply to its method has no body.
     is_bodiless: bool,
@@ -66,7 +66,7 @@ pub(super) struct PendingReply {
     interim: usize,
     /// The real one has come.
     has_begun: bool,
-    /// How large the heads that are still to come may be.
+    /// The bound on heads that are still to come.
     bytes_left: usize,
 }
 
@@ -80,7 +80,7 @@ impl Session {
         session
     }
 
-    /// How many streams may be open, those that wait to be closed included.
+    /// The number of streams that may be open, with those that wait to be closed.
     pub fn streams_max(&self) -> usize {
         match self.is_leaving() || self.last_opened >= NUMBER_MAX {
             true => 0,
@@ -207,7 +207,7 @@ impl Session {
         }
     }
 
-    /// How large the next head of a stream may be, if it is no block of trailers.
+    /// The bound on the next head of a stream, if it is no block of trailers.
     pub(super) fn expects_head(&self, number: u32) -> Option<usize> {
         let reply = self.streams.get(number)?.reply.as_ref()?;
         (!reply.has_begun).then_some(reply.bytes_left)

@@ -117,13 +117,13 @@ pub struct Session {
     resets: u32,
     fruitless: u32,
     leaving: ShutdownState,
-    /// How many streams the server lets us have open.
+    /// The number of streams that the server lets us have open.
     streams_allowed: u32,
     /// Streams of ours that ended before their replies did, until they are closed.
     lost: Vec<EndedStream>,
 }
 
-/// Who we are: what frames mean depends on it in a few places.
+/// The side that we are. The meaning of frames depends on it in a few places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Server,

@@ -33,7 +33,7 @@ struct Ask {
     answer: oneshot::Sender<()>,
 }
 
-/// What is told of one window.
+/// The report about one window.
 #[derive(Debug, Clone, Copy)]
 struct WindowReport {
     client: u64,

@@ -25,7 +25,7 @@ const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// The largest message that is gathered for a schema, where nothing else is said.
 const GATHERED_BYTES_MAX: u64 = 1 << 20;
 
-/// How long a side may take to answer a Close frame.
+/// The time that a side has to answer a Close frame.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 /// The text that a client gets once a window, for messages that were dropped.

@@ -22,7 +22,7 @@ pub const PARTITIONS: usize = 16;
 /// For how long a node has its work without news of it. A node that died is replaced after that time.
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// How long a node that stops waits until its work is given back.
+/// The time for which a node that stops waits until its work is given back.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
 
 /// This process among the nodes of its store.
@@ -31,7 +31,7 @@ pub struct Nodes {
     /// None where it is alone.
     shared: Option<SharedState>,
     standing: watch::Sender<NodeStanding>,
-    /// Who works for each partition.
+    /// The node that works for each partition.
     holds: Mutex<Holds>,
     /// The term, and until when it lasts for sure, in milliseconds since `began`.
     term: AtomicU64,
@@ -42,7 +42,7 @@ pub struct Nodes {
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
     seen: Mutex<Vec<NodeView>>,
-    /// How often another node took over what this one had.
+    /// The number of times that another node took over this node's work.
     losses: AtomicU64,
 }
 
@@ -52,16 +52,16 @@ struct SharedState {
     lease: Duration,
 }
 
-/// What a node may do now.
+/// The rights of a node at this moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeStanding {
     /// Changes when the node has lost what it had: what was begun in an earlier term is somebody else's.
     pub term: u64,
-    /// What every write for a partition depends on; none where the node is alone.
+    /// The condition of every write for a partition. None: the node is alone.
     pub guard: Option<Guard>,
     /// A bit for each partition.
     partitions: u16,
-    /// How often the lease had run out and was prolonged.
+    /// The number of times that the lease had run out and was renewed.
     revivals: u64,
 }
 
@@ -138,7 +138,7 @@ impl Nodes {
         self.shared.is_none()
     }
 
-    /// What it may do now.
+    /// Its rights at this moment.
     pub fn standing(&self) -> NodeStanding {
         self.standing.borrow().clone()
     }
@@ -196,7 +196,7 @@ impl Nodes {
         owner.map(|node| node.name.clone())
     }
 
-    /// How often another node took over what this one had.
+    /// The number of times that another node took over this node's work.
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }

@@ -90,7 +90,7 @@ impl Roll {
         all.filter(move |(_, (of, _))| *of == holder).map(|(partition, _)| *partition)
     }
 
-    /// How many partitions a node should have: all nodes as many, and the first ones the rest.
+    /// The number of partitions for a node: all have the same number, and the first ones take the rest.
     pub(crate) fn quota(&self, slot: u8) -> usize {
         let count = self.nodes.len().max(1);
         PARTITIONS / count + usize::from(self.rank(slot) < PARTITIONS % count)

@@ -1,4 +1,4 @@
-//! What the thread is told to do: writes, which go in batches, and looks.
+//! Commands for the thread: writes, which go in batches, and reads.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -60,7 +60,7 @@ pub(super) enum Write {
     },
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Nothing,

@@ -57,7 +57,7 @@ impl StatementFailure {
     }
 }
 
-/// What an error of the client library means.
+/// The meaning of an error of the client library.
 pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
     let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
     match db.code().code() {

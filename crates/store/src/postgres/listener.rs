@@ -9,7 +9,7 @@ use sql::postgres::Server;
 use super::SharedState;
 use super::connection::{ANSWER_MAX, Link, StatementFailure, count};
 
-/// How often it is looked whether the connection is still there.
+/// The interval at which the connection is checked.
 const LOOK: Duration = Duration::from_secs(1);
 /// So many looks are between two questions whether something was written that nobody told of.
 const ASK_EVERY: u32 = 5;

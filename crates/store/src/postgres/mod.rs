@@ -72,7 +72,7 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What callers and the thread share.
+/// State that callers and the thread share.
 #[derive(Debug)]
 struct SharedState {
     shown: String,
@@ -88,7 +88,7 @@ struct SharedState {
     clock_history: Mutex<ClockHistory>,
 }
 
-/// How the first attempt to connect ended.
+/// The outcome of the first attempt to connect.
 enum Start {
     Ready,
     Away,
@@ -141,7 +141,7 @@ impl Postgres {
         }
     }
 
-    /// What it has counted.
+    /// Its counts.
     pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }

@@ -1,4 +1,4 @@
-//! What a batch does, worked out in memory: from what the database has to what it gets.
+//! The effect of a batch, computed in memory: from the rows that the database has to the rows that it gets.
 //!
 //! The thread holds the lock of all writers meanwhile, so nobody changes what was fetched.
 
@@ -13,7 +13,7 @@ use super::call::{Outcome, Write};
 use crate::watch::Subject;
 use crate::{Change, CounterValue, Error, Expect, Guard, Lease, LeaseAnswer};
 
-/// What the database has of what a batch touches, and what it gets.
+/// The rows that a batch touches: as the database has them, and as it gets them.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The database's clock in microseconds since the Unix epoch.
@@ -46,7 +46,7 @@ pub(super) struct Log {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowState {
     pub(super) version: Option<u64>,
-    /// What is to be written: a value or, for a deletion, none.
+    /// The value to write. None: a deletion.
     pub(super) written: Option<Option<Bytes>>,
 }
 

@@ -75,7 +75,7 @@ const ALL: &[&str] = &[
     BATCH,
 ];
 
-/// How a batch of statements ended.
+/// The outcome of a batch of statements.
 #[derive(Debug)]
 pub(super) enum BatchOutcome {
     Committed,

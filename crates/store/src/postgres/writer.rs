@@ -19,7 +19,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// The pauses between attempts to connect.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
-/// How often somebody looks whether a connection without work is still there.
+/// The interval at which a connection without work is checked.
 const LOOK: Duration = Duration::from_secs(1);
 /// For so long a commit whose answer was lost is asked after; then its callers are told that it is open.
 const ASK_MAX: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(super) struct Writer {
     shared: Arc<SharedState>,
     server: Arc<Server>,
     link: Option<Link>,
-    /// What the database knows this store by, until it is closed.
+    /// The name under which the database knows this store until it is closed.
     node: Option<String>,
     /// The number of the last batch.
     batch: i64,
@@ -219,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// Whether the last batch was committed; none if nobody answers in time.
+    /// True if the last batch was committed. None: nobody answered in time.
     async fn asked_after(&mut self) -> Option<bool> {
         let deadline = clock::now() + ASK_MAX;
         let node = self.node.clone()?;
@@ -264,7 +264,7 @@ impl Writer {
     }
 }
 
-/// How one attempt to commit a batch ended.
+/// The outcome of one attempt to commit a batch.
 enum Attempt {
     Done(Vec<Result<Outcome, Error>>),
     /// It did not happen, and would not the next time.

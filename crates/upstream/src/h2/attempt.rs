@@ -15,7 +15,7 @@ use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
 
-/// How often a place on a connection that has meanwhile ended is replaced by another.
+/// The number of times that a stream on a connection that has ended meanwhile is replaced by another.
 const PLACES_TRIED_MAX: usize = 3;
 
 impl Attempts<'_> {

@@ -60,7 +60,7 @@ enum Phase {
     Beginning,
     /// An exchange.
     Idle,
-    /// What exchanges wait for.
+    /// The replies that exchanges wait for.
     Busy,
     /// The answer to our question whether it is there.
     Asked,

@@ -33,7 +33,7 @@ pub(crate) struct SharedConnection {
     is_suspect: Cell<bool>,
 }
 
-/// What has become of a connection.
+/// The state of a connection.
 #[derive(Clone)]
 pub(super) enum State {
     Opening,

@@ -93,7 +93,7 @@ fn cel(condition: &Element<'_>, depth: usize) -> Result<String, String> {
     }
 }
 
-/// What a condition looks at, and whether it is there.
+/// The value that a condition looks at, and whether it is there.
 fn source(condition: &Element<'_>) -> Result<(String, String), String> {
     let name = condition.attribute("source").unwrap_or_default();
     match condition.attribute("type").unwrap_or("url") {

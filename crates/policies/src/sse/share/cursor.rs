@@ -30,7 +30,7 @@ pub(super) struct Cursor {
     ended: EndWatcher,
 }
 
-/// Who hears of the end of a client's stream.
+/// The receiver of the end of a client's stream.
 pub(super) struct EndWatcher {
     pub(super) notes: Rc<StreamNotes>,
     pub(super) metrics: Arc<RouteMetrics>,

@@ -22,7 +22,7 @@ pub(super) struct Ring {
     bytes_of_all: Arc<AtomicUsize>,
 }
 
-/// What came of opening it.
+/// The outcome of opening it.
 type Outcome = Result<SharedAnswer, (Kind, Box<str>)>;
 
 /// The upstream's answer, in parts that may go to other threads.
@@ -64,7 +64,7 @@ pub(super) struct RingBlock {
     pub(super) is_event: bool,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone)]
 pub(super) enum RingEnd {
     Well,
