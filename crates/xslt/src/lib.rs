@@ -9,7 +9,7 @@
 //!   <t:output omit-xml-declaration="yes"/>
 //!   <t:template match="a"><b><t:apply-templates/></b></t:template>
 //! </t:transform>"#;
-//! let stylesheet = xslt::Stylesheet::compile(source, "", &xslt::Nothing)?;
+//! let stylesheet = xslt::Stylesheet::compile(source, "", &xslt::NoDocuments)?;
 //! let document = xml::Document::parse(b"<a>1</a>", &xml::Options::default()).unwrap();
 //! let output = stylesheet.transform(&document.into(), &xslt::Run::default())?;
 //! assert_eq!(output.bytes, b"<b>1</b>");
