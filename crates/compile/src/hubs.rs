@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::hub::{
-    AddressRule, Algorithm, Delivery, Hub, HubEnd, Lasting, LimitedBy, Limits, Parts, Retention,
-    Retries, Settings, Tier, Window,
+    AddressRule, Algorithm, Delivery, Hub, HubEnd, HubSettings, HubState, LimitedBy, Limits, Parts,
+    Retention, Retries, Tier, Window,
 };
 use ::store::Store;
 use config::{
@@ -107,7 +107,7 @@ pub(crate) fn compile(
                     None => store(builder),
                 },
                 nodes: builder.store.late().nodes().clone(),
-                lasting: builder.kept_or(&lasting, || Arc::new(Lasting::new(workers))),
+                lasting: builder.kept_or(&lasting, || Arc::new(HubState::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),
                 metrics: &|topic| telemetry.topic(&name.value, topic),
@@ -131,7 +131,7 @@ fn settings(
     hub: &Spanned<config::Hub>,
     config: &Config,
     report: &mut Report,
-) -> Option<Settings> {
+) -> Option<HubSettings> {
     let keys = &hub.value;
     check_topics(hub, report);
     check_publish(&keys.publish, report);
@@ -167,7 +167,7 @@ fn settings(
         let what = "the first pause is longer than the longest, which counts";
         report.warn(hub.at, what, "write `delivery` so that `initial` is the shorter one");
     }
-    Some(Settings {
+    Some(HubSettings {
         name: name.value.as_str().into(),
         topics: keys.topics.iter().map(|topic| topic.value.as_str().into()).collect(),
         secret: keys.secret.as_ref().map(|secret| secret.value.0.as_str().into()),

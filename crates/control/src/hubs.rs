@@ -1,6 +1,6 @@
 //! The hubs and queues of the plan in service, for the admin API.
 
-use plan::hubs::{Hub, NotDone, Page};
+use plan::hubs::{ActionError, Hub, Page};
 use plan::queues::{self, Queue};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub enum HubFailure {
     Unavailable(String),
 }
 
-impl From<NotDone> for HubFailure {
-    fn from(not_done: NotDone) -> HubFailure {
+impl From<ActionError> for HubFailure {
+    fn from(not_done: ActionError) -> HubFailure {
         match not_done {
-            NotDone::Unknown(what) => HubFailure::Unknown(what),
-            NotDone::Store(error) => HubFailure::Unavailable(error.to_string()),
-            NotDone::Busy => HubFailure::Unavailable("too many changes wait".to_owned()),
+            ActionError::Unknown(what) => HubFailure::Unknown(what),
+            ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
+            ActionError::Busy => HubFailure::Unavailable("too many changes wait".to_owned()),
         }
     }
 }

@@ -7,13 +7,13 @@ use store::{Change, Error, Expect, Row, Scan};
 
 use crate::event::rfc3339;
 use crate::hub::{Hub, ROWS_MAX};
-use crate::lasting::Note;
+use crate::hub_state::Note;
 use crate::member::Member;
 use crate::subscription::{Dead, Id, Subscription, dead_key, read};
 
 /// Why something was not done.
 #[derive(Debug)]
-pub enum NotDone {
+pub enum ActionError {
     /// There is no such thing.
     Unknown(&'static str),
     Store(Error),
@@ -27,7 +27,7 @@ pub struct Page<'a> {
     pub after: Option<&'a str>,
 }
 
-const NO_DEAD: NotDone = NotDone::Unknown("There is no such dead event.");
+const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
 
 /// Entries of one page.
 const PAGE: usize = 100;
@@ -35,15 +35,15 @@ const PAGE: usize = 100;
 /// Dead events that are counted. It takes a while for more.
 const COUNTED_MAX: usize = 100_000;
 
-impl From<Error> for NotDone {
-    fn from(error: Error) -> NotDone {
-        NotDone::Store(error)
+impl From<Error> for ActionError {
+    fn from(error: Error) -> ActionError {
+        ActionError::Store(error)
     }
 }
 
 impl Hub {
     /// The hub in numbers.
-    pub async fn view(&self) -> Result<Value, NotDone> {
+    pub async fn view(&self) -> Result<Value, ActionError> {
         let topics: Vec<&str> = self.topics.iter().map(|topic| &*topic.name).collect();
         let subscriptions = self.count(COUNTED_MAX).await?;
         let mut dead = 0;
@@ -66,7 +66,7 @@ impl Hub {
     }
 
     /// The subscriptions behind one, in the order of their ids.
-    pub async fn subscriptions(&self, page: Page<'_>) -> Result<Value, NotDone> {
+    pub async fn subscriptions(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.subscriptions, page).await?;
         let mut subscriptions = Vec::new();
         for row in &rows {
@@ -96,8 +96,8 @@ impl Hub {
     }
 
     /// Removes a subscription without asking the subscriber, who is told.
-    pub async fn remove_subscription(&self, id: &str) -> Result<(), NotDone> {
-        const UNKNOWN: NotDone = NotDone::Unknown("There is no such subscription.");
+    pub async fn remove_subscription(&self, id: &str) -> Result<(), ActionError> {
+        const UNKNOWN: ActionError = ActionError::Unknown("There is no such subscription.");
         let id = Id::parse(id.as_bytes()).ok_or(UNKNOWN)?;
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
         let row = row.ok_or(UNKNOWN)?;
@@ -107,11 +107,11 @@ impl Hub {
             // A worker with too much to do tells nobody.
             let _is_told = self.lasting.tell(id, Note::Denied(id, Box::new(subscription)));
         }
-        (is_told || !self.nodes.is_alone()).then_some(()).ok_or(NotDone::Busy)
+        (is_told || !self.nodes.is_alone()).then_some(()).ok_or(ActionError::Busy)
     }
 
     /// The dead events behind one, in the order of their ids.
-    pub async fn dead(&self, page: Page<'_>) -> Result<Value, NotDone> {
+    pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.dead, page).await?;
         let dead = rows.iter().filter_map(|row| {
             let dead = read::<Dead>(&row.value)?;
@@ -128,12 +128,12 @@ impl Hub {
     }
 
     /// Sends a dead event again, with all its tries.
-    pub async fn retry_dead(&self, key: &str) -> Result<(), NotDone> {
+    pub async fn retry_dead(&self, key: &str) -> Result<(), ActionError> {
         let (version, dead) = self.dead_event(key).await?;
         let id = Id::parse(dead.subscription.as_bytes());
-        let id = id.ok_or(NotDone::Unknown("Its subscription is gone."))?;
+        let id = id.ok_or(ActionError::Unknown("Its subscription is gone."))?;
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
-        row.ok_or(NotDone::Unknown("Its subscription is gone."))?;
+        row.ok_or(ActionError::Unknown("Its subscription is gone."))?;
         // In one change, so that of two that ask at once only one has it sent.
         let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
         let news = dead_key(id, dead.event).into_bytes();
@@ -146,14 +146,14 @@ impl Hub {
     }
 
     /// Removes a dead event.
-    pub async fn remove_dead(&self, key: &str) -> Result<(), NotDone> {
+    pub async fn remove_dead(&self, key: &str) -> Result<(), ActionError> {
         self.dead_event(key).await?;
         let change = Change { expect: Expect::Anything, ..self.dead_change(key, None) };
         self.store.change(vec![change], None).await?;
         Ok(())
     }
 
-    async fn dead_event(&self, key: &str) -> Result<(u64, Dead), NotDone> {
+    async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
         if key.is_empty() || key.len() > 64 {
             return Err(NO_DEAD);
         }

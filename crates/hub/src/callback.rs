@@ -30,11 +30,11 @@ const HOST_BYTES_MAX: usize = 253;
 static LOOK_UPS: LookUps = LookUps::new(64);
 
 /// The reason why a URL is no callback, as a sentence for the client.
-type Wrong = &'static str;
+type CallbackError = &'static str;
 
 impl Callback {
     /// Reads a URL, or says what is wrong with it.
-    pub(crate) fn parse(url: &str) -> Result<Callback, Wrong> {
+    pub(crate) fn parse(url: &str) -> Result<Callback, CallbackError> {
         if url.len() > URL_BYTES_MAX {
             return Err("`hub.callback` is too long.");
         }
@@ -95,8 +95,11 @@ pub(crate) fn with_parameters(target: &str, parameters: &str) -> String {
 }
 
 /// True if a callback may be called as far as its name shows: it leads somewhere, and nowhere that is refused.
-pub(crate) async fn is_permitted(callback: &Callback, rule: &AddressRule) -> Result<(), Wrong> {
-    const REFUSED: Wrong = "`hub.callback` leads to an address that is not called.";
+pub(crate) async fn is_permitted(
+    callback: &Callback,
+    rule: &AddressRule,
+) -> Result<(), CallbackError> {
+    const REFUSED: CallbackError = "`hub.callback` leads to an address that is not called.";
     if let Some(address) = callback.address() {
         return rule.permits(address).then_some(()).ok_or(REFUSED);
     }

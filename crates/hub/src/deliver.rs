@@ -20,17 +20,17 @@ use store::nodes::{NodeStanding, PARTITIONS};
 use store::{Change, Error, Expect, Guard, Watch};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::book::{Book, End};
 use crate::callbacks::{Callbacks, UnderWay};
-use crate::feed::{Feed, Heard, Peeked};
+use crate::compact::{Commons, CompactSubscription};
+use crate::feed::{Feed, Heard, NextEvent};
 use crate::hub::Hub;
-use crate::jobs::{self, Ended, Job};
-use crate::known::{Commons, Known};
-use crate::lasting::Note;
+use crate::hub_state::Note;
+use crate::jobs::{self, Job, JobOutcome};
 use crate::member::{Member, Need};
 use crate::partitions::{Part, changed, woken};
-use crate::places::{self, Group};
+use crate::positions::{self, Group};
 use crate::subscription::{Cursor, Id, Subscription};
+use crate::write_batch::{Book, End};
 
 /// Deliveries, questions and reads under way on a worker.
 const UNDER_WAY_MAX: usize = 1024;
@@ -88,7 +88,7 @@ pub(crate) struct Deliveries {
     /// Subscriptions that may need something.
     pub(crate) ready: VecDeque<Id>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, Id)>>,
-    pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
+    pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, JobOutcome>>,
     news: Rc<Heard>,
     pub(crate) book: Book,
     pub(crate) gone: HashMap<Id, u64>,
@@ -476,13 +476,13 @@ impl Deliveries {
                     let topic = self.topics.get(member.topic as usize);
                     let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
                     match feed.peek(after) {
-                        Peeked::Event(event) => {
+                        NextEvent::Event(event) => {
                             // It is not written: after a crash it would be found again behind the one before.
                             member.begin(event.id);
                             continue;
                         }
-                        Peeked::Nothing => break,
-                        Peeked::Behind => {
+                        NextEvent::Nothing => break,
+                        NextEvent::Behind => {
                             member.is_fetching = true;
                             jobs::fetch(feed.clone(), id, after)
                         }
@@ -513,7 +513,7 @@ impl Deliveries {
         id: Id,
         event: u64,
         way: UnderWay,
-    ) -> LocalBoxFuture<'static, Ended> {
+    ) -> LocalBoxFuture<'static, JobOutcome> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         let feed = self.topics.get(member.topic as usize).and_then(|topic| topic.feed.clone());
         let Some(feed) = feed else { return jobs::nothing() };
@@ -524,7 +524,7 @@ impl Deliveries {
         self.job(id, subscription, way).deliver(feed, event, is_first)
     }
 
-    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, Ended> {
+    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, JobOutcome> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         member.is_asking = true;
         let (subscription, version) = (member.subscription.clone(), member.version);
@@ -545,7 +545,7 @@ impl Deliveries {
         }
     }
 
-    fn job(&self, id: Id, subscription: Rc<Known>, way: UnderWay) -> Job {
+    fn job(&self, id: Id, subscription: Rc<CompactSubscription>, way: UnderWay) -> Job {
         Job {
             hub: self.hub.clone(),
             caller: self.place.caller.clone(),
@@ -585,7 +585,7 @@ impl Deliveries {
             Some(Change {
                 table: hub.tables.cursors.clone(),
                 key: group.key(&topic.name),
-                value: places::written(places),
+                value: positions::written(places),
                 expect: Expect::Anything,
             })
         };

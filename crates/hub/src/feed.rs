@@ -62,7 +62,7 @@ impl ReadBounds {
 }
 
 /// What memory says of the next event.
-pub(crate) enum Peeked {
+pub(crate) enum NextEvent {
     Event(Rc<Event>),
     /// There is none yet.
     Nothing,
@@ -136,13 +136,13 @@ impl Feed {
     }
 
     /// The first event behind `after`, if it is in memory.
-    pub(crate) fn peek(&self, after: u64) -> Peeked {
+    pub(crate) fn peek(&self, after: u64) -> NextEvent {
         if after < self.floor.get() || self.floor.get() == u64::MAX {
-            return Peeked::Behind;
+            return NextEvent::Behind;
         }
         let recent = self.recent.borrow();
         let at = recent.partition_point(|event| event.id <= after);
-        recent.get(at).map_or(Peeked::Nothing, |event| Peeked::Event(event.clone()))
+        recent.get(at).map_or(NextEvent::Nothing, |event| NextEvent::Event(event.clone()))
     }
 
     /// Events behind `after`: from memory if they are there, else from the log. Empty if there are none yet. The first comes however

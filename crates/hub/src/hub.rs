@@ -14,21 +14,21 @@ use upstream::AddressRule;
 use crate::callbacks::Ways;
 use crate::event;
 use crate::feed::Feed;
-use crate::lasting::{Lasting, Note};
-use crate::places::{self, Group, Place};
+use crate::hub_state::{HubState, Note};
+use crate::positions::{self, Group, StoredPosition};
 use crate::reader::store_fault;
-use crate::settings::Settings;
+use crate::settings::HubSettings;
 use crate::signature::SigningKey;
 use crate::subscription::{Cursor, Id, Subscription, read};
 
 /// One hub. It is made anew when its settings change; what it holds is in the store.
 pub struct Hub {
-    pub(crate) settings: Settings,
+    pub(crate) settings: HubSettings,
     pub(crate) topics: Box<[Topic]>,
     /// The place of each topic, by its name: there may be ten thousand.
     places: HashMap<Box<[u8]>, usize>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) lasting: Arc<Lasting>,
+    pub(crate) lasting: Arc<HubState>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) tables: Tables,
     /// The key of publishers, where they have to sign.
@@ -63,7 +63,7 @@ pub struct Parts<'a> {
     /// This process among those that share the store.
     pub nodes: Arc<Nodes>,
     /// What goes on while its settings change.
-    pub lasting: Arc<Lasting>,
+    pub lasting: Arc<HubState>,
     /// For callbacks by https.
     pub tls: tls::Client,
     pub connections: Arc<UpstreamMetrics>,
@@ -75,10 +75,10 @@ pub struct Parts<'a> {
 pub(crate) const ROWS_MAX: usize = 1000;
 
 /// A subscription as it is stored, with its version and its place.
-pub(crate) type Stored = (Id, u64, Subscription, Option<Cursor>);
+pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<Cursor>);
 
 impl Hub {
-    pub fn new(settings: Settings, parts: Parts<'_>) -> Hub {
+    pub fn new(settings: HubSettings, parts: Parts<'_>) -> Hub {
         let Parts { store, nodes, lasting, tls, connections, metrics } = parts;
         let topic = |name: &str| Topic {
             log: format!("hub/{}/topic/{name}", settings.name).into(),
@@ -108,7 +108,7 @@ impl Hub {
     }
 
     /// True if these are its settings.
-    pub fn is_of(&self, settings: &Settings) -> bool {
+    pub fn is_of(&self, settings: &HubSettings) -> bool {
         self.settings == *settings
     }
 
@@ -250,12 +250,12 @@ impl Hub {
         partition: usize,
         worker: usize,
         workers: usize,
-    ) -> Result<Vec<Stored>, Error> {
+    ) -> Result<Vec<StoredSubscription>, Error> {
         let mut all = Vec::new();
         for prefix in Id::prefixes(partition, worker, workers) {
             let rows = self.rows_of(&self.tables.cursors, &prefix).await?;
-            let mut places: HashMap<Id, Place> =
-                rows.iter().flat_map(|row| places::read(&row.value)).collect();
+            let mut places: HashMap<Id, StoredPosition> =
+                rows.iter().flat_map(|row| positions::read(&row.value)).collect();
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
                 // What another version has written is left alone.
                 let (Some(id), Some(known)) =
@@ -278,7 +278,7 @@ impl Hub {
     ) -> Result<Option<Cursor>, Error> {
         let group = Group { topic: 0, first: id.first() };
         let row = self.store.get(&self.tables.cursors, &group.key(&subscription.topic)).await?;
-        let mut places = row.iter().flat_map(|row| places::read(&row.value));
+        let mut places = row.iter().flat_map(|row| positions::read(&row.value));
         let place = places.find(|(of, place)| *of == id && place.from == subscription.from);
         Ok(place.map(|(_, place)| place.cursor))
     }

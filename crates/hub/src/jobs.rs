@@ -12,12 +12,12 @@ use telemetry::access::{AccessEntry, AccessLog};
 
 use crate::callback;
 use crate::callbacks::{Origin, UnderWay};
+use crate::compact::CompactSubscription;
 use crate::event::Event;
-use crate::feed::{Feed, Peeked, ReadBounds};
-use crate::hub::{Hub, Stored};
-use crate::known::Known;
+use crate::feed::{Feed, NextEvent, ReadBounds};
+use crate::hub::{Hub, StoredSubscription};
 use crate::partitions::Notice;
-use crate::send::{self, Sent};
+use crate::send::{self, SendOutcome};
 use crate::settings::LimitedBy;
 use crate::subscribing::confirm;
 use crate::subscription::{Id, Intent, Subscription, stored};
@@ -31,12 +31,12 @@ pub(crate) struct Job {
     pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) id: Id,
-    pub(crate) subscription: Rc<Known>,
+    pub(crate) subscription: Rc<CompactSubscription>,
     pub(crate) way: UnderWay,
 }
 
 /// What has come of a job.
-pub(crate) enum Ended {
+pub(crate) enum JobOutcome {
     Nothing,
     /// The event behind `after` is this one, or there is none yet; an error where the store is away.
     Fetched {
@@ -67,7 +67,7 @@ pub(crate) enum Ended {
     },
     Loaded {
         partition: usize,
-        found: Result<Vec<Stored>, Error>,
+        found: Result<Vec<StoredSubscription>, Error>,
     },
     Noticed(Result<Vec<Notice>, Error>),
     /// The row of a subscription that was known in a version.
@@ -92,12 +92,12 @@ pub(crate) enum Outcome {
     Away,
 }
 
-pub(crate) fn nothing() -> LocalBoxFuture<'static, Ended> {
-    Box::pin(std::future::ready(Ended::Nothing))
+pub(crate) fn nothing() -> LocalBoxFuture<'static, JobOutcome> {
+    Box::pin(std::future::ready(JobOutcome::Nothing))
 }
 
 /// Drops the old events of a topic.
-pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, Ended> {
+pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let retention = hub.settings.retention;
         let keep = Keep { after: None, age: Some(retention.age), bytes: Some(retention.bytes) };
@@ -106,7 +106,7 @@ pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, Ended
         {
             tracing::debug!(topic = &*topic.name, "old events stay: {error}");
         }
-        Ended::Nothing
+        JobOutcome::Nothing
     })
 }
 
@@ -116,12 +116,12 @@ pub(crate) fn remove(
     id: Id,
     version: u64,
     guard: Option<Guard>,
-) -> LocalBoxFuture<'static, Ended> {
+) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let removed = hub.remove_row(id, Expect::Version(version), guard.as_ref()).await;
         match removed {
-            Ok(version) => Ended::Removed { id, version, is_done: true },
-            Err(_) => Ended::Removed { id, version, is_done: false },
+            Ok(version) => JobOutcome::Removed { id, version, is_done: true },
+            Err(_) => JobOutcome::Removed { id, version, is_done: false },
         }
     })
 }
@@ -132,17 +132,17 @@ pub(crate) fn forget_news(
     id: Id,
     news: Change,
     guard: Option<Guard>,
-) -> LocalBoxFuture<'static, Ended> {
+) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         match hub.store.change(vec![news], guard.as_ref()).await {
-            Ok(_) => Ended::Nothing,
-            Err(error) => Ended::Looked { id, known: 0, row: Err(error) },
+            Ok(_) => JobOutcome::Nothing,
+            Err(error) => JobOutcome::Looked { id, known: 0, row: Err(error) },
         }
     })
 }
 
 /// Finds the event behind another.
-pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, Ended> {
+pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let event = match feed.read(after, ReadBounds::ONE).await {
             Ok(events) => Ok(events.first().map(|event| event.id)),
@@ -150,7 +150,7 @@ pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'stati
             Err(Error::Trimmed { oldest }) => Ok(Some(oldest)),
             Err(_) => Err(()),
         };
-        Ended::Fetched { id, after, event }
+        JobOutcome::Fetched { id, after, event }
     })
 }
 
@@ -161,7 +161,7 @@ impl Job {
         feed: Rc<Feed>,
         event: u64,
         is_first: bool,
-    ) -> LocalBoxFuture<'static, Ended> {
+    ) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let outcome = {
                 let delivering = pin!(self.delivered(&feed, event, is_first));
@@ -173,15 +173,15 @@ impl Job {
             });
             let (id, origin) = (self.id, self.way.origin());
             drop(self);
-            Ended::Delivered { id, event, outcome, origin }
+            JobOutcome::Delivered { id, event, outcome, origin }
         })
     }
 
     async fn delivered(&self, feed: &Feed, event: u64, is_first: bool) -> Outcome {
         let before = event.saturating_sub(1);
         let found = match feed.peek(before) {
-            Peeked::Event(found) => Ok(Some(found)),
-            Peeked::Nothing | Peeked::Behind => {
+            NextEvent::Event(found) => Ok(Some(found)),
+            NextEvent::Nothing | NextEvent::Behind => {
                 feed.read(before, ReadBounds::ONE).await.map(|events| events.into_iter().next())
             }
         };
@@ -207,12 +207,12 @@ impl Job {
         let how = (settings.algorithm, settings.delivery.timeout);
         let (status, sent) =
             send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
-        self.way.note(matches!(sent, Sent::Failed(_)));
+        self.way.note(matches!(sent, SendOutcome::Failed(_)));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
-            Sent::Taken => Outcome::Taken,
-            Sent::Gone => Outcome::Gone,
-            Sent::Failed(why) => Outcome::Failed(why),
+            SendOutcome::Taken => Outcome::Taken,
+            SendOutcome::Gone => Outcome::Gone,
+            SendOutcome::Failed(why) => Outcome::Failed(why),
         }
     }
 
@@ -259,17 +259,17 @@ impl Job {
         event: &Event,
         (time, duration): (Duration, Duration),
         status: u16,
-        sent: &Sent,
+        sent: &SendOutcome,
     ) {
         let Some(log) = &self.log else { return };
         let target = callback::split(&self.subscription.callback);
         let target = target.map(|(_, target)| target).unwrap_or_default();
         let path = target.split('?').next().unwrap_or_default();
         let (id, origin) = (event.id.to_string(), self.way.origin());
-        let Known { common, .. } = &*self.subscription;
+        let CompactSubscription { common, .. } = &*self.subscription;
         let cause = match sent {
-            Sent::Taken | Sent::Gone => None,
-            Sent::Failed(why) => Some(why.as_str()),
+            SendOutcome::Taken | SendOutcome::Gone => None,
+            SendOutcome::Failed(why) => Some(why.as_str()),
         };
         let entry = AccessEntry {
             time,
@@ -304,23 +304,23 @@ impl Job {
     }
 
     /// Asks a callback whether it wants what was asked for, once, and writes down what it says.
-    pub(crate) fn confirm(self, asked: u64) -> LocalBoxFuture<'static, Ended> {
+    pub(crate) fn confirm(self, asked: u64) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let written = self.confirmed(asked).await;
             let (id, origin) = (self.id, self.way.origin());
             drop(self);
-            Ended::Confirmed { id, asked, written, origin }
+            JobOutcome::Confirmed { id, asked, written, origin }
         })
     }
 
     /// Tells a callback that its subscription is over. Whatever it answers, that is so.
-    pub(crate) fn deny(self) -> LocalBoxFuture<'static, Ended> {
+    pub(crate) fn deny(self) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let timeout = self.hub.settings.delivery.timeout;
             send::denial(&self.way, &self.caller, &self.subscription, timeout).await;
             let origin = self.way.origin();
             drop(self);
-            Ended::Denied { origin }
+            JobOutcome::Denied { origin }
         })
     }
 

@@ -14,22 +14,21 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod book;
 mod callback;
 mod callbacks;
+mod compact;
 mod deliver;
 mod end;
 mod event;
 mod feed;
 mod hub;
+mod hub_state;
 mod jobs;
-mod known;
-mod lasting;
 mod lease_clock;
 mod member;
 mod outcomes;
 mod partitions;
-mod places;
+mod positions;
 mod reader;
 mod retry;
 mod send;
@@ -40,14 +39,15 @@ mod stream;
 mod subscribe;
 mod subscribing;
 mod subscription;
+mod write_batch;
 
-pub use admin::{NotDone, Page};
+pub use admin::{ActionError, Page};
 pub use end::HubEnd;
 pub use event::{parts as event_of, record as record_of};
 pub use hub::{Hub, Parts};
-pub use lasting::Lasting;
+pub use hub_state::HubState;
 pub use retry::Retries;
-pub use settings::{Delivery, LimitedBy, Limits, Retention, Settings, Tier, Window};
+pub use settings::{Delivery, HubSettings, LimitedBy, Limits, Retention, Tier, Window};
 pub use signature::{Algorithm, SigningKey};
 pub use upstream::AddressRule;
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use kit::clock::Instant;
 
-use crate::book::End;
-use crate::known::Known;
-use crate::places::Group;
-use crate::settings::Settings;
-use crate::subscription::{Cursor, Id, Open, Subscription};
+use crate::compact::CompactSubscription;
+use crate::positions::Group;
+use crate::settings::HubSettings;
+use crate::subscription::{Cursor, Id, PendingEvent, Subscription};
+use crate::write_batch::End;
 
 pub(crate) struct Member {
-    pub(crate) subscription: Rc<Known>,
+    pub(crate) subscription: Rc<CompactSubscription>,
     /// The version of its row.
     pub(crate) version: u64,
     /// The index of its topic.
@@ -63,7 +63,7 @@ impl Member {
     }
 
     /// What it needs now, by both clocks.
-    pub(crate) fn need(&self, settings: &Settings, (now, wall): (Instant, Duration)) -> Need {
+    pub(crate) fn need(&self, settings: &HubSettings, (now, wall): (Instant, Duration)) -> Need {
         if self.is_removing {
             return Need::Nothing;
         }
@@ -77,7 +77,7 @@ impl Member {
             return Need::Nothing;
         }
         let retries = settings.delivery.retries;
-        let is_due = |open: &&Open| retries.is_due(open.due, wall) && !open.is_being_sent;
+        let is_due = |open: &&PendingEvent| retries.is_due(open.due, wall) && !open.is_being_sent;
         if let Some(open) = self.cursor.open.iter().find(is_due) {
             return Need::Retry(open.event);
         }
@@ -100,7 +100,7 @@ impl Member {
         self.cursor.head = event;
         // Most have one at a time, and of many subscriptions.
         self.cursor.open.reserve_exact(1);
-        self.cursor.open.push(Open::new(event));
+        self.cursor.open.push(PendingEvent::new(event));
     }
 
     /// Ends an event.
@@ -117,7 +117,7 @@ impl Member {
         End { id, from: self.subscription.from }
     }
 
-    pub(crate) fn open(&mut self, event: u64) -> Option<&mut Open> {
+    pub(crate) fn open(&mut self, event: u64) -> Option<&mut PendingEvent> {
         self.cursor.open.iter_mut().find(|open| open.event == event)
     }
 

@@ -6,31 +6,31 @@ use std::time::Duration;
 use kit::clock;
 use telemetry::DeliveryOutcome;
 
-use crate::book::End;
 use crate::callbacks::Origin;
 use crate::deliver::{AWAY, Deliveries};
-use crate::jobs::{self, Ended, Outcome};
+use crate::jobs::{self, JobOutcome, Outcome};
 use crate::subscription::{Dead, Id, Subscription, dead_key, stored};
+use crate::write_batch::End;
 
 impl Deliveries {
     /// Takes over what has come of a job.
-    pub(crate) fn ended(&mut self, ended: Ended) {
+    pub(crate) fn ended(&mut self, ended: JobOutcome) {
         match ended {
-            Ended::Nothing => {}
-            Ended::Fetched { id, after, event } => self.fetched(id, after, event),
-            Ended::Delivered { id, event, outcome, origin } => {
+            JobOutcome::Nothing => {}
+            JobOutcome::Fetched { id, after, event } => self.fetched(id, after, event),
+            JobOutcome::Delivered { id, event, outcome, origin } => {
                 self.delivered(id, event, outcome);
                 self.place_at(&origin);
             }
-            Ended::Denied { origin } => self.place_at(&origin),
-            Ended::Loaded { partition, found } => self.loaded(partition, found),
-            Ended::Noticed(found) => self.noticed(found),
-            Ended::Looked { id, known, row } => self.looked(id, known, row),
-            Ended::Confirmed { id, asked, written, origin } => {
+            JobOutcome::Denied { origin } => self.place_at(&origin),
+            JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
+            JobOutcome::Noticed(found) => self.noticed(found),
+            JobOutcome::Looked { id, known, row } => self.looked(id, known, row),
+            JobOutcome::Confirmed { id, asked, written, origin } => {
                 self.confirmed(id, asked, written);
                 self.place_at(&origin);
             }
-            Ended::Removed { id, version, is_done } => match is_done {
+            JobOutcome::Removed { id, version, is_done } => match is_done {
                 true => self.forget(id, version),
                 false => {
                     if let Some(member) = self.members.get_mut(&id) {

@@ -7,12 +7,12 @@ use store::nodes::{NodeStanding, PARTITIONS, Tenure};
 use store::{Error, Expect, Watch};
 use tokio::sync::{Semaphore, watch};
 
-use crate::book::Book;
 use crate::deliver::{AWAY, Deliveries};
-use crate::hub::{Hub, Stored};
-use crate::jobs::{self, Ended};
-use crate::lasting::Note;
-use crate::subscription::{Cursor, Id, Open, Subscription, read};
+use crate::hub::{Hub, StoredSubscription};
+use crate::hub_state::Note;
+use crate::jobs::{self, JobOutcome};
+use crate::subscription::{Cursor, Id, PendingEvent, Subscription, read};
+use crate::write_batch::Book;
 
 /// A partition, as one worker has it.
 pub(crate) enum Part {
@@ -57,19 +57,19 @@ fn load(
     (worker, workers): (usize, usize),
     turns: Arc<Semaphore>,
     is_late: bool,
-) -> LocalBoxFuture<'static, Ended> {
+) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {
             tokio::time::sleep(AWAY).await;
         }
         let _turn = turns.acquire().await;
         let found = hub.subscriptions_of(partition, worker, workers).await;
-        Ended::Loaded { partition, found }
+        JobOutcome::Loaded { partition, found }
     })
 }
 
 /// Reads what other nodes have left to see.
-fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, Ended> {
+fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {
             tokio::time::sleep(AWAY).await;
@@ -82,12 +82,12 @@ fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, Ended> {
             let id = Id::parse(id)?;
             Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
         };
-        Ended::Noticed(rows.map(|rows| rows.into_iter().filter_map(notice).collect()))
+        JobOutcome::Noticed(rows.map(|rows| rows.into_iter().filter_map(notice).collect()))
     })
 }
 
 /// Reads the row of a subscription, which was known in a version, and forgets the news of it.
-fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, Ended> {
+fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let id = notice.id;
         let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
@@ -98,7 +98,7 @@ fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, En
         }
         let row =
             row.map(|row| row.and_then(|row| Some((row.version, Box::new(read(&row.value)?)))));
-        Ended::Looked { id, known, row }
+        JobOutcome::Looked { id, known, row }
     })
 }
 
@@ -232,7 +232,11 @@ impl Deliveries {
     }
 
     /// The subscriptions of a partition were read.
-    pub(crate) fn loaded(&mut self, partition: usize, found: Result<Vec<Stored>, Error>) {
+    pub(crate) fn loaded(
+        &mut self,
+        partition: usize,
+        found: Result<Vec<StoredSubscription>, Error>,
+    ) {
         let all = match found {
             Ok(all) => all,
             Err(error) => {
@@ -315,7 +319,7 @@ impl Deliveries {
         };
         if self.again.insert(text) {
             if member.open(event).is_none() {
-                member.cursor.open.push(Open::new(event));
+                member.cursor.open.push(PendingEvent::new(event));
             }
             self.book.note_with(member.group(id), forget);
             self.queue(id);

@@ -36,7 +36,7 @@ pub(crate) enum NotRead {
 }
 
 /// A wait for events, with the reader that waits.
-pub(crate) type Waiting = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
+pub(crate) type PendingRead = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
 /// What a stream or a WebSocket reads at once. Its client may take none of it, and there may be thousands of such clients. A thousand small
 /// events fit.
@@ -113,7 +113,7 @@ impl Reader {
     }
 
     /// Waits for events, as many as a stream reads at once.
-    pub(crate) fn wait(mut self) -> Waiting {
+    pub(crate) fn wait(mut self) -> PendingRead {
         Box::pin(async move {
             let read = self.next(AT_ONCE).await;
             (self, read)

@@ -11,14 +11,14 @@ use policy::Caller;
 
 use crate::callback;
 use crate::callbacks::UnderWay;
+use crate::compact::CompactSubscription;
 use crate::event::Event;
-use crate::known::Known;
 use crate::signature::{Algorithm, SigningKey};
 use crate::subscription::Intent;
 
 /// What came of sending an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// The subscriber has it.
     Taken,
     /// The subscriber wants no more.
@@ -37,13 +37,13 @@ const CHALLENGE_BYTES: usize = 16;
 pub(crate) async fn event(
     way: &UnderWay,
     caller: &Caller,
-    known: &Known,
+    known: &CompactSubscription,
     (algorithm, timeout): (Algorithm, Duration),
     event: &Event,
-) -> (u16, Sent) {
+) -> (u16, SendOutcome) {
     let request = match delivery(known, algorithm, event) {
         Ok(request) => request,
-        Err(fault) => return (0, Sent::Failed(fault.to_string())),
+        Err(fault) => return (0, SendOutcome::Failed(fault.to_string())),
     };
     let deadline = clock::now().checked_add(timeout);
     match way.send(caller, deadline, request).await {
@@ -51,17 +51,21 @@ pub(crate) async fn event(
             let status = reply.head.status;
             read_away(reply).await;
             let sent = match status {
-                200..=299 => Sent::Taken,
-                410 => Sent::Gone,
-                status => Sent::Failed(format!("status {status}")),
+                200..=299 => SendOutcome::Taken,
+                410 => SendOutcome::Gone,
+                status => SendOutcome::Failed(format!("status {status}")),
             };
             (status, sent)
         }
-        Err(fault) => (fault.kind.status(), Sent::Failed(fault.to_string())),
+        Err(fault) => (fault.kind.status(), SendOutcome::Failed(fault.to_string())),
     }
 }
 
-fn delivery(known: &Known, algorithm: Algorithm, event: &Event) -> Result<Request, Fault> {
+fn delivery(
+    known: &CompactSubscription,
+    algorithm: Algorithm,
+    event: &Event,
+) -> Result<Request, Fault> {
     let target = callback::split(&known.callback).map(|(_, target)| target);
     let target = target.ok_or_else(|| Fault::new(Kind::Internal, "no callback"))?;
     let mut head = RequestHead::new(Protocol::Http11, b"POST", target.as_bytes());
@@ -120,7 +124,12 @@ pub(crate) async fn is_confirmed(
 }
 
 /// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2).
-pub(crate) async fn denial(way: &UnderWay, caller: &Caller, known: &Known, timeout: Duration) {
+pub(crate) async fn denial(
+    way: &UnderWay,
+    caller: &Caller,
+    known: &CompactSubscription,
+    timeout: Duration,
+) {
     let Some((_, target)) = callback::split(&known.callback) else { return };
     let asked = match (&*known.common.asked, known.intent.as_deref()) {
         ("", Some(Intent::Subscribe(terms))) => &terms.asked,

@@ -10,7 +10,7 @@ use crate::signature::Algorithm;
 
 /// The settings of a hub, made by `compile`.
 #[derive(Clone, PartialEq)]
-pub struct Settings {
+pub struct HubSettings {
     pub name: Box<str>,
     pub topics: Box<[Box<str>]>,
     /// The secret that publishers sign with; anybody who gets through the route may publish if absent.
@@ -99,7 +99,7 @@ pub enum LimitedBy {
     Subscription,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for HubSettings {
     /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("name", &self.name).finish_non_exhaustive()

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use websocket::{CloseCode, Header, Opcode, Part, Sender};
 
 use crate::event::Event;
-use crate::reader::{NotRead, Reader, Waiting};
+use crate::reader::{NotRead, PendingRead, Reader};
 
 /// What a message says of its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum Format {
 /// The hub's end of a WebSocket.
 struct EventSocket {
     format: Format,
-    reading: Reading,
+    reading: ReadState,
     ahead: VecDeque<Rc<Event>>,
     /// Frames that the client has not taken yet, from `sent` on.
     out: Vec<u8>,
@@ -51,9 +51,9 @@ struct EventSocket {
     waiting: Option<Waker>,
 }
 
-enum Reading {
+enum ReadState {
     Rests(Option<Reader>),
-    Waits(Waiting),
+    Waits(PendingRead),
 }
 
 /// The pause between two pings, which tell whether the client is still there.
@@ -101,7 +101,7 @@ pub(crate) fn answer(
     headers.add_known("Sec-WebSocket-Accept", STANDARD.encode(digest).as_bytes());
     let socket = EventSocket {
         format,
-        reading: Reading::Rests(Some(reader)),
+        reading: ReadState::Rests(Some(reader)),
         ahead: VecDeque::new(),
         out: Vec::new(),
         sent: 0,
@@ -171,21 +171,21 @@ impl EventSocket {
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.reading {
-                Reading::Rests(reader) => {
+                ReadState::Rests(reader) => {
                     let Some(reader) = reader.take() else { return Poll::Pending };
-                    self.reading = Reading::Waits(reader.wait());
+                    self.reading = ReadState::Waits(reader.wait());
                 }
-                Reading::Waits(waiting) => {
+                ReadState::Waits(waiting) => {
                     let Poll::Ready((reader, read)) = Pin::new(waiting).poll(cx) else {
                         return Poll::Pending;
                     };
                     match read {
                         Ok(events) => {
-                            self.reading = Reading::Rests(Some(reader));
+                            self.reading = ReadState::Rests(Some(reader));
                             self.ahead.extend(events);
                         }
                         Err(not_read) => {
-                            self.reading = Reading::Rests(None);
+                            self.reading = ReadState::Rests(None);
                             let (code, why) = match not_read {
                                 NotRead::Gone { .. } => {
                                     (CloseCode::POLICY_VIOLATION, "the next event is gone")

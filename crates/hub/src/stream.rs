@@ -11,20 +11,20 @@ use kit::{Alarm, clock};
 use message::{Fill, Source};
 
 use crate::event::Event;
-use crate::reader::{NotRead, Reader, Waiting, store_fault};
+use crate::reader::{NotRead, PendingRead, Reader, store_fault};
 
 /// The body of an event stream. It goes on until the client leaves, or falls behind what is kept.
 pub(crate) struct EventStream {
     /// The reader, or its wait for what is next.
-    reading: Reading,
+    reading: ReadState,
     /// Read and not yet written.
     ahead: VecDeque<Rc<Event>>,
     heartbeat: Alarm,
 }
 
-enum Reading {
+enum ReadState {
     Rests(Option<Reader>),
-    Waits(Waiting),
+    Waits(PendingRead),
 }
 
 /// A comment goes out after so long a silence, so that whoever stands between does not take the stream for dead.
@@ -36,7 +36,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 impl EventStream {
     pub(crate) fn new(reader: Reader) -> EventStream {
         EventStream {
-            reading: Reading::Rests(Some(reader)),
+            reading: ReadState::Rests(Some(reader)),
             ahead: VecDeque::new(),
             heartbeat: Alarm::default(),
         }
@@ -46,27 +46,27 @@ impl EventStream {
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
         loop {
             match &mut self.reading {
-                Reading::Rests(reader) => {
+                ReadState::Rests(reader) => {
                     let Some(reader) = reader.take() else { return Poll::Ready(Ok(Fill::End)) };
-                    self.reading = Reading::Waits(reader.wait());
+                    self.reading = ReadState::Waits(reader.wait());
                 }
-                Reading::Waits(waiting) => {
+                ReadState::Waits(waiting) => {
                     let Poll::Ready((reader, read)) = Pin::new(waiting).poll(cx) else {
                         return Poll::Pending;
                     };
                     match read {
                         Ok(events) => {
-                            self.reading = Reading::Rests(Some(reader));
+                            self.reading = ReadState::Rests(Some(reader));
                             self.ahead.extend(events);
                             return Poll::Ready(Ok(Fill::More));
                         }
                         Err(NotRead::Gone { .. }) => {
                             // It reads slower than events are dropped. It has to hear of that when it comes again.
-                            self.reading = Reading::Rests(None);
+                            self.reading = ReadState::Rests(None);
                             return Poll::Ready(Ok(Fill::End));
                         }
                         Err(NotRead::Store(error)) => {
-                            self.reading = Reading::Rests(None);
+                            self.reading = ReadState::Rests(None);
                             return Poll::Ready(Err(store_fault(&error)));
                         }
                     }

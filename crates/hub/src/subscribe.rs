@@ -9,7 +9,7 @@ use crate::callback::Callback;
 
 /// The wish of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SubscriptionRequest {
     pub(crate) mode: Mode,
     /// The topic as it was written: its name, or its URL.
     pub(crate) topic: String,
@@ -70,7 +70,7 @@ pub(crate) fn read<T>(
     head: &RequestHead,
     form: Option<&[u8]>,
     topic_of: impl FnOnce(&str) -> Option<T>,
-) -> Result<(Asked, T), Fault> {
+) -> Result<(SubscriptionRequest, T), Fault> {
     let (parameters, form) = match Parameters::of(form.unwrap_or_default())? {
         Some(parameters) => (parameters, Form::Body),
         None => {
@@ -93,7 +93,7 @@ pub(crate) fn read<T>(
         return Err(wrong("`hub.secret` has 200 bytes or more."));
     }
     let lease = parameters.lease.as_deref().map(lease).transpose()?;
-    Ok((Asked { mode, topic, callback, secret, lease, form }, found))
+    Ok((SubscriptionRequest { mode, topic, callback, secret, lease, form }, found))
 }
 
 /// The fault for a topic that the hub does not have.
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn ask(query: &str, form: Option<&str>) -> Result<Asked, (u16, String)> {
+    fn ask(query: &str, form: Option<&str>) -> Result<SubscriptionRequest, (u16, String)> {
         let head = RequestHead::new(Protocol::Http11, b"POST", format!("/news{query}").as_bytes());
         let topic = |text: &str| (text == "sports").then_some(());
         let read = read(&head, form.map(str::as_bytes), topic);

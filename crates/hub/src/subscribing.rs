@@ -10,10 +10,10 @@ use store::{Change, Error, Expect, Row};
 
 use crate::callback;
 use crate::hub::{Hub, Topic};
-use crate::lasting::{Full, Note};
+use crate::hub_state::{Full, Note};
 use crate::lease_clock::LeaseClock;
 use crate::reader::store_fault;
-use crate::subscribe::{self, Asked, Mode};
+use crate::subscribe::{self, Mode, SubscriptionRequest};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
 
 /// How often a request is tried again after somebody else changed the same subscription.
@@ -27,7 +27,7 @@ const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// A subscriber's request with what was found about it.
 struct Wish<'a> {
-    asked: Asked,
+    asked: SubscriptionRequest,
     topic: &'a Topic,
     subject: String,
     plan: Option<String>,

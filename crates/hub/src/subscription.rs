@@ -63,14 +63,14 @@ pub(crate) struct Cursor {
     /// Every event up to this one was begun.
     pub(crate) head: u64,
     /// Of those, the ones that are not delivered yet.
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<PendingEvent>,
     /// The last try failed.
     pub(crate) failing: bool,
 }
 
 /// An event that is not delivered yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Open {
+pub(crate) struct PendingEvent {
     pub(crate) event: u64,
     /// Tries that have failed.
     pub(crate) attempts: u32,
@@ -79,9 +79,9 @@ pub(crate) struct Open {
     pub(crate) is_being_sent: bool,
 }
 
-impl Open {
-    pub(crate) fn new(event: u64) -> Open {
-        Open { event, attempts: 0, due: 0, is_being_sent: false }
+impl PendingEvent {
+    pub(crate) fn new(event: u64) -> PendingEvent {
+        PendingEvent { event, attempts: 0, due: 0, is_being_sent: false }
     }
 }
 

@@ -21,17 +21,17 @@ use upstream::AddressRule;
 
 use crate::admin::Page;
 use crate::hub::{Hub, Parts};
-use crate::lasting::Lasting;
+use crate::hub_state::HubState;
 use crate::retry::Retries;
-use crate::settings::{Delivery, Retention, Settings};
+use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
 
 /// Short, since sockets need a clock that runs; and long enough for a machine that is busy.
 const LEASE: Duration = Duration::from_secs(3);
 const WORKERS: usize = 2;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> HubSettings {
+    HubSettings {
         name: "news".into(),
         topics: ["sports".into()].into(),
         secret: None,
@@ -72,13 +72,13 @@ impl Node {
         Node::of(store, Nodes::shared(name, LEASE), settings())
     }
 
-    fn of(store: &Memory, nodes: Nodes, settings: Settings) -> Node {
+    fn of(store: &Memory, nodes: Nodes, settings: HubSettings) -> Node {
         let telemetry = Telemetry::new(WORKERS);
         let nodes = Arc::new(nodes);
         let parts = Parts {
             store: Arc::new(store.clone()) as Arc<dyn Store>,
             nodes: nodes.clone(),
-            lasting: Arc::new(Lasting::new(WORKERS)),
+            lasting: Arc::new(HubState::new(WORKERS)),
             tls: tls::Client::new(&tls::ClientSpec::default()).unwrap(),
             connections: telemetry.upstream("(callbacks)"),
             metrics: &|topic| telemetry.topic("news", topic),
@@ -340,7 +340,7 @@ async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
         let Delivery { retries, .. } = settings().delivery;
         let retries = Retries { attempts: u32::MAX, ..retries };
         let delivery = Delivery { retries, ..settings().delivery };
-        let node = Node::of(&store, Nodes::alone(), Settings { delivery, ..settings() });
+        let node = Node::of(&store, Nodes::alone(), HubSettings { delivery, ..settings() });
         let of = |path: &str| {
             let got = got.borrow();
             got.iter().filter(|(to, ..)| to == path).map(|(_, id, _)| *id).collect::<Vec<u64>>()

@@ -52,7 +52,7 @@ pub mod upstreams {
 
 /// Hubs, re-exported so that the cold path that shows them needs only `plan`.
 pub mod hubs {
-    pub use hub::{Hub, NotDone, Page};
+    pub use hub::{ActionError, Hub, Page};
 }
 
 /// The same of queues.

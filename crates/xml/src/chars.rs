@@ -2,7 +2,7 @@
 //!
 //! Knows single characters and byte runs, never tokens.
 
-use crate::lanes::{self, LANES};
+use crate::byte_search::{self, LANES};
 
 /// Space, tab, line feed, carriage return.
 const SPACE: u8 = 1;
@@ -147,7 +147,7 @@ const SHORT: usize = 48;
 #[inline]
 pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     let mut passed = at;
-    while let Some(found) = lanes::first(bytes, passed, ends_text) {
+    while let Some(found) = byte_search::first(bytes, passed, ends_text) {
         if let Some(passes) = found {
             return passed + passes;
         }
@@ -163,7 +163,7 @@ pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
 /// Returns where short character data ends with a `<`; `at` if it is longer, has anything to look at, or ends the text.
 #[inline(always)]
 pub(crate) fn short_text_end(bytes: &[u8], at: usize) -> usize {
-    match lanes::first(bytes, at, ends_text) {
+    match byte_search::first(bytes, at, ends_text) {
         Some(Some(len)) if bytes.get(at + len) == Some(&b'<') => at + len,
         Some(_) | None => at,
     }

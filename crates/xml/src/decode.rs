@@ -5,7 +5,7 @@
 use crate::ErrorKind;
 use crate::chars::{first_forbidden, is_space};
 use crate::misc::is_usual;
-use crate::place::Width;
+use crate::position_tracker::Width;
 
 /// An XML declaration longer than this is not searched for an encoding.
 const DECLARATION_BYTES_MAX: usize = 1024;
@@ -22,7 +22,7 @@ pub(crate) enum Encoding {
 
 /// Result of looking at the first bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sniffed {
+pub(crate) enum EncodingGuess {
     /// More bytes are needed.
     More,
     /// The encoding, and the length of the byte order mark.
@@ -42,8 +42,8 @@ impl Encoding {
 }
 
 /// Detects the encoding by the byte order mark, the shape of the first characters, and the XML declaration.
-pub(crate) fn sniff(bytes: &[u8], last: bool) -> Sniffed {
-    let unknown = |what: &str| Sniffed::Unknown(ErrorKind::Encoding(what.into()), 0);
+pub(crate) fn sniff(bytes: &[u8], last: bool) -> EncodingGuess {
+    let unknown = |what: &str| EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), 0);
     match bytes {
         [0xEF, 0xBB, 0xBF, rest @ ..] => declared(rest, 3, last),
         [0xFF, 0xFE, 0, 0, ..]
@@ -51,26 +51,26 @@ pub(crate) fn sniff(bytes: &[u8], last: bool) -> Sniffed {
         | [b'<', 0, 0, 0, ..]
         | [0, 0, 0, b'<', ..] => unknown("UTF-32 is not read: use UTF-8"),
         [_, _, _, _, ..] | [] if last || !bytes.is_empty() => match bytes {
-            [0xFF, 0xFE, ..] => Sniffed::Found(Encoding::Utf16Le, 2),
-            [0xFE, 0xFF, ..] => Sniffed::Found(Encoding::Utf16Be, 2),
-            [b'<', 0, ..] => Sniffed::Found(Encoding::Utf16Le, 0),
-            [0, b'<', ..] => Sniffed::Found(Encoding::Utf16Be, 0),
+            [0xFF, 0xFE, ..] => EncodingGuess::Found(Encoding::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => EncodingGuess::Found(Encoding::Utf16Be, 2),
+            [b'<', 0, ..] => EncodingGuess::Found(Encoding::Utf16Le, 0),
+            [0, b'<', ..] => EncodingGuess::Found(Encoding::Utf16Be, 0),
             [0x4C, 0x6F, 0xA7, 0x94, ..] => unknown("EBCDIC is not read: use UTF-8"),
             _ => declared(bytes, 0, last),
         },
         // Documents of fewer than four bytes are not well-formed, whatever they are in.
         _ if last => match bytes {
-            [0xFF, 0xFE, ..] => Sniffed::Found(Encoding::Utf16Le, 2),
-            [0xFE, 0xFF, ..] => Sniffed::Found(Encoding::Utf16Be, 2),
-            _ => Sniffed::Found(Encoding::Utf8, 0),
+            [0xFF, 0xFE, ..] => EncodingGuess::Found(Encoding::Utf16Le, 2),
+            [0xFE, 0xFF, ..] => EncodingGuess::Found(Encoding::Utf16Be, 2),
+            _ => EncodingGuess::Found(Encoding::Utf8, 0),
         },
-        _ => Sniffed::More,
+        _ => EncodingGuess::More,
     }
 }
 
 /// Returns the encoding that an ASCII-compatible declaration names; UTF-8 if there is none.
-fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
-    let utf8 = Sniffed::Found(Encoding::Utf8, mark);
+fn declared(bytes: &[u8], mark: usize, last: bool) -> EncodingGuess {
+    let utf8 = EncodingGuess::Found(Encoding::Utf8, mark);
     let begins = bytes.get(..bytes.len().min(6)).unwrap_or_default();
     let begun = match begins {
         [b'<', b'?', b'x', b'm', b'l', space] => is_space(*space),
@@ -84,7 +84,11 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
     }
     let head = bytes.get(..bytes.len().min(DECLARATION_BYTES_MAX)).unwrap_or_default();
     let Some(end) = memchr::memmem::find(head, b"?>") else {
-        return if last || head.len() == DECLARATION_BYTES_MAX { utf8 } else { Sniffed::More };
+        return if last || head.len() == DECLARATION_BYTES_MAX {
+            utf8
+        } else {
+            EncodingGuess::More
+        };
     };
     let Some((name, at)) = label(head.get(..end).unwrap_or_default()) else { return utf8 };
     let upper = name.to_ascii_uppercase();
@@ -98,15 +102,15 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> Sniffed {
                 true => format!("the document says it is in `{name}`, which it is not"),
                 false => format!("the encoding `{name}` is not read: use UTF-8"),
             };
-            return Sniffed::Unknown(ErrorKind::Encoding(what.into()), mark + at);
+            return EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), mark + at);
         }
     };
     match mark > 0 && encoding != Encoding::Utf8 {
         true => {
             let what = "the byte order mark is UTF-8's, and the declaration names another encoding";
-            Sniffed::Unknown(ErrorKind::Encoding(what.into()), mark + at)
+            EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), mark + at)
         }
-        false => Sniffed::Found(encoding, mark),
+        false => EncodingGuess::Found(encoding, mark),
     }
 }
 
@@ -191,10 +195,10 @@ impl Decoder {
     }
 
     /// Detects the encoding, holding the bytes back until that is possible.
-    pub(crate) fn begin(&mut self, bytes: &[u8], last: bool) -> Sniffed {
+    pub(crate) fn begin(&mut self, bytes: &[u8], last: bool) -> EncodingGuess {
         self.held.extend_from_slice(bytes);
         let sniffed = sniff(&self.held, last);
-        if let Sniffed::Found(encoding, mark) = sniffed {
+        if let EncodingGuess::Found(encoding, mark) = sniffed {
             self.encoding = Some(encoding);
             self.held.drain(..mark.min(self.held.len()));
         }

@@ -6,10 +6,10 @@
 use crate::Sink;
 use crate::chars::is_space;
 use crate::dtd::{AttributeKind, Meaning, collapse, within};
-use crate::machine::{Halt, Left, Machine, Phase, Run, Scan, Window, bad, over};
+use crate::machine::{ContentEnd, Halt, Machine, Phase, Run, Scan, Window, bad, over};
 use crate::scope::NO_NAMESPACE;
-use crate::sink::{Piece, Raw};
-use crate::tag::Written;
+use crate::sink::{Piece, RawAttribute};
+use crate::tag::NameSpan;
 use crate::text::{Reference, predefined};
 
 /// Upper bound whatever the budget says, to protect the thread's stack.
@@ -66,8 +66,8 @@ impl Machine {
         let what = match left {
             _ if self.phase == Phase::Cdata => Some("a CDATA section"),
             _ if self.open.len() > self.floor => Some("an element that is not closed"),
-            Left::Within(_, what) => Some(what),
-            Left::Used(_) | Left::Next(_) => None,
+            ContentEnd::Within(_, what) => Some(what),
+            ContentEnd::Used(_) | ContentEnd::Next(_) => None,
         };
         if let Some(what) = what {
             return Err(bad(at, format!("the entity `{name}` ends within {what}")).into());
@@ -137,7 +137,7 @@ impl Machine {
         &mut self,
         window: &Window<'_>,
         at: usize,
-        name: Written,
+        name: NameSpan,
         spaces_len: usize,
     ) -> Scan<()> {
         let element = window.get(name.from, name.to);
@@ -172,7 +172,12 @@ impl Machine {
         applied
     }
 
-    fn by_kind(&mut self, window: &Window<'_>, raw: Raw, kind: AttributeKind) -> Raw {
+    fn by_kind(
+        &mut self,
+        window: &Window<'_>,
+        raw: RawAttribute,
+        kind: AttributeKind,
+    ) -> RawAttribute {
         if kind == AttributeKind::Cdata {
             return raw;
         }
@@ -182,7 +187,7 @@ impl Machine {
             true => raw.value,
             false => self.write(&collapsed),
         };
-        Raw { value, id: kind == AttributeKind::Id, ..raw }
+        RawAttribute { value, id: kind == AttributeKind::Id, ..raw }
     }
 
     fn add_default(
@@ -213,7 +218,7 @@ impl Machine {
         }
         let name = self.write(&definition.name);
         let value = self.write(value);
-        self.attributes.push(Raw {
+        self.attributes.push(RawAttribute {
             name,
             prefix_len: definition.prefix_len,
             value,

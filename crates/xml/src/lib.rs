@@ -8,32 +8,32 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod byte_search;
 mod chars;
 mod decode;
 mod dtd;
+mod duplicate_attributes;
 mod entity;
 mod error;
+mod fast_path;
 mod intern;
-mod lanes;
 mod limits;
 mod machine;
-mod met;
 mod misc;
 mod name;
 mod parser;
-mod place;
 mod pool;
+mod position_tracker;
 mod prefix_cache;
 mod scope;
 mod serialize;
 mod sink;
 mod tag;
+mod tag_cache;
 mod template;
 mod template_cache;
 mod text;
 mod tree;
-mod twice;
-mod usual;
 
 pub use blocks::block;
 pub use error::{Error, ErrorKind, Position};
@@ -43,7 +43,7 @@ pub use parser::{Parser, parse};
 pub use pool::Pool;
 pub use serialize::{Form, escape_attribute, escape_text};
 #[doc(hidden)]
-pub use sink::Quick;
+pub use sink::ShortEvent;
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
 pub use template_cache::{Recall, TemplateCache};
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

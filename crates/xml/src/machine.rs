@@ -6,11 +6,11 @@
 use std::hash::{BuildHasher, RandomState};
 
 use crate::dtd::Dtd;
-use crate::met::{MetTags, Tag};
-use crate::place::Tracker;
-use crate::prefix_cache::State;
+use crate::position_tracker::Tracker;
+use crate::prefix_cache::PrefixState;
 use crate::scope::Spaces;
-use crate::sink::Raw;
+use crate::sink::RawAttribute;
+use crate::tag_cache::{TagBytes, TagCache};
 use crate::{ErrorKind, Here, Options, Sink};
 
 /// Reason why a token could not be read.
@@ -68,7 +68,7 @@ pub(crate) enum Phase {
 
 /// An element whose end tag has not come.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Open {
+pub(crate) struct OpenElement {
     /// Start of its name as written: an offset in the window, or in the kept names.
     pub(crate) name_from: usize,
     pub(crate) name_len: usize,
@@ -79,7 +79,7 @@ pub(crate) struct Open {
     /// The scope around it.
     pub(crate) scope: u64,
     /// Its end tag behind `</`, if it is short and has no white space.
-    pub(crate) tag: Tag,
+    pub(crate) tag: TagBytes,
 }
 
 /// The text that the tokenizer reads at the moment.
@@ -137,7 +137,7 @@ impl<'w> Window<'w> {
 }
 
 /// Result of reading the content of a window or of an entity.
-pub(crate) enum Left {
+pub(crate) enum ContentEnd {
     /// All of the window is used.
     Used(usize),
     /// Another phase begins here.
@@ -151,7 +151,7 @@ pub(crate) enum Left {
 pub(crate) struct Machine {
     pub(crate) options: Options,
     pub(crate) phase: Phase,
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<OpenElement>,
     /// Names of the first `kept_len` open elements, whose windows are dropped.
     pub(crate) kept: String,
     pub(crate) kept_len: usize,
@@ -161,11 +161,11 @@ pub(crate) struct Machine {
     pub(crate) scope: u64,
     /// The last number given to a scope.
     pub(crate) scopes: u64,
-    pub(crate) met: MetTags,
+    pub(crate) met: TagCache,
     /// Text of the document's own window ends with the next `<`, and is meant as it stands.
     pub(crate) has_plain_text: bool,
     /// Attributes of the current tag.
-    pub(crate) attributes: Vec<Raw>,
+    pub(crate) attributes: Vec<RawAttribute>,
     /// Values of the current tag that could not be borrowed.
     pub(crate) written: String,
     /// Hash table for tags with many attributes.
@@ -196,7 +196,7 @@ impl Machine {
             spaces: Spaces::new(),
             scope: 0,
             scopes: 0,
-            met: MetTags::new(),
+            met: TagCache::new(),
             has_plain_text: false,
             attributes: Vec::new(),
             written: String::new(),
@@ -231,7 +231,7 @@ impl Machine {
 
     /// Returns the state needed to go on behind the first `len` bytes of the window in another document with the same prefix.
     /// None if that state is not small.
-    pub(crate) fn state(&self, window: &str, len: usize) -> Option<State> {
+    pub(crate) fn state(&self, window: &str, len: usize) -> Option<PrefixState> {
         let plain = self.phase == Phase::Content && self.open.len() == 2 && self.dtd.is_none();
         if !plain || self.kept_len > 0 {
             return None;
@@ -241,11 +241,11 @@ impl Machine {
         let (spaces, mut tracker) = (self.spaces.clone(), self.tracker.clone());
         tracker.advance(window, len);
         let (tokens, standalone) = (self.tokens, self.standalone);
-        Some(State { open, names, spaces, tracker, tokens, standalone })
+        Some(PrefixState { open, names, spaces, tracker, tokens, standalone })
     }
 
     /// Sets a fresh tokenizer to the state behind a known prefix.
-    pub(crate) fn restore(&mut self, state: &State) {
+    pub(crate) fn restore(&mut self, state: &PrefixState) {
         self.phase = Phase::Content;
         self.open.clone_from(&state.open);
         self.kept.clone_from(&state.names);
@@ -303,18 +303,18 @@ impl Machine {
                 Phase::Content | Phase::Cdata => self.content(window, at, sink),
             };
             match left? {
-                Left::Next(to) => at = to,
-                Left::Used(to) => return Ok((to, self.unfinished())),
-                Left::Within(to, what) => return Ok((to, Some(what))),
+                ContentEnd::Next(to) => at = to,
+                ContentEnd::Used(to) => return Ok((to, self.unfinished())),
+                ContentEnd::Within(to, what) => return Ok((to, Some(what))),
             }
         }
     }
 
-    fn begin<E>(&mut self, window: &Window<'_>) -> Run<Left, E> {
+    fn begin<E>(&mut self, window: &Window<'_>) -> Run<ContentEnd, E> {
         let cut = self.cut(window, 0);
         match self.declaration(cut.as_ref().unwrap_or(window)) {
             Err(Stop::More(what)) => Ok(self.incomplete(window, 0, what)?),
-            other => Ok(Left::Next(other?)),
+            other => Ok(ContentEnd::Next(other?)),
         }
     }
 
@@ -331,11 +331,11 @@ impl Machine {
 
     /// A token goes on behind its window: either more input is needed, or the budget is used up.
     #[cold]
-    fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<Left> {
+    fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<ContentEnd> {
         let max = self.options.limits.token_bytes_max;
         match window.text.len().saturating_sub(at) > max as usize {
             true => Err(over(at, "token_bytes_max", max)),
-            false => Ok(Left::Within(at, what)),
+            false => Ok(ContentEnd::Within(at, what)),
         }
     }
 
@@ -356,21 +356,21 @@ impl Machine {
         window: &Window<'_>,
         from: usize,
         sink: &mut S,
-    ) -> Run<Left, S::Error> {
+    ) -> Run<ContentEnd, S::Error> {
         let mut at = from;
         loop {
             at = crate::chars::skip_space(window.text.as_bytes(), at);
             let cut = self.cut(window, at);
             let piece = cut.as_ref().unwrap_or(window);
             let read = match (window.byte(at), piece.byte(at + 1)) {
-                (None, _) => return Ok(Left::Used(at)),
+                (None, _) => return Ok(ContentEnd::Used(at)),
                 (Some(_), _) if self.phase == Phase::Subset => self.subset_token(piece, at, sink),
                 (Some(b'<'), None) => Err(Stop::More("markup").into()),
                 (Some(b'<'), Some(b'?')) => self.instruction(piece, at, sink),
                 (Some(b'<'), Some(b'!')) => self.outside_declaration(piece, at, sink),
                 (Some(b'<'), Some(next)) if self.phase == Phase::Prolog && next != b'/' => {
                     self.phase = Phase::Content;
-                    return Ok(Left::Next(at));
+                    return Ok(ContentEnd::Next(at));
                 }
                 (Some(_), _) => return Err(self.stray(window, at).into()),
             };
@@ -438,22 +438,22 @@ impl Machine {
         window: &Window<'_>,
         from: usize,
         sink: &mut S,
-    ) -> Run<Left, S::Error> {
+    ) -> Run<ContentEnd, S::Error> {
         let mut at = from;
         loop {
             let cut = self.cut(window, at);
             let left = self.stretch(cut.as_ref().unwrap_or(window), at, sink)?;
             at = match (left, cut.is_some()) {
-                (Left::Within(to, _) | Left::Used(to), true) if to > at => to,
-                (Left::Used(to), true) => match self.characters(window, to, sink)? {
+                (ContentEnd::Within(to, _) | ContentEnd::Used(to), true) if to > at => to,
+                (ContentEnd::Used(to), true) => match self.characters(window, to, sink)? {
                     next if next > to => next,
                     _ if matches!(window.byte(to), Some(b'<' | b'&')) => {
                         return Ok(self.incomplete(window, to, "markup")?);
                     }
-                    _ => return Ok(Left::Used(to)),
+                    _ => return Ok(ContentEnd::Used(to)),
                 },
-                (Left::Within(to, what), _) => return Ok(self.incomplete(window, to, what)?),
-                (left @ (Left::Used(_) | Left::Next(_)), _) => return Ok(left),
+                (ContentEnd::Within(to, what), _) => return Ok(self.incomplete(window, to, what)?),
+                (left @ (ContentEnd::Used(_) | ContentEnd::Next(_)), _) => return Ok(left),
             };
         }
     }
@@ -478,31 +478,31 @@ impl Machine {
         window: &Window<'_>,
         from: usize,
         sink: &mut S,
-    ) -> Run<Left, S::Error> {
+    ) -> Run<ContentEnd, S::Error> {
         let mut at = from;
         loop {
             if self.phase == Phase::Cdata {
                 at = self.cdata(window, at, sink)?;
                 if self.phase == Phase::Cdata {
-                    return Ok(Left::Used(at));
+                    return Ok(ContentEnd::Used(at));
                 }
             }
             if window.origin.is_none() && !self.open.is_empty() {
                 at = self.usual(window, at, sink)?;
                 if self.open.is_empty() {
                     self.phase = Phase::Epilog;
-                    return Ok(Left::Next(at));
+                    return Ok(ContentEnd::Next(at));
                 }
             }
             let first = match window.byte(at) {
-                None => return Ok(Left::Used(at)),
+                None => return Ok(ContentEnd::Used(at)),
                 Some(first @ (b'<' | b'&')) => first,
                 Some(_) => {
                     at = self.text(window, at, sink)?;
                     match window.byte(at) {
                         Some(first @ (b'<' | b'&')) => first,
                         // Whatever can be decided only with more input.
-                        _ => return Ok(Left::Used(at)),
+                        _ => return Ok(ContentEnd::Used(at)),
                     }
                 }
             };
@@ -516,12 +516,12 @@ impl Machine {
             };
             at = match read {
                 Ok(to) => to,
-                Err(Halt::Stop(Stop::More(what))) => return Ok(Left::Within(at, what)),
+                Err(Halt::Stop(Stop::More(what))) => return Ok(ContentEnd::Within(at, what)),
                 Err(other) => return Err(other),
             };
             if self.open.is_empty() {
                 self.phase = Phase::Epilog;
-                return Ok(Left::Next(at));
+                return Ok(ContentEnd::Next(at));
             }
         }
     }
@@ -552,7 +552,7 @@ impl Machine {
 }
 
 /// Copies names of open elements from their window to the kept ones.
-fn keep_names(open: &mut [Open], window: &str, kept: &mut String) {
+fn keep_names(open: &mut [OpenElement], window: &str, kept: &mut String) {
     for open in open {
         let name = window.get(open.name_from..open.name_from + open.name_len);
         open.name_from = kept.len();

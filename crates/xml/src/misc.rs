@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::Sink;
 use crate::chars::{is_space, same, skip_space};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad};
-use crate::place::Width;
+use crate::position_tracker::Width;
 
 /// The declaration of most documents, recognised by one comparison.
 pub(crate) const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";

@@ -5,9 +5,9 @@
 
 use std::cell::Cell;
 
-use crate::decode::{Decoder, Encoding, Sniffed, sniff, valid};
+use crate::decode::{Decoder, Encoding, EncodingGuess, sniff, valid};
 use crate::machine::{Halt, Machine, Stop, Window};
-use crate::prefix_cache::State;
+use crate::prefix_cache::PrefixState;
 use crate::{Error, ErrorKind, Options, Position, Sink};
 
 /// Bytes decoded at a time if a complete document is not UTF-8.
@@ -27,7 +27,7 @@ pub struct Parser {
     taken: u64,
     /// The error behind `text`.
     broken: Option<ErrorKind>,
-    waiting: Waiting,
+    waiting: TokenSearch,
     /// The error with which the document was refused.
     ended: Option<Error>,
     /// The document was read to its end.
@@ -36,7 +36,7 @@ pub struct Parser {
 
 /// State of the search for the end of the first token of the text.
 #[derive(Debug, Clone, Copy, Default)]
-struct Waiting {
+struct TokenSearch {
     /// Bytes of the text already searched.
     seen: usize,
     /// The quote that the search is inside of.
@@ -73,7 +73,7 @@ impl Parser {
             text: String::new(),
             taken: 0,
             broken: None,
-            waiting: Waiting::default(),
+            waiting: TokenSearch::default(),
             ended: None,
             complete: false,
         }
@@ -90,7 +90,7 @@ impl Parser {
         self.text.clear();
         self.taken = 0;
         self.broken = None;
-        self.waiting = Waiting::default();
+        self.waiting = TokenSearch::default();
         self.ended = None;
         self.complete = false;
     }
@@ -114,7 +114,7 @@ impl Parser {
         &mut self,
         bytes: &[u8],
         from: usize,
-        state: &State,
+        state: &PrefixState,
         sink: &mut S,
     ) -> Result<(), S::Error> {
         self.reset();
@@ -130,9 +130,9 @@ impl Parser {
         bytes: &[u8],
         to: usize,
         sink: &mut S,
-        show: impl FnOnce(&str, State, &S),
+        show: impl FnOnce(&str, PrefixState, &S),
     ) -> Result<(), S::Error> {
-        let plain = matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0));
+        let plain = matches!(sniff(bytes, true), EncodingGuess::Found(Encoding::Utf8, 0));
         if !plain || bytes.len() as u64 > self.machine.options.limits.bytes_max {
             return self.parse(bytes, sink);
         }
@@ -153,11 +153,11 @@ impl Parser {
     /// Returns a document's text if it can be borrowed. An error behind the text is noted.
     fn at_hand<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b str> {
         match sniff(self.within(bytes), true) {
-            Sniffed::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
+            EncodingGuess::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
                 self.machine.tracker.skip_mark(mark as u64);
                 Some(self.text_of(bytes, mark, encoding == Encoding::Ascii))
             }
-            Sniffed::Found(..) | Sniffed::Unknown(..) | Sniffed::More => None,
+            EncodingGuess::Found(..) | EncodingGuess::Unknown(..) | EncodingGuess::More => None,
         }
     }
 
@@ -234,9 +234,9 @@ impl Parser {
         let fault = match self.decoder.encoding {
             Some(_) => self.decoder.decode(within, &mut self.text),
             None => match self.decoder.begin(within, last || within.len() < chunk.len()) {
-                Sniffed::More => None,
-                Sniffed::Unknown(kind, _) => Some(kind),
-                Sniffed::Found(encoding, mark) => {
+                EncodingGuess::More => None,
+                EncodingGuess::Unknown(kind, _) => Some(kind),
+                EncodingGuess::Found(encoding, mark) => {
                     self.machine.tracker.width = encoding.width();
                     self.machine.tracker.skip_mark(mark as u64);
                     self.decoder.decode(&[], &mut self.text)
@@ -261,7 +261,7 @@ impl Parser {
         text.drain(..used);
         let len = text.len();
         self.text = text;
-        self.waiting = Waiting { tried_again_at: len * 2 + 64, ..Waiting::default() };
+        self.waiting = TokenSearch { tried_again_at: len * 2 + 64, ..TokenSearch::default() };
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl Parser {
     }
 }
 
-impl Waiting {
+impl TokenSearch {
     fn find(&mut self, bytes: &[u8], end: &[u8]) -> bool {
         // The token's first four bytes are not its end; one byte more is needed behind `--`.
         let from = self.seen.saturating_sub(end.len()).max(4);

@@ -4,8 +4,8 @@
 //! each prefix it keeps the state of the tokenizer and of the sink at its end, so that the next document is parsed from there.
 
 use crate::Parser;
-use crate::machine::Open;
-use crate::place::Tracker;
+use crate::machine::OpenElement;
+use crate::position_tracker::Tracker;
 use crate::scope::Spaces;
 use crate::template_cache::Recall;
 
@@ -30,14 +30,14 @@ pub(crate) struct PrefixCache<M> {
 #[derive(Debug)]
 struct Prefix<M> {
     text: Box<str>,
-    state: State,
+    state: PrefixState,
     memory: M,
 }
 
 /// State of the tokenizer between two tokens of the content, without the text before it.
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) open: Vec<Open>,
+pub(crate) struct PrefixState {
+    pub(crate) open: Vec<OpenElement>,
     /// Names of the open elements.
     pub(crate) names: String,
     pub(crate) spaces: Spaces,

@@ -29,7 +29,7 @@ struct Binding {
 
 /// Result of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Declared {
+pub(crate) enum DeclareOutcome {
     New,
     /// The same element declares the prefix already.
     Twice,
@@ -91,22 +91,22 @@ impl Spaces {
 
     /// Adds a declaration; those from `from` on belong to the same element.
     #[must_use]
-    pub(crate) fn declare(&mut self, from: usize, prefix: &str, uri: &str) -> Declared {
+    pub(crate) fn declare(&mut self, from: usize, prefix: &str, uri: &str) -> DeclareOutcome {
         let (Some(prefix), Some(uri)) = (self.prefixes.number(prefix), self.uris.number(uri))
         else {
-            return Declared::TooMany;
+            return DeclareOutcome::TooMany;
         };
-        let Ok(number) = u32::try_from(self.bindings.len()) else { return Declared::TooMany };
+        let Ok(number) = u32::try_from(self.bindings.len()) else { return DeclareOutcome::TooMany };
         if self.top.len() <= prefix as usize {
             self.top.resize(prefix as usize + 1, NONE);
         }
-        let Some(top) = self.top.get_mut(prefix as usize) else { return Declared::TooMany };
+        let Some(top) = self.top.get_mut(prefix as usize) else { return DeclareOutcome::TooMany };
         if *top != NONE && *top as usize >= from {
-            return Declared::Twice;
+            return DeclareOutcome::Twice;
         }
         self.bindings.push(Binding { prefix, uri, hidden: *top });
         *top = number;
-        Declared::New
+        DeclareOutcome::New
     }
 
     /// Returns whether the declarations from `from` on have the prefix.

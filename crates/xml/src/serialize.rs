@@ -11,7 +11,7 @@ pub use escape::{escape_attribute, escape_text};
 use std::borrow::Cow;
 
 use crate::{Document, Kind, NodeId, QName, XML_NAMESPACE};
-use spaces::Rendered;
+use spaces::WrittenNamespaces;
 
 /// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Document {
             form: *form,
             out,
             open: Vec::new(),
-            rendered: Rendered::new(),
+            rendered: WrittenNamespaces::new(),
             apex: node,
         };
         writer.write(node);
@@ -76,13 +76,13 @@ struct Writer<'d, 'o> {
     document: &'d Document,
     form: Form<'d>,
     out: &'o mut String,
-    open: Vec<Open<'d>>,
-    rendered: Rendered,
+    open: Vec<OpenElement<'d>>,
+    rendered: WrittenNamespaces,
     apex: NodeId,
 }
 
 /// An element whose end tag is due.
-struct Open<'d> {
+struct OpenElement<'d> {
     end: NodeId,
     name: QName<'d>,
     /// Number of namespaces rendered before it.
@@ -138,7 +138,7 @@ impl<'d> Writer<'d, '_> {
         }
         self.out.push('>');
         let lines = self.has_lines(element);
-        self.open.push(Open { end: self.document.end(element), name, rendered_len, lines });
+        self.open.push(OpenElement { end: self.document.end(element), name, rendered_len, lines });
     }
 
     /// Namespace declarations, then attributes, in the order the form wants.

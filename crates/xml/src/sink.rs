@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::machine::Window;
-use crate::met::Place;
-use crate::place::Tracker;
+use crate::position_tracker::Tracker;
 use crate::scope::{NO_NAMESPACE, Spaces};
+use crate::tag_cache::TagSlot;
 use crate::{Error, Namespace, Position, QName};
 
 /// Receives the events of one document. Its error ends the parse.
@@ -19,7 +19,7 @@ pub trait Sink {
     /// itself.
     #[doc(hidden)]
     #[inline(always)]
-    fn quick(&mut self, _event: Quick, _offset: u64) -> Option<Result<(), Self::Error>> {
+    fn quick(&mut self, _event: ShortEvent, _offset: u64) -> Option<Result<(), Self::Error>> {
         None
     }
 
@@ -57,7 +57,7 @@ pub trait Sink {
 /// An event for a sink that knows the source.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
-pub enum Quick {
+pub enum ShortEvent {
     /// A start tag of a name alone that is the same as the last one with this place among those met.
     Start(usize),
     /// Text of so many bytes of the source, as it is meant.
@@ -77,7 +77,7 @@ pub struct Start<'a> {
     /// The tag was `<a/>`.
     pub empty: bool,
     /// The place of the tag among those met.
-    pub(crate) place: Place,
+    pub(crate) place: TagSlot,
 }
 
 /// One attribute, its value normalised (XML 1.0, 3.3.3).
@@ -94,7 +94,7 @@ pub struct Attribute<'a> {
 /// The attributes of a start tag.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
-    pub(crate) raw: &'a [Raw],
+    pub(crate) raw: &'a [RawAttribute],
     /// The window that holds the tag.
     pub(crate) window: &'a str,
     /// Values that could not be borrowed.
@@ -104,7 +104,7 @@ pub struct Attributes<'a> {
 
 /// An attribute by the offsets of its parts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Raw {
+pub(crate) struct RawAttribute {
     pub(crate) name: Piece,
     /// Length of the prefix; 0 if there is none.
     pub(crate) prefix_len: usize,
@@ -114,7 +114,7 @@ pub(crate) struct Raw {
     pub(crate) id: bool,
 }
 
-impl Raw {
+impl RawAttribute {
     /// Length of the name behind the colon.
     #[inline]
     pub(crate) fn local_len(&self) -> usize {
@@ -168,7 +168,7 @@ impl<'a> Attributes<'a> {
     }
 
     #[inline(always)]
-    fn attribute(&self, raw: &Raw) -> Attribute<'a> {
+    fn attribute(&self, raw: &RawAttribute) -> Attribute<'a> {
         let name = raw.name.of(self.window, self.written);
         Attribute {
             name: qname(name, raw.prefix_len, self.spaces.namespace(raw.namespace)),

@@ -3,10 +3,10 @@
 use crate::chars::{
     is_space, same, skip_ascii_name, skip_name_chars, skip_ncname, skip_space, value_end,
 };
-use crate::machine::{Halt, Machine, Open, Run, Scan, Stop, Window, bad, over};
-use crate::met::{Place, Tag};
-use crate::scope::{Declared, NO_NAMESPACE};
-use crate::sink::{Attributes, Piece, Raw, Scope, qname};
+use crate::machine::{Halt, Machine, OpenElement, Run, Scan, Stop, Window, bad, over};
+use crate::scope::{DeclareOutcome, NO_NAMESPACE};
+use crate::sink::{Attributes, Piece, RawAttribute, Scope, qname};
+use crate::tag_cache::{TagBytes, TagSlot};
 use crate::{Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 const START: &str = "a start tag";
@@ -14,7 +14,7 @@ const END: &str = "an end tag";
 
 /// A name as written.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct NameSpan {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// Length of the prefix; 0 if there is none.
@@ -22,13 +22,13 @@ pub(crate) struct Written {
 }
 
 /// A start tag that was read.
-pub(crate) struct Read {
+pub(crate) struct StartTag {
     pub(crate) name_len: usize,
     /// Length of its prefix; 0 if there is none.
     pub(crate) prefix_len: usize,
     pub(crate) namespace: u32,
-    pub(crate) tag: Tag,
-    pub(crate) place: Place,
+    pub(crate) tag: TagBytes,
+    pub(crate) place: TagSlot,
     pub(crate) empty: bool,
     /// Where it ends.
     pub(crate) to: usize,
@@ -36,15 +36,15 @@ pub(crate) struct Read {
 
 /// Reads an ASCII name with at most one colon, if the byte behind it ends the name.
 #[inline]
-fn usual_name(bytes: &[u8], from: usize) -> Option<Written> {
+fn usual_name(bytes: &[u8], from: usize) -> Option<NameSpan> {
     let to = skip_ascii_name(bytes, from)?;
     match bytes.get(to)? {
         b':' => {
             let end = skip_ascii_name(bytes, to + 1)?;
             let ends = bytes.get(end).is_some_and(|byte| byte.is_ascii() && *byte != b':');
-            ends.then_some(Written { from, to: end, prefix_len: to - from })
+            ends.then_some(NameSpan { from, to: end, prefix_len: to - from })
         }
-        byte => byte.is_ascii().then_some(Written { from, to, prefix_len: 0 }),
+        byte => byte.is_ascii().then_some(NameSpan { from, to, prefix_len: 0 }),
     }
 }
 
@@ -90,7 +90,7 @@ impl Machine {
                 self.spaces.truncate(spaces_len);
                 self.scope = scope;
             }
-            false => self.open.push(Open {
+            false => self.open.push(OpenElement {
                 name_from: at + 1,
                 name_len: read.name_len,
                 prefix_len: read.prefix_len,
@@ -109,7 +109,7 @@ impl Machine {
         &'a self,
         window: &Window<'a>,
         at: usize,
-        read: &Read,
+        read: &StartTag,
         spaces_len: usize,
     ) -> Start<'a> {
         let name = window.get(at + 1, at + 1 + read.name_len);
@@ -128,7 +128,7 @@ impl Machine {
     }
 
     /// Reads a whole start tag. Its namespace declarations are in scope then.
-    fn read_start(&mut self, window: &Window<'_>, at: usize, spaces_len: usize) -> Scan<Read> {
+    fn read_start(&mut self, window: &Window<'_>, at: usize, spaces_len: usize) -> Scan<StartTag> {
         let name = self.scan_name(window, at + 1, START)?;
         self.attributes.clear();
         self.written.clear();
@@ -149,12 +149,12 @@ impl Machine {
             self.resolve_attributes(window, at)?;
         }
         let name_len = name.to - name.from;
-        let tag = Tag::of_name(window.text.as_bytes(), name.from, name_len);
+        let tag = TagBytes::of_name(window.text.as_bytes(), name.from, name_len);
         let place = match bare {
             true => self.met.keep(tag, name.prefix_len, namespace, self.scope),
-            false => Place::Nowhere,
+            false => TagSlot::Nowhere,
         };
-        Ok(Read { name_len, prefix_len: name.prefix_len, namespace, tag, place, empty, to })
+        Ok(StartTag { name_len, prefix_len: name.prefix_len, namespace, tag, place, empty, to })
     }
 
     /// Reads the tag from behind its name to its end. Returns whether it is an empty-element tag, and where it ends. Its
@@ -163,7 +163,7 @@ impl Machine {
         &mut self,
         window: &Window<'_>,
         at: usize,
-        name: Written,
+        name: NameSpan,
         spaces_len: usize,
     ) -> Scan<(bool, usize)> {
         let (tokens, expanded, scope) = (self.tokens, self.expanded, self.scope);
@@ -182,7 +182,7 @@ impl Machine {
         &mut self,
         window: &Window<'_>,
         at: usize,
-        name: Written,
+        name: NameSpan,
         spaces_len: usize,
     ) -> Scan<(bool, usize)> {
         let bytes = window.text.as_bytes();
@@ -234,7 +234,7 @@ impl Machine {
         window: &Window<'_>,
         from: usize,
         what: &'static str,
-    ) -> Scan<Written> {
+    ) -> Scan<NameSpan> {
         if self.options.namespaces
             && let Some(name) = usual_name(window.text.as_bytes(), from)
             && name.to - from <= self.options.limits.name_bytes_max as usize
@@ -246,10 +246,15 @@ impl Machine {
 
     /// Reads an unusual name, or reports that there is none.
     #[inline(never)]
-    fn scan_odd_name(&self, window: &Window<'_>, from: usize, what: &'static str) -> Scan<Written> {
+    fn scan_odd_name(
+        &self,
+        window: &Window<'_>,
+        from: usize,
+        what: &'static str,
+    ) -> Scan<NameSpan> {
         if !self.options.namespaces {
             let to = self.name_end(window, from, what)?;
-            return Ok(Written { from, to, prefix_len: 0 });
+            return Ok(NameSpan { from, to, prefix_len: 0 });
         }
         let text = self.name_room(window, from);
         let mut to = skip_ncname(text, from);
@@ -269,7 +274,7 @@ impl Machine {
                 to,
                 format!("{what} needs a name, which cannot begin with {}", window.found(to)),
             )),
-            Some(_) => Ok(Written { from, to, prefix_len }),
+            Some(_) => Ok(NameSpan { from, to, prefix_len }),
         }
     }
 
@@ -325,21 +330,21 @@ impl Machine {
 
     /// Reads the name of the declaration of a short ASCII prefix.
     #[inline]
-    fn declared_name(&self, bytes: &[u8], from: usize) -> Option<Written> {
+    fn declared_name(&self, bytes: &[u8], from: usize) -> Option<NameSpan> {
         let rest = bytes.get(from..)?.strip_prefix(b"xmlns:")?;
         let len = skip_ascii_name(rest, 0)?;
         let to = from + 6 + len;
         let usual = rest.get(len) == Some(&b'=')
             && self.options.namespaces
             && to - from <= self.options.limits.name_bytes_max as usize;
-        usual.then_some(Written { from, to, prefix_len: 5 })
+        usual.then_some(NameSpan { from, to, prefix_len: 5 })
     }
 
     #[inline]
     fn add_attribute(
         &mut self,
         window: &Window<'_>,
-        name: Written,
+        name: NameSpan,
         value: Piece,
         spaces_len: usize,
     ) -> Scan<()> {
@@ -358,7 +363,7 @@ impl Machine {
                 return self.declare(window, name.from, prefix, value, spaces_len);
             }
         }
-        self.attributes.push(Raw {
+        self.attributes.push(RawAttribute {
             name: Piece { from: name.from, to: name.to, written: false },
             prefix_len: name.prefix_len,
             value,
@@ -384,14 +389,16 @@ impl Machine {
         }
         let max = self.options.limits.namespaces_max;
         match self.spaces.declare(spaces_len, prefix, uri) {
-            Declared::Twice => {
+            DeclareOutcome::Twice => {
                 Err(bad(at, format!("the prefix `{prefix}` is declared twice in one tag")))
             }
-            Declared::New if self.spaces.names_len().max(self.spaces.len()) <= max as usize => {
+            DeclareOutcome::New
+                if self.spaces.names_len().max(self.spaces.len()) <= max as usize =>
+            {
                 self.begin_scope();
                 Ok(())
             }
-            Declared::New | Declared::TooMany => Err(over(at, "namespaces_max", max)),
+            DeclareOutcome::New | DeclareOutcome::TooMany => Err(over(at, "namespaces_max", max)),
         }
     }
 
@@ -499,7 +506,7 @@ impl Machine {
     }
 
     /// Reads an end tag to its `>`, and returns where that is.
-    fn scan_end(&self, window: &Window<'_>, at: usize, open: &Open) -> Scan<usize> {
+    fn scan_end(&self, window: &Window<'_>, at: usize, open: &OpenElement) -> Scan<usize> {
         let bytes = window.text.as_bytes();
         let end = at + 2 + open.name_len;
         let mut to = end;
@@ -515,7 +522,7 @@ impl Machine {
 
     /// The name of the innermost open element.
     #[inline]
-    fn open_name<'a>(&'a self, window: &Window<'a>, open: &Open) -> &'a [u8] {
+    fn open_name<'a>(&'a self, window: &Window<'a>, open: &OpenElement) -> &'a [u8] {
         let names = match self.open.len() > self.kept_len {
             true => window.text.as_bytes(),
             false => self.kept.as_bytes(),
@@ -525,7 +532,7 @@ impl Machine {
 
     /// Returns the error of an end tag that is not the expected one, or not complete.
     #[cold]
-    fn wrong_end(&self, window: &Window<'_>, at: usize, open: &Open) -> Stop {
+    fn wrong_end(&self, window: &Window<'_>, at: usize, open: &OpenElement) -> Stop {
         let name = match self.scan_name(window, at + 2, END) {
             Ok(name) => name,
             Err(stop) => return stop,

@@ -5,7 +5,7 @@
 //! has to be plain: no references, and nothing that the parser would change.
 
 use crate::chars::{first_forbidden, is_space};
-use crate::decode::{Encoding, Sniffed, sniff};
+use crate::decode::{Encoding, EncodingGuess, sniff};
 use crate::template_cache::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
@@ -93,7 +93,7 @@ impl<W, G> Templates<W, G> {
             self.passed += 1;
             return false;
         }
-        if !matches!(sniff(bytes, true), Sniffed::Found(Encoding::Utf8, 0)) {
+        if !matches!(sniff(bytes, true), EncodingGuess::Found(Encoding::Utf8, 0)) {
             return false;
         }
         self.passed = 0;
@@ -171,11 +171,11 @@ pub(crate) struct Learning<'s, S: Recall> {
     bytes: &'s [u8],
     /// Ranges of texts that may vary; None if nothing is recorded.
     gaps: Option<Vec<(usize, usize, S::Gap)>>,
-    last: Last<S::Gap>,
+    last: LastEvent<S::Gap>,
 }
 
 /// The last event.
-enum Last<G> {
+enum LastEvent<G> {
     Start,
     /// Text that is so far the only content of its element.
     Text(usize, usize, G),
@@ -184,18 +184,18 @@ enum Last<G> {
 
 impl<'s, S: Recall> Learning<'s, S> {
     pub(crate) fn new(sink: &'s mut S, bytes: &'s [u8], wanted: bool) -> Learning<'s, S> {
-        Learning { sink, bytes, gaps: wanted.then(Vec::new), last: Last::Other }
+        Learning { sink, bytes, gaps: wanted.then(Vec::new), last: LastEvent::Other }
     }
 
     #[cold]
-    fn note(&self, text: &str, here: Here<'_>) -> Option<Last<S::Gap>> {
+    fn note(&self, text: &str, here: Here<'_>) -> Option<LastEvent<S::Gap>> {
         let from = usize::try_from(here.offset()).ok()?;
         let (before, behind) = self.bytes.split_at_checked(from)?;
         let whole = before.last() == Some(&b'>')
             && behind.starts_with(text.as_bytes())
             && text_len(behind) == Some(text.len());
         let gap = whole.then(|| self.sink.gap(text))??;
-        Some(Last::Text(from, from + text.len(), gap))
+        Some(LastEvent::Text(from, from + text.len(), gap))
     }
 }
 
@@ -204,7 +204,7 @@ impl<S: Recall> Sink for Learning<'_, S> {
 
     #[inline]
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), S::Error> {
-        self.last = Last::Start;
+        self.last = LastEvent::Start;
         self.sink.start(start, here)
     }
 
@@ -212,8 +212,8 @@ impl<S: Recall> Sink for Learning<'_, S> {
     fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), S::Error> {
         self.sink.text(text, cdata, here)?;
         if self.gaps.is_some() {
-            let first = matches!(self.last, Last::Start) && !cdata;
-            self.last = first.then(|| self.note(text, here)).flatten().unwrap_or(Last::Other);
+            let first = matches!(self.last, LastEvent::Start) && !cdata;
+            self.last = first.then(|| self.note(text, here)).flatten().unwrap_or(LastEvent::Other);
         }
         Ok(())
     }
@@ -221,7 +221,8 @@ impl<S: Recall> Sink for Learning<'_, S> {
     #[inline]
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), S::Error> {
         if let Some(gaps) = &mut self.gaps
-            && let Last::Text(from, to, gap) = std::mem::replace(&mut self.last, Last::Other)
+            && let LastEvent::Text(from, to, gap) =
+                std::mem::replace(&mut self.last, LastEvent::Other)
         {
             gaps.push((from, to, gap));
         }
@@ -229,12 +230,12 @@ impl<S: Recall> Sink for Learning<'_, S> {
     }
 
     fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), S::Error> {
-        self.last = Last::Other;
+        self.last = LastEvent::Other;
         self.sink.comment(text, here)
     }
 
     fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), S::Error> {
-        self.last = Last::Other;
+        self.last = LastEvent::Other;
         self.sink.instruction(target, data, here)
     }
 

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use crate::scope::{Declared, Spaces};
+use crate::scope::{DeclareOutcome, Spaces};
 use crate::serialize::Form;
 use crate::{Document, NodeId, QName, XML_NAMESPACE};
 
 /// Namespace declarations in scope in the output.
-pub(crate) struct Rendered {
+pub(crate) struct WrittenNamespaces {
     spaces: Spaces,
 }
 
-impl Rendered {
-    pub(crate) fn new() -> Rendered {
-        Rendered { spaces: Spaces::new() }
+impl WrittenNamespaces {
+    pub(crate) fn new() -> WrittenNamespaces {
+        WrittenNamespaces { spaces: Spaces::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -70,7 +70,7 @@ impl Rendered {
 
     fn add(&mut self, prefix: &str, uri: &str) {
         let added = self.spaces.declare(self.spaces.len(), prefix, uri);
-        debug_assert_eq!(added, Declared::New, "a document has no more names than numbers");
+        debug_assert_eq!(added, DeclareOutcome::New, "a document has no more names than numbers");
     }
 
     /// Declares a prefix on this element, replacing an earlier declaration of it here.

@@ -1,8 +1,8 @@
 //! The sink that builds a tree.
 
 use crate::intern::fold;
-use crate::met::{MetTags, Place};
-use crate::sink::Quick;
+use crate::sink::ShortEvent;
+use crate::tag_cache::{TagCache, TagSlot};
 use crate::tree::positions::{Positions, plain};
 use crate::tree::{BuildError, Builder, Document, NameId, NodeId};
 use crate::{
@@ -31,16 +31,16 @@ struct TreeSink<'s> {
     /// The tree's numbers of the parser's first namespaces.
     spaces: [u32; SPACES],
     /// The names of the tags that the parser met.
-    met: [NameId; MetTags::LEN],
+    met: [NameId; TagCache::LEN],
     /// Names by their bytes, for attributes and elements with attributes: mostly one before had the same.
-    recent: [[Recent; 2]; RECENT / 2],
+    recent: [[RecentName; 2]; RECENT / 2],
     /// Line and column of each node, if they cannot be computed from the source's lines.
     places: Option<Vec<(u32, u32)>>,
 }
 
 /// A short name that was met.
 #[derive(Clone, Copy)]
-struct Recent {
+struct RecentName {
     /// Its bytes as written; 0 for none.
     key: u128,
     uri: u32,
@@ -55,8 +55,8 @@ pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> 
         builder,
         source: source.unwrap_or_default(),
         spaces: [UNKNOWN; SPACES],
-        met: [NameId(0); MetTags::LEN],
-        recent: [[Recent { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
+        met: [NameId(0); TagCache::LEN],
+        recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
         places: source.is_none().then(|| vec![(1, 1)]),
     };
     crate::parse(bytes, options, &mut sink)?;
@@ -132,14 +132,14 @@ impl TreeSink<'_> {
     #[inline]
     fn element_name(&mut self, start: &Start<'_>) -> Result<NameId, BuildError> {
         match start.place {
-            Place::New(place) => {
+            TagSlot::New(place) => {
                 let name = self.name(start.name)?;
                 if let Some(met) = self.met.get_mut(place) {
                     *met = name;
                 }
                 Ok(name)
             }
-            Place::Known(_) | Place::Nowhere => self.name(start.name),
+            TagSlot::Known(_) | TagSlot::Nowhere => self.name(start.name),
         }
     }
 
@@ -184,7 +184,7 @@ impl TreeSink<'_> {
         let number = self.number(name, uri)?;
         if let Some([first, second]) = self.recent.get_mut(pair(key)) {
             *second = *first;
-            *first = Recent { key, uri, name: number };
+            *first = RecentName { key, uri, name: number };
         }
         Ok(number)
     }
@@ -228,18 +228,18 @@ impl Sink for TreeSink<'_> {
     }
 
     #[inline(always)]
-    fn quick(&mut self, event: Quick, offset: u64) -> Option<Result<(), Error>> {
+    fn quick(&mut self, event: ShortEvent, offset: u64) -> Option<Result<(), Error>> {
         if self.source.is_empty() {
             return None;
         }
         self.builder.at(offset);
         let built = match event {
-            Quick::Start(place) => {
+            ShortEvent::Start(place) => {
                 let name = self.met.get(place).copied().unwrap_or(NameId(0));
                 self.builder.start_named(name).map(drop)
             }
-            Quick::Text(len) => self.builder.text_of_source(len, self.source),
-            Quick::End => {
+            ShortEvent::Text(len) => self.builder.text_of_source(len, self.source),
+            ShortEvent::End => {
                 self.builder.end_at(offset);
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! The markup of an element as it stands in the source.
 
-use crate::lanes;
+use crate::byte_search;
 use crate::tree::positions::Positions;
 use crate::tree::{Document, Kind, NodeId};
 
@@ -35,7 +35,7 @@ impl Document {
 /// Returns the length of a short end tag in front of the text.
 #[inline]
 fn end_tag_len(text: &[u8]) -> Option<usize> {
-    let len = lanes::first(text, 0, |byte| byte == b'>')?? + 1;
+    let len = byte_search::first(text, 0, |byte| byte == b'>')?? + 1;
     text.starts_with(b"</").then_some(len)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::Position;
-use crate::decode::{Encoding, Sniffed, sniff};
+use crate::decode::{Encoding, EncodingGuess, sniff};
 use crate::tree::NodeId;
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ fn is_utf8(source: &[u8]) -> bool {
     let zero = source.iter().take(4).any(|byte| *byte == 0);
     match source.is_ascii() && !zero {
         true => true,
-        false => matches!(sniff(source, true), Sniffed::Found(Encoding::Utf8, _)),
+        false => matches!(sniff(source, true), EncodingGuess::Found(Encoding::Utf8, _)),
     }
 }
 

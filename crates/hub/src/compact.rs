@@ -11,7 +11,7 @@ use crate::send;
 use crate::subscription::{Intent, Subscription, Terms};
 
 /// A subscription.
-pub(crate) struct Known {
+pub(crate) struct CompactSubscription {
     pub(crate) common: Rc<Common>,
     /// The callback as the subscriber wrote it.
     pub(crate) callback: Box<str>,
@@ -44,7 +44,7 @@ pub(crate) struct Commons(HashSet<Rc<Common>>);
 /// So many are worth a look for those that no subscription has any more, each time their number has doubled.
 const MANY: usize = 1024;
 
-impl Known {
+impl CompactSubscription {
     /// The subscription as it is stored.
     pub(crate) fn to_stored(&self) -> Subscription {
         let Common { subject, plan, topic, asked, base, lease_seconds, .. } = &*self.common;
@@ -95,7 +95,11 @@ impl Hash for Common {
 
 impl Commons {
     /// A subscription, as it is kept.
-    pub(crate) fn known(&mut self, subscription: Subscription, clock: &LeaseClock) -> Rc<Known> {
+    pub(crate) fn known(
+        &mut self,
+        subscription: Subscription,
+        clock: &LeaseClock,
+    ) -> Rc<CompactSubscription> {
         let Subscription { subject, plan, topic, callback, until, terms, from, intent } =
             subscription;
         let Terms { asked, secret, lease_seconds, base } = terms;
@@ -111,7 +115,7 @@ impl Commons {
         let common = self.shared(common);
         let ends = until.and_then(|until| clock.end(until, lease_seconds));
         let (callback, secret) = (callback.into(), secret.map(String::into_boxed_str));
-        Rc::new(Known { common, callback, secret, until, ends, from, intent })
+        Rc::new(CompactSubscription { common, callback, secret, until, ends, from, intent })
     }
 
     fn shared(&mut self, common: Common) -> Rc<Common> {
@@ -158,7 +162,7 @@ mod tests {
         fake::wall(Duration::ZERO);
         let (mut commons, lease_clock) = (Commons::default(), LeaseClock::new());
         let now = clock::now();
-        let kept: Vec<Rc<Known>> = (0..10)
+        let kept: Vec<Rc<CompactSubscription>> = (0..10)
             .map(|number| commons.known(subscription("ann", number), &lease_clock))
             .collect();
         let other = Subscription { plan: None, ..subscription("ann", 0) };

@@ -1,4 +1,4 @@
-//! Sixteen bytes at once: the first of them that is looked for.
+//! Search of sixteen bytes at once for the first one that is wanted.
 
 /// Number of bytes.
 pub(crate) const LANES: usize = 16;

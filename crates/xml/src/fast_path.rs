@@ -1,13 +1,13 @@
-//! What most content consists of, in the fewest steps: text as it stands, tags that were met, and their end tags.
+//! Fast path of content: text as it stands, start tags that are in the cache, and their end tags, in the fewest steps.
 //!
 //! Whatever is not that is left to the rest of the tokenizer, which reads all of it and makes the same events.
 
 use crate::Sink;
 use crate::chars::{plain_text_end, short_text_end};
-use crate::machine::{Halt, Machine, Open, Run, Window};
-use crate::met::{Met, Place};
-use crate::sink::{Quick, qname};
-use crate::tag::Read;
+use crate::machine::{Halt, Machine, OpenElement, Run, Window};
+use crate::sink::{ShortEvent, qname};
+use crate::tag::StartTag;
+use crate::tag_cache::{CachedTag, TagSlot};
 
 impl Machine {
     /// Reads what most content consists of: text without references, start tags that were met, and end tags as short. Returns
@@ -61,7 +61,7 @@ impl Machine {
         end: usize,
         sink: &mut S,
     ) -> Run<(), S::Error> {
-        let taken = match sink.quick(Quick::Text(end - at), self.tracker.utf8_offset(at)) {
+        let taken = match sink.quick(ShortEvent::Text(end - at), self.tracker.utf8_offset(at)) {
             Some(taken) => taken,
             None => sink.text(window.get(at, end), false, self.here(window, at)),
         };
@@ -74,26 +74,35 @@ impl Machine {
         &mut self,
         window: &Window<'_>,
         at: usize,
-        met: &Met,
+        met: &CachedTag,
         place: usize,
         sink: &mut S,
     ) -> Run<usize, S::Error> {
         self.count_start(at)?;
-        let Met { tag, prefix_len, namespace, .. } = *met;
+        let CachedTag { tag, prefix_len, namespace, .. } = *met;
         let (spaces_len, name_len) = (self.spaces.len(), tag.name_len());
         let to = at + name_len + 2;
-        match sink.quick(Quick::Start(place), self.tracker.utf8_offset(at)) {
+        match sink.quick(ShortEvent::Start(place), self.tracker.utf8_offset(at)) {
             Some(taken) => taken.map_err(Halt::Sink)?,
             None => {
                 self.attributes.clear();
-                let place = Place::Known(place);
-                let read = Read { name_len, prefix_len, namespace, tag, place, empty: false, to };
+                let place = TagSlot::Known(place);
+                let read =
+                    StartTag { name_len, prefix_len, namespace, tag, place, empty: false, to };
                 let start = self.start(window, at, &read, spaces_len);
                 sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
             }
         }
         let (name_from, scope) = (at + 1, self.scope);
-        self.open.push(Open { name_from, name_len, prefix_len, namespace, spaces_len, scope, tag });
+        self.open.push(OpenElement {
+            name_from,
+            name_len,
+            prefix_len,
+            namespace,
+            spaces_len,
+            scope,
+            tag,
+        });
         Ok(to)
     }
 
@@ -103,12 +112,12 @@ impl Machine {
         &mut self,
         window: &Window<'_>,
         at: usize,
-        open: &Open,
+        open: &OpenElement,
         sink: &mut S,
     ) -> Run<(), S::Error> {
         self.token(at)?;
         let quick = match window.origin {
-            None => sink.quick(Quick::End, self.tracker.utf8_offset(at)),
+            None => sink.quick(ShortEvent::End, self.tracker.utf8_offset(at)),
             Some(_) => None,
         };
         let ended = match quick {

@@ -2,7 +2,7 @@
 
 use crate::intern::hash;
 use crate::machine::{Machine, Scan, Window, bad};
-use crate::sink::{Piece, Raw};
+use crate::sink::{Piece, RawAttribute};
 
 /// From this number on, attributes are compared by hash.
 const MANY: usize = 12;
@@ -23,10 +23,10 @@ impl Machine {
         }
     }
 
-    fn twice_among_few(&self, window: &Window<'_>) -> Option<Raw> {
+    fn twice_among_few(&self, window: &Window<'_>) -> Option<RawAttribute> {
         let mut rest = self.attributes.as_slice();
         while let Some((last, before)) = rest.split_last() {
-            let equal = |raw: &Raw| {
+            let equal = |raw: &RawAttribute| {
                 raw.namespace == last.namespace
                     && raw.local_len() == last.local_len()
                     && self.local(window, raw) == self.local(window, last)
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// Finds a duplicate with a hash table of at least twice the number of attributes.
-    fn twice_by_hash(&mut self, window: &Window<'_>) -> Option<Raw> {
+    fn twice_by_hash(&mut self, window: &Window<'_>) -> Option<RawAttribute> {
         let len = (self.attributes.len() * 2).next_power_of_two();
         let mut places = std::mem::take(&mut self.places);
         places.clear();
@@ -74,7 +74,7 @@ impl Machine {
     }
 
     #[inline]
-    fn local<'a>(&'a self, window: &Window<'a>, raw: &Raw) -> &'a str {
+    fn local<'a>(&'a self, window: &Window<'a>, raw: &RawAttribute) -> &'a str {
         let name = Piece { from: raw.name.to - raw.local_len(), ..raw.name };
         name.of(window.text, &self.written)
     }

@@ -1,4 +1,4 @@
-//! What of a hub goes on while its settings change: the way from requests to the workers that deliver.
+//! State of a hub that outlives a change of its settings: the way from requests to the workers that deliver.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
 /// The lasting part of a hub. `compile` makes one for each name and keeps it over reloads.
-pub struct Lasting {
+pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
     pub(crate) serial: u64,
     /// Subscriptions that were asked for and are on their way to their worker, by their subjects.
-    reserved: Mutex<Counts>,
+    reserved: Mutex<SubscriptionCounts>,
     /// How many all nodes had, and when that was counted.
     counted: Mutex<Option<(kit::clock::Instant, usize)>>,
     pub(crate) lease_clock: LeaseClock,
@@ -24,7 +24,7 @@ pub struct Lasting {
 
 /// How many there are, in all and by their subjects.
 #[derive(Debug, Default)]
-struct Counts {
+struct SubscriptionCounts {
     all: usize,
     of_subjects: HashMap<Box<str>, usize>,
 }
@@ -41,7 +41,7 @@ struct Mailbox {
     /// Here while no worker reads it.
     receiver: Mutex<Option<mpsc::Receiver<Note>>>,
     /// Subscriptions that the worker has.
-    held: Mutex<Counts>,
+    held: Mutex<SubscriptionCounts>,
 }
 
 /// News for the worker of a subscription.
@@ -70,14 +70,14 @@ const FAR: usize = 5000;
 /// Notes that wait for a worker. A worker reads them between any two of its steps.
 const NOTES_MAX: usize = 4096;
 
-impl Lasting {
-    pub fn new(workers: usize) -> Lasting {
+impl HubState {
+    pub fn new(workers: usize) -> HubState {
         let mailbox = |_| {
             let (sender, receiver) = mpsc::channel(NOTES_MAX);
             Mailbox { sender, receiver: Mutex::new(Some(receiver)), held: Mutex::default() }
         };
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        Lasting {
+        HubState {
             mailboxes: (0..workers.max(1)).map(mailbox).collect(),
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             reserved: Mutex::default(),
@@ -182,7 +182,7 @@ impl Lasting {
     /// Notes that a worker has none any more.
     pub(crate) fn let_all_go(&self, worker: usize) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
-            *locked(&mailbox.held) = Counts::default();
+            *locked(&mailbox.held) = SubscriptionCounts::default();
         }
     }
 
@@ -194,7 +194,7 @@ impl Lasting {
     }
 }
 
-impl Counts {
+impl SubscriptionCounts {
     fn of_subject(&self, subject: &str) -> usize {
         self.of_subjects.get(subject).copied().unwrap_or_default()
     }
@@ -220,7 +220,7 @@ impl Counts {
     }
 }
 
-fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+fn locked(counts: &Mutex<SubscriptionCounts>) -> MutexGuard<'_, SubscriptionCounts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn places_are_taken_up_to_the_most_and_come_back() {
-        let core = Lasting::new(2);
+        let core = HubState::new(2);
         core.hold(0, "ann");
         core.hold(1, "bob");
         assert_eq!(core.reserve("ann", 2, 9), Err(Full::Hub));

@@ -1,4 +1,4 @@
-//! What a worker has still to write down about its subscriptions, in batches: while one is written, the next gathers.
+//! Writes about a worker's subscriptions that are due, in batches: while one is written, the next gathers.
 //!
 //! An event that has ended takes a place of those under way (`delivery.concurrency`) until its end is written, so that no more than
 //! those ever come again after a crash.
@@ -10,22 +10,22 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use store::{Answer, Change, Error, Guard, Store};
 
-use crate::places::Group;
+use crate::positions::Group;
 use crate::subscription::Id;
 
 /// The unwritten changes of a worker.
 #[derive(Default)]
 pub(crate) struct Book {
     /// Groups in which a place has changed.
-    open: BTreeMap<Group, Entry>,
-    writing: Option<Writing>,
+    open: BTreeMap<Group, GroupWrites>,
+    writing: Option<WriteBatch>,
     /// Since the store does not take them: when it is tried again.
     again: Option<Instant>,
 }
 
 /// What is to be written of a group.
 #[derive(Default)]
-struct Entry {
+struct GroupWrites {
     /// What is written together with its places.
     more: Vec<Change>,
     /// Events that ended since its places were written.
@@ -39,8 +39,8 @@ pub(crate) struct End {
     pub(crate) from: u64,
 }
 
-struct Writing {
-    open: BTreeMap<Group, Entry>,
+struct WriteBatch {
+    open: BTreeMap<Group, GroupWrites>,
     answer: Answer<Vec<u64>>,
 }
 
@@ -51,16 +51,16 @@ const BYTES_MAX: usize = 4 << 20;
 /// The pause after the store did not take a batch.
 const PAUSE: Duration = Duration::from_millis(500);
 
-impl Entry {
+impl GroupWrites {
     /// Takes away what one batch cannot take beside the places. What is written, as dead events are, comes before the places; what is
     /// removed may come behind them. So nothing is lost between two batches.
-    fn beyond(&mut self, room: usize) -> Option<Entry> {
+    fn beyond(&mut self, room: usize) -> Option<GroupWrites> {
         if self.more.len() < room {
             return None;
         }
         self.more.sort_by_key(|change| change.value.is_none());
         let more = self.more.split_off(room.saturating_sub(1));
-        let mut later = Entry { more, ended: Vec::new() };
+        let mut later = GroupWrites { more, ended: Vec::new() };
         if later.writes() {
             later.ended = std::mem::take(&mut self.ended);
         }
@@ -144,7 +144,7 @@ impl Book {
             }
         }
         if !changes.is_empty() {
-            self.writing = Some(Writing { open, answer: store.change(changes, guard) });
+            self.writing = Some(WriteBatch { open, answer: store.change(changes, guard) });
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where subscriptions stand, as that is stored: one row for each group of them.
+//! Positions of subscriptions in their topics, as they are stored: one row for each group of them.
 //!
 //! An event is for all subscriptions of a topic, and they get it in the order of their ids. So those of one group move on together,
 //! and one row is written where a row for each would cost more than the delivery does.
@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
-use crate::subscription::{Cursor, Id, Open, partition_of};
+use crate::subscription::{Cursor, Id, PendingEvent, partition_of};
 
 /// The subscriptions to a topic whose ids begin with one byte: they have one worker, and are in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(crate) struct Group {
 /// The place of a subscription as it is stored. It is of the subscription that began behind `from`, and of none that had the same id
 /// before or after.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct StoredPosition {
     pub(crate) from: u64,
     pub(crate) cursor: Cursor,
 }
@@ -55,7 +55,7 @@ pub(crate) fn written<'c>(places: impl Iterator<Item = (Id, u64, &'c Cursor)>) -
         value.extend_from_slice(&head.to_be_bytes());
         value.push(u8::from(*failing));
         value.extend_from_slice(&u32::try_from(open.len()).unwrap_or(u32::MAX).to_be_bytes());
-        for Open { event, attempts, due, is_being_sent: _ } in open {
+        for PendingEvent { event, attempts, due, is_being_sent: _ } in open {
             value.extend_from_slice(&event.to_be_bytes());
             value.extend_from_slice(&attempts.to_be_bytes());
             value.extend_from_slice(&due.to_be_bytes());
@@ -65,12 +65,12 @@ pub(crate) fn written<'c>(places: impl Iterator<Item = (Id, u64, &'c Cursor)>) -
 }
 
 /// What the value of a row says. A value of another form, and what is cut, says nothing.
-pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, Place)> {
+pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, StoredPosition)> {
     let mut rest = value.strip_prefix(&[FORM]).unwrap_or_default();
     std::iter::from_fn(move || read_one(&mut rest))
 }
 
-fn read_one(rest: &mut &[u8]) -> Option<(Id, Place)> {
+fn read_one(rest: &mut &[u8]) -> Option<(Id, StoredPosition)> {
     let id = Id::of_bytes(*take(rest)?);
     let from = u64::from_be_bytes(*take(rest)?);
     let head = u64::from_be_bytes(*take(rest)?);
@@ -81,9 +81,9 @@ fn read_one(rest: &mut &[u8]) -> Option<(Id, Place)> {
         let event = u64::from_be_bytes(*take(rest)?);
         let attempts = u32::from_be_bytes(*take(rest)?);
         let due = u64::from_be_bytes(*take(rest)?);
-        open.push(Open { attempts, due, ..Open::new(event) });
+        open.push(PendingEvent { attempts, due, ..PendingEvent::new(event) });
     }
-    Some((id, Place { from, cursor: Cursor { head, open, failing: failing != 0 } }))
+    Some((id, StoredPosition { from, cursor: Cursor { head, open, failing: failing != 0 } }))
 }
 
 fn take<'v, const N: usize>(rest: &mut &'v [u8]) -> Option<&'v [u8; N]> {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_were_written_and_cut_ones_as_far_as_they_are_whole() {
-        let open = |event| Open { attempts: 2, due: u64::MAX, ..Open::new(event) };
+        let open = |event| PendingEvent { attempts: 2, due: u64::MAX, ..PendingEvent::new(event) };
         let cursors = [
             Cursor { head: 9, open: Vec::new(), failing: false },
             Cursor { head: 7, open: Vec::new(), failing: true },
@@ -114,13 +114,13 @@ mod tests {
         ];
         let places = || (0..).zip(&cursors).map(|(number, cursor)| (id(number), 7, cursor));
         let value = written(places()).unwrap();
-        let expected: Vec<(Id, Place)> = places()
+        let expected: Vec<(Id, StoredPosition)> = places()
             .take(3)
-            .map(|(id, from, cursor)| (id, Place { from, cursor: cursor.clone() }))
+            .map(|(id, from, cursor)| (id, StoredPosition { from, cursor: cursor.clone() }))
             .collect();
         assert_eq!(read(&value).collect::<Vec<_>>(), expected);
         for len in 0..value.len() {
-            let cut: Vec<(Id, Place)> = read(&value[..len]).collect();
+            let cut: Vec<(Id, StoredPosition)> = read(&value[..len]).collect();
             assert!(cut.len() < 3 && expected.starts_with(&cut), "{len}");
         }
         assert_eq!(written(places().skip(3)), None);
