@@ -1,6 +1,6 @@
 //! Tokens: their signers, their permissions, the upstream's view, and attacks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -623,6 +623,27 @@ fn opaque_tokens_are_asked_about_once_in_a_while() {
     refused(&ask(&gateway, "a b"), "no token at all");
     assert_eq!(idp.requests().len(), 2);
     assert_eq!(ask(&gateway, "opaque-3").status(), 503);
+}
+
+#[test]
+fn an_opaque_token_is_asked_about_again_when_the_answer_is_old() {
+    let origin = Origin::saying("ok");
+    let active = Arc::new(AtomicBool::new(true));
+    let says = active.clone();
+    let idp = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            let active = says.load(Ordering::Relaxed);
+            peer.send(reply(200, &json!({ "active": active, "sub": "bob" }).to_string()));
+        }
+    });
+    let issuer = format!("introspection: {{ url: \"{}/introspect\", cache: 100ms }}", idp.url());
+    let gateway = gateway(&origin, &issuer, "", "");
+    until("the issuer is asked again and again", || {
+        assert_eq!(ask(&gateway, "opaque").status(), 200, "it is active all the time");
+        idp.requests().len() >= 4
+    });
+    active.store(false, Ordering::Relaxed);
+    until("its issuer takes it back", || ask(&gateway, "opaque").status() == 401);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jose::{Members, Token};
-use kit::clock;
+use kit::clock::{self, Instant};
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, RevokedTokens, Step};
 
@@ -67,6 +67,8 @@ struct VerifiedToken {
     pass: Pass,
     /// Seconds since the Unix epoch from which on it is not.
     until: Option<u64>,
+    /// When its issuer, who was asked about it, is asked again.
+    asked_again: Option<Instant>,
     /// `jti`
     id: Option<Box<str>>,
     /// Whose it is, by index, and which of its key sets it was verified with.
@@ -190,6 +192,10 @@ impl Verifier {
     fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
         let known = BELIEVED.with_borrow_mut(|memory| {
             let verified = memory.get(self.number, text)?;
+            if verified.asked_again.is_some_and(|at| at <= clock::now()) {
+                memory.remove(self.number, text);
+                return None;
+            }
             let refusal = self.still(verified, now);
             // Where the issuer has other keys now, the signature counts anew.
             let holds = self.generation(verified.issuer) == verified.generation;
@@ -281,6 +287,7 @@ impl Verifier {
         Ok(VerifiedToken {
             pass: Pass { identity: Arc::new(identity), lines },
             until: checked.until,
+            asked_again: None,
             id: checked.id,
             issuer,
             generation,
@@ -328,7 +335,7 @@ impl Verifier {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
             let Some(introspection) = &issuer.introspection else { continue };
-            let (claims, until) = match introspection.ask(ex, text).await {
+            let (claims, asked_again) = match introspection.ask(ex, text).await {
                 Ok(answer) => answer,
                 Err(refusal) => {
                     if last == Refusal::Inactive {
@@ -338,9 +345,9 @@ impl Verifier {
                 }
             };
             let now = clock::wall().as_secs();
-            let mut checked = claims::check_introspected(claims, issuer, &self.settings, now)?;
-            checked.until = Some(checked.until.map_or(until, |own| own.min(until)));
-            return self.verified(checked, index, self.generation(index), now);
+            let checked = claims::check_introspected(claims, issuer, &self.settings, now)?;
+            let verified = self.verified(checked, index, self.generation(index), now)?;
+            return Ok(VerifiedToken { asked_again, ..verified });
         }
         Err(last)
     }

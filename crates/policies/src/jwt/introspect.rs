@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::Kind;
 use jose::Object;
-use kit::clock;
+use kit::clock::{self, Instant};
 use message::{Body, Protocol, Request, RequestHead};
 use policy::{Exchange, Fetch};
 use serde_json::Value;
@@ -46,13 +46,17 @@ impl Introspection {
         Introspection { outlet, path, credentials, timeout, cache }
     }
 
-    /// The issuer's word on the token, and until when that is believed.
-    pub(crate) async fn ask(&self, ex: &Exchange, token: &[u8]) -> Result<(Object, u64), Refusal> {
+    /// The issuer's word on the token, and when to ask again.
+    pub(crate) async fn ask(
+        &self,
+        ex: &Exchange,
+        token: &[u8],
+    ) -> Result<(Object, Option<Instant>), Refusal> {
         let claims = self.fetch(ex, token).await.map_err(Refusal::Unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(Refusal::Inactive);
         }
-        Ok((claims, clock::wall().saturating_add(self.cache).as_secs()))
+        Ok((claims, clock::now().checked_add(self.cache)))
     }
 
     async fn fetch(&self, ex: &Exchange, token: &[u8]) -> Result<Object, Box<str>> {
