@@ -592,8 +592,6 @@ queues:
   ends: { flow: ends }
 "#,
         expect![[r#"
-            gate.yaml:7:29: warning: this is a text, and finds nothing: an expression begins with `$` or `/`
-              help: write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant
             gate.yaml:12:16: warning: messages of the queue `own` may be put into it again
               help: see to it that a step ends this, or they go round for ever
             gate.yaml:13:18: warning: messages of the queue `there` may be put into it again
