@@ -6,8 +6,37 @@
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_long};
 
 use libmimalloc_sys as mimalloc;
+
+// Their bindings are behind a feature that brings a dependency.
+unsafe extern "C" {
+    safe fn mi_option_get(option: c_int) -> c_long;
+    safe fn mi_option_set(option: c_int, value: c_long);
+}
+
+/// `mi_option_purge_delay`: the milliseconds after which memory that is free goes back to the system.
+const PURGE_DELAY: c_int = 15;
+
+/// While it lives, memory that is free goes back to the system at once.
+pub(crate) struct PurgeAtOnce {
+    usual_delay: c_long,
+}
+
+/// mimalloc keeps what is freed for a while, and for ever if nobody frees more behind that. A start that reads much and is silent then
+/// would keep all that it needed for reading.
+pub(crate) fn purge_at_once() -> PurgeAtOnce {
+    let usual_delay = mi_option_get(PURGE_DELAY);
+    mi_option_set(PURGE_DELAY, 0);
+    PurgeAtOnce { usual_delay }
+}
+
+impl Drop for PurgeAtOnce {
+    fn drop(&mut self) {
+        mi_option_set(PURGE_DELAY, self.usual_delay);
+    }
+}
 
 /// See the module.
 pub(crate) struct Allocator;
@@ -68,6 +97,15 @@ unsafe impl GlobalAlloc for Allocator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_is_that_of_the_delay_of_purges() {
+        assert_eq!(mi_option_get(PURGE_DELAY), 1000, "its default, which no option near it has");
+        let purging = purge_at_once();
+        assert_eq!((purging.usual_delay, mi_option_get(PURGE_DELAY)), (1000, 0));
+        drop(purging);
+        assert_eq!(mi_option_get(PURGE_DELAY), 1000);
+    }
 
     /// Blocks of every size and alignment, so many at once that each size class has more than a page.
     #[test]
