@@ -67,26 +67,29 @@ impl Event {
         Some(Event { id: record.position, time: record.time, content_type, body, forms })
     }
 
-    /// Appends it as long polls and WebSockets give it. Where others hold it too, it is written once for all of them.
+    /// Appends it as long polls and WebSockets give it.
     pub(crate) fn add_json(self: &Rc<Event>, out: &mut Vec<u8>) {
-        match Rc::strong_count(self) {
-            1 => self.write_json(out),
-            _ => out.extend_from_slice(self.forms.json.get_or_init(|| {
-                let mut json = Vec::with_capacity(self.body.len());
-                self.write_json(&mut json);
-                json.into()
-            })),
-        }
+        self.add(&self.forms.json, Event::write_json, out);
     }
 
     /// The same as an event stream gives it.
     pub(crate) fn add_sse(self: &Rc<Event>, out: &mut Vec<u8>) {
+        self.add(&self.forms.sse, Event::write_sse, out);
+    }
+
+    /// Appends a form. Where others hold the event too, it is written once for all of them.
+    fn add(
+        self: &Rc<Event>,
+        form: &OnceCell<Bytes>,
+        write: fn(&Event, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
         match Rc::strong_count(self) {
-            1 => self.write_sse(out),
-            _ => out.extend_from_slice(self.forms.sse.get_or_init(|| {
-                let mut sse = Vec::with_capacity(self.body.len());
-                self.write_sse(&mut sse);
-                sse.into()
+            1 => write(self, out),
+            _ => out.extend_from_slice(form.get_or_init(|| {
+                let mut written = Vec::with_capacity(self.body.len());
+                write(self, &mut written);
+                written.into()
             })),
         }
     }
