@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What policies cost: the same bytes through one worker with and without each, in interleaved rounds of one run, and
 # Envoy's jwt_authn beside it. Prints CPU per request and throughput, each against its base, and says which target was reached.
-# ROUNDS and SECONDS_EACH make it longer; ONLY="jwt-hot plain-token" runs those; TIDEGATE and ENVOY name programs.
+# ROUNDS and SECONDS_EACH make it longer; ONLY="jwt-hot plain-token" runs those; TIDEGATE and ENVOY name programs. BEFORE names another
+# build of Tidegate, such as that of the commit before, which runs each case in turn with it: none may be 3 % dearer.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
@@ -12,6 +13,7 @@ if [ -z "${TIDEGATE:-}" ]; then
   TIDEGATE=$target/dist/tidegate
 fi
 tidegate=$(realpath "$TIDEGATE")
+build_before=${BEFORE:+$(realpath "$BEFORE")}
 echo_server=$(realpath "$(dirname "$tidegate")/bench-echo")
 envoy=${ENVOY:-$target/tools/bin/envoy}
 [ -x "$envoy" ] && envoy=$(realpath "$envoy") || envoy=
@@ -97,6 +99,13 @@ taskset -c "$gateway_core" "$tidegate" run tidegate.yaml > gateway.out 2> gatewa
 gateway=$!
 started+=("$gateway")
 wait_for gateway.log "listening listener="
+if [ -n "$build_before" ]; then
+  sed -e 's/:19080/:19082/' -e 's/:19901/:19902/' tidegate.yaml > before.yaml
+  taskset -c "$gateway_core" "$build_before" run before.yaml > before.out 2> before.log &
+  gateway_before=$!
+  started+=("$gateway_before")
+  wait_for before.log "listening listener="
+fi
 
 if [ -n "$envoy" ]; then
   cat > envoy.yaml <<YAML
@@ -169,7 +178,7 @@ echo same > none
 used() { cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
 # process, case, URL, environment
 run() {
-  if [ -n "${ONLY:-}" ] && ! [[ " $ONLY " == *" $2 "* ]]; then return; fi
+  if [ -n "${ONLY:-}" ] && ! [[ " $ONLY " == *" ${2%@before} "* ]]; then return; fi
   local before after result start
   # Where its last run ended: what comes in rotation comes again only after all others.
   start=$(cat "start-$2" 2> /dev/null || echo 0)
@@ -179,12 +188,18 @@ run() {
   echo "$2 $result $((after - before))" >> results
   awk -v start="$start" '{ print start + $2 }' <<< "$result" > "start-$2"
 }
-ours() { run "$gateway" "$1" "http://127.0.0.1:19080$2" "${@:3}"; }
+ours() {
+  run "$gateway" "$1" "http://127.0.0.1:19080$2" "${@:3}"
+  [ -z "$build_before" ] || run "$gateway_before" "$1@before" "http://127.0.0.1:19082$2" "${@:3}"
+}
 theirs() { [ -z "$envoy" ] || run "$envoy_pid" "$1" "http://127.0.0.1:19081$2" "${@:3}"; }
 # Until the worker knows all tokens again: those never seen before pushed them out.
 warm() {
   if [ -n "${ONLY:-}" ] && ! [[ " $ONLY " == *" jwt-rotating "* ]]; then return; fi
-  env "${@:2}" taskset -c "$load_core" wrk -t1 -c50 -d2s -s load.lua "http://127.0.0.1:19080$1" > warm
+  local port
+  for port in 19080 ${build_before:+19082}; do
+    env "${@:2}" taskset -c "$load_core" wrk -t1 -c50 -d2s -s load.lua "http://127.0.0.1:$port$1" > warm
+  done
 }
 bearer="AS=Authorization: Bearer %s" key="AS=X-Api-Key: %s"
 for round in $(seq 0 "$rounds"); do
@@ -247,8 +262,8 @@ function in_turn(what, a, b,   i, v) {
 }
 function told(what, value, of_best, target, good) { printf "%-66s %6.2f (%.2f)  %s  %s\n", what, value, of_best, target, good ? "reached" : "MISSED"; if (!good) missed = 1 }
 END {
-  printf "%-14s %11s %8s %7s\n", "case", "requests/s", "CPU us", "errors"
-  for (i = 1; i <= n; i++) { c = order[i]; printf "%-14s %11.0f %8.2f %7d\n", c, best[c], least[c], bad[c]; if (bad[c]) missed = 1 }
+  printf "%-20s %11s %8s %7s\n", "case", "requests/s", "CPU us", "errors"
+  for (i = 1; i <= n; i++) { c = order[i]; printf "%-20s %11.0f %8.2f %7d\n", c, best[c], least[c], bad[c]; if (bad[c]) missed = 1 }
   print ""
   if (both("jwt-hot", "plain-token")) { r = in_turn("cost", "jwt-hot", "plain-token"); told("JWT RS256, one hot token: CPU to plain", r, least["jwt-hot"] / least["plain-token"], "<= 1.06", r <= 1.06) }
   if (both("jwt-hot", "envoy-jwt-hot")) { r = in_turn("cost", "jwt-hot", "envoy-jwt-hot"); told("JWT RS256, one hot token: CPU to Envoy jwt_authn", r, least["jwt-hot"] / least["envoy-jwt-hot"], "<= 0.35", r <= 0.35) }
@@ -262,6 +277,8 @@ END {
     printf "%-66s %6.2f (%.2f)\n", "  the same as CPU of plain to CPU intercepted", 1 / in_turn("cost", "intercepted", "plain"), least["plain"] / least["intercepted"] }
   if (both("openapi-350", "plain-350")) { r = in_turn("rate", "openapi-350", "plain-350"); told("OpenAPI, both sides of 350 B: throughput to plain", r, best["openapi-350"] / best["plain-350"], ">= 0.85", r >= 0.85)
     printf "%-66s %6.2f (%.2f)\n", "  the same as CPU of plain to CPU validated", 1 / in_turn("cost", "openapi-350", "plain-350"), least["plain-350"] / least["openapi-350"] }
+  for (i = 1; i <= n; i++) { c = order[i]; b = c "@before"
+    if (both(c, b)) { r = in_turn("cost", c, b); told(c ": CPU to that of the build before", r, least[c] / least[b], "<= 1.03", r <= 1.03) } }
   exit missed
 }' results || missed=1
 exit "$missed"

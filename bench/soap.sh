@@ -11,7 +11,9 @@
 #                                100 routes whose definitions expire every 30 s: checks, compilations, and the slope of memory
 #
 # ROUNDS and SECONDS_EACH make it longer; SCENARIOS="0 1 5 typed" runs only those; SCALE=1 runs k6 as long as the reports do (16.5
-# minutes each; 0.02 if absent), with WORKERS; TIDEGATE names another program.
+# minutes each; 0.02 if absent), with WORKERS; TIDEGATE names another program. BEFORE names a build to compare with, such as that of the
+# commit before: `rates` and `varied` run each load in turn with it, and none may be 3 % dearer. BEFORE_SOAP names that commit's
+# examples/soap, if its keys were others.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/.." && pwd)
@@ -30,6 +32,7 @@ if [ -z "${TIDEGATE:-}" ]; then
   TIDEGATE=${CARGO_TARGET_DIR:-target}/dist/tidegate
 fi
 tidegate=$(realpath "$TIDEGATE")
+build_before=${BEFORE:+$(realpath "$BEFORE")}
 bench_echo=$(dirname "$tidegate")/bench-echo
 tools=$(mkdir -p "${CARGO_TARGET_DIR:-target}/tools" && cd "${CARGO_TARGET_DIR:-target}/tools" && pwd)
 k6=${K6:-$(command -v k6 || echo "$tools/k6/bin/k6")}
@@ -62,13 +65,17 @@ need_k6() {
 
 cd "$folder"
 cp -r "$root/examples/soap" soap
+cp -r "${BEFORE_SOAP:-$root/examples/soap}" soap-before
 # The scenarios that need Java stand in a file of their own.
-{ cat soap/tidegate.yaml && awk '/^  scen8:/ { found = 1 } found' soap/saxon.yaml; } > soap/all.yaml
+for example in soap soap-before; do
+  { cat $example/tidegate.yaml && awk '/^  scen8:/ { found = 1 } found' $example/saxon.yaml; } > $example/all.yaml
+done
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} "$root/scripts/saxon.sh"
 export TIDEGATE_SAXON=${TIDEGATE_SAXON:-${CARGO_TARGET_DIR:-$root/target}/saxon}
 cp -r "$root/bench/k6" k6
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
   -keyout soap/key.pem -out soap/cert.pem 2> /dev/null
+cp soap/{key,cert}.pem soap-before/
 
 # A backend on the load's core: name, kind, and what it always answers, for when it is not to be what is measured.
 backend() {
@@ -87,8 +94,8 @@ gateway=0 url='' admin=''
 serve() {
   sed -e 's|^listen:.*|listen: { secure: { address: "127.0.0.1:0", tls: { certificate: cert.pem, key: key.pem } } }\nadmin: { address: "127.0.0.1:0" }\nworkers: '"$2"'|' \
     -e '/^  public: { address: "127.0.0.1:8080" }$/d' -e "s|127.0.0.1:9080|$(address soap1)|" -e "s|127.0.0.1:9081|$(address soap2)|" \
-    -e "s|127.0.0.1:9082|$(address httpbin)|" "$1" > soap/serving.yaml
-  taskset -c "$3" "$tidegate" run soap/serving.yaml > gateway.out 2> gateway.log &
+    -e "s|127.0.0.1:9082|$(address httpbin)|" "$1" > "${1%/*}/serving.yaml"
+  taskset -c "$3" "$tidegate" run "${1%/*}/serving.yaml" > gateway.out 2> gateway.log &
   gateway=$!
   started+=("$gateway")
   wait_for gateway.log "admin API address="
@@ -97,7 +104,19 @@ serve() {
 }
 stop() {
   [ "$gateway" = 0 ] || kill "$gateway" && wait "$gateway" 2> /dev/null || true
+  [ "$gateway_before" = 0 ] || kill "$gateway_before" 2> /dev/null || true
+  gateway_before=0
   : > gateway.log
+}
+# The same by the build before, where one is named, on the core of the gateway.
+gateway_before=0 url_before=''
+serve_both() {
+  if [ -n "$build_before" ]; then
+    tidegate=$build_before serve "soap-before/${1#soap/}" 1 0
+    gateway_before=$gateway url_before=$url
+    mv gateway.log before.log
+  fi
+  serve "$1" 1 0
 }
 # CPU of all threads: the first one's schedstat knows only itself.
 used() { awk '{ sum += $1 } END { printf "%.0f\n", sum }' /proc/"$gateway"/task/*/schedstat; }
@@ -173,6 +192,12 @@ load() {
   echo "$1 ${result#RESULT } $(($(used) - before))"
 }
 
+# The same, then by the build before, whose scenario ends in @before.
+loads() {
+  load "$@"
+  [ "$gateway_before" = 0 ] || gateway=$gateway_before url=$url_before load "$@" | sed 's/^[^ ]*/&@before/'
+}
+
 backends() {
   backend soap1 calculator "$1"
   backend soap2 calculator "$1"
@@ -184,8 +209,8 @@ rates() {
     [ "$round" = 1 ] && rm -f results # the first warms up
     for number in "${scenarios[@]}"; do
       # A scenario 0 of its own before each, since the machine may change its speed from one second to the next.
-      [ "$number" = 0 ] || load 0 50 "$seconds" >> results
-      load "$number" 50 "$seconds" >> results
+      [ "$number" = 0 ] || loads 0 50 "$seconds" >> results
+      loads "$number" 50 "$seconds" >> results
     done
   done
   awk "$(cat "$here/median.awk")"'
@@ -205,7 +230,18 @@ rates() {
       printf "%-9s %11.0f %9.2f %6.2f %9.3f %9.3f %9.3f %7s %6s %7d\n", c, best[c], least[c], share[c], best[c] / best["0"], least["0"] / least[c], in_turn(c), target[c], kong[c], bad[c] }
     if ((0 in best) && (5 in best)) printf "all options cost %.1f times scenario 0\n", best["0"] / best["5"]
     if ((4 in best) && (8 in best)) printf "the 1.0 engine passes %.0f %% more than the 3.0 engine\n", (best["4"] / best["8"] - 1) * 100
-  }' results
+  }' <(grep -v @before results)
+  beside_before results
+}
+
+# CPU of each load to that by the build before, the median of all rounds.
+beside_before() {
+  [ -z "$build_before" ] || awk "$(cat "$here/median.awk")"'
+  { split($1, name, "@"); each = $5 / $2; if (name[2] == "before") { times[name[1]]++; ratio[name[1], times[name[1]]] = after / each } else { after = each; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } } }
+  END {
+    printf "%-9s %s\n", "scenario", "CPU to that of the build before (target 1.03)"
+    for (i = 1; i <= n; i++) { c = order[i]; for (k = 1; k <= times[c]; k++) v[k] = ratio[c, k]; printf "%-9s %.3f\n", c, median(times[c], v) }
+  }' "$1"
 }
 
 # What SOAP costs where nothing repeats, beside plain proxying of the same messages, in turn.
@@ -214,8 +250,8 @@ varied() {
   for round in $(seq 0 "$rounds"); do
     [ "$round" = 1 ] && rm -f unlike # the first warms up
     for number in 1v 3v 4v 5v 7v; do
-      load 0v 50 "$seconds" >> unlike
-      load "$number" 50 "$seconds" >> unlike
+      loads 0v 50 "$seconds" >> unlike
+      loads "$number" 50 "$seconds" >> unlike
     done
   done
   awk "$(cat "$here/median.awk")"'
@@ -227,7 +263,8 @@ varied() {
     printf "markup that never repeats; scenario 0: %.2f us of CPU\n", least["0v"]
     printf "%-9s %9s %12s %8s %7s\n", "scenario", "CPU us", "over plain", "target", "errors"
     for (i = 1; i <= n; i++) { c = order[i]; printf "%-9s %9.2f %12.2f %8.2f %7d\n", c, least[c], in_turn(c), target[c], bad[c] }
-  }' unlike
+  }' <(grep -v @before unlike)
+  beside_before unlike
 }
 
 # The 95th percentile of the gateway's own time on a route, in microseconds: from the buckets, in a straight line within one.
@@ -462,12 +499,12 @@ if wants rates || wants varied || wants latency || wants memory || wants compile
   printf '<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>' > "$folder/sum.xml"
   backends "$folder/sum.xml"
   if wants rates; then
-    serve soap/all.yaml 1 0
+    serve_both soap/all.yaml
     rates
     stop
   fi
   if wants varied; then
-    serve soap/tidegate.yaml 1 0
+    serve_both soap/tidegate.yaml
     varied
     stop
   fi
