@@ -21,6 +21,10 @@ const TYPES: [(&str, Dialect); 3] = [
 impl Dialect {
     /// The dialect of a `Content-Type`, and what follows its name: the format of messages, such as `+proto`, and parameters.
     pub fn of(content_type: &[u8]) -> Option<(Dialect, &[u8])> {
+        // Mostly it is another type of `application`.
+        if !matches!(content_type.get(12), Some(b'g' | b'G')) {
+            return None;
+        }
         TYPES.iter().find_map(|(name, dialect)| {
             let (front, rest) = content_type.split_at_checked(name.len())?;
             let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' '));

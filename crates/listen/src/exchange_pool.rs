@@ -30,7 +30,7 @@ struct PooledFuture {
 /// The input and the output of a future that never ends.
 #[derive(Default)]
 struct Handover {
-    begun: Cell<Option<(Rc<H1>, Arrival)>>,
+    begun: Cell<Option<(Rc<H1>, Box<Arrival>)>>,
     ended: Cell<Option<ExchangeStage>>,
 }
 
@@ -40,7 +40,7 @@ struct RunningExchange(Option<PooledFuture>);
 /// One exchange, from its head to the end of its reply or to the beginning of one that lasts.
 pub(crate) fn exchange(
     h1: Rc<H1>,
-    arrival: Arrival,
+    arrival: Box<Arrival>,
 ) -> impl Future<Output = ExchangeStage> + Unpin {
     let pooled = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(PooledFuture::new);
     pooled.handover.begun.set(Some((h1, arrival)));

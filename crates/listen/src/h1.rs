@@ -50,7 +50,7 @@ struct WaitReason {
 
 /// The next thing that came on a connection.
 enum Next {
-    Request(Arrival),
+    Request(Box<Arrival>),
     /// The bytes are no request. Answer and close.
     Refused(Fault),
     /// HTTP/2 by prior knowledge.
@@ -268,7 +268,8 @@ impl H1 {
                 let asks = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
                 let body = self.body(client, asks, input, len);
-                Some(Next::Request(Arrival { request: Request { head, body }, keep_alive }))
+                let request = Request { head, body };
+                Some(Next::Request(Box::new(Arrival { request, keep_alive })))
             }
             // What names no HTTP at all, where HTTP/2 may be spoken without being asked, is a bad preface: such a client would
             // read a 400 as frames (RFC 9113, 3.4).
@@ -329,7 +330,7 @@ impl H1 {
     }
 
     /// One exchange, from its head to the end of its reply, or to the beginning of one that lasts.
-    pub(crate) async fn exchange(&self, mut arrival: Arrival) -> ExchangeStage {
+    pub(crate) async fn exchange(&self, mut arrival: Box<Arrival>) -> ExchangeStage {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;

@@ -48,8 +48,8 @@ impl Forward {
         request: &mut Request,
     ) -> Result<Reply, Fault> {
         // A call needs them, and browsers do not say so.
-        let asks = ex.grpc.is_some() || forward::takes_trailers(&request.head);
-        let takes_trailers = asks && self.passes_te();
+        let takes_trailers =
+            self.passes_te() && (ex.grpc.is_some() || forward::takes_trailers(&request.head));
         // Read before the request is sent: the last attempt drops its lines.
         let protocol = forward::request(ex, &mut request.head)?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {

@@ -170,25 +170,52 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
-    pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
-        match self.upload.is_held() {
-            true => self.wait.set_within(began, LEAVE_WAIT),
-            false => self.wait.set(began),
-        }
-        match poll_fn(|cx| self.poll_reply(cx)).await {
-            Ok(read) => self.begun(read),
-            Err(failure) => {
-                let unsent = self.upload.is_held().then(|| self.upload.into_body());
-                Err(Failure { unsent, ..failure })
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` moves its arguments once more than a block"
+    )]
+    pub(crate) fn begin(
+        mut self,
+        began: Instant,
+    ) -> impl Future<Output = Result<Box<Begun>, Failure>> {
+        async move {
+            match self.upload.is_held() {
+                true => self.wait.set_within(began, LEAVE_WAIT),
+                false => self.wait.set(began),
             }
+            let (head, parsed, input) = match poll_fn(|cx| self.poll_reply(cx)).await {
+                Ok(read) => read,
+                Err(failure) => {
+                    let unsent = self.upload.is_held().then(|| self.upload.into_body());
+                    return Err(Failure { unsent, ..failure });
+                }
+            };
+            let (decoder, ahead, behind) = self.split(&parsed, input)?;
+            let starved = self.starvation.time();
+            // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
+            let intact = self.upload_broken.is_none() && !self.upload.is_held();
+            let upload = (intact && !self.upload.is_done()).then_some(self.upload);
+            let connection = self.connection;
+            Ok(Box::new(Begun {
+                connection,
+                upload,
+                intact,
+                head,
+                parsed,
+                decoder,
+                ahead,
+                behind,
+                starved,
+            }))
         }
     }
 
-    /// Splits the bytes that came with the head.
-    fn begun(
-        self,
-        (head, parsed, mut input): (ReplyHead, ResponseHead, Scratch),
-    ) -> Result<Begun, Failure> {
+    /// Splits what came with the head: the beginning of the body, read by a decoder for the rest, and the bytes after it.
+    fn split(
+        &self,
+        parsed: &ResponseHead,
+        mut input: Scratch,
+    ) -> Result<(Decoder, Bytes, Vec<u8>), Failure> {
         if parsed.upgrade && !self.upgrade_asked {
             return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
         }
@@ -196,11 +223,11 @@ impl<'a> Call<'a> {
         let mut decoder = Decoder::new(parsed.framing);
         let whole = decoder.remaining().and_then(|n| usize::try_from(n).ok());
         let whole = whole.filter(|n| (LARGE_BYTES..=rest.len()).contains(n) && !parsed.upgrade);
-        let (ahead, behind) = match whole {
+        match whole {
             Some(len) => {
                 decoder.advance(len);
                 let behind = rest.get(len..).unwrap_or_default().to_vec();
-                (input.part(parsed.head_len..parsed.head_len + len), behind)
+                Ok((decoder, input.part(parsed.head_len..parsed.head_len + len), behind))
             }
             None => {
                 let mut ahead = Vec::new();
@@ -208,24 +235,9 @@ impl<'a> Call<'a> {
                     true => 0,
                     false => decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?,
                 };
-                (ahead.into(), rest.get(taken..).unwrap_or_default().to_vec())
+                Ok((decoder, ahead.into(), rest.get(taken..).unwrap_or_default().to_vec()))
             }
-        };
-        let starved = self.starvation.time();
-        // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
-        let intact = self.upload_broken.is_none() && !self.upload.is_held();
-        let upload = (intact && !self.upload.is_done()).then_some(self.upload);
-        Ok(Begun {
-            connection: self.connection,
-            upload,
-            intact,
-            head,
-            parsed,
-            decoder,
-            ahead,
-            behind,
-            starved,
-        })
+        }
     }
 
     fn poll_reply(

@@ -95,7 +95,7 @@ struct LeasedBody {
 }
 
 /// Turns a begun reply into one that can be passed on.
-pub(crate) fn reply(begun: Begun, hold: Lease, now: Instant) -> Reply {
+pub(crate) fn reply(begun: Box<Begun>, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };

@@ -55,8 +55,8 @@ pub(crate) struct Attempts<'a> {
 
 /// A reply that has begun, over one of the protocols.
 enum OpenReply {
-    Http1(Begun),
-    Http2(h2::Begun),
+    Http1(Box<Begun>),
+    Http2(Box<h2::Begun>),
 }
 
 /// A target that is full refuses streams, and one that goes has a successor: both are over soon.
@@ -148,7 +148,7 @@ impl Upstream {
                         call.totals.upstream_wait.add(waited);
                         return Ok(match begun {
                             OpenReply::Http1(begun) => reply(begun, hold, now),
-                            OpenReply::Http2(begun) => h2::reply(begun, hold),
+                            OpenReply::Http2(begun) => h2::reply(*begun, hold),
                         });
                     };
                     at = next;
@@ -263,14 +263,14 @@ impl<'a> Attempts<'a> {
             return self.try_http1(at, target).await.map(OpenReply::Http1);
         }
         if let Some(begun) = Box::pin(self.try_http2(at, target)).await {
-            return begun.map(OpenReply::Http2);
+            return begun.map(|begun| OpenReply::Http2(Box::new(begun)));
         }
         // It is a header of the connection, kept for HTTP/2.
         self.request.head.headers.remove("te");
         Box::pin(self.try_http1(at, target)).await.map(OpenReply::Http1)
     }
 
-    async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Begun, Failure> {
+    async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Box<Begun>, Failure> {
         let pooled = if self.was_stale { None } else { self.pool.take(at) };
         let connection = match pooled {
             Some(connection) => connection,
