@@ -224,6 +224,57 @@ fn an_event_and_a_message_that_have_begun_end_first() {
     assert_eq!(late.read_chunk(), None);
 }
 
+/// A policy looks into what passes; below `/c` with these `streams`.
+fn with_policy(service: &Service, streams: &str, change: &str) -> String {
+    let policies = format!(
+        "policies: [{{ websocket: {{ messages: 1000, per: 1h }} }}, {{ headers: {{ response: {{ set: {{ x-a: {change} }} }} }} }}]"
+    );
+    yaml(service, streams, "1")
+        + &format!(
+            "  c: {{ match: {{ path: \"/c/**\" }}, {policies}, streams: {streams}, upstream: origin }}\n"
+        )
+}
+
+/// A frame of a client with two bytes, and the same as the service sends it back.
+fn part(first: u8, payload: [u8; 2]) -> (Vec<u8>, Vec<u8>) {
+    ([&[first, 0x82, 0, 0, 0, 0], &payload[..]].concat(), [&[first, 2], &payload[..]].concat())
+}
+
+#[test]
+fn a_message_that_has_begun_ends_first_under_a_policy_too() {
+    let service = Service::start();
+    let gateway = Gateway::start(with_policy(&service, "{ reload: close, drain: 10m }", "1"));
+    let mut websocket = tunnel(&gateway, "/c/ws");
+    let ((begun, begun_back), (rest, rest_back)) = (part(1, *b"ab"), part(0x80, *b"cd"));
+    websocket.send(begun);
+    assert_eq!(websocket.read_exact(4), Some(begun_back));
+    put_ok(&gateway, &with_policy(&service, "{ reload: close, drain: 10m }", "2"));
+    assert!(websocket.is_silent_for(Duration::from_millis(20)));
+    // Nothing comes behind the end of the message: it is all that says that there is a place for a Close frame now.
+    websocket.send(rest);
+    assert_eq!(websocket.read_exact(4), Some(rest_back));
+    let (goodbye, reason) = (websocket.read_exact(2).unwrap(), websocket.read_exact(2).unwrap());
+    assert_eq!((goodbye, reason), (vec![0x88, 2], vec![0x03, 0xe9]));
+    websocket.send(ANSWER);
+    assert!(websocket.is_closed());
+    until("the service is told", || service.closed() == [1001]);
+}
+
+#[test]
+fn what_is_cut_within_a_message_is_told_as_well() {
+    let service = Service::start();
+    let gateway = Gateway::start(with_policy(&service, "{ max_age: 300ms, drain: 200ms }", "1"));
+    for path in ["/a/ws", "/c/ws"] {
+        let mut websocket = tunnel(&gateway, path);
+        let (begun, back) = part(1, *b"ab");
+        websocket.send(begun);
+        assert_eq!(websocket.read_exact(4), Some(back), "{path}");
+        assert_eq!(websocket.read_exact(4).as_deref(), Some(&GOING_AWAY[..]), "{path}");
+        assert!(websocket.is_closed(), "{path}");
+    }
+    until("the service is told of both", || service.closed() == [1001; 2]);
+}
+
 #[test]
 fn streams_end_at_their_age() {
     let age = Duration::from_millis(300);

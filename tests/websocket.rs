@@ -120,7 +120,9 @@ impl Client {
 pub(crate) fn service(push: Vec<Vec<u8>>) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         let Some(request) = peer.request() else { return };
-        assert_eq!(request.get("sec-websocket-extensions"), None);
+        // Where no policy looks into what passes, the client may ask for extensions.
+        let is_bare = request.target().starts_with("/ws/bare");
+        assert_eq!(request.get("sec-websocket-extensions").is_some(), is_bare);
         peer.send(SWITCH);
         if request.target().ends_with("/push") {
             push.iter().for_each(|frame| peer.send(frame));
@@ -508,12 +510,17 @@ fn connections_are_bounded_and_other_requests_pass() {
 }
 
 fn with_tokens(origin: &Origin, policy: &str, errors: &str) -> Gateway {
+    behind_tokens(origin, &format!(", {{ websocket: {{ {policy} }} }}"), errors)
+}
+
+/// With these policies below `jwt`.
+fn behind_tokens(origin: &Origin, policies: &str, errors: &str) -> Gateway {
     let yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n{LOG}\nworkers: 1\n\
          upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
          issuers: {{ main: {{ issuer: \"https://idp.test\", keys: [all.jwks], leeway: 0s }} }}\n\
          routes:\n  all:\n    match: {{ path: \"/ws/**\" }}\n    errors: {errors}\n    upstream: origin\n    \
-         policies: [{{ jwt: {{ issuers: [main], query: access_token }} }}, {{ websocket: {{ {policy} }} }}]\n",
+         policies: [{{ jwt: {{ issuers: [main], query: access_token }} }}{policies}]\n",
         origin.url()
     );
     Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())])
@@ -538,6 +545,22 @@ fn a_session_ends_with_its_token() {
         assert_eq!(log_line(&gateway)["stream_end"], "expired");
         assert_eq!(Client::ask(&gateway, &target, "").0, 401);
         assert_eq!(Client::ask(&gateway, "/ws/a", "").0, 401);
+    }
+}
+
+#[test]
+fn a_session_ends_with_its_token_without_the_policy_too() {
+    let origin = service(vec![]);
+    let sessions = [("problem", 1008), ("wso2", 4001)].map(|(errors, code)| {
+        let gateway = behind_tokens(&origin, "", errors);
+        let target = format!("/ws/bare?access_token={}", token("", 12));
+        let mut client = Client::open(&gateway, &target, "");
+        client.text("hello");
+        client.expect(FIN | TEXT, b"hello");
+        (client, gateway, code)
+    });
+    for (mut client, _gateway, code) in sessions {
+        client.expect_close(code);
     }
 }
 

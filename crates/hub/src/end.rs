@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::clock::{self, Instant};
 use message::{Body, Reply, Request, RequestHead};
 use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
@@ -79,7 +78,7 @@ impl HubEnd {
                 let name = kit::percent::decoded(name, false);
                 let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
                 let base = base(ex, &request.head, prefix);
-                let mut reply = self.read(topic, &request.head, expiry(ex)).await?;
+                let mut reply = self.read(topic, &request.head).await?;
                 let links = send::links(&base, &topic.name);
                 // A host that is no value of a header names no hub.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
@@ -135,12 +134,7 @@ impl HubEnd {
         Ok(json_reply(200, &json!({ "id": id.to_string() })))
     }
 
-    async fn read(
-        &self,
-        topic: &Topic,
-        head: &RequestHead,
-        expires: Option<Instant>,
-    ) -> Result<Reply, Fault> {
+    async fn read(&self, topic: &Topic, head: &RequestHead) -> Result<Reply, Fault> {
         let query = head.query().unwrap_or_default();
         let is_socket = head.method() == b"GET" && socket::is_asked(head);
         let is_stream = !is_socket && accepts_events(head);
@@ -160,7 +154,7 @@ impl HubEnd {
             Err(not_read) => return unread(&not_read),
         };
         if is_socket {
-            return socket::answer(head, reader, format, expires);
+            return socket::answer(head, reader, format);
         }
         match is_stream {
             true if head.method() == b"HEAD" => Ok(stream(Body::Empty)),
@@ -235,12 +229,6 @@ fn no_such_path(path: &[u8]) -> Fault {
 fn other_method(allow: &'static str) -> Fault {
     Fault::new(Kind::MethodNotAllowed, format!("the hub takes {allow} here"))
         .with_header("Allow", allow)
-}
-
-/// When the client's credential ends.
-fn expiry(ex: &Exchange) -> Option<Instant> {
-    let expires = ex.identity.as_ref()?.expires?;
-    clock::now().checked_add(Duration::from_secs(expires).saturating_sub(clock::wall()))
 }
 
 /// The URL of the hub itself, as the client sees it.

@@ -13,7 +13,6 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fault::{Fault, Kind};
-use kit::clock::Instant;
 use kit::{Alarm, Wire, clock};
 use message::{Body, Reply, RequestHead, Tunnel};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -44,9 +43,8 @@ struct EventSocket {
     answers: usize,
     /// A Close frame is the last in `out`.
     is_closed: bool,
-    /// For the next ping, and the end of the client's credential.
+    /// For the next ping.
     ping: Alarm,
-    expires: Option<Instant>,
     /// Whoever waits for frames.
     waiting: Option<Waker>,
 }
@@ -77,13 +75,7 @@ pub(crate) fn is_asked(head: &RequestHead) -> bool {
 }
 
 /// The answer to a handshake (RFC 6455, 4.2): from then on the reader's events are messages.
-/// The socket closes when the client's credential `expires`.
-pub(crate) fn answer(
-    head: &RequestHead,
-    reader: Reader,
-    format: Format,
-    expires: Option<Instant>,
-) -> Result<Reply, Fault> {
+pub(crate) fn answer(head: &RequestHead, reader: Reader, format: Format) -> Result<Reply, Fault> {
     if head.headers.get("sec-websocket-version") != Some(b"13") {
         let fault = Fault::new(Kind::UpgradeRequired, "a WebSocket of another version");
         return Err(fault.with_header("Sec-WebSocket-Version", "13"));
@@ -109,7 +101,6 @@ pub(crate) fn answer(
         answers: 0,
         is_closed: false,
         ping: Alarm::default(),
-        expires,
         waiting: None,
     };
     let wire = Wire::Wrapped(Box::new(socket));
@@ -123,13 +114,9 @@ impl EventSocket {
         while self.sent == self.out.len() && !self.is_closed {
             self.out.clear();
             (self.sent, self.answers) = (0, 0);
-            if self.expires.is_some_and(|at| at <= clock::now()) {
-                self.close(CloseCode::POLICY_VIOLATION, "the token has expired");
-                break;
-            }
             if self.ahead.is_empty() && self.poll_ahead(cx).is_pending() {
                 if !self.ping.is_set() {
-                    self.ping.set_by(clock::now(), PING, self.expires);
+                    self.ping.set(clock::now(), PING);
                 }
                 if self.ping.poll(cx).is_pending() {
                     self.waiting = Some(cx.waker().clone());
@@ -138,9 +125,7 @@ impl EventSocket {
                     return Poll::Pending;
                 }
                 self.ping.clear();
-                if self.expires.is_none_or(|at| at > clock::now()) {
-                    websocket::control(Opcode::Ping, b"", None, &mut self.out);
-                }
+                websocket::control(Opcode::Ping, b"", None, &mut self.out);
             }
             while self.out.len() < PIECE_BYTES
                 && let Some(event) = self.ahead.pop_front()

@@ -28,13 +28,22 @@ const CLOSE: u8 = 0x8;
 /// Opcodes from here on are of control frames, which may stand between the fragments of a message.
 const CONTROL: u8 = 0x8;
 
-/// A Close frame that says 1001, "going away" (RFC 6455, 7.4.1), as a server sends it.
-pub(crate) const GOING_AWAY: &[u8] = &[FIN | CLOSE, 2, 0x03, 0xe9];
+/// The code for "going away" (RFC 6455, 7.4.1).
+pub(crate) const GOING_AWAY: u16 = 1001;
 
-/// The same as a client sends it. A mask keeps what scripts choose from being read as something else on the way; nobody chose this,
-/// and so the key may be known.
-pub(crate) const GOING_AWAY_MASKED: &[u8] =
-    &[FIN | CLOSE, MASKED | 2, 0x5a, 0xa5, 0x3c, 0xc3, 0x03 ^ 0x5a, 0xe9 ^ 0xa5];
+/// A mask keeps what scripts choose from being read as something else on the way. Nobody chose what a Close frame of ours says, and so
+/// the key may be known.
+const KEY: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
+
+/// A Close frame with a code, with a mask as a client sends it, or without as a server does.
+pub(crate) fn close(code: u16, is_masked: bool) -> Vec<u8> {
+    let [high, low] = code.to_be_bytes();
+    let [first, second, ..] = KEY;
+    match is_masked {
+        true => [&[FIN | CLOSE, MASKED | 2], &KEY[..], &[high ^ first, low ^ second]].concat(),
+        false => vec![FIN | CLOSE, 2, high, low],
+    }
+}
 
 impl Frames {
     /// A Close frame has passed: nothing may follow it.
@@ -44,7 +53,12 @@ impl Frames {
 
     /// A frame may be put in here without harm to a message.
     pub(crate) fn is_between(&self) -> bool {
-        self.begun == 0 && self.payload == 0 && !self.is_within_message
+        self.is_between_frames() && !self.is_within_message
+    }
+
+    /// A control frame may be put in here, maybe between the fragments of a message.
+    pub(crate) fn is_between_frames(&self) -> bool {
+        self.begun == 0 && self.payload == 0
     }
 
     /// Goes on by all of these bytes.
@@ -201,14 +215,26 @@ mod tests {
     }
 
     #[test]
-    fn the_close_frames_are_close_frames() {
-        for (bytes, key) in [(GOING_AWAY, [0; 4]), (GOING_AWAY_MASKED, [0x5a, 0xa5, 0x3c, 0xc3])] {
+    fn close_frames_are_close_frames() {
+        for (is_masked, key) in [(false, [0; 4]), (true, KEY)] {
+            let bytes = close(1008, is_masked);
             let mut passing = Frames::default();
-            passing.pass(bytes);
+            passing.pass(&bytes);
             assert!(passing.is_closed() && passing.is_between());
+            assert_eq!(bytes[1] & MASKED != 0, is_masked);
             let code: Vec<u8> =
                 bytes[bytes.len() - 2..].iter().zip(key).map(|(byte, key)| byte ^ key).collect();
-            assert_eq!(code, 1001_u16.to_be_bytes());
+            assert_eq!(code, 1008_u16.to_be_bytes());
         }
+    }
+
+    #[test]
+    fn a_control_frame_may_stand_between_fragments() {
+        let fragment = frame(1, false, 5);
+        let mut passing = Frames::default();
+        passing.pass(&fragment);
+        assert!(passing.is_between_frames() && !passing.is_between());
+        passing.pass(&frame(FIN, false, 5)[..3]);
+        assert!(!passing.is_between_frames());
     }
 }

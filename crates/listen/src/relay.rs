@@ -9,6 +9,7 @@ use std::time::Duration;
 use kit::scratch::{self, Scratch};
 use kit::{SharedAlarm, Wire, clock};
 use policy::{Outbox, Relay, TunnelSide};
+use telemetry::StreamEnd;
 
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
@@ -45,6 +46,7 @@ pub(crate) async fn join(
         out: Outbox::default(),
         client: RelayEnd::new(client.0),
         upstream: RelayEnd::new(upstream.0),
+        is_leaving: false,
         is_over: false,
     };
     relayed.relay.on_bytes(TunnelSide::Client, &client.1, &mut relayed.out);
@@ -53,11 +55,10 @@ pub(crate) async fn join(
     alarm.borrow_mut().set(clock::now(), silence.open);
     let mut was_over = false;
     let ended = poll_fn(|cx| {
-        if stay.has_to_leave(cx) {
-            if stay.poll_over(cx).is_ready() {
-                return Poll::Ready(Ok(()));
-            }
-            relayed.relay.leave(&mut relayed.out);
+        relayed.is_leaving = stay.has_to_leave(cx);
+        if relayed.is_leaving && stay.poll_over(cx).is_ready() {
+            relayed.cut(StreamEnd::Leaving, cx);
+            return Poll::Ready(Ok(()));
         }
         if relayed.poll(cx, || alarm.borrow_mut().set(clock::now(), silence.open)).is_ready() {
             return Poll::Ready(Ok(()));
@@ -69,6 +70,7 @@ pub(crate) async fn join(
         if was_over {
             return Poll::Ready(Ok(()));
         }
+        relayed.cut(StreamEnd::Idle, cx);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
@@ -82,6 +84,8 @@ struct RelayState {
     out: Outbox,
     client: RelayEnd,
     upstream: RelayEnd,
+    /// It has to end as soon as it may.
+    is_leaving: bool,
     /// Only the last bytes have to go out.
     is_over: bool,
 }
@@ -108,12 +112,23 @@ impl RelayState {
         passed
     }
 
+    /// Ends it at once. What a side does not take now is lost.
+    fn cut(&mut self, why: StreamEnd, cx: &mut Context<'_>) {
+        self.relay.cut(why, &mut self.out);
+        self.is_over = true;
+        let _lost = self.poll(cx, || ());
+    }
+
     fn pass(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
-        let RelayState { relay, out, client, upstream, is_over } = self;
+        let RelayState { relay, out, client, upstream, is_leaving, is_over } = self;
         let mut bytes = scratch::lend();
         // A side that has nothing is not asked again: the task is woken when it has.
         let [mut client_may_have, mut upstream_may_have] = [true; 2];
         loop {
+            // What was just read may have ended the message that is waited for.
+            if *is_leaving {
+                relay.leave(out);
+            }
             *is_over |= relay.poll_over(cx, out).is_ready();
             let is_sent = [
                 client.poll_send(cx, &mut out.client).is_ready(),

@@ -1,6 +1,6 @@
 //! For how long an open stream may stay: until its listener closes, a reload changes its route, or it is old. Then it has to leave,
-//! and what has not left when its drain is over is cut. An event stream has to leave too when the client's credential ends, unless a
-//! policy sees to that.
+//! and what has not left when its drain is over is cut. An event stream and a WebSocket have to leave too when the client's credential
+//! ends, unless a policy sees to that.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,26 +12,44 @@ use fault::{Fault, Kind};
 use kit::clock::Instant;
 use kit::{Alarm, clock};
 use pipeline::Account;
-use plan::Streams;
+use plan::{Errors, Streams};
 use policy::StreamNotes;
 use telemetry::{OpenStream, RouteMetrics, StreamEnd, StreamKind};
 
 use crate::accept::Connection;
 use crate::connections::Watch;
+use crate::frames::GOING_AWAY;
 
-/// The wishes of one open stream: an event stream or a tunnel. It belongs to one task for life.
+/// The wishes of one open stream: an event stream, a call of gRPC or a tunnel. It belongs to one task for life.
 pub(crate) struct StreamLifetime {
     watch: Watch,
     /// A reload changed or removed the route. Nothing where that is nothing to the stream.
     changed: Option<Rc<Cell<bool>>>,
     streams: Streams,
     leaving: Cell<bool>,
+    /// When the client's credential ends.
+    expires: Option<Expiry>,
+    /// The code with which a WebSocket says that it leaves.
+    close_code: Cell<u16>,
     /// For its age and the end of the client's credential, and once it leaves for the end of its drain.
     alarm: RefCell<Alarm>,
     /// A policy's notes about an event stream, with the route's metrics and the worker.
     noted: Option<(Rc<StreamNotes>, Arc<RouteMetrics>, usize)>,
     _open: Option<OpenStream>,
 }
+
+/// The end of a client's credential, with the code that a WebSocket tells it by.
+#[derive(Clone, Copy)]
+struct Expiry {
+    at: Instant,
+    close_code: u16,
+}
+
+/// The code for what a policy forbids (RFC 6455, 7.4.1).
+const POLICY_VIOLATION: u16 = 1008;
+
+/// The code of WSO2's API Manager for credentials that are not valid.
+const INVALID_CREDENTIALS: u16 = 4001;
 
 impl StreamLifetime {
     /// A stream begins, with the route that its account has.
@@ -46,21 +64,35 @@ impl StreamLifetime {
         let changed = route.and_then(|route| watch.of_route(route, &current.plan));
         let streams = route.map_or(Streams::USUAL, |route| route.streams);
         let worker = account.ex.caller.worker;
-        let notes = account.ex.notes.as_ref().and_then(|notes| notes.stream.clone());
-        let expires = match (kind, &notes) {
-            (StreamKind::Sse, None) => expiry(account),
-            // The policy that notes it ends it.
-            (StreamKind::Sse, Some(_)) => None,
-            // What passes there is no answer to the one request alone.
-            (StreamKind::WebSocket | StreamKind::Tunnel | StreamKind::Grpc, _) => None,
+        let notes = account.ex.notes.as_ref();
+        // A policy that notes an event stream, or looks into a WebSocket, ends it with the credential.
+        let expires = match kind {
+            StreamKind::Sse if notes.is_none_or(|notes| notes.stream.is_none()) => expiry(account),
+            StreamKind::WebSocket if notes.is_none_or(|notes| notes.relay.is_none()) => {
+                expiry(account)
+            }
+            StreamKind::Sse | StreamKind::WebSocket | StreamKind::Tunnel | StreamKind::Grpc => None,
         };
         let mut alarm = Alarm::default();
-        alarm.set_by(clock::now(), streams.age_max.unwrap_or(Duration::MAX), expires);
-        let noted = notes.filter(|_| kind == StreamKind::Sse).zip(route);
+        let age_max = streams.age_max.unwrap_or(Duration::MAX);
+        alarm.set_by(clock::now(), age_max, expires.map(|expires| expires.at));
+        let noted = notes.and_then(|notes| notes.stream.clone());
+        let noted = noted.filter(|_| kind == StreamKind::Sse).zip(route);
         let noted = noted.map(|(notes, route)| (notes, route.metrics.clone(), worker));
-        let open = route.map(|route| OpenStream::begin(&route.metrics, worker, kind));
-        let (leaving, alarm) = (Cell::new(false), RefCell::new(alarm));
-        StreamLifetime { watch, changed, streams, leaving, alarm, noted, _open: open }
+        // A call is counted from its arrival on.
+        let counted = route.filter(|_| kind != StreamKind::Grpc);
+        let open = counted.map(|route| OpenStream::begin(&route.metrics, worker, kind));
+        StreamLifetime {
+            watch,
+            changed,
+            streams,
+            leaving: Cell::new(false),
+            expires,
+            close_code: Cell::new(GOING_AWAY),
+            alarm: RefCell::new(alarm),
+            noted,
+            _open: open,
+        }
     }
 
     /// True if the stream has to leave; if not yet, the task is woken when it does.
@@ -74,6 +106,10 @@ impl StreamLifetime {
         if !(is_closing || is_changed || alarm.poll(cx).is_ready()) {
             return false;
         }
+        let expired = self.expires.filter(|expires| expires.at <= clock::now());
+        if let Some(expired) = expired.filter(|_| !is_closing && !is_changed) {
+            self.close_code.set(expired.close_code);
+        }
         self.leaving.set(true);
         alarm.set(clock::now(), self.streams.drain);
         true
@@ -86,6 +122,11 @@ impl StreamLifetime {
             true => self.alarm.borrow_mut().poll(cx),
             false => Poll::Pending,
         }
+    }
+
+    /// The code with which a WebSocket that has to leave says so to its client.
+    pub(crate) fn close_code(&self) -> u16 {
+        self.close_code.get()
     }
 
     /// The stream has ended because it had to leave.
@@ -105,7 +146,14 @@ impl StreamLifetime {
 }
 
 /// When the client's credential ends.
-fn expiry(account: &Account) -> Option<Instant> {
+fn expiry(account: &Account) -> Option<Expiry> {
     let expires = account.ex.identity.as_ref()?.expires?;
-    clock::now().checked_add(Duration::from_secs(expires).saturating_sub(clock::wall()))
+    let left = Duration::from_secs(expires).saturating_sub(clock::wall());
+    let close_code = match account.route()?.errors {
+        Errors::Wso2 => INVALID_CREDENTIALS,
+        Errors::Problem | Errors::Kong { .. } | Errors::Soap { .. } | Errors::Flow => {
+            POLICY_VIOLATION
+        }
+    };
+    Some(Expiry { at: clock::now().checked_add(left)?, close_code })
 }

@@ -11,11 +11,12 @@ use kit::{SharedAlarm, Wire, clock};
 use message::{Reply, Tunnel};
 use pipeline::Account;
 use plan::Listener;
+use policy::TunnelSide;
 use telemetry::StreamKind;
 use tokio::io::AsyncWrite;
 
 use crate::accept::Connection;
-use crate::frames::{Frames, GOING_AWAY, GOING_AWAY_MASKED};
+use crate::frames::{self, Frames, GOING_AWAY};
 use crate::relay;
 use crate::stream_lifetime::StreamLifetime;
 
@@ -72,10 +73,7 @@ pub(crate) async fn run(
             // Boxed, so that other tunnels need no room for it.
             Box::pin(relay::join(ends, relay, silence, alarm, &stay)).await
         }
-        None => {
-            let (passed, ended) = join(ends, is_websocket, silence, alarm, &stay).await;
-            (passed, ended, None)
-        }
+        None => join(ends, is_websocket, silence, alarm, &stay).await,
     };
     account.request_bytes = passed.up;
     account.reply_bytes = passed.down;
@@ -87,26 +85,29 @@ pub(crate) async fn run(
 
 /// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
 /// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
-/// its stay is over is cut.
+/// its stay is over is cut. Gives the client's stream back if it was told of a cut.
 async fn join(
     ((mut client, from_client), (mut upstream, from_upstream)): (TunnelEnd, TunnelEnd),
     is_websocket: bool,
     silence: Silence,
     alarm: &SharedAlarm,
     stay: &StreamLifetime,
-) -> (PassedBytes, io::Result<()>) {
-    let mut up = Direction::new(from_client, is_websocket.then_some(GOING_AWAY_MASKED));
-    let mut down = Direction::new(from_upstream, is_websocket.then_some(GOING_AWAY));
+) -> (PassedBytes, io::Result<()>, Option<Wire>) {
+    let mut up = Direction::new(from_client, is_websocket.then_some(TunnelSide::Client));
+    let mut down = Direction::new(from_upstream, is_websocket.then_some(TunnelSide::Upstream));
+    let mut is_told = false;
     alarm.borrow_mut().set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {
         if stay.has_to_leave(cx) {
             if stay.poll_over(cx).is_ready() {
+                up.cut(cx, &mut upstream, GOING_AWAY);
+                is_told = down.cut(cx, &mut client, stay.close_code());
                 return Poll::Ready(Ok(()));
             }
             // Sides that say goodbye to each other already need no other one.
             if !up.is_closed() && !down.is_closed() {
-                up.leave();
-                down.leave();
+                up.leave(GOING_AWAY);
+                down.leave(stay.close_code());
             }
         }
         let before = (up.progress(), down.progress());
@@ -120,10 +121,12 @@ async fn join(
             alarm.borrow_mut().set(clock::now(), longest);
         }
         ready!(alarm.borrow_mut().poll(cx));
+        up.cut(cx, &mut upstream, GOING_AWAY);
+        is_told = down.cut(cx, &mut client, GOING_AWAY);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
     });
     let ended = ended.await;
-    (PassedBytes { up: up.passed, down: down.passed }, ended)
+    (PassedBytes { up: up.passed, down: down.passed }, ended, is_told.then_some(client))
 }
 
 /// One way through a tunnel.
@@ -139,8 +142,10 @@ struct Direction {
 /// State of a direction that is a WebSocket.
 struct WebSocket {
     frames: Frames,
-    /// The Close frame that tells the other side of the end.
-    lingering_close: &'static [u8],
+    /// The side whose frames pass, and in whose name the other side is told of the end.
+    from: TunnelSide,
+    /// The code that it is told.
+    code: u16,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -155,12 +160,20 @@ enum State {
     Closed,
 }
 
+impl WebSocket {
+    /// The Close frame that tells the other side of the end.
+    fn close(&self) -> Vec<u8> {
+        frames::close(self.code, self.from == TunnelSide::Client)
+    }
+}
+
 impl Direction {
-    fn new(pending: Vec<u8>, lingering_close: Option<&'static [u8]>) -> Direction {
-        let websocket = lingering_close.map(|lingering_close| {
+    /// `from` is the sender of what passes, if that is a WebSocket.
+    fn new(pending: Vec<u8>, from: Option<TunnelSide>) -> Direction {
+        let websocket = from.map(|from| {
             let mut frames = Frames::default();
             frames.pass(&pending);
-            WebSocket { frames, lingering_close }
+            WebSocket { frames, from, code: GOING_AWAY }
         });
         Direction { pending, sent: 0, passed: 0, state: State::Open, websocket }
     }
@@ -171,15 +184,31 @@ impl Direction {
     }
 
     /// Says goodbye, now or at the next place between two messages. What is no WebSocket knows of none.
-    fn leave(&mut self) {
-        let (State::Open, Some(websocket)) = (self.state, &self.websocket) else { return };
+    fn leave(&mut self, code: u16) {
+        let (State::Open, Some(websocket)) = (self.state, &mut self.websocket) else { return };
+        websocket.code = code;
         self.state = match websocket.frames.is_between() {
             true => {
-                self.pending.extend_from_slice(websocket.lingering_close);
+                self.pending.extend(websocket.close());
                 State::Left
             }
             false => State::Leaving,
         };
+    }
+
+    /// Says goodbye at once, behind the last frame and within a message, if it was not said yet. True if the other side may take it: what
+    /// it does not take now is lost.
+    fn cut(&mut self, cx: &mut Context<'_>, to: &mut Wire, code: u16) -> bool {
+        let (State::Open | State::Leaving, Some(websocket)) = (self.state, &mut self.websocket)
+        else {
+            return false;
+        };
+        if websocket.frames.is_closed() || !websocket.frames.is_between_frames() {
+            return false;
+        }
+        websocket.code = code;
+        self.pending.extend(websocket.close());
+        to.poll_send(cx, &self.pending, &mut self.sent).is_ready()
     }
 
     /// Another value whenever something was taken, or the end came.
@@ -253,7 +282,7 @@ impl Direction {
         websocket.frames.pass(bytes.get(passed..).unwrap_or_default());
         bytes.truncate(passed);
         if !is_told {
-            bytes.extend_from_slice(websocket.lingering_close);
+            bytes.extend_from_slice(&websocket.close());
         }
         self.state = State::Left;
     }

@@ -2,6 +2,8 @@
 
 use std::task::{Context, Poll};
 
+use telemetry::StreamEnd;
+
 /// An end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunnelSide {
@@ -27,6 +29,9 @@ pub trait Relay {
 
     /// The tunnel has to leave: it ends as soon as it may. Called again and again.
     fn leave(&mut self, out: &mut Outbox);
+
+    /// The tunnel is cut: whoever can still be told of the end is told now.
+    fn cut(&mut self, why: StreamEnd, out: &mut Outbox);
 
     /// Ready once the tunnel is over, and what is in the outbox the last of it. Until then the task is woken for the relay's deadlines.
     fn poll_over(&mut self, cx: &mut Context<'_>, out: &mut Outbox) -> Poll<()>;

@@ -552,6 +552,12 @@ impl Relay for Session {
         }
     }
 
+    fn cut(&mut self, why: StreamEnd, out: &mut Outbox) {
+        if self.closing.is_none() {
+            self.end(&End::by_client(why, CloseCode::GOING_AWAY, ""), out);
+        }
+    }
+
     fn poll_over(&mut self, cx: &mut Context<'_>, out: &mut Outbox) -> Poll<()> {
         while self.alarm.poll(cx).is_ready() {
             self.on_alarm(out);
