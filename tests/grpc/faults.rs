@@ -3,7 +3,7 @@
 use hyper::Request;
 use serde_json::Value;
 
-use crate::harness::{Gateway, H2, Origin, Plain, frames, full, until};
+use crate::harness::{Gate, Gateway, H2, Origin, Plain, frames, full, until};
 use crate::telemetry::metric;
 
 const LOG: &str =
@@ -176,6 +176,54 @@ fn faults_behind_the_head_are_trailers() {
         let line = lines(&gateway, 1).remove(0);
         assert_eq!((&line["fault"], &line["grpc_status"]), (&fault.into(), &status.into()));
     }
+}
+
+/// Nobody knows how near a call is to its end, so it goes on until its drain is over, and then has a status.
+#[test]
+fn calls_that_get_too_old_end_with_a_status() {
+    let origin = one_message(false);
+    let route = "policies: [grpc_web: {}], streams: { max_age: 300ms, drain: 200ms }";
+    let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
+    let told = call(&gateway, "/a.B/C", &[], "");
+    assert_eq!((told.http, &*told.status, told.in_head), (200, "14", false));
+    assert_eq!((&*told.body, &*told.message), (&b"\0\0\0\0\x02ok"[..], "The stream was ended."));
+    let web = gateway.wire().ask(
+        "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\nContent-Length: 0\r\n\r\n",
+    );
+    let trailers = "grpc-status:14\r\ngrpc-message:The stream was ended.\r\n";
+    let text = web.text();
+    assert!(text.starts_with("\0\0\0\0\u{2}ok") && text.ends_with(trailers), "{text:?}");
+    for line in lines(&gateway, 2) {
+        assert_eq!((&line["fault"], &line["grpc_status"]), (&"stream_cut".into(), &"14".into()));
+        assert!(line["duration_ms"].as_f64().unwrap() >= 500.0, "{line}");
+    }
+    until("the service is left", || origin.open() == 0);
+    let open = metric(&gateway, "tidegate_streams_open{route=\"all\",kind=\"grpc\"}");
+    assert_eq!(open, Some(0.0));
+}
+
+/// A call that is not over when its route goes away ends as it would have.
+#[test]
+fn calls_end_as_they_would_have_until_their_drain_is_over() {
+    let gate = Gate::default();
+    let opens = gate.clone();
+    let origin = Origin::start(move |peer| {
+        if peer.request().is_some() {
+            peer.send(format!("{HEAD}7\r\n\0\0\0\0\u{2}ok\r\n"));
+            opens.wait();
+            peer.send("0\r\ngrpc-status: 0\r\n\r\n");
+        }
+    });
+    let route = "streams: { max_age: 1ms, drain: 10m }";
+    let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
+    let told = std::thread::scope(|scope| {
+        let calling = scope.spawn(|| call(&gateway, "/a.B/C", &[], ""));
+        origin.wait_for_requests(1);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        gate.open();
+        calling.join().unwrap()
+    });
+    assert_eq!((&*told.status, &*told.body), ("0", &b"\0\0\0\0\x02ok"[..]));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod calls;
 mod client;
 mod clients;
 mod connections;

@@ -120,6 +120,10 @@ impl WatchedBody {
 
 impl Source for WatchedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        if let Some(fault) = self.end.cut.take() {
+            self.tell(fault);
+            return Poll::Ready(Ok(Fill::End));
+        }
         match ready!(self.inner.poll_fill(cx, out)) {
             Ok(fill) => Poll::Ready(Ok(fill)),
             // Nobody is there to be told.

@@ -26,6 +26,8 @@ pub struct GrpcCall {
 #[derive(Debug, Default)]
 pub struct GrpcEnd {
     pub outcome: Cell<Option<Outcome>>,
+    /// The fault that is to end the reply's body, if somebody cuts the call.
+    pub cut: RefCell<Option<Fault>>,
     /// The fault that ended the reply's body. The client got its status in the trailers.
     pub fault: RefCell<Option<Fault>>,
 }

@@ -27,7 +27,7 @@ keys! {
         host: Spanned<RouteHost> = Spanned::unwritten(RouteHost::Preserve),
         /// How much a client may send.
         limits: RouteLimits,
-        /// What becomes of its open event streams and tunnels, WebSockets included, when it changes, and when they are old.
+        /// What becomes of its open event streams, calls of gRPC and tunnels, WebSockets included, when it changes, and when they are old.
         streams: RouteStreams,
         /// The policies, in order: top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
@@ -148,13 +148,13 @@ keys! {
 }
 
 keys! {
-    /// Rules for open event streams and tunnels.
+    /// Rules for open event streams, calls of gRPC and tunnels.
     pub struct RouteStreams {
         /// When a reload changes or removes the route: `keep` serves them on with the policies they began with, `close` ends them.
         // Most reloads change nothing that a stream would notice, and each stream that ends is a client that connects again.
         reload: StreamsOnReload = StreamsOnReload::Keep,
         /// The time that a stream has to end when it is told to: an event stream to the end of its event, a WebSocket to the answer to its Close
-        /// frame. Any other tunnel goes on until then. What is left is cut.
+        /// frame. Calls of gRPC and other tunnels go on until then. What is left is cut.
         // As long as a shutdown waits, which bounds it too.
         drain: Duration = Duration::from_secs(30),
         /// How old they may become; as old as they like if absent.

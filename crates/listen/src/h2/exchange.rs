@@ -16,7 +16,7 @@ use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
 use crate::tunnel::{TunnelSettings, is_websocket};
-use crate::{events, lingering_close};
+use crate::{calls, events, lingering_close};
 
 /// One exchange, from its head to the end of its reply.
 pub(super) async fn run(
@@ -71,7 +71,8 @@ pub(super) async fn run(
         if let Some(fault) = tunnel::missing(&reply).filter(|_| is_tunnel) {
             reply = pipeline::refuse(&mut account, fault);
         }
-        let stay = events::end_between(&mut reply, &account, &connection);
+        let stay = events::end_between(&mut reply, &account, &connection)
+            .or_else(|| calls::end_by_status(&mut reply, &account, &connection));
         replying.inspect(|replying| replying.set(true));
         let timeout = listener.timeout.body;
         reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
