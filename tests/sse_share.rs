@@ -110,12 +110,18 @@ fn open(gateway: &Gateway, target: &str, lines: &str) -> Wire {
 #[track_caller]
 fn expect(wire: &mut Wire, ids: impl IntoIterator<Item = usize>) {
     let expected: String = ids.into_iter().map(event).collect();
-    let mut came = String::new();
-    while came.len() < expected.len() {
-        let chunk = wire.read_chunk().unwrap_or_else(|| panic!("the end, after {came:?}"));
-        came.push_str(&String::from_utf8(chunk).unwrap());
+    assert_eq!(text(wire, expected.len()), expected);
+}
+
+/// Reads so much of a stream, in any chunks.
+#[track_caller]
+fn text(wire: &mut Wire, len: usize) -> String {
+    let mut came = Vec::new();
+    while came.len() < len {
+        let chunk = wire.read_chunk();
+        came.extend(chunk.unwrap_or_else(|| panic!("the end, after {came:?}")));
     }
-    assert_eq!(came, expected);
+    String::from_utf8(came).unwrap()
 }
 
 #[test]
@@ -161,6 +167,23 @@ fn clients_of_one_path_share_a_stream() {
     service.event(2, 7);
     expect(&mut again, [7]);
     assert_eq!(service.origin.requests().len(), 3);
+}
+
+#[test]
+fn events_without_an_id_come_again_behind_the_one_before() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}");
+    let mut first = open(&gateway, "/api/a", "");
+    let marked = format!("\u{feff}{}", event(1));
+    let rest = format!("data: no id\n\n: nor here\n\n{}", event(2));
+    let all = format!("{marked}{rest}");
+    service.send(0, &all);
+    assert_eq!(text(&mut first, all.len()), all);
+    let mut back = open(&gateway, "/api/a", "Last-Event-ID: 1\r\n");
+    assert_eq!(text(&mut back, rest.len()), rest);
+    let mut last = open(&gateway, "/api/a", "Last-Event-ID: 2\r\n");
+    service.event(0, 3);
+    expect(&mut last, [3]);
 }
 
 #[test]

@@ -177,8 +177,8 @@ struct Blocks {
     scanner: EventScanner,
     held: Vec<u8>,
     bytes_max: usize,
-    /// The last id of an event.
-    id: Option<Arc<[u8]>>,
+    /// The first of the stream has come. A byte order mark may stand before it.
+    has_begun: bool,
     /// Those that have come whole, and their bytes.
     ended: Vec<RingBlock>,
     ended_bytes: usize,
@@ -187,12 +187,15 @@ struct Blocks {
 /// More than the largest event, or more than the most at a time.
 struct TooMuch;
 
+/// What may stand at the very beginning of a stream (WHATWG HTML, 9.2.5).
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 const TOO_MUCH: &str = "sse: an event is too large";
 
 impl Blocks {
     fn new(bytes_max: usize) -> Blocks {
         let (scanner, held) = (EventScanner::default(), Vec::new());
-        Blocks { scanner, held, bytes_max, id: None, ended: Vec::new(), ended_bytes: 0 }
+        Blocks { scanner, held, bytes_max, has_begun: false, ended: Vec::new(), ended_bytes: 0 }
     }
 
     fn cut(&mut self, bytes: &[u8]) -> Result<(), TooMuch> {
@@ -219,11 +222,13 @@ impl Blocks {
 
     fn keep(&mut self, is_event: bool) {
         let whole = std::mem::take(&mut self.held);
-        if let Some(id) = id_of(&whole) {
-            self.id = Some(id.into());
-        }
+        let lines = match std::mem::replace(&mut self.has_begun, true) {
+            true => whole.as_slice(),
+            false => whole.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&whole),
+        };
+        let id = id_of(lines).map(Into::into);
         self.ended_bytes += whole.len();
-        self.ended.push(RingBlock { bytes: whole.into(), id: self.id.clone(), is_event });
+        self.ended.push(RingBlock { bytes: whole.into(), id, is_event });
     }
 
     /// The upstream ended within a block. Browsers make no event of that, other readers may.

@@ -59,8 +59,8 @@ struct Events {
 /// One block.
 pub(super) struct RingBlock {
     pub(super) bytes: Bytes,
-    /// The id that a reader has behind it.
-    pub(super) id: Option<Arc<[u8]>>,
+    /// The id that it says. A reader has that behind later blocks without one as well, and gets them again: better twice than never.
+    pub(super) id: Option<Box<[u8]>>,
     pub(super) is_event: bool,
 }
 
