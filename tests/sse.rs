@@ -241,16 +241,18 @@ fn a_coded_stream_is_counted_without_its_coding() {
 #[test]
 fn other_replies_pass_untouched() {
     let body = "data: 1\n\n".repeat(20);
-    let origin = Origin::answering(format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    let gateway = start(&origin, "events: 1, per: 1h, event_bytes_max: 10B, connections: 1");
-    let mut wire = gateway.wire();
-    for _ in 0..3 {
-        let reply = wire.ask(GET);
-        assert_eq!((reply.status(), reply.length()), (200, Some(body.len())));
-        assert_eq!(reply.text(), body);
+    for content_type in ["text/plain", "text/event-streams", "x-text/event-stream"] {
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let gateway = start(&origin, "events: 1, per: 1h, event_bytes_max: 10B, connections: 1");
+        let mut wire = gateway.wire();
+        for _ in 0..3 {
+            let reply = wire.ask(GET);
+            assert_eq!((reply.status(), reply.length()), (200, Some(body.len())), "{content_type}");
+            assert_eq!(reply.text(), body);
+        }
     }
 }
 

@@ -187,6 +187,17 @@ fn a_subscriber_confirms_and_gets_the_publishers_bytes_signed() {
 }
 
 #[test]
+fn an_event_without_a_body_says_so() {
+    let origin = confirming();
+    let gateway = start(LOOPBACK);
+    subscribe(&gateway, &format!("{}/cb", origin.url()), "");
+    publish(&gateway, "sports", "");
+    until("the event is delivered", || !delivered(&origin).is_empty());
+    let event = &delivered(&origin)[0];
+    assert_eq!((event.all("content-length"), event.body.len()), (vec!["0"], 0));
+}
+
+#[test]
 fn events_reach_their_topics_subscribers_in_order() {
     let (sports, both) = (confirming(), confirming());
     let gateway = start(LOOPBACK);

@@ -38,9 +38,9 @@ pub(crate) enum NotRead {
 /// A wait for events, with the reader that waits.
 pub(crate) type PendingRead = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
-/// What a stream or a WebSocket reads at once. Its client may take none of it, and there may be thousands of such clients. A thousand small
-/// events fit.
-const AT_ONCE: ReadBounds = ReadBounds { events: 1000, bytes: 128 * 1024 };
+/// What a stream or a WebSocket reads at once. Its client may take none of it, and there may be thousands of such clients: with what is
+/// around small events, and the piece that is written of them, it is below 64 KiB.
+const AT_ONCE: ReadBounds = ReadBounds { events: 128, bytes: 24 * 1024 };
 
 impl NotRead {
     fn of(error: Error) -> NotRead {

@@ -80,6 +80,10 @@ fn delivery(
         headers.add_known("X-Hub-Signature", signature.as_bytes());
     }
     headers.add_known("X-Hub-Event-Id", event.id.to_string().as_bytes());
+    if event.body.is_empty() {
+        // A POST says so (RFC 9110, 8.6): some servers answer 411 otherwise.
+        headers.add_known("Content-Length", b"0");
+    }
     Ok(Request { head, body: Body::whole(event.body.clone()) })
 }
 

@@ -58,7 +58,7 @@ enum ReadState {
 const PING: Duration = Duration::from_secs(30);
 
 /// Bytes of frames that are made at a time.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Answers that wait for a client that takes nothing. A client that asks for more is cut.
 const ANSWERS_BYTES_MAX: usize = 64 * 1024;

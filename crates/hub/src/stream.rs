@@ -31,7 +31,7 @@ enum ReadState {
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Bytes after which a piece of the body ends.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 16 * 1024;
 
 impl EventStream {
     pub(crate) fn new(reader: Reader) -> EventStream {

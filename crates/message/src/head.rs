@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use http1::{Line, Span};
 
-use crate::Headers;
+use crate::{Headers, media_type};
 
 /// The protocol of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,9 +159,8 @@ impl ReplyHead {
 
     /// True for an event stream: it may have no end, and may be silent for any time.
     pub fn is_event_stream(&self) -> bool {
-        const NAME: &[u8] = b"text/event-stream";
         let content_type = self.headers.get("content-type").unwrap_or_default();
-        content_type.get(..NAME.len()).is_some_and(|front| front.eq_ignore_ascii_case(NAME))
+        media_type(content_type).eq_ignore_ascii_case(b"text/event-stream")
     }
 
     /// The upstream's own reason phrase, or the standard one if the status was changed.
