@@ -445,6 +445,20 @@ fn slow_readers_hold_little() {
 }
 
 #[test]
+fn a_poll_has_what_was_published_before_it() {
+    let gateway = start("");
+    // Readers on the workers, which hear of each event beside the publisher.
+    let _open: Vec<Wire> = (0..8).map(|_| stream(&gateway, "", "").0).collect();
+    let mut after = "0".to_owned();
+    for number in 0..300 {
+        let id = publish(&gateway, "sports", "goal");
+        let polled = poll(&gateway, &format!("?after={after}"));
+        assert_eq!((&polled["next"], number), (&json!(id), number));
+        after = id;
+    }
+}
+
+#[test]
 fn readers_end_with_their_token() {
     let yaml = hub("")
         .replace("hub: news }", "hub: news, policies: [{ jwt: { issuers: [main] } }] }")

@@ -159,6 +159,15 @@ impl Feed {
             };
             return Ok(recent.range(from..).take(most.events).take_while(fits).cloned().collect());
         }
+        self.read_log(after, most).await
+    }
+
+    /// The same from the log, which has what this worker has not heard of yet.
+    pub(crate) async fn read_log(
+        &self,
+        after: u64,
+        most: ReadBounds,
+    ) -> Result<Vec<Rc<Event>>, Error> {
         let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
         let records = self.store.read(&self.log, read).await?.records;
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())

@@ -14,6 +14,8 @@ pub(crate) struct Reader {
     feed: Rc<Feed>,
     /// The id of the last event that it had.
     after: u64,
+    /// The newest id when it began. What was published before a reader came is for it, whether or not its worker has heard of that.
+    newest: u64,
 }
 
 /// What a reader asks for as its beginning.
@@ -81,7 +83,7 @@ impl Reader {
             }
             From::After(id) => id,
         };
-        Ok(Reader { feed, after })
+        Ok(Reader { feed, after, newest: span.newest })
     }
 
     /// The id of the last event that it had.
@@ -91,7 +93,11 @@ impl Reader {
 
     /// The events that are there, at most so many; none if all were read.
     pub(crate) async fn read(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
-        let events = self.feed.read(self.after, most).await.map_err(NotRead::of)?;
+        let events = match self.feed.newest() < self.newest {
+            true => self.feed.read_log(self.after, most).await,
+            false => self.feed.read(self.after, most).await,
+        };
+        let events = events.map_err(NotRead::of)?;
         if let Some(last) = events.last() {
             self.after = last.id;
         }
