@@ -776,10 +776,10 @@ fn issue_19_what_is_not_in_the_document_asks_nobody_and_is_not_warned_of() {
         &api(&format!("{{ basic: {{ users: {{ a: \"a-long-password\" }} }} }}, {{ {limit} }}")),
         more,
     );
-    assert!(!run.stderr.contains("no policy finds out who asks"), "{run:?}");
+    assert!(!run.stderr.contains("no policy finds the client identity"), "{run:?}");
     let run = checked(document, &api(&format!("{{ {limit} }}")), more);
     assert!(
-        run.stderr.contains("no policy finds out who asks, so this counts by client"),
+        run.stderr.contains("no policy finds the client identity, so this counts by client"),
         "{run:?}"
     );
 }

@@ -61,7 +61,7 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
             "{ cache: {} }",
             "{ ip_filter: { deny: [192.0.2.1] } }",
             0,
-            "which is not asked about what is kept",
+            "which does not run for cached replies",
         ),
         (key, "{ cache: {} }", 0, ""),
         (key, "{ authorize: { rule: \"subject == 'a'\" } }", 0, ""),

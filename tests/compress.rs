@@ -183,7 +183,7 @@ fn the_operator_says_what_and_how() {
     let file = folder.path().join("a.yaml");
     for (compress, complaint) in [
         ("encodings: []", "nothing to compress with"),
-        ("encodings: [deflate]", "`deflate` is not known here"),
+        ("encodings: [deflate]", "unknown value `deflate`"),
         ("types: [json]", "`json` is not a content type"),
     ] {
         let route = format!("policies: [{{ compress: {{ {compress} }} }}]");

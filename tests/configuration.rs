@@ -404,7 +404,7 @@ fn explain_tells_each_policys_verdict() {
                 "policy api_key: passes",
                 "policy authorize: passes",
                 "policy rate_limit: passes",
-                "policy headers: sees the reply alone",
+                "policy headers: runs on the reply only",
                 reached,
             ],
         ),
@@ -434,17 +434,17 @@ fn explain_tells_each_policys_verdict() {
         (
             &["GET", "/tokens", "-H", &bearer],
             &[
-                "policy jwt: waits for an answer",
-                "policy rate_limit: hangs on `jwt`",
-                "if `jwt` lets it pass",
+                "policy jwt: depends on a call to another service",
+                "policy rate_limit: depends on `jwt`",
+                "if `jwt` allows it",
             ],
         ),
         (
             &["POST", "/bodies"],
             &[
-                "policy soap: decides by the body",
-                "policy headers: hangs on `soap`",
-                "if `soap` lets it pass",
+                "policy soap: depends on the body",
+                "policy headers: depends on `soap`",
+                "if `soap` allows it",
             ],
         ),
     ];
@@ -559,7 +559,7 @@ fn an_upstream_that_only_policies_send_to_is_used() {
         let run = tidegate(&["check", file.to_str().unwrap()]);
         let said = run.stdout + &run.stderr;
         assert_eq!(run.code, Some(0), "{policy}: {said}");
-        assert_eq!(said.contains("no route ends at the upstream `b`"), !used, "{policy}: {said}");
+        assert_eq!(said.contains("nothing uses the upstream `b`"), !used, "{policy}: {said}");
     }
 }
 
@@ -659,7 +659,7 @@ fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
             ("1:45", "unknown key `true`"),
             ("3:63", "`on` and `when` are the same key"),
             ("3:78", "`on` and `true` are the same key"),
-            ("3:3", "no route ends at the upstream `a`"),
+            ("3:3", "nothing uses the upstream `a`"),
         ],
     );
 }
@@ -709,7 +709,7 @@ fn issue_19_what_is_shared_and_wrong_is_told_once_at_its_place() {
     let text = |sets: &str| format!("{LISTEN}policy_sets:\n{sets}{rest}");
     complains(
         &text("  s: [{ headers: { request: { set: { host: a } } } }]\n"),
-        &[("3:38", "the Host is not changed by a policy")],
+        &[("3:38", "a policy cannot change the Host")],
     );
     complains(
         &text("  t: [{ use: s }]\n  s: []\n"),

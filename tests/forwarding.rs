@@ -300,7 +300,7 @@ fn a_request_that_comes_back_is_stopped_at_the_second_pass() {
     };
     let leads_to = |gateway: &Gateway, to: &Gateway| {
         gateway.rewrite(yaml(&to.address("public").to_string()));
-        gateway.wait_for_log("the configuration serves generation=2");
+        gateway.wait_for_log("the configuration is in service generation=2");
     };
     // By itself, and by way of another gateway.
     let [alone, one, other] = [(); 3].map(|()| Gateway::start(yaml("127.0.0.1:1")));

@@ -96,7 +96,7 @@ fn fill(gateway: &Gateway, from: usize) -> Vec<usize> {
 
 fn whole(store: &Path) {
     let run = tidegate(&["store", "check", store.to_str().unwrap()]);
-    assert_eq!((run.code, run.stdout.lines().last()), (Some(0), Some("whole")), "{}", run.stdout);
+    assert_eq!((run.code, run.stdout.lines().last()), (Some(0), Some("intact")), "{}", run.stdout);
 }
 
 #[test]

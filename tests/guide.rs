@@ -21,7 +21,7 @@ const PRINTED_MAX: usize = 3;
 const MAY_LACK: [&str; 5] = [
     "there is no such file",
     "No such file or directory",
-    "is not to be found",
+    "cannot be found",
     "the key `match` is missing",
     "no listener asks clients for a certificate",
 ];

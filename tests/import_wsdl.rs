@@ -41,7 +41,7 @@ fn a_configuration_is_printed_and_every_operation_tried() {
             upstream: calculator
     "#]]
     .assert_eq(&run.stdout);
-    assert_eq!(run.stderr.trim(), "4 operations, 24 messages there and back");
+    assert_eq!(run.stderr.trim(), "4 operations, 24 messages translated to SOAP and back");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_it_names_is_followed() {
     let import = format!("http://far.test/b.xsd={}", far.display());
     let run = imported(&files, &["--import", &import]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(run.stderr.trim(), "1 operations, 6 messages there and back");
+    assert_eq!(run.stderr.trim(), "1 operations, 6 messages translated to SOAP and back");
     assert!(run.stdout.contains("https://s.test:8443"), "{}", run.stdout);
 }
 
@@ -111,7 +111,7 @@ fn all_that_types_can_be_goes_there_and_back() {
     assert_eq!(
         run.stderr.trim(),
         "note: Coded is not offered: its messages are encoded, which no schema describes\n\
-         6 operations, 33 messages there and back"
+         6 operations, 33 messages translated to SOAP and back"
     );
 }
 

@@ -546,7 +546,7 @@ fn a_body_that_is_too_large_is_refused() {
 #[test]
 fn mistakes_are_said_with_their_place() {
     for (keys, what) in [
-        ("{}", "an interceptor that is never asked"),
+        ("{}", "an interceptor that is never called"),
         ("{ request: {} }", "an interceptor without an address"),
         (
             "{ request: { url: \"http://a:1\", upstream: origin } }",

@@ -173,7 +173,7 @@ fn an_issuer_that_cannot_be_asked_is_told_apart_and_asked_again() {
         assert_eq!(reply.get("www-authenticate"), None, "the token may be good");
     }
     assert!(origin.requests().is_empty());
-    gateway.wait_for_log("the issuer cannot be asked");
+    gateway.wait_for_log("the issuer cannot be reached");
     up.store(true, Ordering::SeqCst);
     assert_eq!(ask(&gateway, "opaque").status(), 200);
 }

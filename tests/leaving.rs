@@ -305,7 +305,7 @@ fn streams_end_at_a_shutdown() {
     assert_eq!(gone.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
     drop(gone);
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
-    gateway.wait_for_log("every exchange has ended");
+    gateway.wait_for_log("all requests have ended");
     assert_eq!(service.closed(), [1001; 2]);
 }
 

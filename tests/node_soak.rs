@@ -196,7 +196,7 @@ fn whatever_is_killed_nothing_is_lost_and_only_what_was_in_flight_comes_again() 
     let count = || came.lock().unwrap().values().map(Vec::len).sum::<usize>();
     // A gateway that stood still for ten seconds, as on a machine that is too busy, has lost its work as if it had been killed.
     let mut losses = 0;
-    let lost = |gateway: &Gateway| gateway.log().matches("it begins anew").count();
+    let lost = |gateway: &Gateway| gateway.log().matches("which joins again").count();
     thread::scope(|scope| {
         let over = Over(&scene.is_over);
         for publisher in 0..PUBLISHERS {

@@ -120,7 +120,7 @@ fn a_managers_socket_may_be_abstract_or_gone() {
     let log = managed.folder.path().join("log");
     crate::harness::until("it serves and says that nobody listens", || {
         let log = fs::read_to_string(&log).unwrap();
-        log.contains("the configuration serves")
+        log.contains("the configuration is in service")
             && log.contains("the service manager cannot be told")
     });
 }
@@ -156,7 +156,7 @@ fn ready_tells_one_that_serves_from_one_that_drains_and_from_none() {
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
     let gone = ready();
     assert_eq!(gone.code, Some(1), "{gone:?}");
-    assert!(gone.stderr.contains("cannot ask"), "{gone:?}");
+    assert!(gone.stderr.contains("cannot reach"), "{gone:?}");
 }
 
 /// The values of a directive of the unit, in their order.

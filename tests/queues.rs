@@ -129,7 +129,10 @@ fn a_dead_message_is_processed_again_when_an_operator_says_so() {
     let [first, second] = &dead(&gateway)[..] else { panic!("two") };
     assert_eq!((&first["attempts"], &first["last"]), (&json!(3), &json!("status 503")));
     // A field named `message` would take the place of the text in a log of JSON.
-    let said = format!("given up: status 503 queue=\"work\" id={}", first["id"].as_str().unwrap());
+    let said = format!(
+        "dead after its last attempt: status 503 queue=\"work\" id={}",
+        first["id"].as_str().unwrap()
+    );
     until("the log tells", || gateway.log().contains(&said));
     *fails.lock().unwrap() = false;
     origin.forget();

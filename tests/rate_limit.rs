@@ -239,7 +239,7 @@ fn a_limit_above_who_asks_is_a_complaint_and_without_anybody_who_asks_a_warning(
         (
             format!("{{ rate_limit: {{ {limit}, by: subject }} }}"),
             0,
-            "no policy finds out who asks, so this counts by client",
+            "no policy finds the client identity, so this counts by client",
         ),
     ] {
         let route = format!("policies: [{policies}]");
@@ -249,7 +249,7 @@ fn a_limit_above_who_asks_is_a_complaint_and_without_anybody_who_asks_a_warning(
         assert_eq!(run.code, Some(code), "{policies}: {said}");
         assert!(said.contains(complaint), "{policies}: {said}");
         assert_eq!(
-            said.contains("who asks") || said.contains("finds out"),
+            said.contains("no policy finds") || said.contains("below it finds"),
             !complaint.is_empty(),
             "{said}"
         );
@@ -266,9 +266,9 @@ fn mistakes_are_complained_about_with_a_way_out() {
         ("per: 5s", "", "add `requests: 100`"),
         ("by: client", "", "a rate limit without a limit"),
         ("requests: 0, per: 1s", "", "a whole number from 1"),
-        ("requests: 1, per: 0s", "", "would refuse everything"),
-        ("requests: 1, per: 1s, by: clint", "", "nothing to count by"),
-        ("requests: 1, per: 1s, by: \"header:a b\"", "", "nothing to count by"),
+        ("requests: 1, per: 0s", "", "zero is too short here"),
+        ("requests: 1, per: 1s, by: clint", "", "not a key to count by"),
+        ("requests: 1, per: 1s, by: \"header:a b\"", "", "not a key to count by"),
         ("requests: 1, per: 1s, by: \"cel:org\"", "", "there is no `org`"),
         ("requests: 1, per: 1s, by: \"cel:request.\"", "", "the expression cannot be used"),
         ("plans: true", "plans: { Gold: { requests: 1, per: 1s } }", "add `default: PLAN`"),

@@ -166,7 +166,7 @@ fn a_bad_configuration_leaves_the_old_one_serving_and_says_so_everywhere() {
     assert_eq!(failures(), Some(0.0));
     gateway.rewrite(version("two").replace("respond", "respnd"));
     gateway.wait_for_log("unknown key `respnd`; did you mean `respond`?");
-    gateway.wait_for_log("the new configuration is refused, the old one serves");
+    gateway.wait_for_log("the new configuration is refused, the old one stays in service");
     assert_eq!(served(&gateway), "one");
     until("the metrics count it", || failures() == Some(1.0));
     let state = configuration(&gateway);

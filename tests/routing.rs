@@ -419,7 +419,7 @@ fn issue_19_placeholders_that_lead_nowhere_are_complaints() {
         (
             "policies: [{ headers: { request: { set: { a: \"{subject}\" } } } }, { basic: { users: { a: a-long-password } } }], respond: {}",
             "3:30",
-            "`headers` asks for the subject, which `basic` below it finds out",
+            "`headers` asks for the subject, which `basic` below it finds",
         ),
     ] {
         let yaml = format!(

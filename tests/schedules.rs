@@ -134,7 +134,7 @@ fn a_shutdown_waits_for_a_run_and_begins_no_other() {
     gate.open();
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
     assert_eq!(origin.requests().len(), 1);
-    gateway.wait_for_log("every exchange has ended");
+    gateway.wait_for_log("all requests have ended");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_server_that_does_not_answer_is_seen_and_nobody_waits_for_it() {
     assert!((0..4).all(|_| passes(&asked)) && !passes(&asked));
     for gateway in [&idle, &asked] {
         until("it is away", || metric(gateway, answers) == Some(0));
-        gateway.wait_for_log("the store of shared limits is away");
+        gateway.wait_for_log("the store of shared limits is not available");
     }
     kill_process(pid, Signal::CONT).unwrap();
     for gateway in [&idle, &asked] {
@@ -171,7 +171,7 @@ fn while_the_server_is_away_each_gateway_limits_alone_and_tells_later() {
     redis.stop();
     assert!((0..4).all(|_| passes(&one)), "a request does not wait for the server");
     assert!(!passes(&one));
-    one.wait_for_log("the store of shared limits is away; each gateway limits alone");
+    one.wait_for_log("the store of shared limits is not available; each gateway limits alone");
     redis.process = Redis::run(&redis.folder);
     one.wait_for_log("the store of shared limits answers again");
     let other = redis.gateway(&origin, "requests: 4, per: 1h");
@@ -279,7 +279,7 @@ fn counts_are_shared_over_tls_and_metrics_say_whether_the_store_answers() {
     for tls in ["ca: stranger.pem, certificate: us.pem, key: us.key", "ca: ca.pem"] {
         let alone = secure.gateway(&origin, tls);
         assert!((0..3).all(|_| passes(&alone)) && !passes(&alone), "{tls}");
-        alone.wait_for_log("the store of shared limits is away");
+        alone.wait_for_log("the store of shared limits is not available");
         assert_eq!(metric(&alone, answers), Some(0), "{tls}");
     }
     secure.redis.stop();

@@ -81,7 +81,7 @@ fn exchanges_end_and_nobody_new_is_let_in() {
         assert!(busy.is_closed());
 
         assert_eq!(gateway.wait_for_exit().code(), Some(0), "{signal:?}");
-        gateway.wait_for_log("every exchange has ended");
+        gateway.wait_for_log("all requests have ended");
         // The last lines are written too.
         let log = std::fs::read_to_string(gateway.path("access.log")).unwrap();
         assert_eq!(log.lines().count(), 4, "{log}");
@@ -134,7 +134,7 @@ fn ctrl_c_does_not_wait_for_others_to_hear() {
     let gateway = delayed(&origin, "10m", "");
     gateway.signal(Signal::INT);
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
-    gateway.wait_for_log("every exchange has ended");
+    gateway.wait_for_log("all requests have ended");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_second_signal_cuts() {
         gateway.signal(second);
         assert!(busy.is_closed(), "{first:?} {second:?}");
         assert_eq!(gateway.wait_for_exit().code(), Some(0));
-        gateway.wait_for_log("exchanges that did not end in time were cut");
+        gateway.wait_for_log("requests that did not end in time were cut");
     }
 }
 
@@ -181,7 +181,7 @@ fn the_other_signals_end_nothing() {
     // A signal that was ignored is not the first of two.
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
-    gateway.wait_for_log("every exchange has ended");
+    gateway.wait_for_log("all requests have ended");
 }
 
 #[test]

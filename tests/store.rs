@@ -33,7 +33,7 @@ fn a_gateway_has_its_folder_for_itself_and_leaves_it_whole() {
     assert_eq!(metric(&gateway, "tidegate_config_generation"), Some(1.0), "its folder is no file");
     drop(gateway);
     let (code, said, _) = run(&["store", "check"], &path);
-    assert_eq!((code, said.lines().last()), (Some(0), Some("whole")), "{said}");
+    assert_eq!((code, said.lines().last()), (Some(0), Some("intact")), "{said}");
     let (code, said, _) = run(&["store", "compact"], &path);
     assert_eq!(code, Some(0));
     assert!(said.contains(" bytes before, "), "{said}");

@@ -147,7 +147,7 @@ fn a_shutdown_ends_streams_between_two_events() {
     assert_eq!(within.read_chunk().as_deref(), Some(&b"2\n\n"[..]));
     assert_eq!(within.read_to_end(), b"0\r\n\r\n");
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
-    gateway.wait_for_log("every exchange has ended");
+    gateway.wait_for_log("all requests have ended");
 }
 
 #[test]

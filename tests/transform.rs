@@ -260,7 +260,7 @@ fn explain_tells_what_a_transform_waits_for() {
     assert!(said.contains("policy transform: passes"), "{said}");
     let typed = ["explain", file, "POST", "/a", "-H", "content-type: application/json"];
     let said = tidegate(&typed).stdout;
-    assert!(said.contains("policy transform: decides by the body"), "{said}");
+    assert!(said.contains("policy transform: depends on the body"), "{said}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn a_port_that_is_taken_is_named() {
     std::fs::write(&file, text).unwrap();
     let said = tidegate(&["run", file.to_str().unwrap()]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(!said.stderr.contains("the configuration serves"), "{}", said.stderr);
+    assert!(!said.stderr.contains("the configuration is in service"), "{}", said.stderr);
 }
 
 #[test]

@@ -622,7 +622,7 @@ fn what_no_websocket_can_be_is_said_in_its_place() {
         ("schema: none.json", "name a file that can be read"),
         (
             r#"schema: none.json, topics: { "/a": { publish: [write] } }"#,
-            "no policy finds out who asks, so nobody is the subject",
+            "no policy finds the client identity, so there is no subject",
         ),
         (r#"topics: { "/a/{x}": {}, "/a/{y}": {} }"#, "another topic has the paths of `/a/{y}`"),
     ] {

@@ -109,7 +109,7 @@ fn what_is_needed_stops_the_configuration_all_the_same() {
     let absent = "<w:import namespace=\"urn:u\" location=\"none.wsdl\"/>";
     let other = "<w:import namespace=\"urn:u\" location=\"other.xml\"/>";
     let cases = [
-        (wsdl(&[absent, TYPES, BINDING]), "none.wsdl\" is not to be found"),
+        (wsdl(&[absent, TYPES, BINDING]), "none.wsdl\" cannot be found"),
         (wsdl(&[other, TYPES, BINDING]), "other.xml:1:1: wsdl-root"),
         (wsdl(&[&TYPES.replace("x:int", "x:none"), BINDING]), "a.wsdl:1:"),
         (wsdl(&[&TYPES.replace("x:int", "y:int"), BINDING]), "a.wsdl:1:"),

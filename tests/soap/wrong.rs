@@ -43,7 +43,7 @@ fn a_wrong_definition_is_complained_about_with_its_place() {
         ("soap: { action: optional }", "needs the WSDL"),
         ("soap: { imports: { a: calculator.xsd } }", "there is none"),
         ("soap: { envelope: { \"1.3\": calculator.xsd } }", "no version of SOAP"),
-        ("soap: { versions: [\"1.3\"] }", "is not known here"),
+        ("soap: { versions: [\"1.3\"] }", "unknown value"),
         ("xslt: { on: request, stylesheet: wrong.xsl }", "wrong.xsl:"),
         (
             "xslt: { on: request, stylesheet: later.xsl, engine: native }",

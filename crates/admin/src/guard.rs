@@ -52,7 +52,9 @@ fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static 
         return Some("The request needs one Host.");
     };
     if !is_local(host) {
-        return Some("Ask by address or as localhost: a name could be a web page's.");
+        return Some(
+            "The Host has to be an IP address or `localhost`: another name could be a web page's.",
+        );
     }
     if !reads && is_cross_site(host, headers) {
         return Some("A page of another site must not change anything here.");

@@ -10,12 +10,12 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Tidegate admin API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Health, metrics and the configuration of one gateway. For operators only: it has no passwords.",
+            "description": "Health, metrics and the configuration of one gateway. For operators only: it has no authentication.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": {
-            "/": { "get": read("page", "A page that shows the plan", "text/html") },
-            "/healthz": { "get": read("health", "Whether the process is alive", "application/json") },
+            "/": { "get": read("page", "An overview of the configuration in service", "text/html") },
+            "/healthz": { "get": read("health", "Liveness", "application/json") },
             "/readyz": { "get": ready() },
             "/metrics": { "get": read("metrics", "All metrics as OpenMetrics text", "application/openmetrics-text") },
             "/config": {
@@ -23,14 +23,14 @@ pub(crate) fn document() -> Value {
                 "put": change("putConfig", "Bring a configuration into service", "Changed"),
             },
             "/config/check": {
-                "post": change("checkConfig", "Say what is wrong with a configuration and change nothing", "Checked"),
+                "post": change("checkConfig", "Check a configuration without a change", "Checked"),
             },
             "/config/diff": {
-                "post": change("compareConfig", "Say what a configuration would change and change nothing", "Compared"),
+                "post": change("compareConfig", "Compare a configuration with the one in service", "Compared"),
             },
             "/bundles": { "get": read("bundles", "The bundles with their files", "application/json") },
             "/bundles/{name}": { "put": put_bundle(), "delete": delete_bundle() },
-            "/plan": { "get": read("plan", "The compiled plan, defaults included", "application/json") },
+            "/plan": { "get": read("plan", "The configuration in service, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
             "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events, and the gateways that share their deliveries", "200", &[]) },
@@ -39,16 +39,16 @@ pub(crate) fn document() -> Value {
                 "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
             },
             "/hubs/{name}/subscriptions/{id}": {
-                "delete": hub("removeSubscription", "Remove a subscription without asking the subscriber", "204", &["name", "id"]),
+                "delete": hub("removeSubscription", "Remove a subscription without verification", "204", &["name", "id"]),
             },
             "/hubs/{name}/dead": {
                 "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
             },
             "/hubs/{name}/dead/{id}": {
-                "delete": hub("removeDead", "Forget an event that could not be delivered", "204", &["name", "id"]),
+                "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
             },
             "/hubs/{name}/dead/{id}/retry": {
-                "post": hub("retryDead", "Deliver such an event again, with all its tries", "202", &["name", "id"]),
+                "post": hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]),
             },
             "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
             "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
@@ -56,16 +56,16 @@ pub(crate) fn document() -> Value {
                 "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
             },
             "/queues/{name}/dead/{id}": {
-                "delete": hub("removeMessage", "Forget a message that could not be processed", "204", &["name", "id"]),
+                "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
             },
             "/queues/{name}/dead/{id}/retry": {
-                "post": hub("retryMessage", "Put such a message back into its queue, with all its tries", "202", &["name", "id"]),
+                "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
             },
-            "/revoked": { "get": read("revoked", "The tokens that are refused whatever they say", "application/json"), "post": revoke() },
+            "/revoked": { "get": read("revoked", "The revoked tokens", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
-                "get": read("trace", "What the steps of a flow did to the message that was asked for", "application/json"),
-                "post": read("askTrace", "Ask for a trace of the next message that runs through a flow", "application/json"),
+                "get": read("trace", "The last trace of a message through a flow", "application/json"),
+                "post": read("askTrace", "Request a trace of the next message that runs through a flow", "application/json"),
             },
             "/.well-known/jwks.json": { "get": read("ownKeys", "The public keys of the tokens that the gateway signs", "application/jwk-set+json") },
             "/openapi.json": { "get": read("openapi", "This document", "application/json") },
@@ -89,7 +89,7 @@ fn read(id: &str, summary: &str, kind: &str) -> Value {
 fn put_bundle() -> Value {
     json!({
         "operationId": "putBundle",
-        "summary": "Bring a bundle into service, in place of the one of that name; all of it or nothing",
+        "summary": "Deploy a bundle, or replace the one of that name, atomically",
         "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
         "requestBody": {
             "required": true,
@@ -100,9 +100,9 @@ fn put_bundle() -> Value {
             "200": changed(),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "408": problem("The body did not come in time"),
-            "409": problem("There is no folder for bundles, it cannot be written, or the plan cannot be brought into service"),
+            "409": problem("There is no folder for bundles, it cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
-            "422": problem("The archive is unfit, or the configuration cannot be used; `complaints` says where and why"),
+            "422": problem("The archive is invalid, or the configuration cannot be used; `complaints` says where and why"),
         },
     })
 }
@@ -112,7 +112,7 @@ fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
     let parameters = parameters.iter().map(|name| match *name {
         "after" => json!({
             "name": "after", "in": "query", "schema": { "type": "string" },
-            "description": "What `next` of the page before says",
+            "description": "`next` of the page before",
         }),
         name => json!({
             "name": name, "in": "path", "required": true, "schema": { "type": "string" },
@@ -130,7 +130,7 @@ fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
             success: content,
             "403": { "$ref": "#/components/responses/Forbidden" },
             "404": problem("There is no such hub, queue, subscription, event or message"),
-            "503": problem("The store is away, or has too much to do"),
+            "503": problem("The store is not available or overloaded"),
         },
     })
 }
@@ -138,13 +138,13 @@ fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
 fn delete_bundle() -> Value {
     json!({
         "operationId": "deleteBundle",
-        "summary": "Take a bundle out of service",
+        "summary": "Remove a bundle",
         "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
         "responses": {
             "200": changed(),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "404": problem("There is no such bundle"),
-            "409": problem("There is no folder for bundles, it cannot be written, or the plan cannot be brought into service"),
+            "409": problem("There is no folder for bundles, it cannot be written, or the configuration cannot be brought into service"),
             "422": problem("The configuration cannot be used without it; `complaints` says where and why"),
         },
     })
@@ -160,10 +160,10 @@ fn changed() -> Value {
 fn ready() -> Value {
     json!({
         "operationId": "readiness",
-        "summary": "Whether new clients should come here",
+        "summary": "Readiness",
         "responses": {
-            "200": { "description": "They should", "content": { "application/json": {} } },
-            "503": problem("They should not; `detail` says why"),
+            "200": { "description": "Ready", "content": { "application/json": {} } },
+            "503": problem("Not ready; `detail` says why"),
         },
     })
 }
@@ -173,20 +173,20 @@ fn revoke() -> Value {
         "type": "object",
         "required": ["jti"],
         "properties": {
-            "jti": { "type": "string", "minLength": 1, "description": "What the token says in `jti`" },
-            "until": { "type": "integer", "minimum": 0, "description": "When the token ends by itself, in seconds since 1970; in a year if absent" },
+            "jti": { "type": "string", "minLength": 1, "description": "The `jti` of the token" },
+            "until": { "type": "integer", "minimum": 0, "description": "The end of the revocation, in seconds since 1970; in a year if absent" },
         },
     });
     json!({
         "operationId": "revoke",
-        "summary": "Refuse a token from now on",
+        "summary": "Revoke a token",
         "requestBody": { "required": true, "content": { "application/json": { "schema": schema } } },
         "responses": {
-            "200": { "description": "It is refused", "content": { "application/json": { "schema": schema } } },
+            "200": { "description": "Revoked", "content": { "application/json": { "schema": schema } } },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "413": problem("The body is too large"),
-            "422": problem("The body says no token, or there are too many"),
+            "422": problem("The body has no `jti`, or too many tokens are revoked"),
         },
     })
 }
@@ -194,12 +194,12 @@ fn revoke() -> Value {
 fn take_back() -> Value {
     json!({
         "operationId": "takeBack",
-        "summary": "Believe a token again",
+        "summary": "Undo a revocation",
         "parameters": [{ "name": "jti", "in": "path", "required": true, "schema": { "type": "string" } }],
         "responses": {
-            "204": { "description": "It is believed again" },
+            "204": { "description": "Undone" },
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "404": problem("It was not refused"),
+            "404": problem("It is not revoked"),
         },
     })
 }
@@ -219,7 +219,7 @@ fn change(id: &str, summary: &str, result: &str) -> Value {
             },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "409": problem("The file cannot be written, or the plan cannot be brought into service"),
+            "409": problem("The file cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The configuration cannot be used; `complaints` says where and why"),
         },
@@ -257,11 +257,11 @@ fn schemas() -> Value {
             "type": "object",
             "required": ["generation", "changed", "unwritten", "warnings"],
             "properties": {
-                "generation": { "type": "integer", "description": "The number of the plan that serves" },
-                "changed": { "type": "boolean", "description": "False if that configuration served already" },
+                "generation": { "type": "integer", "description": "The number of the configuration in service" },
+                "changed": { "type": "boolean", "description": "False if that configuration was in service already" },
                 "unwritten": {
                     "type": ["string", "null"],
-                    "description": "Why it could not be written to its file, if it serves and could not: a restart loses it",
+                    "description": "Why it could not be written to its file, although it is in service: a restart loses it",
                 },
                 "warnings": complaints,
                 "notes": {

@@ -9,10 +9,13 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.3rem .6
 pre{background:#fff4f4;border:1px solid #e6b8b8;padding:.6rem;overflow:auto}.bad{color:#b00020;font-weight:600}\
 a{color:#0b5cad}nav a{margin-right:1rem}";
 
-const LINKS: [(&str, &str); 9] = [
+const LINKS: [(&str, &str); 12] = [
     ("/plan", "plan"),
     ("/routes", "routes"),
     ("/upstreams", "upstreams"),
+    ("/hubs", "hubs"),
+    ("/queues", "queues"),
+    ("/bundles", "bundles"),
     ("/config", "configuration"),
     ("/metrics", "metrics"),
     ("/healthz", "health"),
@@ -28,7 +31,7 @@ pub(crate) fn html(plan: &Value, status: &Value) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Tidegate</title><style>{STYLE}</style></head><body>\
          <h1>Tidegate</h1><nav>{links}</nav>\
-         <p>Plan {}, configuration <code>{}</code>, {} workers.</p>{}\
+         <p>Configuration {} in service (<code>{}</code>), {} workers.</p>{}\
          <h2>Listeners</h2>{}<h2>Routes</h2>{}<h2>Upstreams</h2>{}</body></html>\n",
         text(at(status, "/generation")),
         text(at(status, "/hash")),
@@ -52,7 +55,7 @@ fn failed(failed: &Value) -> String {
     }
     let why = text(at(failed, "/why"));
     format!(
-        "<p class=\"bad\">The last change was refused; the plan above still serves.</p><pre>{why}</pre>"
+        "<p class=\"bad\">The last change was refused; the configuration above stays in service.</p><pre>{why}</pre>"
     )
 }
 
@@ -65,7 +68,7 @@ fn route(route: &Value) -> Vec<String> {
     let upstream = at(destination, "/upstream");
     let goes_to =
         match upstream.is_null() {
-            true => format!("a fixed {}", text(at(destination, "/respond/status"))),
+            true => elsewhere(destination),
             false => match upstream.as_object() {
                 Some(shares) => joined(shares.iter().map(|(name, weight)| {
                     format!("{} {}", text(&name.as_str().into()), text(weight))
@@ -82,6 +85,16 @@ fn route(route: &Value) -> Vec<String> {
         joined(policies),
         goes_to,
     ]
+}
+
+/// A destination that is no upstream.
+fn elsewhere(destination: &Value) -> String {
+    let named = |kind: &str| {
+        let name = destination.get(kind).filter(|name| name.is_string())?;
+        Some(format!("{kind} {}", text(name)))
+    };
+    let fixed = || format!("a fixed {}", text(at(destination, "/respond/status")));
+    named("flow").or_else(|| named("hub")).unwrap_or_else(fixed)
 }
 
 fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {
@@ -187,6 +200,6 @@ mod tests {
             11,
             "{page}"
         );
-        assert!(page.contains("unhealthy") && page.contains("Plan 3"));
+        assert!(page.contains("unhealthy") && page.contains("Configuration 3"));
     }
 }

@@ -20,6 +20,9 @@ upstreams:
 routes:
   orders: { match: { path: \"/orders/**\", methods: [GET] }, upstream: orders }
   hello: { match: { path: /hello }, respond: { body: \"hi\" } }
+  flow: { match: { path: /flow }, flow: mediate }
+flows:
+  mediate: [{ respond: {} }]
 ";
 
 struct Api {
@@ -118,7 +121,9 @@ async fn shows_what_serves() {
         page.head.contains("text/html")
             && page.head.contains("content-security-policy: default-src 'none'")
     );
-    for shown in ["Plan 1", "/orders/**", "http://127.0.0.1:9", "a fixed 200"] {
+    for shown in
+        ["Configuration 1", "/orders/**", "http://127.0.0.1:9", "a fixed 200", "flow mediate"]
+    {
         assert!(page.body.contains(shown), "{shown}");
     }
 }

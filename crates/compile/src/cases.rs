@@ -119,7 +119,7 @@ fn body(
 
 fn path(path: &Spanned<String>, report: &mut Report) {
     if !paths::is_target(&path.value) {
-        let what = format!("`{}` cannot be asked for", path.value.escape_debug());
+        let what = format!("`{}` is not a path to request", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/orders?day=1`");
     }
 }

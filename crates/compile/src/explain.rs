@@ -33,7 +33,7 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
-    text.push_str("# exact host, then a path written out, a regular expression, the longer path, then listener,\n");
+    text.push_str("# exact host, then a literal path, a regular expression, the longer path, then listener,\n");
     text.push_str("# methods, headers, query.\n");
     for (matcher, route) in plan.table.routes() {
         line(&mut text, format_args!("#   {}: {}", route.name, describe(matcher)));
@@ -190,7 +190,7 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
     match way {
         Outcome::Clear => line(text, format_args!("  -> {destination}")),
         Outcome::Open(policy) => {
-            line(text, format_args!("  -> {destination}, if `{policy}` lets it pass"))
+            line(text, format_args!("  -> {destination}, if `{policy}` allows it"))
         }
         Outcome::Ended => line(text, format_args!("  not reached: {destination}")),
     }

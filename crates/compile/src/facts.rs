@@ -20,7 +20,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
             match below.iter().find(identifies).map(|(policy, _)| policy.value.name()) {
                 Some(identify) => {
                     let what = format!(
-                        "`{}` {} subject, which `{identify}` below it finds out",
+                        "`{}` {} subject, which `{identify}` below it finds",
                         policy.value.name(),
                         if counts { "counts by" } else { "asks for the" }
                     );
@@ -30,8 +30,8 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 None => {
                     // What asks for a right lets nobody through, whatever it counts.
                     let what = match counts && row.access != Access::Guards {
-                        true => "no policy finds out who asks, so this counts by client",
-                        false => "no policy finds out who asks, so nobody is the subject",
+                        true => "no policy finds the client identity, so this counts by client",
+                        false => "no policy finds the client identity, so there is no subject",
                     };
                     let help = format!("add one of {IDENTIFY} above it");
                     report.warn(policy.at, what, help);
@@ -82,13 +82,13 @@ fn check_cache(
     let guards = [Access::Identifies, Access::Guards, Access::FiltersAddresses];
     if let Some(skipped) = find(&|row| guards.contains(&row.access)) {
         let what =
-            format!("`cache` stands above `{skipped}`, which is not asked about what is kept");
+            format!("`cache` stands above `{skipped}`, which does not run for cached replies");
         report.warn(place, what, format!("move it below `{skipped}`"));
     }
     let is_cache = |(policy, _): &Row<'_>| matches!(policy.value, Policy::Cache(_));
     if below.iter().skip(1).any(is_cache) {
         let what =
-            "`cache` stands above another `cache`, which is never asked about what this one keeps";
+            "`cache` stands above another `cache`, which sees no reply that this one has cached";
         report.error(place, what, "keep one of the two");
     }
     if find(&|row| row.diverts == Diverts::ByCaller).is_some() {

@@ -39,13 +39,20 @@ fn read_bounded(
             return Some(bytes);
         }
         Ok(_) => format!("it is larger than {bytes_max} bytes"),
-        Err(error) if error.kind() == ErrorKind::NotFound => "there is no such file".to_owned(),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        Err(error) if error.kind() == ErrorKind::IsADirectory => "it is a folder".to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => why(&error),
     };
     report.error(file.at, format!("cannot read `{}`: {fault}", path.display()), help);
     None
+}
+
+/// Why a file cannot be read.
+pub(crate) fn why(error: &std::io::Error) -> String {
+    match error {
+        error if error.kind() == ErrorKind::NotFound => "there is no such file".to_owned(),
+        error if error.kind() == ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        error if error.kind() == ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        error => error.to_string(),
+    }
 }
 
 /// A certificate and its key, checked to belong together.

@@ -78,7 +78,7 @@ pub(crate) fn compile(
     report: &mut Report,
 ) -> Flows {
     let databases = databases::compile(config, builder, report);
-    if config.flows.is_empty() {
+    if config.flows.names().next().is_none() {
         return Flows::default();
     }
     let (table, variables) = declare(config, report);
@@ -100,7 +100,9 @@ pub(crate) fn compile(
         blocks.push((name, compiler.block(&name.value)));
     }
     drop(compiler);
-    let mut flows = HashMap::new();
+    // Also those that could not be read: they were written.
+    let mut flows: HashMap<String, Option<Arc<Flow>>> =
+        config.flows.names().map(|name| (name.to_owned(), None)).collect();
     for (name, block) in blocks {
         let keys = config.flows.get(&name.value).map(|flow| &flow.value.0);
         let flow = block.zip(keys).map(|(block, keys)| {

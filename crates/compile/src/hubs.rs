@@ -72,10 +72,13 @@ impl Hubs {
             return None;
         }
         let hub = self.hubs.get(&name.value)?.clone()?;
-        let is_open =
-            route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"));
-        Some(HubEnd { hub, is_open })
+        Some(HubEnd { hub, is_open: is_open(route) })
     }
+}
+
+/// True if all below the route's path is the hub's.
+fn is_open(route: &Route) -> bool {
+    route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"))
 }
 
 /// Compiles all hubs, or complains about their faults.
@@ -85,13 +88,23 @@ pub(crate) fn compile(
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Hubs {
-    let mut hubs = BTreeMap::new();
+    // Also those that could not be read: they were written.
+    let mut hubs: BTreeMap<String, Option<Arc<Hub>>> =
+        config.hubs.names().map(|name| (name.to_owned(), None)).collect();
     for (name, hub) in config.hubs.iter() {
         let settings = settings(name, hub, config, report);
         let is_used = |route: &Route| route.hub.as_ref().is_some_and(|hub| hub.value == name.value);
-        if !config.routes.iter().any(|(_, route)| is_used(&route.value)) {
+        let routes = config.routes.iter().map(|(_, route)| &route.value);
+        let mut routes = routes.filter(|route| is_used(route)).peekable();
+        if routes.peek().is_none() {
             let what = format!("no route leads to the hub `{}`", name.value);
             report.warn(name.at, what, "remove it, or name it in a route's `hub`");
+        } else if !routes.any(is_open) {
+            let what = format!(
+                "no route to the hub `{}` has a path that ends in `/**`, so parts of it cannot be reached",
+                name.value
+            );
+            report.warn(name.at, what, "write it such as `match: { path: \"/news/**\" }`");
         }
         let log = kafka::log(&hub.value, report);
         let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));

@@ -40,7 +40,7 @@ pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Opti
     let name = header(name, at, report)?;
     if FRAMING.contains(&name.as_str()) {
         let help = "remove it; the gateway writes it for each connection";
-        report.error(at, format!("`{name}` is not an operator's to change"), help);
+        report.error(at, format!("`{name}` cannot be changed"), help);
         return None;
     }
     Some(name)
@@ -118,7 +118,7 @@ pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<St
         return None;
     }
     if *name != capitals {
-        let what = format!("methods are told apart by case, and no client sends `{name}`");
+        let what = format!("methods are case-sensitive, and no client sends `{name}`");
         report.error(method.at, what, format!("write `{capitals}`"));
         return None;
     }

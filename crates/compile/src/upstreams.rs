@@ -39,7 +39,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSetti
         && config.flows.iter().all(|(_, flow)| flow.intact);
     let unused = |name: &str| whole && !used.contains(name);
     for (name, _) in config.upstreams.iter().filter(|(name, _)| unused(&name.value)) {
-        let what = format!("no route ends at the upstream `{}`", name.value);
+        let what = format!("nothing uses the upstream `{}`", name.value);
         report.warn(
             name.at,
             what,
@@ -364,7 +364,7 @@ fn health(
     if let Some(path) = &health.path
         && !paths::is_target(&path.value)
     {
-        let what = format!("`{}` cannot be asked for", path.value.escape_debug());
+        let what = format!("`{}` is not a path to request", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/health`");
     }
     settled::Health {

@@ -203,7 +203,7 @@ routes:
   c: { match: { path: /c }, strip_prefix: /c, host: target, respond: { headers: { "": x } } }
 "#,
         expect![[r#"
-            gate.yaml:3:58: `health` cannot be asked for
+            gate.yaml:3:58: `health` is not a path to request
               help: write a path that begins with `/`, such as `/health`
             gate.yaml:7:13: the path `/a b` cannot be matched: ' ' cannot stand in a path; write it percent-encoded
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
@@ -219,7 +219,7 @@ routes:
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:8:76: `` is not a host
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
-            gate.yaml:9:17: methods are told apart by case, and no client sends `get`
+            gate.yaml:9:17: methods are case-sensitive, and no client sends `get`
               help: write `GET`
             gate.yaml:9:22: `G T` cannot be a method
               help: write methods such as `GET` and `POST`
@@ -227,29 +227,29 @@ routes:
               help: write letters, digits and dashes, such as `x-tier`
             gate.yaml:11:11: `a b` cannot be sent as a Host
               help: write `preserve`, `target`, or a name such as `orders.internal`
-            gate.yaml:14:29: the Host is not changed by a policy
+            gate.yaml:14:29: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
             gate.yaml:14:38: `x y` cannot be the name of a header
               help: write letters, digits and dashes, such as `x-tier`
             gate.yaml:14:53: the value of a header has blanks around it
               help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
-            gate.yaml:14:68: `content-length` is not an operator's to change
+            gate.yaml:14:68: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:14:98: the Host is not changed by a policy
+            gate.yaml:14:98: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
-            gate.yaml:14:104: `connection` is not an operator's to change
+            gate.yaml:14:104: `connection` cannot be changed
               help: remove it; the gateway writes it for each connection
             gate.yaml:14:116: `a:b` cannot be the name of a header
               help: write letters, digits and dashes, such as `x-tier`
             gate.yaml:15:35: the value of a header has a line end in it
               help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
-            gate.yaml:15:60: `content-length` is not an operator's to change
+            gate.yaml:15:60: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
             gate.yaml:15:102: `x-d` is a name that something else has already
               help: give each a new name of its own
-            gate.yaml:16:41: the Host is not changed by a policy
+            gate.yaml:16:41: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
-            gate.yaml:16:57: the Host is not changed by a policy
+            gate.yaml:16:57: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
             gate.yaml:16:68: `x-d` is a name that something else has already
               help: give each a new name of its own
@@ -357,21 +357,21 @@ fn tls_files() {
           help: name a PEM file with the certificates of the authorities to believe
         gate.yaml:16:66: `a b` is neither a DNS name nor an address
           help: write the DNS name or the address in the certificate
-        gate.yaml:12:3: warning: no route ends at the upstream `good`
+        gate.yaml:12:3: warning: nothing uses the upstream `good`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:13:3: warning: no route ends at the upstream `alone`
+        gate.yaml:13:3: warning: nothing uses the upstream `alone`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:14:3: warning: no route ends at the upstream `keyless`
+        gate.yaml:14:3: warning: nothing uses the upstream `keyless`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:15:3: warning: no route ends at the upstream `text`
+        gate.yaml:15:3: warning: nothing uses the upstream `text`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:16:3: warning: no route ends at the upstream `name`
+        gate.yaml:16:3: warning: nothing uses the upstream `name`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:17:3: warning: no route ends at the upstream `plain`
+        gate.yaml:17:3: warning: nothing uses the upstream `plain`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:17:46: warning: no target speaks TLS, so this has no effect
           help: write targets as `https://HOST:PORT`, or remove `tls`
-        gate.yaml:18:3: warning: no route ends at the upstream `any`
+        gate.yaml:18:3: warning: nothing uses the upstream `any`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:18:49: warning: whoever answers is believed to be the service
           help: name the service's authority in `ca` instead
@@ -464,7 +464,7 @@ routes:
               help: write some of 200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501
             gate.yaml:5:74: `statuses` says which statuses `ttl` holds for, and there is no `ttl`
               help: write `ttl: 10s` beside it, or leave it out
-            gate.yaml:6:104: `keep` is not known here
+            gate.yaml:6:104: unknown value `keep`
               help: write `bypass` or `ignore`
         "#]],
     );
@@ -487,11 +487,11 @@ cases:
   b: { request: { path: /b }, reply: { json: { a: 1 } } }
 "#,
         expect![[r#"
-            gate.yaml:7:24: methods are told apart by case, and no client sends `get`
+            gate.yaml:7:24: methods are case-sensitive, and no client sends `get`
               help: write `GET`
-            gate.yaml:7:35: `a` cannot be asked for
+            gate.yaml:7:35: `a` is not a path to request
               help: write a path that begins with `/`, such as `/orders?day=1`
-            gate.yaml:7:49: `content-length` is not an operator's to change
+            gate.yaml:7:49: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
             gate.yaml:7:90: a request has one body
               help: remove `body` or `body_file`
@@ -499,13 +499,13 @@ cases:
               help: name a file that can be read; a relative path starts at this file's folder
             gate.yaml:9:19: there is no upstream `b`; did you mean `a`?
               help: name one of the `upstreams`
-            gate.yaml:10:25: `/a b` cannot be asked for
+            gate.yaml:10:25: `/a b` is not a path to request
               help: write a path that begins with `/`, such as `/orders?day=1`
             gate.yaml:10:47: a body is expected in one way
               help: keep one of these keys
             gate.yaml:10:59: this is no JSON: at byte 2 should be a comma or the end of the object or array
               help: write a value, or a text of JSON such as `'"a"'`
-            gate.yaml:11:29: `transfer-encoding` is not an operator's to change
+            gate.yaml:11:29: `transfer-encoding` cannot be changed
               help: remove it; the gateway writes it for each connection
             gate.yaml:11:57: `a b` cannot be the name of a header
               help: write letters, digits and dashes, such as `x-tier`
@@ -598,6 +598,42 @@ queues:
               help: see to it that a step ends this, or they go round for ever
             gate.yaml:14:17: warning: messages of the queue `back` may be put into it again
               help: see to it that a step ends this, or they go round for ever
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_written_and_cannot_be_read_is_not_called_unknown() {
+    check(
+        r#"
+routes:
+  a: { match: { path: /a }, flow: a }
+  b: { match: { path: "/b/**" }, hub: b }
+  c: { match: { path: /c }, flow: c, rate_limit: { requests: 1, per: 1s } }
+  d: { match: { path: /d }, hub: d }
+flows:
+  a: { stepps: [] }
+  c: [{ store: { queue: c } }]
+hubs:
+  b: { topic: [x] }
+  d: { topics: [x] }
+queues:
+  c: { flw: c }
+cors: {}
+"#,
+        expect![[r#"
+            gate.yaml:6:38: unknown key `rate_limit`
+              help: a policy stands in a list: `policies: [{ rate_limit: .. }]`
+            gate.yaml:9:8: unknown key `stepps`; did you mean `steps`?
+              help: the keys here are `namespaces`, `timeout`, `limits`, `steps` and `catch`
+            gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
+              help: the keys here are `topics`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
+            gate.yaml:15:8: unknown key `flw`; did you mean `flow`?
+              help: the keys here are `flow`, `retry`, `dead_letter`, `concurrency` and `order`
+            gate.yaml:16:1: unknown key `cors`
+              help: a policy stands in a list: `policies: [{ cors: .. }]`
+            gate.yaml:13:3: warning: no route to the hub `d` has a path that ends in `/**`, so parts of it cannot be reached
+              help: write it such as `match: { path: "/news/**" }`
         "#]],
     );
 }

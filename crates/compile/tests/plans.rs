@@ -278,7 +278,7 @@ fn the_whole_in_words() {
 
         # Plan 1: 2 workers.
         # Routes, as written. The most specific one that matches is taken:
-        # exact host, then a path written out, a regular expression, the longer path, then listener,
+        # exact host, then a literal path, a regular expression, the longer path, then listener,
         # methods, headers, query.
         #   orders: api.example.com/orders/** GET|POST
         #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use crate::excerpt::hidden_at;
 use crate::hidden::without_secret;
 use crate::node::{MapEntry, Node, Value};
+use crate::policies::Policy;
 use crate::report::{At, Report, quote};
 use crate::schema::SchemaBuilder;
 
@@ -140,11 +141,13 @@ impl<'a> Decoder<'a> {
         for entry in entries.iter().filter(unknown) {
             let meant = self.suggest(&entry.key, known.iter().copied());
             misspelt.extend(meant);
-            self.error(
-                entry.key_at,
-                format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant)),
-                format!("the keys here are {}", list(known, "and")),
-            );
+            let has_policies = ["policies", "policy_sets"].iter().any(|key| known.contains(key));
+            let help = match has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
+                true => format!("a policy stands in a list: `policies: [{{ {}: .. }}]`", entry.key),
+                false => format!("the keys here are {}", list(known, "and")),
+            };
+            let what = format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant));
+            self.error(entry.key_at, what, help);
         }
         Some(Section { node, older, misspelt })
     }
@@ -188,7 +191,17 @@ impl<'a> Decoder<'a> {
 
     /// One word out of a fixed few.
     pub(crate) fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
-        let help = format!("write {}", list(words, "or"));
+        self.word_or(node, words, "")
+    }
+
+    /// The same where something else may be written too, which the help names: `"a status, "`.
+    pub(crate) fn word_or<'w>(
+        &mut self,
+        node: &Node,
+        words: &[&'w str],
+        other: &str,
+    ) -> Option<&'w str> {
+        let help = format!("write {other}{}", list(words, "or"));
         let Some(text) = node.text() else {
             self.expected(node, "a word", help);
             return None;
@@ -196,7 +209,7 @@ impl<'a> Decoder<'a> {
         let found = words.iter().copied().find(|word| *word == text);
         if found.is_none() {
             let meant = self.suggest(&text.to_ascii_lowercase(), words.iter().copied());
-            let what = format!("{} is not known here{}", quote(text), did_you_mean(meant));
+            let what = format!("unknown value {}{}", quote(text), did_you_mean(meant));
             self.error(node.at, what, help);
         }
         found

@@ -15,8 +15,8 @@ const HEAD: &str = "\
 <!-- Written by `make schema` from the program; a change here is lost. -->
 
 Every key of a configuration with its default, section by section.
-`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default. \"absent\" means that without the key nothing is done or bounded.
-Any text may be `${NAME}`, a variable of the environment, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
+`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default. \"absent\" means that without the key nothing is done or limited.
+Any text may be `${NAME}`, an environment variable, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
 ";
 
 /// The page, in Markdown: a table for each section, in the order in which they are met from the root.

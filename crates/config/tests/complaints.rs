@@ -49,13 +49,13 @@ zebra: {}
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
             gate.yaml:7:31: the size `64kb` has the unknown unit `kb`
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
-            gate.yaml:10:15: the target `http://10.0.0.1:8080/v1` has something after its port
+            gate.yaml:10:15: the target `http://10.0.0.1:8080/v1` has something after its host and port
               help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
             gate.yaml:10:49: the target `ftp://10.0.0.2` is neither http nor https
               help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
             gate.yaml:10:75: expected a whole number from 1 to 65535, found `0`
               help: write a whole number from 1 to 65535 without quotes
-            gate.yaml:11:14: `roundrobin` is not known here; did you mean `round_robin`?
+            gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
               help: the policies are `api_key`, `authorize`, `backend_jwt`, `basic`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `concurrency`, `sse`, `websocket`, `cors`, `cache`, `compress`, `grpc_web`, `ip_filter`, `interceptor`, `openapi`, `soap`, `soap_rest`, `use`, `xpath_route` and `xslt`
@@ -225,16 +225,16 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
             gate.yaml:8:28: `head:x` is nothing to hash by
               help: write `client`, `path`, `header:NAME` or `cookie:NAME`
-            gate.yaml:9:25: a wait of zero would refuse everything
-              help: write at least `1ms`; a very long wait is written as such: `10d`
+            gate.yaml:9:25: zero is too short here
+              help: write at least `1ms`; a very long time is written as such: `10d`
             gate.yaml:9:39: the duration `99999999999d` is too large
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
             gate.yaml:9:59: expected a duration, found a list
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
             gate.yaml:10:24: expected a whole number from 0 to 10, found `11`
               help: write a whole number from 0 to 10 without quotes
-            gate.yaml:10:33: `refused` is not known here
-              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
+            gate.yaml:10:33: unknown value `refused`
+              help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:10:42: the status `404` is no failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
@@ -372,16 +372,16 @@ routes: { a: { match: { path: / }, upstream: a } }
         expect![[r#"
             gate.yaml:5:23: `(not shown)` is no name of a cookie
               help: write letters, digits, `-`, `_` or `.`, such as `server`
-            gate.yaml:6:21: `timeouts` is not known here; did you mean `timeout`?
-              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
+            gate.yaml:6:21: unknown value `timeouts`; did you mean `timeout`?
+              help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:31: the status `404` is no failure of the service
               help: only a status from 500 to 599 says that the service failed
-            gate.yaml:6:36: `5xx` is not known here
-              help: write `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
+            gate.yaml:6:36: unknown value `5xx`
+              help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:49: expected a whole number from 1 to 1000, found `0`
               help: write a whole number from 1 to 1000 without quotes
-            gate.yaml:6:61: a wait of zero would refuse everything
-              help: write at least `1ms`; a very long wait is written as such: `10d`
+            gate.yaml:6:61: zero is too short here
+              help: write at least `1ms`; a very long time is written as such: `10d`
             gate.yaml:6:73: expected a number from 1 to 100, found `0.5`
               help: write a number such as `2` or `1.5`, without quotes
             gate.yaml:6:83: the duration `60` has no unit

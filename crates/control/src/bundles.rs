@@ -107,7 +107,7 @@ impl Control {
         let keeps = result.is_ok();
         let ended = blocking(move || if keeps { swap.keep() } else { swap.undo() }).await?;
         if let Err(error) = ended {
-            tracing::error!(%error, "a bundle was not moved as it should be");
+            tracing::error!(%error, "a bundle could not be moved");
         }
         // What was moved here is no change of somebody else.
         lock(&self.watched).renew(|file| file.starts_with(&folder));

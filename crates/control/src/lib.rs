@@ -369,7 +369,7 @@ impl Control {
                 tracing::error!(
                     generation,
                     file = %self.path.display(),
-                    "the new configuration serves, but it could not be written to its file and a restart loses it: {why}"
+                    "the new configuration is in service, but it could not be written to its file and a restart loses it: {why}"
                 );
                 None
             }
@@ -381,7 +381,7 @@ impl Control {
                 self.telemetry.reload().failed();
                 tracing::error!(
                     generation,
-                    "the new configuration is refused, the old one serves:\n{failure}"
+                    "the new configuration is refused, the old one stays in service:\n{failure}"
                 );
                 Some(Arc::new(FailedAttempt { at: kit::clock::wall(), why: failure.to_string() }))
             }
@@ -418,13 +418,9 @@ impl Current {
 
     fn announce(&self) {
         let generation = self.plan.generation;
-        tracing::info!(generation, hash = self.hash, "the configuration serves");
+        tracing::info!(generation, hash = self.hash, "the configuration is in service");
         if !self.warnings.is_empty() {
-            tracing::warn!(
-                generation,
-                "the configuration may not be what was meant:\n{}",
-                self.warnings
-            );
+            tracing::warn!(generation, "the configuration has warnings:\n{}", self.warnings);
         }
     }
 }

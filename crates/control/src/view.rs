@@ -214,6 +214,7 @@ fn settings(settings: &UpstreamSettings) -> Value {
         "timeout": {
             "connect_ms": millis(timeout.connect),
             "response_ms": millis(timeout.response),
+            "total_ms": timeout.total.map(millis),
             "idle_ms": millis(timeout.idle),
         },
         "retry": {

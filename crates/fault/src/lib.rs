@@ -136,11 +136,11 @@ kinds! {
     TargetTooLong => 414, Client, Info, ResourceExhausted, "target_too_long", "The request target is too long.";
     /// The body passes a `body_bytes_max`: the route's or a policy's.
     BodyTooLarge => 413, Client, Info, ResourceExhausted, "body_too_large", "The request body is too large.";
-    /// The client took too long to send the head, or to go on with the body.
+    /// The client took too long to send the head, or paused for too long within the body.
     RequestTimeout => 408, Client, Info, DeadlineExceeded, "request_timeout", "The request took too long to arrive.";
     /// The client closed the connection before it had its reply; in the log, no client reads it.
     ClientGone => 499, Client, Debug, Cancelled, "client_gone", "The client closed the connection.";
-    /// No route matches, or the API of the route has no such path.
+    /// No route matches, or the API or hub of the route has no such path or topic.
     NoRoute => 404, Client, Info, Unimplemented, "no_route", "No route matches this request.";
     /// The path climbs above its root, or hides dots.
     PathEscapes => 400, Client, Info, InvalidArgument, "path_escapes", "The path is not allowed.";
@@ -158,10 +158,10 @@ kinds! {
     SubscriptionMissing => 403, Client, Info, PermissionDenied, "subscription_missing", "There is no subscription to this API.";
     /// The client identity is known but not allowed: a rule of `authorize`, or a claim that `jwt` requires.
     Forbidden => 403, Client, Info, PermissionDenied, "forbidden", "This is not allowed with these credentials.";
-    /// Above a `rate_limit`, or a caller above its `concurrency`.
+    /// Above a `rate_limit`, a `throttle` or a quota, or a client above its `concurrency`.
     RateLimited => 429, Client, Info, ResourceExhausted, "rate_limited", "Too many requests.";
     /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
-    /// over XML or `transform` gets a body that is not well-formed.
+    /// over XML or `transform` gets a body that is not well-formed, or a hub gets a bad parameter.
     RequestInvalid => 400, Client, Info, InvalidArgument, "request_invalid", "The request does not match the API's definition.";
     /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
@@ -192,7 +192,7 @@ kinds! {
     /// An interceptor could not be reached, timed out, answered with another status than 200 and 204 or with too much, or named
     /// an unknown endpoint.
     InterceptorFailed => 500, Upstream, Warn, Internal, "interceptor_failed", "The request could not be processed.";
-    /// An interceptor answered with what cannot be read.
+    /// The answer of an interceptor cannot be read.
     InterceptorInvalid => 500, Upstream, Warn, Internal, "interceptor_invalid", "The request could not be processed.";
     /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
     PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be decided at the moment.";
@@ -202,9 +202,9 @@ kinds! {
     ReplyTooLarge => 502, Upstream, Warn, Unavailable, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
     /// The upstream's reply is an event stream, and a policy needs to buffer the whole reply.
     ReplyStreams => 502, Upstream, Warn, Unavailable, "reply_streams", "The upstream's reply is a stream, which this route cannot process.", synapse 101_510;
-    /// The time that the client gave the call (`grpc-timeout`) is over.
+    /// The deadline that the client set for the call (`grpc-timeout`) has passed.
     DeadlineExceeded => 504, Client, Info, DeadlineExceeded, "deadline_exceeded", "The deadline of the call has passed.";
-    /// The upstream's reply did not begin, or did not go on, within `timeout.response`.
+    /// The upstream's reply did not begin or continue within `timeout.response`, or the call took longer than `timeout.total`.
     UpstreamTimeout => 504, Upstream, Warn, DeadlineExceeded, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
     /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, Internal, "processing_failed", "The message could not be processed.";
@@ -212,9 +212,9 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
-    /// A stream that had to end had not when the `streams.drain` of its route was over.
+    /// A stream did not end within the `streams.drain` of its route, and was cut.
     StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was ended.";
-    /// The request came back to the gateway that had sent it on, as its `Via` says.
+    /// The request came back to the gateway that had forwarded it, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had sent it on.";
     /// A flow requires a value that the message does not have.
@@ -223,7 +223,7 @@ kinds! {
     FlowRefused => 400, Client, Info, InvalidArgument, "flow_refused", "The request cannot be processed.";
     /// A step `fault` of a flow.
     FlowFault => 500, Gateway, Info, Internal, "flow_fault", "The message could not be processed.";
-    /// A template of a flow would make what cannot be written: a control character in a header, a character that XML forbids.
+    /// A value cannot be written where a template has it: a control character in a header, a character that XML forbids.
     Template => 500, Gateway, Warn, Internal, "template", "The message could not be processed.";
     /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`.
     FlowFailed => 500, Gateway, Warn, Internal, "flow_failed", "The message could not be processed.";

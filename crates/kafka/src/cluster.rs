@@ -232,7 +232,7 @@ impl Cluster {
         let answer = self.any().await?.ask(&request, WAIT * 2).await?;
         for result in answer.topics {
             let Err(Failure::Code(code)) = check(result.error_code) else {
-                tracing::info!(topic = &*topic.name, "a topic was made in Kafka");
+                tracing::info!(topic = &*topic.name, "a topic was created in Kafka");
                 continue;
             };
             if !is_there(&code) {

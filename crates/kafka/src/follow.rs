@@ -50,7 +50,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
             && !is_away
         {
             let error = failure.clone().into_error(topic);
-            tracing::warn!(topic, "news of Kafka are awaited: {error}");
+            tracing::warn!(topic, "waits for Kafka: {error}");
         }
         is_away = why.is_some();
         let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;

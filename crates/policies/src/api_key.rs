@@ -98,7 +98,7 @@ impl OnHead<RequestHead> for Keys {
         };
         let holder = holder.cloned();
         let holder = holder
-            .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: nobody's key"))?;
+            .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: unknown key"))?;
         if !self.forward {
             self.remove(head);
         }

@@ -117,7 +117,7 @@ impl Line {
             Err(error) => {
                 self.metrics.failed();
                 if self.answers.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the store of shared limits is away; each gateway limits alone");
+                    tracing::warn!(%error, "the store of shared limits is not available; each gateway limits alone");
                 }
                 None
             }

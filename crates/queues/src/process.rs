@@ -233,7 +233,10 @@ impl Process {
     fn cut(&mut self) {
         let is_strict = self.queue.settings.order == Order::Strict;
         if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
-            tracing::warn!(queue = self.queue.name(), "a run is cut: the store is away for long");
+            tracing::warn!(
+                queue = self.queue.name(),
+                "a run was stopped: the store is not available for long"
+            );
             self.runs.clear();
             self.running.clear();
         }
@@ -340,7 +343,11 @@ impl Process {
                     }
                     None => {
                         // No field of a log line is called `message` but its text.
-                        tracing::warn!(queue = queue.name(), id = message, "given up: {why}");
+                        tracing::warn!(
+                            queue = queue.name(),
+                            id = message,
+                            "dead after its last attempt: {why}"
+                        );
                         if queue.settings.dead_letter {
                             changes.extend(queue.bury(
                                 &Dead { message, attempts, last: why, returning: 0 },

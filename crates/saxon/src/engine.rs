@@ -156,7 +156,7 @@ impl Engine {
 fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
     let wrong = |what, instead| Err(Unavailable { what, instead });
     if bytes < HEAP_BYTES_MIN {
-        let what = format!("a heap of {bytes} bytes is too small for a Java machine");
+        let what = format!("a heap of {bytes} bytes is too small for a JVM");
         return wrong(what, "write `saxon.heap_bytes_max: 16MiB` or more");
     }
     match find::memory() {

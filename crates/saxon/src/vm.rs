@@ -152,7 +152,7 @@ impl Vm {
         };
         gives_up(None);
         if code != JNI_OK || vm.is_null() || env.is_null() {
-            return Err(format!("the Java machine does not start (code {code})"));
+            return Err(format!("the JVM does not start (code {code})"));
         }
         let none = ptr::null_mut();
         let methods = Methods {
@@ -280,13 +280,13 @@ impl AttachedThread {
         let codes = unsafe {
             let got = ((**self.vm.vm).v1_2.GetEnv)(self.vm.vm, &raw mut tools, JVMTI_11);
             if got != JNI_OK || tools.is_null() {
-                return Err(format!("this Java machine has no tool interface (code {got})"));
+                return Err(format!("this JVM has no tool interface (code {got})"));
             }
             tool::<ToolCall<*const u32>>(tools, ADD_CAPABILITIES)(tools, wanted.as_ptr())
         };
         match codes {
             0 => Ok(tools),
-            code => Err(format!("this Java machine cannot stop threads (code {code})")),
+            code => Err(format!("this JVM cannot stop threads (code {code})")),
         }
     }
 
@@ -434,7 +434,7 @@ impl AttachedThread {
         let kept = call!(self.env, NewGlobalRef, local);
         call!(self.env, DeleteLocalRef, local);
         match kept.is_null() {
-            true => Err("the Java machine has no memory left".to_owned()),
+            true => Err("the JVM has no memory left".to_owned()),
             false => Ok(GlobalRef(kept)),
         }
     }
@@ -479,7 +479,7 @@ impl AttachedThread {
 
     /// Returns the object's `toString`.
     fn text(&self, object: jobject) -> String {
-        let unknown = || "an error of the Java machine".to_owned();
+        let unknown = || "an error of the JVM".to_owned();
         let class = call!(self.env, GetObjectClass, object);
         let (name, signature) = (c"toString", c"()Ljava/lang/String;");
         let method = call!(self.env, GetMethodID, class, name.as_ptr(), signature.as_ptr());

@@ -26,7 +26,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Away(why) => write!(f, "the store is away: {why}"),
+            Error::Away(why) => write!(f, "the store cannot be used: {why}"),
             Error::Full(why) => write!(f, "the store is full: {why}"),
             Error::Busy => f.write_str("too many calls wait for the store"),
             Error::Corrupt(where_) => write!(f, "the store is damaged: {where_}"),

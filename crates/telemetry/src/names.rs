@@ -93,10 +93,10 @@ metrics! {
     QueueRuns = Counter "tidegate_queue_runs", "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
     QueueDepth = Gauge "tidegate_queue_depth", "Messages of a queue that are not processed yet.";
     QueueAge = Gauge "tidegate_queue_oldest_age_seconds", "The age of the oldest of them.";
-    EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the Java machine that transform messages.";
+    EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the JVM that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
-    EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The Java machine's heap that is in use, garbage not yet collected included.";
-    EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap the Java machine may have.";
+    EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The JVM's heap that is in use, garbage not yet collected included.";
+    EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap of the JVM.";
     EngineCalls = Counter "tidegate_saxon_transforms", "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
     EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Of the messages transformed by Saxon, those that a worker transformed itself.";
     EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";

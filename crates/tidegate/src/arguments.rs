@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// A gateway for HTTP APIs and SOAP/XML services: routes, secures, limits, validates and transforms.
+/// A gateway for HTTP APIs and SOAP/XML services, with message flows, live streams and WebSub hubs.
 #[derive(Parser)]
 #[command(
     version,
@@ -55,7 +55,8 @@ Examples:
   tidegate check --strict --format json gateway.yaml
                                                 for a pipeline: warnings fail, complaints as JSON
   tidegate check --schema > tidegate.schema.json
-                                                for an editor: # yaml-language-server: $schema=tidegate.schema.json")]
+                                                for an editor, whose first line of the file is
+                                                # yaml-language-server: $schema=tidegate.schema.json")]
     Check {
         /// A YAML file, or a directory of them.
         #[arg(default_value = "tidegate.yaml")]
@@ -127,9 +128,9 @@ Examples:
     /// configurations are compared by content. A secret that changes is named but not shown.
     #[command(after_help = "\
 Examples:
-  tidegate diff tidegate.yaml new.yaml          + what is added, - what is removed, ~ what is changed
+  tidegate diff tidegate.yaml new.yaml          + is added, - is removed, ~ is changed
   tidegate diff --admin http://127.0.0.1:9901 new.yaml
-                                                the running gateway, and what PUT /config would change")]
+                                                what PUT /config would change in a running gateway")]
     Diff {
         /// The old and the new configuration, each a YAML file or a directory of them; with --admin the new file alone.
         #[arg(required = true, num_args = 1..=2, value_names = ["OLD", "NEW"])]
@@ -149,17 +150,17 @@ Examples:
         #[command(subcommand)]
         what: Import,
     },
-    /// Look at what a gateway keeps in its folder, while it does not run.
+    /// Check, compact or export the store of a gateway that does not run.
     Store {
         #[command(subcommand)]
         what: StoreCommand,
     },
     /// Make a JWT for tests, or print the public keys (JWKS) to verify it with.
     Token(Token),
-    /// Ask a running gateway whether it takes requests: exit code 0 if it does, 1 if it does not answer or is draining.
+    /// Ask a running gateway whether it is ready: exit code 0 if it takes requests, 1 if it does not answer or is draining.
     #[command(after_help = "\
 Examples:
-  tidegate ready                                for health checks of containers, and scripts that wait
+  tidegate ready                                for health checks of containers, and for scripts
   tidegate ready --admin http://127.0.0.1:9901 --timeout 500ms")]
     Ready {
         /// The address of its admin API.
@@ -174,7 +175,7 @@ Examples:
 Examples:
   tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
   tidegate completions zsh > ~/.zfunc/_tidegate
-                                                with fpath+=~/.zfunc in front of compinit in ~/.zshrc
+                                                fpath+=~/.zfunc before compinit in ~/.zshrc
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
     Completions {
         /// The shell.
@@ -224,7 +225,7 @@ pub(crate) struct Demo {
 
 #[derive(Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Read everything and change nothing: exit code 0 if it is whole, 1 if something is damaged or it cannot be read.
+    /// Verify a store and change nothing: exit code 0 if it is intact, 1 if it is damaged or cannot be read.
     #[command(after_help = "\
 Examples:
   tidegate store check var/tidegate")]
@@ -233,7 +234,7 @@ Examples:
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Give the room of what was forgotten back to the disk.
+    /// Return the space of deleted records to the file system.
     #[command(after_help = "\
 Examples:
   tidegate store compact var/tidegate")]
@@ -242,7 +243,7 @@ Examples:
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Print everything that is kept as JSON objects, one a line: records of logs, then rows of tables.
+    /// Print a store as JSON lines: the records of its logs, then the rows of its tables.
     #[command(after_help = "\
 Examples:
   tidegate store export var/tidegate > backup.jsonl
@@ -260,7 +261,7 @@ pub(crate) enum Import {
     #[command(after_help = "\
 Examples:
   tidegate import openapi petstore.yaml > tidegate.yaml
-  tidegate import openapi petstore.yaml --base-path /petstore/v1 --upstream http://127.0.0.1:9000 --validate")]
+  tidegate import openapi petstore.yaml --upstream http://127.0.0.1:9000 --validate")]
     Openapi {
         /// OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
         file: PathBuf,
@@ -284,7 +285,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   tidegate import wsdl calculator.wsdl > tidegate.yaml
-  tidegate import wsdl orders.wsdl --port OrdersSoap12 --prefix /orders/v1 --upstream http://127.0.0.1:9000/ws
+  tidegate import wsdl orders.wsdl --port OrdersSoap12 --prefix /orders/v1
+  tidegate import wsdl orders.wsdl --upstream http://127.0.0.1:9000/ws
   tidegate import wsdl orders.wsdl --import http://example.com/types.xsd=types.xsd")]
     Wsdl {
         /// WSDL 1.1 or 2.0.
@@ -316,7 +318,7 @@ Examples:
 Examples:
   tidegate import synapse proxy.xml > tidegate.yaml
   tidegate import synapse orders.car --into gateway/
-                                                gateway/tidegate.yaml, with stylesheets and schemas beside it")]
+                                                gateway/tidegate.yaml, stylesheets and schemas")]
     Synapse {
         /// An artifact (XML), a folder of them, or a Composite Application archive (.car).
         path: PathBuf,
@@ -337,8 +339,9 @@ Kinds:
             the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its replies
   interceptor
             what the policy `interceptor` calls; see --request-answer
-  webhook   a subscriber of a hub: confirms, checks signatures, prints counts, which /stats tells too; a callback with
-            ?fail=2 fails the first two tries of each event, ?status=503 all, and ?confirm=no confirms nothing
+  webhook   a subscriber of a hub: confirms, verifies signatures, prints counts, also at /stats;
+            ?fail=2 in the callback fails the first two tries of each event, ?status=503 fails all,
+            ?confirm=no confirms nothing
 
 Examples:
   tidegate backend echo --port 9000 --name one
@@ -353,7 +356,7 @@ pub(crate) struct Backend {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) address: IpAddr,
-    /// Delay each reply by so long: 250ms, 2s. Other requests do not wait.
+    /// The delay of each reply: 250ms, 2s. Other requests do not wait.
     #[arg(long, value_parser = duration, default_value = "0s")]
     pub(crate) delay: Duration,
     /// Speak TLS: with --certificate and --key, or with a certificate made at start.
@@ -391,14 +394,14 @@ pub(crate) struct Backend {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  tidegate token --issuer https://idp.test --subject ann --scope 'orders:read orders:write' --key key.pem
+  tidegate token --key key.pem --issuer https://idp.test --subject ann --scope 'orders:read'
   tidegate token --jwks --key key.pem > jwks.json
   tidegate token --key key.pem --subject user --count 10000 > tokens")]
 pub(crate) struct Token {
     /// The file of the private key, made if it does not exist. Without it a new key is used once, and its JWKS is printed too.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// The kind of a new key: es256 or rs256.
+    /// The algorithm of a new key: es256 or rs256.
     #[arg(long, default_value = "es256", value_parser = algorithm)]
     pub(crate) algorithm: Algorithm,
     /// Print the JWKS instead of a token.
@@ -416,7 +419,7 @@ pub(crate) struct Token {
     /// Claim scope: words separated by spaces.
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// The lifetime of the token: 10m, 1h. With a negative time it has already expired: -1m.
+    /// The lifetime of the token: 10m, 1h. A negative one makes a token that has expired: -1m.
     #[arg(long, default_value = "1h", allow_hyphen_values = true, value_parser = expiry)]
     pub(crate) expires: Expiry,
     /// Another claim; the value is JSON, or a text.

@@ -25,7 +25,7 @@ pub(crate) fn ready(url: &str, patience: Duration) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn cannot_ask(url: &str) -> String {
-    format!("cannot ask {url}")
+    format!("cannot reach {url}")
 }
 
 /// Sends a request, such as `POST /config/diff`, with a text; the status and the body. `patience` bounds each wait.

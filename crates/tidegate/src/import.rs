@@ -80,6 +80,8 @@ fn stem(file: &Path) -> Option<String> {
 
 fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
     let shown = options.file.display().to_string();
+    // Otherwise it is an import that cannot be found.
+    std::fs::metadata(&options.file).with_context(|| format!("cannot read {shown}"))?;
     let offered = ::import::wsdl::offer(options);
     let offered = offered.map_err(|faults| anyhow!(faults.join("\n"))).context(shown)?;
     for (name, why) in &offered.left_out {
@@ -100,7 +102,7 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
         unproved.chain(failures).for_each(|line| log::say_error(&line));
     }
     log::say_error(&format!(
-        "{} operations, {messages} messages there and back",
+        "{} operations, {messages} messages translated to SOAP and back",
         offered.proofs.len()
     ));
     log::write_out(::import::yaml(&offered.configuration).trim_end())?;

@@ -107,11 +107,11 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
     take_part(plan);
     if found.torn_bytes > 0 {
         let bytes = found.torn_bytes;
-        tracing::warn!(bytes, "store: what was on its way at the last stop was cut off");
+        tracing::warn!(bytes, "store: incomplete writes of the last stop were cut off");
     }
     for (file, range) in &found.damage {
         let (from, to) = (range.start, range.end);
-        tracing::error!(file, from, to, "store: damaged; `tidegate store check` says more");
+        tracing::error!(file, from, to, "store: damaged; `tidegate store check` has the details");
     }
     Ok(())
 }
@@ -153,7 +153,7 @@ impl RunningGateway {
         if delay.is_zero() {
             return true;
         }
-        tracing::info!(?delay, "not ready any more; listeners stay open for the delay");
+        tracing::info!(?delay, "/readyz says 503; listeners stay open for the delay");
         tokio::time::timeout(delay, hurried).await.is_err()
     }
 
@@ -176,8 +176,8 @@ impl RunningGateway {
             store.nodes().leave().await;
         }
         match all {
-            true => tracing::info!("every exchange has ended"),
-            false => tracing::warn!("exchanges that did not end in time were cut"),
+            true => tracing::info!("all requests have ended"),
+            false => tracing::warn!("requests that did not end in time were cut"),
         }
     }
 }
@@ -274,7 +274,7 @@ impl Signals {
                 SignalAction::Reopen => reopen(gateway),
                 SignalAction::Nothing => ignore(),
                 SignalAction::End(_) => {
-                    tracing::warn!("told to stop again: what is left is cut");
+                    tracing::warn!("told to stop again: the rest is cut");
                     return;
                 }
             }

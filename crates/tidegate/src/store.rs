@@ -66,7 +66,7 @@ fn said(checked: &CheckReport) -> String {
         lines.push(format!("DAMAGED: {} rows are not what was written", checked.damaged_rows));
     }
     lines.push(match checked.is_whole() {
-        true => "whole".to_owned(),
+        true => "intact".to_owned(),
         false => "damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned(),
     });
     lines.join("\n")

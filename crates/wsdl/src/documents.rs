@@ -167,7 +167,7 @@ fn unread(location: &str, why: &ResolveError) -> Complaint {
 
 fn reason(why: &ResolveError) -> String {
     match why {
-        ResolveError::Absent => "is not to be found".to_owned(),
+        ResolveError::Absent => "cannot be found".to_owned(),
         ResolveError::Refused(why) => format!("is not read: {why}"),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn walk(
                 (verdict, way) = ask(policy, &mut ex, &mut head);
                 verdict
             }
-            Outcome::Open(above) => format!("hangs on `{above}`"),
+            Outcome::Open(above) => format!("depends on `{above}`"),
             Outcome::Ended => "not reached".to_owned(),
         };
         verdicts.push((policy.name, verdict));
@@ -60,18 +60,18 @@ fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, O
     let clear = |said: &str| (said.to_owned(), Outcome::Clear);
     let open = |why: &str| (why.to_owned(), Outcome::Open(policy.name));
     let flow = match &policy.request {
-        None if policy.response.is_some() => return clear("sees the reply alone"),
+        None if policy.response.is_some() => return clear("runs on the reply only"),
         None => return clear("nothing to do"),
         Some(Step::Head(step)) => step.on_head(ex, head),
         Some(Step::Call(step)) => match step.on_call(ex, head) {
             Decision::Ready(flow) => flow,
             Decision::Waits(_) => {
-                return open("waits for an answer from elsewhere, which is not asked here");
+                return open("depends on a call to another service, which is not made here");
             }
         },
-        Some(Step::Streamed(_)) => return clear("lets the body pass through it"),
+        Some(Step::Streamed(_)) => return clear("streams the body"),
         Some(Step::Buffered(step)) => match step.wants(ex, head) {
-            Ok(true) => return open("decides by the body, which is not here"),
+            Ok(true) => return open("depends on the body, which is not given"),
             wanted => wanted.map(|_| Onward::Next),
         },
     };

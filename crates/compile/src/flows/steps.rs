@@ -88,8 +88,9 @@ impl<'a> Compiler<'a, '_> {
     /// The entrance of a queue.
     fn entrance(&mut self, name: &Spanned<String>) -> Option<Arc<Entrance>> {
         let entrance = self.queues.get(&name.value).cloned();
-        if entrance.is_none() && name.intact {
-            let meant = self.report.suggest(&name.value, self.queues.keys().map(String::as_str));
+        let mut written = self.config.queues.names();
+        if entrance.is_none() && name.intact && !written.any(|known| known == name.value) {
+            let meant = self.report.suggest(&name.value, self.config.queues.names());
             let what = names::unknown("queue", &name.value, meant);
             self.report.error(name.at, what, "name one of the `queues`");
         }

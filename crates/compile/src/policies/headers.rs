@@ -78,6 +78,6 @@ fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
     let written = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
     for name in written.filter(|name| name.value.eq_ignore_ascii_case("host")) {
         let help = "write the route's `host` key: `host: target`, or a name";
-        report.error(name.at, "the Host is not changed by a policy", help);
+        report.error(name.at, "a policy cannot change the Host", help);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn build(
     let Interceptor { request, response, .. } = keys;
     if request.is_none() && response.is_none() && intact {
         let help = "add `request: { url: \"http://HOST:PORT\", includes: [request_headers] }`, or `response`";
-        report.error(at, "an interceptor that is never asked", help);
+        report.error(at, "an interceptor that is never called", help);
     }
     if let Some(side) = request {
         without_reply(&side.value, report);

@@ -16,7 +16,7 @@ pub(crate) fn build(
 ) -> plan::Policy {
     if keys.issuers.value.is_empty() && keys.issuers.intact {
         let help = "name at least one of the `issuers`";
-        report.error(keys.issuers.at, "no issuer, so no token is good", help);
+        report.error(keys.issuers.at, "no issuer, so every token is refused", help);
     }
     let tokens = &place.builder.tokens;
     let listed = keys.issuers.value.iter();

@@ -95,12 +95,12 @@ words! {
         ResponseBody = "response_body",
         /// The reply's trailers.
         ResponseTrailers = "response_trailers",
-        /// Which API and resource, who asks, and how.
+        /// The API and the resource, the client identity, and how it was found.
         InvocationContext = "invocation_context",
     }
 }
 
-/// Where an interceptor runs. Whatever stands behind the port is dropped: the contract fixes the path.
+/// Where an interceptor runs. Whatever follows the port is dropped: the contract fixes the path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceUrl(pub TargetUrl);
 

@@ -45,7 +45,7 @@ keys! {
 }
 
 keys! {
-    /// At most so many requests in so long.
+    /// At most this many requests in this time.
     pub struct LimitWindow {
         /// How many requests pass in the time of `per`.
         requests: Requests,
@@ -87,7 +87,7 @@ impl Decode for LimitBy {
                     Ok(Self::Header(name.to_ascii_lowercase()))
                 }
                 Some(("cel", expression)) => Ok(Self::Expression(expression.trim().to_owned())),
-                Some(_) | None => Err(format!("{} is nothing to count by", quote(text))),
+                Some(_) | None => Err(format!("{} is not a key to count by", quote(text))),
             },
         })
     }

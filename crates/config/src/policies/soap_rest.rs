@@ -21,7 +21,7 @@ keys! {
         path: Option<Spanned<String>>,
         /// Other paths and methods for operations, by name. Operations that are not listed keep theirs.
         operations: Map<Spanned<RestOperation>> = Map::default(),
-        /// The path of the OpenAPI document behind the prefix, or `off`.
+        /// The path of the OpenAPI document below the prefix, or `off`.
         openapi: Spanned<String> = Spanned::unwritten("/openapi.json".to_owned()),
         /// The status of a SOAP fault: `kept` as the service sent it, or `by_code`: 400 if the client is to blame, else 502.
         // Whoever looks at the service's own log finds the same status there.
@@ -37,7 +37,7 @@ keys! {
 keys! {
     /// The place of an operation.
     pub struct RestOperation {
-        /// Its path behind the prefix, such as `/orders`; otherwise its name.
+        /// Its path below the prefix, such as `/orders`; otherwise its name.
         path: Option<Spanned<String>>,
         /// Its method: `POST`, `PUT` or `PATCH`.
         method: Spanned<RestMethod> = Spanned::unwritten(RestMethod::Post),

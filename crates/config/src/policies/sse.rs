@@ -7,10 +7,10 @@ use crate::decode::{keys, words};
 use crate::values::{Between, OneOrMore, Size, Spanned, Timeout};
 
 keys! {
-    /// Counts the events of event streams (`text/event-stream`) and bounds them. Events pass whole, so that a stream always ends behind
+    /// Counts the events of event streams (`text/event-stream`) and bounds them. Events pass whole, so that a stream always ends after
     /// one. Other replies pass untouched.
     pub struct Sse {
-        /// How many events pass in the time of `per`. At connect, 429 if none is left; a stream under way ends behind the last one.
+        /// How many events pass in the time of `per`. At connect, 429 if none is left; an open stream ends after the last one.
         events: Option<Spanned<Requests>>,
         /// How many bytes of events pass in the time of `per`, likewise.
         bytes: Option<Spanned<Size>>,
@@ -40,7 +40,7 @@ keys! {
 }
 
 keys! {
-    /// At most so many events, and bytes of events, in so long.
+    /// At most this many events, and bytes of events, in this time.
     pub struct EventWindow {
         /// How many events pass in the time of `per`.
         events: Option<Requests>,

@@ -46,7 +46,7 @@ keys! {
 }
 
 keys! {
-    /// At most so many messages, and bytes of messages, in so long.
+    /// At most this many messages, and bytes of messages, in this time.
     pub struct MessageWindow {
         /// How many messages pass in the time of `per`.
         messages: Option<Requests>,

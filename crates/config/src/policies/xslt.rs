@@ -53,7 +53,7 @@ words! {
     pub enum XsltEngine {
         /// The gateway itself: XSLT 1.0.
         Native = "native",
-        /// Saxon-HE, on a Java machine: XSLT 2.0 and 3.0, and 1.0 as far as 3.0 is compatible.
+        /// Saxon-HE, on a JVM: XSLT 2.0 and 3.0, and 1.0 as far as 3.0 is compatible.
         Saxon = "saxon",
         /// Whatever the stylesheet's version asks for: up to 1.1 the gateway itself, above it Saxon.
         Auto = "auto",

@@ -12,7 +12,7 @@ keys! {
     pub struct Hub {
         /// The names of its topics.
         topics: Vec<Spanned<String>>,
-        /// The secret with which publishers sign; without it whoever gets through the route may publish.
+        /// The secret with which publishers sign; without it every request that the route's policies allow may publish.
         secret: Option<Spanned<Secret>>,
         /// The header with a publisher's signature, `METHOD=HEX`.
         signature: Spanned<String> = Spanned::unwritten("x-hub-signature".to_owned()),
@@ -25,7 +25,7 @@ keys! {
         /// How many subscriptions there may be; 429 above.
         // About 100 MB of a gateway's memory.
         subscriptions_max: Between<1, 10_000_000> = const { Between::new(100_000) },
-        /// Whether a subscriber is asked, by a challenge to its callback, if it wants what was requested. `false` is for tests.
+        /// Whether the callback is verified by a challenge (verification of intent). `false` is for tests.
         // Otherwise anybody could have events sent to anybody.
         verify: bool = true,
         /// How events are delivered.
@@ -36,7 +36,7 @@ keys! {
         retention: HubRetention,
         /// Where events are kept, if it is not the gateway's `store`.
         log: Option<HubLog>,
-        /// At most so many deliveries in so long, and subscriptions of a subject; no limit if absent.
+        /// Limits on deliveries in a time, and on subscriptions of a subject; none if absent.
         limits: Option<Spanned<HubLimits>>,
         /// The largest event; 413 above.
         // Each is held in memory while it is published, and once for each delivery under way.
@@ -61,10 +61,10 @@ words! {
 keys! {
     /// How long subscriptions last before they have to be renewed.
     pub struct HubLeases {
-        /// The lease of whoever asks for none.
+        /// The lease of a subscriber that asks for none.
         // What the W3C names as usual for one.
         default: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(10 * 86_400))),
-        /// The longest lease; whoever asks for more gets this.
+        /// The longest lease; a longer one that is asked for is shortened to it.
         max: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(30 * 86_400))),
     }
 }
@@ -127,7 +127,7 @@ keys! {
         topics_prefix: Spanned<String> = Spanned::unwritten(String::new()),
         /// TLS to the brokers; without it connections are plain.
         tls: Option<UpstreamTls>,
-        /// The credentials of the gateway at the brokers; nobody if absent.
+        /// The credentials of the gateway at the brokers; none if absent.
         sasl: Option<HubSasl>,
     }
 }
@@ -158,7 +158,7 @@ words! {
 }
 
 keys! {
-    /// At most so many deliveries in so long, which are dropped above, and so many subscriptions.
+    /// Limits on deliveries in a time, which are dropped above, and on subscriptions.
     pub struct HubLimits {
         /// How many events are delivered in the time of `per`. Retries do not count.
         events: Option<Spanned<Requests>>,

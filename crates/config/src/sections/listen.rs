@@ -17,7 +17,7 @@ keys! {
         /// Whether each connection has to start with a PROXY protocol header, version 1 or 2. A connection without it is then closed.
         // Believing such a header from anybody would let clients choose their address.
         proxy_protocol: bool = false,
-        /// The networks whose `X-Forwarded-*` headers are believed.
+        /// The networks whose `X-Forwarded-*` headers are trusted.
         // Nobody is believed unasked.
         trusted_proxies: Vec<Network> = Vec::new(),
         /// How to read spellings of a path that servers read differently. A path that is not refused is sent on as it was matched.

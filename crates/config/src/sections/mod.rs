@@ -78,7 +78,7 @@ keys! {
         hubs: Map<Spanned<Hub>> = Map::default(),
         /// Queues by name: messages that flows leave behind by the step `store`, each with the flow that processes them.
         queues: Map<Spanned<Queue>> = Map::default(),
-        /// Flows that run at times, by name.
+        /// Flows that run on a schedule, by name.
         schedules: Map<Spanned<Schedule>> = Map::default(),
         /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
         cases: Map<Spanned<Case>> = Map::default(),
@@ -96,7 +96,7 @@ keys! {
         apis: Map<Spanned<Api>> = Map::default(),
         /// Bundles: folders of configuration and its files, each deployed as one change.
         bundles: Option<Bundles>,
-        /// The Java machine for XSLT 2.0 and 3.0.
+        /// The JVM for XSLT 2.0 and 3.0.
         saxon: Saxon,
         /// The access log.
         telemetry: Telemetry,

@@ -32,7 +32,7 @@ keys! {
 }
 
 keys! {
-    /// At most so many requests, events or bytes of events in so long.
+    /// At most this many requests, events or bytes of events in this time.
     pub struct PlanWindow {
         /// How many requests pass in the time of `per`.
         requests: Option<Requests>,

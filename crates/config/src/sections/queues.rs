@@ -25,10 +25,10 @@ keys! {
 keys! {
     /// The retries of a message.
     pub struct QueueRetry {
-        /// How often a message is tried in all.
+        /// How many attempts a message has in all.
         // With the pauses below, a quarter of a minute: a restart of the service behind.
         attempts: Between<1, 1000> = const { Between::new(5) },
-        /// The pause behind the first try.
+        /// The pause after the first attempt.
         initial: Timeout = Timeout(Duration::from_secs(1)),
         /// How many times longer each further pause is than the one before.
         factor: Factor = Factor::TWO,

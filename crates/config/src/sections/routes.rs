@@ -175,8 +175,8 @@ words! {
 keys! {
     /// Descriptions of a service.
     pub struct RouteServices {
-        /// A WSDL document, a file. A `GET` with the query `wsdl` is answered with it, behind those policies of the route that turn
-        /// requests away.
+        /// A WSDL document, a file. A `GET` with the query `wsdl` is answered with it, after those policies of the route that refuse
+        /// requests.
         wsdl: Option<Spanned<FilePath>>,
     }
 }

@@ -6,7 +6,7 @@ use crate::decode::keys;
 use crate::values::{Between, FilePath, Size, Spanned, Timeout};
 
 keys! {
-    /// The Java machine that runs stylesheets of XSLT 2.0 and 3.0. It starts when the first of them is configured.
+    /// The JVM that runs stylesheets of XSLT 2.0 and 3.0. It starts when the first of them is configured.
     pub struct Saxon {
         /// The Java installation, such as `/usr/lib/jvm/java-17-openjdk-amd64`; found by JAVA_HOME, on the path or in
         /// `/usr/lib/jvm` if absent.

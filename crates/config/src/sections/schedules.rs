@@ -5,7 +5,7 @@ use crate::flows::JsonTemplate;
 use crate::values::{Spanned, Timeout};
 
 keys! {
-    /// A flow that runs at times. It needs one of `every` and `cron`. It never runs twice at once.
+    /// A flow that runs on a schedule. It needs one of `every` and `cron`. It never runs twice at once.
     pub struct Schedule {
         /// The time between two runs, at least `100ms`. The first run is after one of them.
         every: Option<Spanned<Timeout>>,

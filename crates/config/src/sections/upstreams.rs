@@ -17,7 +17,7 @@ keys! {
     pub struct Upstream {
         /// Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
         targets: Spanned<Vec<Target>>,
-        /// The version of HTTP that targets are asked in: `http1`, `http2` (by ALPN with TLS, by prior knowledge without), or `auto`, which
+        /// The HTTP version towards targets: `http1`, `http2` (by ALPN with TLS, by prior knowledge without), or `auto`, which
         /// is HTTP/2 where a target chooses it by ALPN.
         // Every service speaks HTTP/1.
         protocol: UpstreamProtocol = UpstreamProtocol::Http1,
@@ -40,7 +40,7 @@ keys! {
         breaker: Breaker,
         /// How many connections are kept for the next request.
         pool: Pool,
-        /// How names of targets are looked up.
+        /// How names of targets are resolved.
         dns: Dns,
         /// How to verify `https` targets, and the certificate to show to them.
         tls: UpstreamTls,
@@ -48,7 +48,7 @@ keys! {
 }
 
 words! {
-    /// The version of HTTP that targets are asked in.
+    /// The HTTP version towards targets.
     pub enum UpstreamProtocol {
         /// HTTP/1.1.
         Http1 = "http1",
@@ -239,7 +239,7 @@ keys! {
 }
 
 keys! {
-    /// How names of targets are looked up.
+    /// How names of targets are resolved.
     pub struct Dns {
         /// The time between two look-ups.
         // The TTL of most service discovery.

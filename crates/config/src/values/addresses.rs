@@ -122,7 +122,7 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#']) {
-        return Err(bad("has something after its port"));
+        return Err(bad("has something after its host and port"));
     }
     if authority.contains('@') {
         return Err("a target with a user name or password in it".to_owned());

@@ -121,7 +121,7 @@ impl Decode for RetryOn {
             );
             return None;
         }
-        match decoder.word(node, Self::WORDS)? {
+        match decoder.word_or(node, Self::WORDS, "a status from 500 to 599, ")? {
             "connect_failure" => Some(Self::ConnectFailure),
             "reset" => Some(Self::Reset),
             "timeout" => Some(Self::Timeout),

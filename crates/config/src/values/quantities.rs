@@ -73,8 +73,8 @@ impl Decode for Timeout {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let duration = Duration::decode(node, decoder)?;
         if duration.is_zero() {
-            let help = "write at least `1ms`; a very long wait is written as such: `10d`";
-            decoder.error(node.at, "a wait of zero would refuse everything", help);
+            let help = "write at least `1ms`; a very long time is written as such: `10d`";
+            decoder.error(node.at, "zero is too short here", help);
             return None;
         }
         Some(Self(duration))

@@ -29,7 +29,7 @@ impl WebUrl {
         let target = TargetUrl::parse(&format!("{scheme}://{authority}"))?;
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         if path.contains('#') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(bad("has a path that cannot be asked for"));
+            return Err(bad("has a path that cannot be requested"));
         }
         Ok(WebUrl { target, path })
     }

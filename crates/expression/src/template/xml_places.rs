@@ -9,6 +9,9 @@ use crate::{Error, ErrorKind};
 /// The stand-in for content when a template is tried: an instruction that nobody writes.
 const CONTENT: &str = "tidegate-content";
 
+/// The end tag of the element around a template.
+const CLOSE: &str = "</r>";
+
 /// The state of the reader of a template's own text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -37,7 +40,7 @@ pub(super) fn sites(
     text: &str,
     pieces: &[Piece<'_>],
 ) -> Result<(Vec<Site>, Option<Vec<String>>), Error> {
-    let (declaration, root, close) = ("<?xml", "<r>", "</r>");
+    let (declaration, root) = ("<?xml", "<r>");
     let mut state = State::Content;
     let (mut sites, mut literals) = (Vec::new(), Vec::new());
     let mut filled = FilledTemplate { text: String::with_capacity(text.len()), starts: Vec::new() };
@@ -80,7 +83,7 @@ pub(super) fn sites(
             }
         }
     }
-    filled.text.push_str(if open { close } else { "<r/>" });
+    filled.text.push_str(if open { CLOSE } else { "<r/>" });
     try_out(text, &filled, &mut sites)?;
     Ok((sites, Some(literals)))
 }
@@ -183,7 +186,13 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
         let place = usize::try_from(error.at.offset).unwrap_or_default();
         let start = filled.starts.iter().rev().find(|(start, _)| *start <= place);
         let (start, at) = start.copied().unwrap_or_default();
-        let what = format!("the template is not well-formed: {}", error.kind);
+        let kind = error.kind.to_string();
+        // The end tag around all of it is not the author's.
+        let kind = match place + CLOSE.len() >= filled.text.len() {
+            true => kind.replacen(&format!("`{CLOSE}`"), "the end", 1),
+            false => kind,
+        };
+        let what = format!("the template is not well-formed: {kind}");
         return Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start.min(place))));
     }
     let content = sites.iter_mut().filter(|site| matches!(site, Site::XmlContent { .. }));

@@ -177,7 +177,7 @@ impl PublishedKeys {
             tracing::warn!(
                 issuer = self.name,
                 keys = serving,
-                "the issuer's keys cannot be read, the last good ones serve: {why}"
+                "the issuer's keys cannot be read, the last good ones stay in use: {why}"
             );
         }
         self.known.send_modify(|known| {

@@ -98,19 +98,21 @@ impl Refusal {
             Refusal::Several => "more than one token",
             Refusal::Token(error) => return format!("jwt: {error}"),
             Refusal::IssuerUnknown => "`iss` names no issuer of this route",
-            Refusal::Kind => "the token is of a kind (`typ`) that the issuer's `types` do not name",
-            Refusal::KeyUnknown => "the issuer has no key of that name for that algorithm",
+            Refusal::Kind => "the token has a type (`typ`) that the issuer's `types` do not list",
+            Refusal::KeyUnknown => "the issuer has no key with the token's `kid` for its algorithm",
             Refusal::NoKeys => "the issuer's keys could not be read yet",
             Refusal::Expired => "the token has expired",
-            Refusal::NotYet => "the token is not good yet",
+            Refusal::NotYet => "the token is not valid yet",
             Refusal::Audience => "`aud` names none of the audiences",
             Refusal::Revoked => "the token was revoked",
             Refusal::Inactive => "the issuer says that the token is not active",
             Refusal::Claims(what) => what,
-            Refusal::Wanted(name) => return format!("jwt: the claim `{name}` is not as wanted"),
-            Refusal::Scope => "the token does not allow this scope",
+            Refusal::Wanted(name) => return format!("jwt: the claim `{name}` is not as required"),
+            Refusal::Scope => "the token lacks a scope that the route requires",
             Refusal::Subscription => "the token has no subscription to this API",
-            Refusal::Unavailable(why) => return format!("jwt: the issuer cannot be asked: {why}"),
+            Refusal::Unavailable(why) => {
+                return format!("jwt: the issuer cannot be reached: {why}");
+            }
         };
         format!("jwt: {text}")
     }

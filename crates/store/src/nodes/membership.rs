@@ -54,7 +54,7 @@ impl Nodes {
                 LifeEnd::Fenced => {
                     self.losses.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(
-                        "store: another node has taken over the work of this one; it begins anew"
+                        "store: another node has taken over the work of this one, which joins again"
                     );
                 }
                 LifeEnd::Left => break,
@@ -307,7 +307,9 @@ impl<'a> Life<'a> {
         let done = self.ask(self.store.change(changes, Some(&lease.guard()))).await;
         self.ask(self.store.release(lease)).await?;
         match done {
-            Ok(_) => tracing::warn!(node = name, "store: a node is gone; others do its work"),
+            Ok(_) => {
+                tracing::warn!(node = name, "store: a node has failed; others take over its work")
+            }
             // The rows have changed since. It is looked at again.
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),

@@ -71,7 +71,7 @@ fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut 
         Some(written.heap_bytes_max.at).filter(|at| *at != At::NOWHERE),
     ];
     let at = places.into_iter().flatten().next().unwrap_or(At::file(0));
-    let what = "the Java machine stays as it was started until the gateway is started again";
+    let what = "the JVM stays as it was started until the gateway is started again";
     report.warn(at, what, "restart it, or write what is running");
 }
 
