@@ -6,11 +6,12 @@ use std::io;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http1::Decoder;
-use kit::Wire;
 use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{Alarm, Wire, clock};
 use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
@@ -52,9 +53,24 @@ pub(crate) struct Client {
     pub(crate) body_bytes: u64,
     /// The client has closed its side.
     pub(crate) half_closed: bool,
+    /// Since then it is asked now and then whether it still takes anything.
+    probe: Option<Box<Probe>>,
     /// The bounds of the current request's body; none where all of it came with its head.
     pace: Option<Box<Pace>>,
 }
+
+/// When a client that closed its side is asked again.
+struct Probe {
+    alarm: Alarm,
+    pause: Duration,
+}
+
+/// The wait before a client that closed its side is asked for the first time: most replies are there sooner, and those who wait
+/// for them see nothing of it.
+const FIRST_PROBE: Duration = Duration::from_secs(1);
+
+/// The wait before the next time, doubled each time. The reset in answer to the first is there by then.
+const NEXT_PROBE: Duration = Duration::from_millis(500);
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -75,6 +91,7 @@ impl Client {
             interim: Vec::new(),
             body_bytes: 0,
             half_closed: false,
+            probe: None,
             pace: None,
         }
     }
@@ -82,6 +99,7 @@ impl Client {
     /// Begins a request's body. `expected`: the client waits for a 100 before it sends it.
     pub(crate) fn begin_body(&mut self, framing: http1::Framing, expected: bool) {
         self.pace = None;
+        self.probe = None;
         self.decoder = Decoder::new(framing);
         self.body_bytes = 0;
         self.owes_leave = expected && self.buffer.is_empty();
@@ -192,6 +210,28 @@ impl Client {
         if self.half_closed { Poll::Ready(()) } else { broken }
     }
 
+    /// Ready when the client has gone before its reply begins. One that only closed its side looks the same at first. So an
+    /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset.
+    pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
+        let broken = self.poll_broken(cx);
+        if broken.is_ready() || !self.half_closed || !takes_interim {
+            return broken;
+        }
+        let mut probe = self.probe.take().unwrap_or_else(Probe::begin);
+        while probe.alarm.poll(cx).is_ready() {
+            probe.alarm.set(clock::now(), probe.pause);
+            probe.pause = probe.pause.saturating_mul(2);
+            if self.interim.is_empty() {
+                self.interim.extend_from_slice(CONTINUE);
+            }
+            if let Poll::Ready(Err(_)) = self.poll_interim(cx) {
+                return Poll::Ready(());
+            }
+        }
+        self.probe = Some(probe);
+        Poll::Pending
+    }
+
     /// Ready when the connection is broken while its reply is being made. A client that closed its side may still wait for it.
     /// Keeps what it pipelines meanwhile; a body that is not read yet is read by whoever wants it.
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -209,6 +249,14 @@ impl Client {
             }
         }
         Poll::Pending
+    }
+}
+
+impl Probe {
+    fn begin() -> Box<Probe> {
+        let mut alarm = Alarm::default();
+        alarm.set(clock::now(), FIRST_PROBE);
+        Box::new(Probe { alarm, pause: NEXT_PROBE })
     }
 }
 

@@ -348,7 +348,7 @@ impl H1 {
             Ok(()) => {
                 let serving =
                     pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
-                self.unless_broken(serving).await
+                self.unless_left(serving, rules.protocol != Protocol::Http10).await
             }
         };
         // A reply that lasts needs its route, which the account has, and not the plan, nor what was asked.
@@ -387,14 +387,15 @@ impl H1 {
         }
     }
 
-    /// The reply, unless the client breaks the connection first: an upstream does not work for nobody.
-    async fn unless_broken(
+    /// The reply, unless the client leaves first: an upstream does not work for nobody.
+    async fn unless_left(
         &self,
         mut serving: Pin<&mut impl Future<Output = Reply>>,
+        takes_interim: bool,
     ) -> Option<Reply> {
         poll_fn(|cx| match serving.as_mut().poll(cx) {
             Poll::Ready(reply) => Poll::Ready(Some(reply)),
-            Poll::Pending => self.client.borrow_mut().poll_broken(cx).map(|()| None),
+            Poll::Pending => self.client.borrow_mut().poll_left(cx, takes_interim).map(|()| None),
         })
         .await
     }
