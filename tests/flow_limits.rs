@@ -160,30 +160,71 @@ fn branches_that_fail_or_hang_give_one_answer() {
     }
 }
 
+/// The steps of a flow have its time, and those of its `catch` once more, so that they may call a service instead.
 #[test]
-fn a_flow_has_a_timeout_that_no_catch_extends() {
+fn a_flow_has_a_timeout_and_its_catch_as_long_again() {
     let silent = Origin::silent();
-    let counted = Origin::saying("counted");
-    for (catch, said) in [
-        ("", None),
+    let other = Origin::saying("other");
+    let gone = "{ call: a }, { respond: { text: never } }";
+    for (flow, said) in [
+        (format!("steps: [{gone}]"), None),
         (
-            ", catch: [{ respond: { text: '{{ $error.code }} {{ $error.kind }} {{ $body }}' } }]",
+            format!(
+                "steps: [{gone}], catch: [{{ respond: {{ text: '{{{{ $error.code }}}} {{{{ $error.kind }}}} {{{{ $body }}}}' }} }}]"
+            ),
             Some("101504 flow_timeout x"),
         ),
-        (", catch: [{ call: b }, { respond: { text: late } }]", None),
+        (format!("steps: [{gone}], catch: [{{ call: b }}, {{ respond: {{}} }}]"), Some("other")),
+        (format!("steps: [{gone}], catch: [{{ call: a }}, {{ respond: {{}} }}]"), None),
+        // A plain call is held to it, too.
+        ("steps: [{ call: a }]".to_owned(), None),
     ] {
-        let flow = format!(
-            "{{ timeout: 300ms, steps: [{{ call: a }}, {{ respond: {{ text: never }} }}]{catch} }}"
-        );
-        let gateway = start(&[("a", &silent), ("b", &counted)], &flow);
+        let flow = format!("{{ timeout: 300ms, {flow} }}");
+        let gateway = start(&[("a", &silent), ("b", &other)], &flow);
         let reply = post(&gateway, "text/plain", b"x");
         match said {
-            Some(said) => assert_eq!((reply.status(), reply.text().as_str()), (200, said)),
+            Some(said) => {
+                assert_eq!((reply.status(), reply.text().as_str()), (200, said), "{flow}");
+            }
             None => is_fault(&reply, 504, "flow_timeout"),
         }
         until("the connection is closed", || silent.open() == 0);
     }
-    assert_eq!(counted.requests().len(), 0);
+}
+
+/// A flow that another runs by `sequence` has its own time there, as far as the other has any left.
+#[test]
+fn a_flow_that_is_run_by_sequence_keeps_its_timeout() {
+    let silent = Origin::silent();
+    let other = Origin::saying("other");
+    let inner = "{ timeout: 300ms, steps: [{ call: a }], catch: [{ call: b }] }";
+    for (main, inner, expected) in [
+        ("{ timeout: 20s, steps: [{ sequence: inner }, { respond: {} }] }", inner, Ok("other")),
+        (
+            "{ timeout: 20s, steps: [{ sequence: inner }], catch: [{ respond: { text: '{{ $error.kind }}' } }] }",
+            "{ timeout: 300ms, steps: [{ call: a }] }",
+            Ok("flow_timeout"),
+        ),
+        // In branches each has its own.
+        (
+            "{ timeout: 20s, steps: [{ scatter: { branches: [{ sequence: inner }, { call: b }], gather: { into: '<all/>', timeout: 20s, partial: keep } } }] }",
+            "{ timeout: 300ms, steps: [{ call: a }] }",
+            Ok("<all>other</all>"),
+        ),
+        (
+            "{ timeout: 300ms, steps: [{ sequence: inner }, { respond: {} }] }",
+            "{ timeout: 20s, steps: [{ call: a }], catch: [{ call: b }] }",
+            Err("flow_timeout"),
+        ),
+    ] {
+        let gateway = start(&[("a", &silent), ("b", &other)], &format!("{main}\n  inner: {inner}"));
+        let reply = post(&gateway, "text/plain", b"x");
+        match expected {
+            Ok(text) => assert_eq!((reply.status(), reply.text().as_str()), (200, text), "{main}"),
+            Err(label) => is_fault(&reply, 504, label),
+        }
+        until("the connection is closed", || silent.open() == 0);
+    }
 }
 
 /// A request whose body does not come in time is a timeout of the flow as any other.
@@ -203,13 +244,20 @@ fn a_client_that_goes_takes_its_branches_with_it() {
     let silent = Origin::silent();
     let flow = "[{ scatter: { branches: [{ call: a }, { call: a }, { call: a }], gather: { into: '<all/>' } } }]";
     let gateway = start(&[("a", &silent)], flow);
-    let mut wire = gateway.wire();
-    wire.send(
-        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>",
-    );
-    silent.wait_for_requests(3);
-    wire.reset();
-    until("the branches are gone", || silent.open() == 0);
+    for (gone, calls) in [("by a reset", 3), ("in peace", 6)] {
+        let mut wire = gateway.wire();
+        wire.send(
+            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>",
+        );
+        silent.wait_for_requests(calls);
+        match gone {
+            "by a reset" => wire.reset(),
+            _ => drop(wire),
+        }
+        until(&format!("the branches of a client that left {gone} are gone"), || {
+            silent.open() == 0
+        });
+    }
 }
 
 /// A split of 1,000 parts has at most as many calls under way as `parallel` says.

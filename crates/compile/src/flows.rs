@@ -268,9 +268,10 @@ impl<'a> Compiler<'a, '_> {
         let catch = keys.catch.as_ref().map(|catch| self.steps(catch, &namespaces, 0));
         self.steps = outer;
         self.under_way.pop();
+        let timeout = Some(keys.timeout.0).filter(|timeout| *timeout != config::FLOW_TIMEOUT);
         let block = match (steps, catch) {
-            (Some(steps), None) => Some(Block::new(steps, None)),
-            (Some(steps), Some(Some(catch))) => Some(Block::new(steps, Some(catch))),
+            (Some(steps), None) => Some(Block::new(steps, None, timeout)),
+            (Some(steps), Some(Some(catch))) => Some(Block::new(steps, Some(catch), timeout)),
             (None, _) | (_, Some(None)) => None,
         };
         let block = block.map(Arc::new);

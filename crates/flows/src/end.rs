@@ -1,7 +1,5 @@
 //! A flow as the destination of a route.
 
-use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +15,6 @@ use crate::message::Message;
 use crate::names::Slots;
 use crate::state::{Run, State};
 use crate::step::{Block, Step};
-use crate::steps::call::{flow_timeout, within};
 use crate::trace::Recording;
 
 /// A compiled flow.
@@ -44,14 +41,14 @@ pub struct FlowEnd {
 }
 
 impl Flow {
-    /// The upstream, if all it does is to call that and to answer with the reply.
+    /// The upstream, if all it does is to call that and to answer with the reply, in whatever time.
     pub fn plain_upstream(&self) -> Option<&str> {
         let upstream = match self.block.steps() {
             [call] => call.plain_call(),
             [call, respond] if respond.is_plain_respond() => call.plain_call(),
             _ => None,
         };
-        upstream.filter(|_| !self.block.has_catch())
+        upstream.filter(|_| !self.block.has_catch() && !self.block.has_own_timeout())
     }
 
     fn any(&self, is: fn(&Step) -> bool) -> bool {
@@ -88,15 +85,16 @@ impl FlowEnd {
             lines.remove("accept-encoding");
         }
         let (ran, state, target) = {
-            let deadline = clock::now().checked_add(self.flow.timeout).unwrap_or_else(clock::now);
-            let bounds = (self.flow.body_bytes_max, deadline);
-            let mut run = Run::new(ex, &request.head, &self.slots, &self.parameters, bounds);
-            run.recording = self.flow.tracer.answers().then(Recording::default);
+            let (flow, head) = (&*self.flow, &request.head);
+            let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
+            run.recording = flow.tracer.answers().then(Recording::default);
             run.route = &self.route;
-            let mut state = State::new(Message::request(&mut lines, body), lines);
-            let ran = within(self.flow.timeout, pin!(self.steps(&run, &mut state)))
-                .await
-                .unwrap_or_else(|| Err(flow_timeout()));
+            run.asks_request.set(flow.any(Step::asks_request));
+            // The steps have the flow's time, and those for a fault once more.
+            let longest = flow.timeout.saturating_mul(2);
+            let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
+            let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
+            let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
             if let Some(recording) = run.recording {
                 self.flow.tracer.leave(recording.done(&self.flow.name, ex.id.as_str()));
             }
@@ -117,13 +115,5 @@ impl FlowEnd {
             }
         }
         ran.map(|()| state.message.into_reply())
-    }
-
-    async fn steps(&self, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-        if self.flow.any(Step::asks_request) {
-            state.message.hold(run).await?;
-            *run.request.borrow_mut() = state.message.content().map(Rc::clone);
-        }
-        self.flow.block.run(run, state).await.map(|_| ())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -95,8 +96,8 @@ impl Message {
         self.lines.get("content-type")
     }
 
-    /// Reads its body into memory.
-    pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
+    /// Reads its body into memory, in the time that is left.
+    pub(crate) async fn hold(&mut self, run: &Run<'_>, left: Duration) -> Result<(), Fault> {
         let Payload::Stream { body, maker } = &mut self.payload else { return Ok(()) };
         let (body, maker) = (std::mem::take(body), *maker);
         let (bytes_max, began) = (run.body_bytes_max, clock::now());
@@ -105,8 +106,7 @@ impl Message {
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
         };
         let gathering = body.gather_all(bytes_max, too_large);
-        let gathered =
-            within(run.left(), pin!(gathering)).await.unwrap_or_else(|| Err(flow_timeout()));
+        let gathered = within(left, pin!(gathering)).await.unwrap_or_else(|| Err(flow_timeout()));
         let wait = match maker {
             Maker::Client => &run.ex.totals.client_wait,
             Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,

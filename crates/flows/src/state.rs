@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) part: Option<usize>,
     /// A fault would go to steps that use the message: a call keeps its body in memory.
     pub(crate) keeps: bool,
+    /// The end of the time of the flow whose steps run, or of its `catch`.
+    pub(crate) deadline: Instant,
 }
 
 #[derive(Debug, Clone)]
@@ -53,8 +55,9 @@ pub(crate) struct Run<'a> {
     /// The route's name; empty for a run that came by none.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
-    pub(crate) deadline: Instant,
-    /// The request's body as it came, if an expression asks for it.
+    /// An expression asks for the request's body as it came, and nobody has read it yet.
+    pub(crate) asks_request: Cell<bool>,
+    /// The request's body as it came, once it was read for that.
     pub(crate) request: RefCell<Option<Rc<Content>>>,
     /// Steps of expressions that are left for the whole run.
     steps_left: Cell<u64>,
@@ -67,7 +70,8 @@ pub(crate) struct Run<'a> {
 }
 
 impl State {
-    pub(crate) fn new(message: Message, request_lines: Headers) -> State {
+    /// `deadline` is the end of all the time that the run has.
+    pub(crate) fn new(message: Message, request_lines: Headers, deadline: Instant) -> State {
         State {
             message,
             request_lines,
@@ -77,6 +81,7 @@ impl State {
             depth: 0,
             part: None,
             keeps: false,
+            deadline,
         }
     }
 
@@ -91,7 +96,13 @@ impl State {
             depth: self.depth,
             part: Some(at + 1),
             keeps: self.keeps,
+            deadline: self.deadline,
         }
+    }
+
+    /// The time that is left.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(clock::now())
     }
 
     pub(crate) fn set(&mut self, number: u32, variable: Variable) {
@@ -110,6 +121,12 @@ impl State {
         })
     }
 
+    /// Reads the message's body into memory.
+    pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
+        let left = self.left();
+        self.message.hold(run, left).await
+    }
+
     pub(crate) fn variable(&self, number: u32) -> Option<&Variable> {
         self.variables.iter().find(|(known, _)| *known == number).map(|(_, variable)| variable)
     }
@@ -121,7 +138,7 @@ impl<'a> Run<'a> {
         head: &'a RequestHead,
         slots: &'a Slots,
         parameters: &'a [Box<str>],
-        (body_bytes_max, deadline): (usize, Instant),
+        body_bytes_max: usize,
     ) -> Run<'a> {
         Run {
             ex,
@@ -130,13 +147,22 @@ impl<'a> Run<'a> {
             parameters,
             route: "",
             body_bytes_max,
-            deadline,
+            asks_request: Cell::new(false),
             request: RefCell::new(None),
             steps_left: Cell::new(Limits::default().steps_max),
             waited: Cell::new(Duration::ZERO),
             target: RefCell::new(None),
             recording: None,
         }
+    }
+
+    /// Keeps the request's body as it came, before the first step, if an expression asks for it.
+    pub(crate) async fn keep_request(&self, state: &mut State) -> Result<(), Fault> {
+        if self.asks_request.take() {
+            state.hold(self).await?;
+            *self.request.borrow_mut() = state.message.content().cloned();
+        }
+        Ok(())
     }
 
     /// Evaluates with a budget for one step's output, taken from the run's budget of work.
@@ -174,11 +200,6 @@ impl<'a> Run<'a> {
 
     pub(crate) fn fill(&self, state: &State, template: &Template) -> Result<String, Fault> {
         self.spend(state, |scope, budget| template.fill(scope, budget))
-    }
-
-    /// The time that is left.
-    pub(crate) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(clock::now())
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Block {
     catch: Option<Steps>,
     /// The steps for a fault use the message of that moment.
     keeps: bool,
+    /// The time of its steps, and of those for a fault, if its flow says so.
+    timeout: Option<Duration>,
 }
 
 /// The operation of a step.
@@ -370,7 +372,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, 
     run.waited.set(Duration::ZERO);
     if step.looks && state.message.content().is_none() {
         let began = clock::now();
-        state.message.hold(run).await?;
+        state.hold(run).await?;
         run.waited.set(clock::now().duration_since(began));
     }
     Ok(match &step.action {
@@ -387,7 +389,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, 
             let steps = case.map_or(default, |(_, steps)| steps);
             self::run(steps, run, state).await?
         }
-        Action::Sequence(block) => block.run(run, state).await?,
+        Action::Sequence(block) => block.run(block.timeout, run, state).await?,
         Action::Cache(cache) => cache::cached(cache, run, state).await?,
         Action::Validate(validate) => match validate::check(validate, run, state)? {
             validate::Outcome::Valid => StepsEnd::Through,
@@ -472,9 +474,13 @@ fn use_message(steps: &[Step]) -> bool {
 }
 
 impl Block {
-    pub fn new(steps: Steps, catch: Option<Steps>) -> Block {
+    pub fn new(steps: Steps, catch: Option<Steps>, timeout: Option<Duration>) -> Block {
         let keeps = catch.as_deref().is_some_and(use_message);
-        Block { steps, catch, keeps }
+        Block { steps, catch, keeps, timeout }
+    }
+
+    pub(crate) fn has_own_timeout(&self) -> bool {
+        self.timeout.is_some()
     }
 
     /// All its steps, but for those inside others.
@@ -490,19 +496,38 @@ impl Block {
         self.catch.is_some()
     }
 
-    /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's. When the flow's time is
-    /// over, its steps find none left to wait in.
-    pub(crate) async fn run(&self, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
+    /// Runs the steps; a fault that none of them caught goes to `catch`, whose normal end is the block's. Both have the time of
+    /// `timeout`, as far as there is any left around the block: what waits longer ends by itself.
+    pub(crate) async fn run(
+        &self,
+        timeout: Option<Duration>,
+        run: &Run<'_>,
+        state: &mut State,
+    ) -> Result<StepsEnd, Fault> {
+        let whole = state.deadline;
         let outer = state.keeps;
         state.keeps |= self.keeps;
-        let ended = self::run(&self.steps, run, state).await;
+        state.deadline = deadline(timeout, whole);
+        let mut ended = match run.keep_request(state).await {
+            Ok(()) => self::run(&self.steps, run, state).await,
+            Err(fault) => Err(fault),
+        };
         state.keeps = outer;
-        let (Err(fault), Some(catch)) = (&ended, &self.catch) else { return ended };
-        let outer = state.caught.replace(fault.clone().into());
-        let ended = self::run(catch, run, state).await;
-        state.caught = outer;
+        if let (Err(fault), Some(catch)) = (&ended, &self.catch) {
+            state.deadline = deadline(timeout, whole);
+            let outer = state.caught.replace(fault.clone().into());
+            ended = self::run(catch, run, state).await;
+            state.caught = outer;
+        }
+        state.deadline = whole;
         ended
     }
+}
+
+/// The end of a time that begins now, within the whole one.
+fn deadline(timeout: Option<Duration>, whole: Instant) -> Instant {
+    let own = timeout.and_then(|timeout| clock::now().checked_add(timeout));
+    own.map_or(whole, |own| own.min(whole))
 }
 
 fn holds(condition: &Condition, run: &Run<'_>, state: &State) -> Result<bool, Fault> {

@@ -27,12 +27,12 @@ pub(crate) async fn run(
     state: &mut State,
 ) -> Result<StepsEnd, Fault> {
     for step in steps {
-        hold(&mut state.message, run).await?;
+        hold(state, run).await?;
         let number = recording.begin(step, state);
         state.depth = state.depth.saturating_add(1);
         let mut ended = run_all(std::slice::from_ref(step), run, state).await;
         state.depth = state.depth.saturating_sub(1);
-        if let Err(fault) = hold(&mut state.message, run).await {
+        if let Err(fault) = hold(state, run).await {
             ended = ended.and(Err(fault));
         }
         recording.end(number, &ended, state);
@@ -44,11 +44,11 @@ pub(crate) async fn run(
 }
 
 /// Reads a small body of a known length that is not coded.
-async fn hold(message: &mut Message, run: &Run<'_>) -> Result<(), Fault> {
-    let Payload::Stream { body, .. } = &message.payload else { return Ok(()) };
+async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
+    let Payload::Stream { body, .. } = &state.message.payload else { return Ok(()) };
     let small = body.remaining().is_some_and(|bytes| bytes <= HELD_BYTES_MAX);
-    match small && message.lines.get("content-encoding").is_none() {
-        true => message.hold(run).await,
+    match small && state.message.lines.get("content-encoding").is_none() {
+        true => state.hold(run).await,
         false => Ok(()),
     }
 }

@@ -27,6 +27,10 @@ use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Map, Size, Spanned, Timeout};
 
+/// The longest that the steps of a flow may take, where it says nothing else.
+// Longer than the 30 s that a gather waits, so that its partial answer comes out.
+pub const FLOW_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A flow: its steps alone, or with its other keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow(pub FlowKeys);
@@ -36,9 +40,8 @@ keys! {
     pub struct FlowKeys {
         /// Prefixes of its expressions, with their namespaces. `soap` and `soap12` are those of the envelopes.
         namespaces: Map<Spanned<String>> = Map::default(),
-        /// The longest that it may take as a whole.
-        // Longer than the 30 s that a gather waits, so that its partial answer comes out.
-        timeout: Timeout = Timeout(Duration::from_secs(60)),
+        /// The longest that its steps may take; those of `catch` have as long once more. A time of its own also holds where another flow runs the steps by `sequence`.
+        timeout: Timeout = Timeout(FLOW_TIMEOUT),
         /// Bounds of the flow.
         limits: FlowLimits,
         /// The steps.
@@ -237,7 +240,7 @@ impl Decode for Flow {
         let steps = Steps::decode(node, decoder)?;
         let keys = FlowKeys {
             namespaces: Map::default(),
-            timeout: Timeout(Duration::from_secs(60)),
+            timeout: Timeout(FLOW_TIMEOUT),
             limits: FlowLimits::absent()?,
             steps,
             catch: None,

@@ -76,7 +76,7 @@ pub(crate) async fn cached(
         return Ok(made.ended);
     }
     let ended = step::run(&cache.steps, run, state).await?;
-    state.message.hold(run).await?;
+    state.hold(run).await?;
     if let Some(made) = CachedOutcome::of(state, ended) {
         let until = clock::now().checked_add(cache.ttl).unwrap_or_else(clock::now);
         cache.kept.put(&key, made, until);

@@ -155,11 +155,11 @@ fn push_encoded(text: &str, out: &mut String) {
 
 /// Calls, and takes the reply: in the message's place, or into a variable.
 pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    if run.left().is_zero() {
+    if state.left().is_zero() {
         return Err(flow_timeout());
     }
     if state.keeps && call.body.is_none() {
-        state.message.hold(run).await?;
+        state.hold(run).await?;
     }
     let request = call.request(run, state)?;
     // Its client gives the whole call up then, whatever the flow allows.
@@ -167,7 +167,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
-    let left = run.left();
+    let left = state.left();
     let given = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
     let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);
     let late = || match () {
@@ -192,7 +192,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
             let refused = call.refuse(&reply);
             let mut message = Message::reply(reply);
             if call.into.is_some() && refused.is_ok() {
-                message.hold(run).await?;
+                message.hold(run, limit).await?;
             }
             Ok((status, refused.map(|()| message)))
         }),

@@ -128,7 +128,7 @@ pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) ->
                 (at, taken(at, ran, gather, run, own, first).await)
             })
         });
-        collect(jobs, total, total, &made.gather, run).await?
+        collect(jobs, total, total, &made.gather, run, state.left()).await?
     };
     join(&gathered, &made.gather, run, state)
 }
@@ -151,7 +151,7 @@ pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Res
                 (at, taken(at, ran, &made.gather, run, own, first).await)
             })
         });
-        collect(jobs, total, made.parallel, &made.gather, run).await?
+        collect(jobs, total, made.parallel, &made.gather, run, state.left()).await?
     };
     join(&gathered, &made.gather, run, state)
 }
@@ -173,7 +173,7 @@ pub(crate) async fn foreach(
                 return Ok(ended);
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
-            inner.hold(run).await?;
+            inner.hold(run, state.left()).await?;
             results.push(Some(in_place(&inner, parts.wrapper_at(at), run)?));
         }
     } else {
@@ -186,7 +186,7 @@ pub(crate) async fn foreach(
                 let mut own = outer.copy(at);
                 own.message = parts.message(at, outer, run)?;
                 run_steps(&made.steps, run, &mut own).await?;
-                own.message.hold(run).await?;
+                own.hold(run).await?;
                 Ok::<_, Fault>((at, in_place(&own.message, parts.wrapper_at(at), run)?))
             })
         });
@@ -231,13 +231,13 @@ async fn collect<'a>(
     parallel: usize,
     gather: &Gather,
     run: &Run<'_>,
+    left: Duration,
 ) -> Result<Vec<Option<TakenPart>>, Fault> {
     let needed = gather.complete.unwrap_or(total);
     let mut results: Vec<Option<TakenPart>> = Vec::new();
     results.resize_with(total, || None);
     let (mut good, mut failed, mut last) = (0, 0, None);
     let at_once = AtOnce::new(&run.ex.totals);
-    let left = run.left();
     // With too few branches there is nothing to wait for.
     let limit = match needed > total && !gather.keep {
         true => Duration::ZERO,
@@ -302,7 +302,7 @@ async fn taken(
     first: &FirstPart,
 ) -> Result<TakenPart, Fault> {
     ran?;
-    state.message.hold(run).await?;
+    state.hold(run).await?;
     let value = match &gather.take {
         None => whole_value(&state.message)?,
         Some(take) => run.value(&state, take)?,

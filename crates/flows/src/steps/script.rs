@@ -29,7 +29,7 @@ pub(crate) async fn script(
             return Err(content.malformed("script: the message is not JSON"));
         }
     };
-    let left = run.left();
+    let left = state.left();
     let failed = |what: &str| Fault::new(Kind::FlowFailed, format!("script: {what}"));
     let value = match within(left.min(LONGEST), pin!(program.run(&message))).await {
         Some(ran) => ran.map_err(|why| failed(&why.to_string()))?,

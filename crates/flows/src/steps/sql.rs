@@ -35,7 +35,7 @@ pub(crate) async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<
         argument(&value, run)
     });
     let arguments = arguments.collect::<Result<Vec<_>, Fault>>()?;
-    let left = run.left();
+    let left = state.left();
     let limit = step.timeout.min(left);
     let began = clock::now();
     let bounds =

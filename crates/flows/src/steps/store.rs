@@ -1,5 +1,6 @@
 //! `store`: the message goes into a queue, and the client hears that it is there.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
@@ -7,6 +8,7 @@ use message::{Protocol, RequestHead};
 use queues::Entrance;
 
 use crate::state::{Run, State};
+use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
 /// Stores the message as the request that a call would send. Its reply is 202.
@@ -20,8 +22,11 @@ pub(crate) async fn store(
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);
     let body = state.message.body();
-    let bytes = body.gather(run.body_bytes_max, Kind::BodyTooLarge).await?;
-    queue.put(&head, &bytes).await?;
+    let stored = async {
+        let bytes = body.gather(run.body_bytes_max, Kind::BodyTooLarge).await?;
+        queue.put(&head, &bytes).await
+    };
+    within(state.left(), pin!(stored)).await.unwrap_or_else(|| Err(flow_timeout()))?;
     payload::drop_message(state);
     Ok(())
 }

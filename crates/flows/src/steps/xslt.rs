@@ -93,7 +93,7 @@ async fn transformed(
     match made.transformation.run(content_type, body, kit::alarm::take()) {
         Work::Done(result) => Ok(result),
         Work::Waits(mut result) => {
-            within(run.left(), result.as_mut()).await.ok_or_else(flow_timeout)
+            within(state.left(), result.as_mut()).await.ok_or_else(flow_timeout)
         }
     }
 }
