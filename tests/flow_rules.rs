@@ -107,6 +107,9 @@ fn a_text_is_an_expression_by_its_first_character() {
         (JSON, json, "$body..price", "1.10"),
         (JSON, json, "$body.items[?@.price > 2].price", "20"),
         (JSON, json, "{ json: '$.a.b[1]' }", "2"),
+        (JSON, json, "{ xpath: 'count($body.items) + sum($body.a.b)' }", "5"),
+        (JSON, json, "{ xpath: 'sum($body..price) > 21' }", "true"),
+        ("text/plain; charset=utf-16le", "h\0i\0", "$body", "hi"),
         (JSON, json, "$body.a", r#"{"b":[1,2]}"#),
         (JSON, json, "$body/a/b", ""),
         (JSON, json, "{ cel: 'body.items[1].price + 1' }", "21"),
@@ -280,7 +283,12 @@ fn payloads_of_soap_messages_replace_the_body_or_everything() {
     let origin = answering("200");
     for (step, made, content_type) in [
         ("payload: { xml: '<n/>' }", soap("<n/>"), "text/xml"),
-        ("payload: { from: 'plain' }", "plain".to_owned(), "text/plain; charset=utf-8"),
+        ("payload: { from: 'x < y' }", soap("x &lt; y"), "text/xml"),
+        (
+            "payload: { from: $method, envelope: drop }",
+            "POST".to_owned(),
+            "text/plain; charset=utf-8",
+        ),
         ("payload: { json: '{\"a\":1}' }", "{\"a\":1}".to_owned(), JSON),
         ("payload: { text: hi }", "hi".to_owned(), "text/plain; charset=utf-8"),
         ("payload: { file: made.txt, content_type: text/csv }", "a;b\n".to_owned(), "text/csv"),

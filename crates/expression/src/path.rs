@@ -1,7 +1,8 @@
 //! XPath 1.0 over the documents of a message, with its values as variables.
 //!
 //! `$NAME` in a path is a value of the message; `$headers.X-Id` is one name to XPath too, and `$body.total` takes a member
-//! of a JSON value. A path into a value that is no node finds nothing.
+//! of a JSON value, `$body..total` all of that name. A path into a value that is no node finds nothing; `count` and `sum` take
+//! the items of an array.
 
 mod scan;
 
@@ -17,6 +18,7 @@ use xpath::{
 use crate::expression::{below, followed, resolve};
 use crate::first_node::Search;
 use crate::jsonpath::Query;
+use crate::path::scan::Use;
 use crate::value::NodeGroup;
 use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
@@ -39,13 +41,12 @@ struct Variable {
     slot: Slot,
     /// Of a dotted name, the rest behind the value's own name.
     members: Option<Query>,
-    /// A step or a predicate follows.
-    is_start: bool,
+    taken_as: Use,
 }
 
 impl Path {
     pub(crate) fn compile(text: &str, names: &dyn Names) -> Result<Path, Error> {
-        let meaning = Meaning { names, starts: scan::starts(text), found: RefCell::default() };
+        let meaning = Meaning { names, uses: scan::uses(text), found: RefCell::default() };
         let expr = Expr::compile(text, &meaning).map_err(|error| translated(text, error, names))?;
         let document = (!scan::is_plain_tail(text)).then(|| names.document());
         let search = expr.selection().and_then(Search::of);
@@ -104,7 +105,7 @@ impl Path {
 struct Meaning<'n> {
     names: &'n dyn Names,
     /// For each variable in the order of the text.
-    starts: Vec<bool>,
+    uses: Vec<Use>,
     found: RefCell<Vec<Variable>>,
 }
 
@@ -118,10 +119,17 @@ impl Statics for Meaning<'_> {
         let (known, taken) = resolve(&parts, self.names).filter(|_| name.uri.is_empty())?;
         let NameKind::Value(slot) = known else { return None };
         let rest = parts.get(taken..).unwrap_or_default();
-        let members = (!rest.is_empty()).then(|| Query::of_names(rest.iter().copied()));
+        let members = match rest {
+            [] => None,
+            // Two dots descend.
+            rest if rest.contains(&"") => {
+                Some(Query::compile(&format!("$.{}", rest.join("."))).ok()?)
+            }
+            rest => Some(Query::of_names(rest.iter().copied())),
+        };
         let mut found = self.found.borrow_mut();
-        let is_start = self.starts.get(found.len()).copied().unwrap_or_default();
-        found.push(Variable { slot, members, is_start });
+        let taken_as = self.uses.get(found.len()).copied().unwrap_or(Use::Value);
+        found.push(Variable { slot, members, taken_as });
         u32::try_from(found.len() - 1).ok()
     }
 
@@ -158,7 +166,8 @@ impl Values<'_> {
         };
         Ok(match &value {
             Value::Nodes(nodes) => node_set(nodes, world)?,
-            _ if variable.is_start => xpath::Value::nodes(Vec::new()),
+            _ if variable.taken_as == Use::Start => xpath::Value::nodes(Vec::new()),
+            _ if variable.taken_as == Use::Items => item_set(&value, world, self.budget)?,
             Value::Boolean(yes) => xpath::Value::Boolean(*yes),
             Value::Number(number) => xpath::Value::Number(number.value()),
             Value::Json(json) if matches!(json_kind(json), Some(json::Kind::Number)) => {
@@ -223,6 +232,28 @@ fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureK
         all.extend(group.ids.iter().map(|id| Node::new(doc, *id)));
     }
     Ok(xpath::Value::nodes(all))
+}
+
+/// The items of a value that is no node, each as an element with its text.
+fn item_set(
+    value: &Value,
+    world: &DocumentSet,
+    budget: &mut Budget,
+) -> Result<xpath::Value, FailureKind> {
+    let items = value.items();
+    budget.results(items.len())?;
+    let mut list = xml::Builder::new();
+    let mut ids = Vec::with_capacity(items.len());
+    let full = |_| FailureKind::Limit { name: "results_max", max: u32::MAX.into() };
+    for item in &items {
+        let text = item.text()?;
+        budget.text(text.len())?;
+        ids.push(list.start("", "item", "").map_err(full)?);
+        list.text(&text).map_err(full)?;
+        list.end().map_err(full)?;
+    }
+    let group = NodeGroup { document: Arc::new(list.finish()), ids };
+    node_set(&Nodes::new(vec![group]), world)
 }
 
 fn document_in(world: &DocumentSet, document: &Arc<Document>) -> Result<DocId, FailureKind> {

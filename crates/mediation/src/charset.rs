@@ -25,6 +25,28 @@ pub fn is_latin1(told: &[u8]) -> bool {
         .any(|name| told.eq_ignore_ascii_case(name))
 }
 
+/// A text whose content type says UTF-16, without its byte order mark; nothing for another charset, and for what is no UTF-16.
+/// Without a mark the high byte comes first (RFC 2781, 4.3).
+pub fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
+    const MARK: char = '\u{FEFF}';
+    let is = |name: &str| told.eq_ignore_ascii_case(name.as_bytes());
+    let low_first = is("utf-16le") || is("utf-16") && text.starts_with(&[0xFF, 0xFE]);
+    if !low_first && !is("utf-16be") && !is("utf-16") {
+        return None;
+    }
+    let (pairs, rest) = text.as_chunks::<2>();
+    let units = pairs.iter().map(|pair| match low_first {
+        true => u16::from_le_bytes(*pair),
+        false => u16::from_be_bytes(*pair),
+    });
+    let decoded = char::decode_utf16(units).collect::<Result<String, _>>();
+    let decoded = decoded.ok().filter(|_| rest.is_empty())?;
+    Some(match decoded.strip_prefix(MARK) {
+        Some(behind) => behind.to_owned(),
+        None => decoded,
+    })
+}
+
 /// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands.
 pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
     let told = charset(content_type?)?;
@@ -196,6 +218,23 @@ mod tests {
     fn read(content_type: &str, message: &[u8]) -> Option<String> {
         settled(Some(content_type.as_bytes()), message)
             .map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn a_text_in_utf_16_is_read_by_its_mark_or_its_name() {
+        for (told, text, expected) in [
+            ("utf-16", &b"\xFE\xFF\0a\x20\xAC"[..], Some("a€")),
+            ("UTF-16", b"\xFF\xFEa\0\xAC\x20", Some("a€")),
+            ("utf-16", b"\0a\0b", Some("ab")),
+            ("utf-16le", b"a\0b\0", Some("ab")),
+            ("utf-16be", b"\xFE\xFF\xD8\x3D\xDE\x00", Some("😀")),
+            ("utf-16", b"", Some("")),
+            ("utf-16", b"\0a\0", None),
+            ("utf-16", b"\xD8\x3D\0a", None),
+            ("utf-8", b"\0a", None),
+        ] {
+            assert_eq!(utf16(told.as_bytes(), text).as_deref(), expected, "{told} {text:?}");
+        }
     }
 
     #[test]

@@ -1,10 +1,21 @@
 //! A look at an expression's text without its grammar: strings, variables and brackets.
 
-/// For each variable in the order of the text: true if a step or a predicate follows it.
-pub(super) fn starts(text: &str) -> Vec<bool> {
-    let mut starts = Vec::new();
+/// The use that an expression makes of a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Value,
+    /// A step or a predicate follows.
+    Start,
+    /// It is the argument of a function over all that was found, `count` or `sum`.
+    Items,
+}
+
+/// The use of each variable in the order of the text.
+pub(super) fn uses(text: &str) -> Vec<Use> {
+    let mut uses = Vec::new();
     let mut rest = text;
     while let Some((at, sign)) = rest.char_indices().find(|(_, c)| matches!(c, '$' | '\'' | '"')) {
+        let before = text.len() - rest.len() + at;
         rest = rest.get(at + 1..).unwrap_or_default();
         if sign != '$' {
             rest = rest.split_once(sign).map_or("", |(_, behind)| behind);
@@ -14,9 +25,25 @@ pub(super) fn starts(text: &str) -> Vec<bool> {
         let is_name =
             |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '\u{b7}');
         rest = name.trim_start_matches(is_name);
-        starts.push(rest.trim_start_matches(is_blank).starts_with(['/', '[']));
+        uses.push(match rest.trim_start_matches(is_blank).chars().next() {
+            Some('/' | '[') => Use::Start,
+            Some(')') if takes_all(text.get(..before).unwrap_or_default()) => Use::Items,
+            _ => Use::Value,
+        });
     }
-    starts
+    uses
+}
+
+/// True for a text that opens the argument of a function over all that was found.
+fn takes_all(before: &str) -> bool {
+    let open = before.trim_end_matches(is_blank).strip_suffix('(');
+    let name = open.map(|open| open.trim_end_matches(is_blank)).unwrap_or_default();
+    ["count", "sum"].iter().any(|takes_all| {
+        let front = name.strip_suffix(takes_all);
+        front.is_some_and(|front| {
+            !front.ends_with(|c: char| c.is_alphanumeric() || "_-.:$".contains(c))
+        })
+    })
 }
 
 /// True if a text is only a variable with a path behind it, so that no part of it asks for the document. In doubt it asks.
@@ -58,13 +85,18 @@ mod tests {
     #[test]
     fn variables_are_seen_with_what_follows() {
         for (text, expected) in [
-            ("$a/b | $c", vec![true, false]),
-            ("'$x' = $ a [1]", vec![true]),
-            ("concat($headers.X-Id, \"'$\", $m:b//c)", vec![false, true]),
+            ("$a/b | $c", vec![Use::Start, Use::Value]),
+            ("'$x' = $ a [1]", vec![Use::Start]),
+            ("concat($headers.X-Id, \"'$\", $m:b//c)", vec![Use::Value, Use::Start]),
             ("/a/b", vec![]),
             ("'open $a", vec![]),
+            ("count( $a.b ) + sum ($c) - x-sum($d)", vec![Use::Items, Use::Items, Use::Value]),
+            (
+                "count($a/b) + string($c) + ($d) + count($e | f)",
+                vec![Use::Start, Use::Value, Use::Value, Use::Value],
+            ),
         ] {
-            assert_eq!(starts(text), expected, "{text}");
+            assert_eq!(uses(text), expected, "{text}");
         }
     }
 

@@ -128,7 +128,15 @@ impl PayloadSource {
                 if inside && let Value::Nodes(nodes) = value {
                     value = Value::Nodes(soap::inner(nodes));
                 }
-                let (body, content_type) = written(&value, run)?;
+                let (body, content_type) = match is_plain(&value) && inside {
+                    true => {
+                        let markup = markup_of(&value, false, &mut run.budget());
+                        let failed =
+                            |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+                        (PayloadBytes::Text(markup.map_err(failed)?), XML)
+                    }
+                    false => written(&value, run)?,
+                };
                 Ok(PayloadContent { body, content_type, is_xml: content_type == XML })
             }
             PayloadSource::Fixed(bytes, content_type) => {
@@ -234,6 +242,14 @@ fn written(value: &Value, run: &Run<'_>) -> Result<(PayloadBytes, &'static str),
             (PayloadBytes::Text(value.text().map_err(failed)?.into_owned()), TEXT)
         }
     })
+}
+
+/// A value that is a text, and has no format of its own.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => true,
+        Value::Nodes(_) | Value::Json(_) | Value::Null | Value::Bytes(_) => false,
+    }
 }
 
 /// A value as markup.
