@@ -135,3 +135,88 @@ fn nodes_move_and_reasons_are_texts() {
     let (run, _) = imported(fault, &[]);
     assert!(run.stdout.contains("<faultstring>{{ string(//a) }}</faultstring>"), "{}", run.stdout);
 }
+
+/// A property that one resource sets is the parameter of the path in another until it is set there, too.
+#[test]
+fn a_parameter_that_another_resource_sets_is_what_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("api.xml");
+    let called = r#"<call><endpoint><http method="get" uri-template="http://h.test/things/{uri.var.id}"/></endpoint></call><respond/>"#;
+    let text = format!(
+        r#"<api xmlns="http://ws.apache.org/ns/synapse" name="A" context="/a">
+          <resource methods="GET" uri-template="/sets"><inSequence><property name="uri.var.id" value="7"/>{called}</inSequence></resource>
+          <resource methods="GET" uri-template="/of/{{id}}?more={{max}}"><inSequence>{called}</inSequence></resource>
+          <resource methods="GET" uri-template="/joins/{{id}}"><inSequence><property name="uri.var.id" expression="fn:concat('x', get-property('uri.var.id'))"/>{called}</inSequence></resource>
+        </api>"#
+    );
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let made = into.join("tidegate.yaml");
+    let yaml = std::fs::read_to_string(&made).unwrap();
+    let upstream = yaml.split_once("upstreams:\n  ").unwrap().1.split_once(':').unwrap().0;
+    let cases: String = [("/a/sets", "7"), ("/a/of/5", "5"), ("/a/joins/5", "x5")]
+        .iter()
+        .map(|(path, id)| format!("  \"{path}\": {{ request: {{ path: {path} }}, calls: [{{ upstream: {upstream}, expect: {{ path: /things/{id} }}, reply: {{ body: ok }} }}], reply: {{ status: 200, body: ok }} }}\n"))
+        .collect();
+    std::fs::write(&made, format!("{yaml}cases:\n{cases}")).unwrap();
+    let tested = tidegate(&["test", made.to_str().unwrap()]);
+    assert_eq!(tested.code, Some(0), "{}{}\n{yaml}", tested.stdout, tested.stderr);
+}
+
+/// A store that no processor takes from keeps its messages, and the configuration is a good one.
+#[test]
+fn a_store_without_a_processor_is_a_queue_that_keeps_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.xml");
+    let text = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+      <messageStore class="org.apache.synapse.message.store.impl.memory.InMemoryStore" name="MS"/>
+      <proxy name="Z"><target><inSequence><store messageStore="MS"/></inSequence></target></proxy>
+    </definitions>"#;
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("no processor takes its messages"), "{}", run.stderr);
+    let checked = tidegate(&["check", into.join("tidegate.yaml").to_str().unwrap()]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+/// A sequence has no time of its own there, so a flow has the time of its calls.
+#[test]
+fn flows_have_the_time_of_long_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.xml");
+    let endpoint = |name: &str, millis: u32| {
+        format!(
+            r#"<endpoint name="{name}"><address uri="http://{name}.test/x"><timeout><duration>{millis}</duration><responseAction>fault</responseAction></timeout></address></endpoint>"#
+        )
+    };
+    let proxy = |name: &str, called: &str| {
+        format!(
+            r#"<proxy name="{name}"><target><inSequence>{called}<respond/></inSequence></target></proxy>"#
+        )
+    };
+    let (long, short) =
+        (r#"<call><endpoint key="Long"/></call>"#, r#"<call><endpoint key="Short"/></call>"#);
+    let text = [
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse">"#,
+        &endpoint("Long", 120_000),
+        &endpoint("Short", 30_000),
+        r#"<sequence name="both"><call><endpoint key="Long"/></call><call><endpoint key="Short"/></call></sequence>"#,
+        &proxy("A", long),
+        &proxy("B", &format!("{short}{short}{short}")),
+        &proxy("C", r#"<sequence key="both"/>"#),
+        "</definitions>",
+    ]
+    .concat();
+    std::fs::write(&file, text).unwrap();
+    let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let timeouts: Vec<&str> =
+        run.stdout.lines().filter(|line| line.starts_with("    timeout: \"")).collect();
+    assert_eq!(timeouts, ["    timeout: \"130s\"", "    timeout: \"160s\""], "{}", run.stdout);
+}

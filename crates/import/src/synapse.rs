@@ -17,6 +17,7 @@ mod output;
 mod scheduled;
 mod services;
 mod table;
+mod times;
 mod xpath_text;
 
 use std::path::Path;
@@ -78,6 +79,8 @@ impl<'a> Converter<'a> {
         artifacts.tasks.iter().for_each(|task| self.task(task));
         artifacts.named.iter().for_each(|named| self.unused(named));
         artifacts.others.iter().for_each(|other| self.other(other));
+        self.keep_unprocessed();
+        self.out.give_times();
     }
 
     /// Converts artifacts that no other refers to, so that one file of a project can be imported alone.

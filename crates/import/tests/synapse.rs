@@ -1676,8 +1676,16 @@ fn what_keeps_and_counts() {
                   P:
                     - store:
                         queue: S
+                  S:
+                    - fault:
+                        code: server
+                        reason: "nothing processes these messages"
                 queues:
-                  S: {}
+                  S:
+                    flow: S
+                    retry:
+                      attempts: 1
+                    dead_letter: true
             "#]],
         ),
         (

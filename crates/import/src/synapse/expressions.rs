@@ -256,7 +256,8 @@ pub(super) fn header(name: &str) -> Result<String, String> {
     member("headers", name)
 }
 
-fn member(group: &str, name: &str) -> Result<String, String> {
+/// A member of a group of names.
+pub(super) fn member(group: &str, name: &str) -> Result<String, String> {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     match plain && !name.is_empty() {
         true => Ok(format!("${group}.{name}")),

@@ -8,6 +8,9 @@ use super::endpoints::duration;
 use super::mediators;
 use super::table::Outcome;
 
+/// What is said of a store without a processor.
+const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";
+
 impl<'a> Converter<'a> {
     /// The queue for a message store; it is made when something first needs it.
     pub(super) fn queue(&mut self, store: &str) -> String {
@@ -38,8 +41,29 @@ impl<'a> Converter<'a> {
         self.queue(name);
         let class = store.attribute("class").unwrap_or("the default");
         let class = class.rsplit('.').next().unwrap_or(class).to_owned();
-        let note = format!("the queue is the gateway's own and durable, not that of {class}");
+        let kept = match self.is_processed(name) {
+            true => "",
+            false => UNPROCESSED,
+        };
+        let note = format!("the queue is the gateway's own and durable, not that of {class}{kept}");
         self.artifact(store, Outcome::Approximated, &note);
+    }
+
+    /// Queues that no processor takes from: their messages stay there as they do in a store, among the dead ones.
+    pub(super) fn keep_unprocessed(&mut self) {
+        let unprocessed = self.out.queues.iter().filter(|(_, keys)| **keys == json!({}));
+        for queue in unprocessed.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            let flow = self.out.fresh("flow", &queue);
+            let fault = json!({ "code": "server", "reason": "nothing processes these messages" });
+            self.out.flows.insert(flow.clone(), json!([{ "fault": fault }]));
+            let keys = json!({ "flow": flow, "retry": { "attempts": 1 }, "dead_letter": true });
+            self.out.queues.insert(queue, keys);
+        }
+    }
+
+    /// True if a processor takes the messages of a store.
+    pub(super) fn is_processed(&self, store: &str) -> bool {
+        self.artifacts.processors.iter().any(|taken| taken.attribute("messageStore") == Some(store))
     }
 
     /// Message processors: the flow of their store's queue.

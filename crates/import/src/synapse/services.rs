@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::artifacts::Resource as Content;
 use super::converter::{Converter, Flow, Resource, Side};
 use super::element::Element;
+use super::expressions::member;
 use super::mediators::calls;
 use super::table::Outcome;
 
@@ -81,7 +82,9 @@ impl<'a> Converter<'a> {
         endpoint: Option<Element<'a>>,
         endpoint_key: Option<&'a str>,
     ) -> Vec<Json> {
-        let (mut steps, ended) = self.steps(request);
+        let mut steps = self.parameters();
+        let (made, ended) = self.steps(request);
+        steps.extend(made);
         if ended {
             return steps;
         }
@@ -105,6 +108,28 @@ impl<'a> Converter<'a> {
             }
         }
         steps
+    }
+
+    /// Parameters of the resource to which artifacts give other values are variables, which begin as what came.
+    fn parameters(&mut self) -> Vec<Json> {
+        let path = self.flow.resource.as_ref().map(|resource| resource.path.clone());
+        let path = path.unwrap_or_default();
+        let of_path = path.split("{{ $path.").skip(1).filter_map(|rest| rest.split_once(" }}"));
+        let of_path = of_path.map(|(name, _)| (name.to_owned(), "path", name.to_owned()));
+        let of_query = self.flow.query_names.iter();
+        let of_query = of_query.map(|(name, key)| (name.clone(), "query", key.clone()));
+        let mut values = Map::new();
+        for (name, group, key) in of_path.chain(of_query).collect::<Vec<_>>() {
+            let property = format!("uri.var.{name}");
+            if let (true, Ok(came)) = (self.artifacts.set.contains(&property), member(group, &key))
+            {
+                values.insert(self.out.variable(&property), json!(came));
+            }
+        }
+        match values.is_empty() {
+            true => Vec::new(),
+            false => vec![json!({ "set": values })],
+        }
     }
 
     /// The number of times that a list of mediators sends or loops back.

@@ -1,0 +1,79 @@
+//! Times of flows. A sequence of Synapse takes as long as its calls do; a flow has a time of its own.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::endpoints::duration;
+use super::output::Output;
+
+/// The time of a flow and of a call that say nothing, in milliseconds.
+const USUAL: u64 = 60_000;
+
+/// What a flow has beyond the time of its calls, so that it is the call that ends.
+const MORE: u64 = 10_000;
+
+/// Flows inside one another. Flows that run themselves are not made.
+const DEPTH_MAX: usize = 64;
+
+impl Output {
+    /// Gives flows the time for all of their calls, where one of these may take longer than a flow usually does.
+    pub(super) fn give_times(&mut self) {
+        let sections = [&self.routes, &self.queues, &self.schedules];
+        let ends = sections.into_iter().flat_map(Map::values);
+        let ends = ends.filter_map(|keys| keys.get("flow")?.as_str().map(str::to_owned));
+        for name in ends.collect::<Vec<_>>() {
+            let Some(flow) = self.flows.get(&name) else { continue };
+            let (all, longest) = self.times(flow, 0);
+            if longest < USUAL || all <= USUAL {
+                continue;
+            }
+            let timeout = json!(duration(all.saturating_add(MORE)));
+            match self.flows.get_mut(&name) {
+                Some(Json::Object(keys)) => drop(keys.insert("timeout".to_owned(), timeout)),
+                Some(flow) => {
+                    let steps = flow.take();
+                    *flow = json!({ "timeout": timeout, "steps": steps });
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The milliseconds that all calls of some steps may take, and the longest that one was given.
+    fn times(&self, steps: &Json, depth: usize) -> (u64, u64) {
+        if depth > DEPTH_MAX {
+            return (0, 0);
+        }
+        let inner = |(all, longest): (u64, u64), value: &Json| {
+            let (more, of_one) = self.times(value, depth + 1);
+            (all.saturating_add(more), longest.max(of_one))
+        };
+        match steps {
+            Json::Array(items) => items.iter().fold((0, 0), inner),
+            Json::Object(keys) => keys.iter().fold((0, 0), |sum, (key, value)| {
+                let named = value.as_str().or_else(|| value.get("upstream")?.as_str());
+                match (key.as_str(), named) {
+                    ("call", Some(upstream)) => {
+                        let given = self.given(upstream);
+                        let of_one = given.unwrap_or(USUAL);
+                        (sum.0.saturating_add(of_one), sum.1.max(given.unwrap_or_default()))
+                    }
+                    ("sequence", Some(flow)) => match self.flows.get(flow) {
+                        Some(flow) => inner(sum, flow),
+                        None => sum,
+                    },
+                    _ => inner(sum, value),
+                }
+            }),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => (0, 0),
+        }
+    }
+
+    /// The time that an upstream gives its replies.
+    fn given(&self, upstream: &str) -> Option<u64> {
+        let text = self.upstreams.get(upstream)?.get("timeout")?.get("response")?.as_str()?;
+        match text.strip_suffix("ms") {
+            Some(millis) => millis.parse().ok(),
+            None => text.strip_suffix('s')?.parse::<u64>().ok()?.checked_mul(1000),
+        }
+    }
+}
