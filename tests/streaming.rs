@@ -171,19 +171,22 @@ fn a_client_that_closes_before_its_reply_takes_its_call_with_it() {
     until("the origin's connection has ended", || origin.open() == 0);
 }
 
+/// An origin that replies `hello` once the gate is open.
+fn held_reply(gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            gate.wait();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    })
+}
+
 /// One that still waits is asked for a while, and gets its reply behind that.
 #[test]
 fn a_half_closed_client_that_waits_for_long_gets_its_reply() {
     let gate = Gate::default();
-    let origin = Origin::start({
-        let gate = gate.clone();
-        move |peer| {
-            while peer.request().is_some() {
-                gate.wait();
-                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-            }
-        }
-    });
+    let origin = held_reply(&gate);
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -205,15 +208,7 @@ fn a_half_closed_client_that_waits_for_long_gets_its_reply() {
 #[test]
 fn a_half_closed_client_gets_its_reply() {
     let gate = Gate::default();
-    let origin = Origin::start({
-        let gate = gate.clone();
-        move |peer| {
-            while peer.request().is_some() {
-                gate.wait();
-                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-            }
-        }
-    });
+    let origin = held_reply(&gate);
     let gateway = Gateway::before(&origin);
     let mut wire = gateway.wire();
     wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -21,8 +21,8 @@ const TYPES: [(&str, Dialect); 3] = [
 impl Dialect {
     /// The dialect of a `Content-Type`, and what follows its name: the format of messages, such as `+proto`, and parameters.
     pub fn of(content_type: &[u8]) -> Option<(Dialect, &[u8])> {
-        // Mostly it is another type of `application`.
-        if !matches!(content_type.get(12), Some(b'g' | b'G')) {
+        // Mostly it is another type of `application`, which its first letter tells.
+        if !matches!(content_type.get("application/".len()), Some(b'g' | b'G')) {
             return None;
         }
         TYPES.iter().find_map(|(name, dialect)| {

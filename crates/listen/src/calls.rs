@@ -20,16 +20,14 @@ struct CallBody {
     end: Rc<GrpcEnd>,
 }
 
-/// Makes a call end by a status where it would be cut, and gives what its reply asks. Other replies stay as they are.
+/// Makes a call end by a status where it would be cut, and gives what its reply asks. Other replies without an announced end stay as they
+/// are.
 pub(crate) fn end_by_status(
     reply: &mut Reply,
     account: &Account,
     connection: &Connection,
 ) -> Option<Rc<StreamLifetime>> {
     let call = account.ex.grpc.as_ref()?;
-    if reply.body.remaining().is_some() {
-        return None;
-    }
     let body = std::mem::take(&mut reply.body);
     let stay = Rc::new(StreamLifetime::begin(account, connection, StreamKind::Grpc));
     let call_body = CallBody { body, stay: stay.clone(), end: call.end.clone() };

@@ -26,13 +26,14 @@ struct Events {
 /// Bytes that are made before they are written. All of them wait if the client is slow, and many may be.
 const MADE_BYTES_MAX: usize = 16 << 10;
 
-/// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies stay as they are.
+/// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies without an announced end stay
+/// as they are.
 pub(crate) fn end_between(
     reply: &mut Reply,
     account: &Account,
     connection: &Connection,
 ) -> Option<Rc<StreamLifetime>> {
-    if reply.body.remaining().is_some() || !reply.head.is_event_stream() {
+    if !reply.head.is_event_stream() {
         return None;
     }
     let body = std::mem::take(&mut reply.body);

@@ -21,7 +21,7 @@ use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{self, TunnelSettings, is_websocket};
-use crate::{calls, events, exchange_pool, h2, lingering_close};
+use crate::{events, exchange_pool, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -355,8 +355,7 @@ impl H1 {
         drop((current, arrival));
         match served {
             Some(mut reply) => {
-                let stay = events::end_between(&mut reply, &account, &self.connection)
-                    .or_else(|| calls::end_by_status(&mut reply, &account, &self.connection));
+                let stay = StreamLifetime::of_reply(&mut reply, &account, &self.connection);
                 reply.body.yield_to_ready().await;
                 let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
                 let mut replying = self.replying(&account, rules, reply, tunnel.is_some());

@@ -11,6 +11,7 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::clock::Instant;
 use kit::{Alarm, clock};
+use message::Reply;
 use pipeline::Account;
 use plan::{Errors, Streams};
 use policy::StreamNotes;
@@ -19,6 +20,7 @@ use telemetry::{OpenStream, RouteMetrics, StreamEnd, StreamKind};
 use crate::accept::Connection;
 use crate::connections::Watch;
 use crate::frames::GOING_AWAY;
+use crate::{calls, events};
 
 /// The wishes of one open stream: an event stream, a call of gRPC or a tunnel. It belongs to one task for life.
 pub(crate) struct StreamLifetime {
@@ -52,6 +54,20 @@ const POLICY_VIOLATION: u16 = 1008;
 const INVALID_CREDENTIALS: u16 = 4001;
 
 impl StreamLifetime {
+    /// The lifetime of a reply that is a stream: it has no announced end, and is of events or of a call. Its body then ends as such a
+    /// stream does when it has to leave.
+    pub(crate) fn of_reply(
+        reply: &mut Reply,
+        account: &Account,
+        connection: &Connection,
+    ) -> Option<Rc<StreamLifetime>> {
+        if reply.body.remaining().is_some() {
+            return None;
+        }
+        events::end_between(reply, account, connection)
+            .or_else(|| calls::end_by_status(reply, account, connection))
+    }
+
     /// A stream begins, with the route that its account has.
     pub(crate) fn begin(
         account: &Account,

@@ -15,8 +15,9 @@ use policy::{Exchange, Interim};
 use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
+use crate::lingering_close;
+use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{TunnelSettings, is_websocket};
-use crate::{calls, events, lingering_close};
 
 /// One exchange, from its head to the end of its reply.
 pub(super) async fn run(
@@ -71,8 +72,7 @@ pub(super) async fn run(
         if let Some(fault) = tunnel::missing(&reply).filter(|_| is_tunnel) {
             reply = pipeline::refuse(&mut account, fault);
         }
-        let stay = events::end_between(&mut reply, &account, &connection)
-            .or_else(|| calls::end_by_status(&mut reply, &account, &connection));
+        let stay = StreamLifetime::of_reply(&mut reply, &account, &connection);
         replying.inspect(|replying| replying.set(true));
         let timeout = listener.timeout.body;
         reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
