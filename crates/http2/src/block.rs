@@ -140,11 +140,9 @@ impl<'a> BlockReader<'a> {
                 };
                 self.head.authority = Some((value, "443"));
             }
-            _ => match value.to_ascii_lowercase().as_slice() {
-                b"http" => self.is_plain = true,
-                b"https" => {}
-                _ => return Err("a scheme other than http and https"),
-            },
+            _ if value.eq_ignore_ascii_case(b"https") => {}
+            _ if value.eq_ignore_ascii_case(b"http") => self.is_plain = true,
+            _ => return Err("a scheme other than http and https"),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The memory of HTTP/1's exchanges: a pool of futures for each thread, in which one exchange follows another.
+//! The memory of exchanges: pools of futures for each thread, in which one exchange follows another.
 //!
 //! The future of an exchange has several kilobytes. One for each request would be made on the stack, copied to memory that is not in
 //! any cache, and freed. A reused one copies nothing, and the one that was used last is used next. A connection without a request
@@ -10,51 +10,63 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::thread::LocalKey;
 
-use crate::h1::{Arrival, ExchangeStage, H1};
-
-/// Free futures that a thread keeps: one round of its loop has as many connections.
+/// Free futures of one kind that a thread keeps: one round of its loop has as many connections.
 const FREE_MAX: usize = 64;
 
-thread_local! {
-    /// The one that was used last is at the end.
-    static FREE: RefCell<Vec<PooledFuture>> = const { RefCell::new(Vec::new()) };
+/// An exchange that begins, of a kind that has a pool.
+pub(crate) trait PooledExchange: Sized + 'static {
+    /// What it comes to.
+    type End: 'static;
+
+    /// The pool of its kind.
+    fn pool() -> &'static LocalKey<ExchangePool<Self>>;
+
+    fn run(self) -> impl Future<Output = Self::End>;
+}
+
+/// The free futures of one kind. The one that was used last is at the end.
+pub(crate) struct ExchangePool<E: PooledExchange>(RefCell<Vec<PooledFuture<E>>>);
+
+impl<E: PooledExchange> ExchangePool<E> {
+    pub(crate) const fn new() -> ExchangePool<E> {
+        ExchangePool(RefCell::new(Vec::new()))
+    }
 }
 
 /// A future of exchanges, and where it takes them.
-struct PooledFuture {
-    handover: Rc<Handover>,
+struct PooledFuture<E: PooledExchange> {
+    handover: Rc<Handover<E>>,
     work: Pin<Box<dyn Future<Output = Infallible>>>,
 }
 
 /// The input and the output of a future that never ends.
-#[derive(Default)]
-struct Handover {
-    begun: Cell<Option<(Rc<H1>, Box<Arrival>)>>,
-    ended: Cell<Option<ExchangeStage>>,
+struct Handover<E: PooledExchange> {
+    begun: Cell<Option<E>>,
+    ended: Cell<Option<E::End>>,
 }
 
 /// An exchange in a future of the pool. If it is dropped before its end, so is the future.
-struct RunningExchange(Option<PooledFuture>);
+struct RunningExchange<E: PooledExchange>(Option<PooledFuture<E>>);
 
-/// One exchange, from its head to the end of its reply or to the beginning of one that lasts.
-pub(crate) fn exchange(
-    h1: Rc<H1>,
-    arrival: Box<Arrival>,
-) -> impl Future<Output = ExchangeStage> + Unpin {
-    let pooled = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(PooledFuture::new);
-    pooled.handover.begun.set(Some((h1, arrival)));
+/// One exchange, in a future of its kind's pool.
+pub(crate) fn exchange<E: PooledExchange>(new: E) -> impl Future<Output = E::End> + Unpin {
+    let free = E::pool().with(|pool| pool.0.borrow_mut().pop());
+    let pooled = free.unwrap_or_else(PooledFuture::new);
+    pooled.handover.begun.set(Some(new));
     RunningExchange(Some(pooled))
 }
 
-impl PooledFuture {
-    fn new() -> PooledFuture {
-        let handover = Rc::new(Handover::default());
+impl<E: PooledExchange> PooledFuture<E> {
+    fn new() -> PooledFuture<E> {
+        let handover = Rc::new(Handover { begun: Cell::new(None), ended: Cell::new(None) });
         PooledFuture { work: Box::pin(work(handover.clone())), handover }
     }
 
     fn give_back(self) {
-        FREE.with_borrow_mut(|free| {
+        E::pool().with(|pool| {
+            let mut free = pool.0.borrow_mut();
             if free.len() < FREE_MAX {
                 free.push(self);
             }
@@ -63,20 +75,18 @@ impl PooledFuture {
 }
 
 /// One exchange after another, for ever. Nothing wakes it for the next: whoever hands one over polls it.
-async fn work(handover: Rc<Handover>) -> Infallible {
+async fn work<E: PooledExchange>(handover: Rc<Handover<E>>) -> Infallible {
     loop {
         let begun = poll_fn(|_| handover.begun.take().map_or(Poll::Pending, Poll::Ready));
-        let (h1, arrival) = begun.await;
-        let ended = h1.exchange(arrival).await;
-        drop(h1);
+        let ended = begun.await.run().await;
         handover.ended.set(Some(ended));
     }
 }
 
-impl Future for RunningExchange {
-    type Output = ExchangeStage;
+impl<E: PooledExchange> Future for RunningExchange<E> {
+    type Output = E::End;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ExchangeStage> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<E::End> {
         let Some(pooled) = &mut self.0 else { return Poll::Pending };
         let Poll::Pending = pooled.work.as_mut().poll(cx);
         let Some(ended) = pooled.handover.ended.take() else { return Poll::Pending };

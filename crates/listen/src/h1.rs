@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::thread::LocalKey;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
@@ -16,12 +17,13 @@ use policy::{Exchange, Interim};
 
 use crate::accept::Connection;
 use crate::client::{Client, ClientBody, ClientHandle, SharedClient};
+use crate::exchange_pool::{self, ExchangePool, PooledExchange};
 use crate::head::{limits, refusal, refused_method};
 use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{self, TunnelSettings, is_websocket};
-use crate::{events, exchange_pool, h2, lingering_close};
+use crate::{events, h2, lingering_close};
 
 /// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
@@ -61,6 +63,25 @@ enum Next {
 pub(crate) struct Arrival {
     request: Request,
     keep_alive: bool,
+}
+
+/// An exchange that begins.
+struct NewExchange {
+    h1: Rc<H1>,
+    arrival: Box<Arrival>,
+}
+
+impl PooledExchange for NewExchange {
+    type End = ExchangeStage;
+
+    fn pool() -> &'static LocalKey<ExchangePool<NewExchange>> {
+        thread_local!(static FREE: ExchangePool<NewExchange> = const { ExchangePool::new() });
+        &FREE
+    }
+
+    async fn run(self) -> ExchangeStage {
+        self.h1.exchange(self.arrival).await
+    }
 }
 
 /// The work that the next thing asks for. None of it is held by a connection that waits for a request.
@@ -321,7 +342,7 @@ impl H1 {
     {
         match next {
             Next::Request(arrival) => {
-                Work::Exchange(exchange_pool::exchange(self.clone(), arrival))
+                Work::Exchange(exchange_pool::exchange(NewExchange { h1: self.clone(), arrival }))
             }
             Next::Refused(fault) => Work::Refusal(Box::pin(self.refuse(fault))),
             Next::Http2 => Work::Done(After::Http2),
@@ -330,7 +351,7 @@ impl H1 {
     }
 
     /// One exchange, from its head to the end of its reply, or to the beginning of one that lasts.
-    pub(crate) async fn exchange(&self, mut arrival: Box<Arrival>) -> ExchangeStage {
+    async fn exchange(&self, mut arrival: Box<Arrival>) -> ExchangeStage {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;

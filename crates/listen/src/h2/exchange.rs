@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::LocalKey;
 
 use fault::Fault;
 use message::{Reply, Request, RequestHead, Tunnel};
@@ -15,18 +16,36 @@ use policy::{Exchange, Interim};
 use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
+use crate::exchange_pool::{ExchangePool, PooledExchange};
 use crate::lingering_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{TunnelSettings, is_websocket};
 
+/// The exchange of a stream that begins.
+pub(super) struct NewExchange {
+    pub(super) connection: Rc<Connection>,
+    pub(super) listener: Arc<Listener>,
+    pub(super) stream: Stream,
+    pub(super) head: Result<RequestHead, Fault>,
+    pub(super) is_tunnel: bool,
+}
+
+impl PooledExchange for NewExchange {
+    type End = ();
+
+    fn pool() -> &'static LocalKey<ExchangePool<NewExchange>> {
+        thread_local!(static FREE: ExchangePool<NewExchange> = const { ExchangePool::new() });
+        &FREE
+    }
+
+    fn run(self) -> impl Future<Output = ()> {
+        run(self)
+    }
+}
+
 /// One exchange, from its head to the end of its reply.
-pub(super) async fn run(
-    connection: Rc<Connection>,
-    listener: Arc<Listener>,
-    stream: Stream,
-    head: Result<RequestHead, Fault>,
-    is_tunnel: bool,
-) {
+async fn run(new: NewExchange) {
+    let NewExchange { connection, listener, stream, head, is_tunnel } = new;
     let alarm = kit::alarm::take();
     'exchange: {
         let current = connection.worker.current();
@@ -69,7 +88,7 @@ pub(super) async fn run(
             Box::pin(join(stream, reply, *tunnel, joining)).await;
             break 'exchange;
         }
-        if let Some(fault) = tunnel::missing(&reply).filter(|_| is_tunnel) {
+        if is_tunnel && let Some(fault) = tunnel::missing(&reply) {
             reply = pipeline::refuse(&mut account, fault);
         }
         let stay = StreamLifetime::of_reply(&mut reply, &account, &connection);

@@ -26,9 +26,11 @@ use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
 use crate::accept::Connection;
+use crate::exchange_pool;
 use crate::head::{limits, refusal, refused_method};
 use crate::lingering_close;
 use crate::write_progress::WriteProgress;
+use exchange::NewExchange;
 use stream::{SharedConnection, Stream};
 
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
@@ -210,18 +212,14 @@ impl H2 {
     /// Starts the exchange of a stream.
     fn begin(&mut self, number: u32, head: &Head, block: Block) {
         self.connection.permit.listener_state.refresh(&mut self.listener);
-        let request = self.request_head(head, block);
-        let stream = Stream::new(self.shared.clone(), number);
-        let is_tunnel = head.protocol.is_some();
-        // Boxed, so that it is not moved on its way into a task.
-        let exchange = exchange::run(
-            self.connection.clone(),
-            self.listener.clone(),
-            stream,
-            request,
-            is_tunnel,
-        );
-        drop(kit::spawn(Box::pin(exchange)));
+        let exchange = NewExchange {
+            connection: self.connection.clone(),
+            listener: self.listener.clone(),
+            stream: Stream::new(self.shared.clone(), number),
+            head: self.request_head(head, block),
+            is_tunnel: head.protocol.is_some(),
+        };
+        drop(kit::spawn(exchange_pool::exchange(exchange)));
     }
 
     /// The head as the rest of the gateway knows it, if it keeps the rules that HTTP/1 has.
