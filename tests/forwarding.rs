@@ -78,6 +78,25 @@ fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
     name
 }
 
+/// RFC 9110, 8.6: a method that is expected to have a body says that there is none; some servers answer with 411 otherwise.
+#[test]
+fn a_body_that_is_not_there_has_the_length_zero() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    for (method, length) in [
+        ("POST", Some(0)),
+        ("PUT", Some(0)),
+        ("PATCH", Some(0)),
+        ("GET", None),
+        ("DELETE", None),
+        ("OPTIONS", None),
+    ] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(gateway.wire().ask(request).status(), 200, "{method}");
+        assert_eq!(origin.requests().last().unwrap().length(), length, "{method}");
+    }
+}
+
 /// A client must not rob a request of the lines that route, frame or protect it.
 #[test]
 fn connection_cannot_name_what_the_gateway_needs() {

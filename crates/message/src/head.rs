@@ -102,13 +102,18 @@ impl RequestHead {
     }
 
     /// Writes request line and header lines, without the blank line. The body that follows is `body_len` bytes long, or
-    /// chunked; see [`Headers::write_framed`].
+    /// chunked; see [`Headers::write_framed`]. A request that is expected to have a body says that it has none (RFC 9110, 8.6):
+    /// some servers answer it with 411 otherwise.
     pub fn write_to(&self, body_len: Option<u64>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method());
         out.push(b' ');
         out.extend_from_slice(self.target());
         out.extend_from_slice(b" HTTP/1.1\r\n");
         self.headers.write_framed(body_len, out);
+        let expects_body = matches!(self.method(), b"POST" | b"PUT" | b"PATCH");
+        if body_len == Some(0) && expects_body && !self.headers.contains("content-length") {
+            http1::content_length(0, out);
+        }
     }
 }
 
