@@ -407,6 +407,32 @@ fn what_is_stale_is_asked_about_and_the_answer_holds() {
     assert_eq!(asked[1..], vec![Some("\"a\"".to_owned()); 3]);
 }
 
+/// RFC 9110, 6.6.1: a message without a date is of the moment at which it came, a 304 as well.
+#[test]
+fn an_answer_without_a_date_makes_fresh_what_is_old() {
+    const OLD: &str = "Thu, 01 Jan 2015 00:00:00 GMT";
+    let origin = Origin::start(|peer| {
+        const KEPT: &str = "Cache-Control: max-age=600\r\nETag: \"a\"\r\n";
+        while let Some(request) = peer.request() {
+            let reply = match request.get("if-none-match") {
+                Some(_) => format!("HTTP/1.1 304 Not Modified\r\n{KEPT}\r\n"),
+                None => {
+                    format!("HTTP/1.1 200 OK\r\n{KEPT}Date: {OLD}\r\nContent-Length: 4\r\n\r\nbody")
+                }
+            };
+            peer.try_send(reply);
+        }
+    });
+    let gateway = start(&origin, "");
+    for how in ["fwd=uri-miss; stored", "fwd=stale; fwd-status=304; ttl=", "hit; ttl="] {
+        let reply = ask(&gateway, "GET /", "");
+        let status = reply.get("cache-status").unwrap();
+        assert!(status.starts_with(&format!("tidegate; {how}")), "{how}: {status}");
+        assert_eq!(reply.get("date") == Some(OLD), how.contains("miss"), "{reply:?}");
+        assert_eq!(reply.text(), "body");
+    }
+}
+
 /// RFC 9111, 4.3.4 and 3: a 304 is about the reply it names, and may say that it is somebody's own.
 #[test]
 fn an_answer_for_one_client_or_about_another_reply_is_not_given_to_others() {

@@ -78,6 +78,12 @@ fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
     date(text).unwrap_or(other)
 }
 
+/// A message without a date is of the moment at which it came (RFC 9110, 6.6.1).
+fn date_now(headers: &mut Headers) {
+    let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
+    headers.add_known("Date", now.as_bytes());
+}
+
 /// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
 pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
@@ -122,8 +128,7 @@ impl CachedReply {
         let mut head = head.clone();
         head.headers.retain(|name, _| !is_of_one_reply(name));
         if !head.headers.contains("date") {
-            let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
-            head.headers.add_known("Date", now.as_bytes());
+            date_now(&mut head.headers);
         }
         let mut entry = CachedReply { head, body: Bytes::new(), varies: Vec::new(), times };
         entry.vary_by(request, unseen).then_some(entry)
@@ -191,6 +196,11 @@ impl CachedReply {
         }
         for (name, value) in news.iter().filter(|(name, _)| is_news(name)) {
             lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
+        }
+        if !news.contains("date") {
+            // The date of what is kept is that of a reply before.
+            lines.remove("date");
+            date_now(lines);
         }
         entry.times = Times::with_age(lines, news.get("age"), ttl, asked, now);
         entry
