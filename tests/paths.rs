@@ -215,7 +215,8 @@ routes:
         ("/cut//a//b?c//d", "/a/b?c//d"),
         ("//cut/a", "/a"),
         ("/old//7//a//b", "/new/7/a/b"),
-        ("/old//7", "/new/7/"),
+        ("/old//7", "/new/7"),
+        ("/old//7/", "/new/7/"),
     ] {
         assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
         assert_eq!(origin.requests().last().unwrap().target(), sent, "{target}");

@@ -219,7 +219,9 @@ routes:
         ("/v1/7/parts/8?x", "/parts/8/of/7?x"),
         ("/v1/a%20b/parts/c", "/parts/c/of/a%20b"),
         ("/old/a/b?c", "/new/a/b?c"),
-        ("/old", "/new/"),
+        ("/old", "/new"),
+        ("/old?c", "/new?c"),
+        ("/old/", "/new/"),
         ("/fixed?a", "/elsewhere?a"),
     ] {
         assert_eq!(gateway.wire().get(target).status(), 200, "{target}");

@@ -140,10 +140,16 @@ impl PathSent {
             }
             PathSent::Made(pieces) => {
                 let rest = head.path().get(ex.rest..).unwrap_or_default();
-                let Some(made) = made(pieces, &ex.parameters, rest) else {
+                let Some(mut made) = made(pieces, &ex.parameters, rest) else {
                     let cause = "rewritten to a path with an escape of parts of two".to_owned();
                     return Err(Fault::new(Kind::PathEscapes, cause));
                 };
+                let ends_before_rest = rest.is_empty() && !head.path().ends_with(b"/");
+                if ends_before_rest && pieces.ends_with(&[PathPiece::Rest]) && made.ends_with(b"/")
+                {
+                    // The slash before the rest did not come either.
+                    made.pop();
+                }
                 let made = rooted(&made);
                 // Joined parts of segments may become dot segments.
                 match path::resolve(&made, AS_IT_IS) {
