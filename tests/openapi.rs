@@ -423,13 +423,17 @@ fn without_verbose_the_client_learns_only_that() {
 #[test]
 fn other_content_types_are_415() {
     let origin = Origin::echo();
-    let gateway = gateway(&origin, "");
-    for lines in [
-        "X-Trace: abc\r\nContent-Type: text/xml\r\n",
-        "X-Trace: abc\r\n",
-        "X-Trace: abc\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n",
+    let gateway = gateway(&origin, "verbose: true");
+    for (lines, error) in [
+        ("Content-Type: text/xml\r\n", "/: the content type `text/xml` is not described"),
+        ("", "/: there is no `Content-Type`"),
+        (
+            "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+            "/: the body is compressed",
+        ),
     ] {
-        assert_eq!(send(&gateway, "POST /add/int", lines, "{}").status(), 415, "{lines}");
+        let reply = send(&gateway, "POST /add/int", &format!("X-Trace: abc\r\n{lines}"), "{}");
+        assert_eq!((reply.status(), errors(&reply)), (415, vec![error.to_owned()]), "{lines}");
     }
 }
 

@@ -46,7 +46,7 @@ pub enum OperationMatch<'a> {
 /// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenApiRejection {
-    /// A content type that is not described.
+    /// The fault of a content type or a coding that the document does not have.
     OtherType(String),
     /// The faults, at least one, each with its place.
     Wrong(Vec<String>),
@@ -145,17 +145,12 @@ impl Operation {
         } else if !has_none && !reply.content.is_empty() {
             match body::check(&reply.content, headers, body, false, max) {
                 BodyCheck::Good => {}
-                BodyCheck::OtherType(other) => wrong.push(not_described(&other)),
+                BodyCheck::OtherType(other) => wrong.push(other),
                 BodyCheck::Wrong(more) => wrong.extend(more),
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
-}
-
-/// The fault of a content type that is not described.
-pub fn not_described(content_type: &str) -> String {
-    format!("/: the content type `{}` is not described", content_type.escape_debug())
 }
 
 /// The methods of a path, as `Allow` lists them.

@@ -13,7 +13,7 @@ use crate::parsed::{self, JSON_LIMITS};
 /// The result of checking a body.
 pub(super) enum BodyCheck {
     Good,
-    /// None of the described content types.
+    /// The fault of a content type or a coding that the document does not have.
     OtherType(String),
     Wrong(Vec<String>),
 }
@@ -30,13 +30,13 @@ pub(super) fn check(
     let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
     let Some((_, content)) = best else {
-        return BodyCheck::OtherType(media_type.into_owned());
+        return BodyCheck::OtherType(not_described(&media_type));
     };
     let encoded = headers
         .get_all("content-encoding")
         .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
     if encoded {
-        return BodyCheck::OtherType("a compressed body".to_owned());
+        return BodyCheck::OtherType("/: the body is compressed".to_owned());
     }
     let bytes = body.bytes.clone();
     let Some(schema) = &content.schema else { return without_schema(&media_type, body, &bytes) };
@@ -53,6 +53,13 @@ pub(super) fn check(
         body.keep_tape(document.into_tape());
     }
     checked
+}
+
+fn not_described(media_type: &str) -> String {
+    match media_type {
+        "" => "/: there is no `Content-Type`".to_owned(),
+        other => format!("/: the content type `{}` is not described", other.escape_debug()),
+    }
 }
 
 /// Anything passes that says one thing to all its readers.

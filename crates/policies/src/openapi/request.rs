@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use mediation::openapi::{self, OpenApiRejection, OperationAt, OperationMatch, Operations};
+use mediation::openapi::{OpenApiRejection, OperationAt, OperationMatch, Operations};
 use message::{Body, GatheredBody, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
@@ -92,11 +92,7 @@ impl Checks {
 
     fn refused(&self, why: OpenApiRejection) -> Fault {
         match why {
-            OpenApiRejection::OtherType(other) => {
-                let cause = format!("content type `{}`", other.escape_debug());
-                let fault = Fault::new(Kind::MediaTypeUnsupported, cause);
-                self.told(fault, vec![openapi::not_described(&other)])
-            }
+            OpenApiRejection::OtherType(why) => self.wrong(Kind::MediaTypeUnsupported, vec![why]),
             OpenApiRejection::Wrong(wrong) => self.wrong(Kind::RequestInvalid, wrong),
         }
     }
