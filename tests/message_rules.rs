@@ -296,6 +296,38 @@ fn what_only_a_proxy_may_say_is_dropped_from_others() {
     }
 }
 
+/// What a client says of itself is gone before a policy reads it, and what a policy says passes.
+#[test]
+fn policies_may_say_what_only_a_proxy_may() {
+    let origin = Origin::saying("ok");
+    let route = concat!(
+        "policies: [{ authorize: { rule: \"!('x-real-ip' in request.headers)\" } }, ",
+        "{ headers: { request: { rename: { x-client-ip: x-seen }, set: { x-real-ip: \"{client}\", ",
+        "x-forwarded-for: 192.0.2.7, x-forwarded-proto: https, x-forwarded-prefix: /p } } } }]"
+    );
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    let lies = [
+        ("X-Real-IP", "192.0.2.1"),
+        ("x-client-ip", "192.0.2.1"),
+        ("X-Forwarded-For", "192.0.2.1"),
+        ("x_forwarded_proto", "ftp"),
+        ("X-Forwarded-Prefix", "/lie"),
+    ];
+    assert_eq!(asked_over_1(&gateway, "Host: a.test\r\n", &lies), 200);
+    let request = origin.request();
+    for (name, values) in [
+        ("x-seen", &[][..]),
+        ("x-real-ip", &["127.0.0.1"]),
+        ("x-forwarded-for", &["192.0.2.7", "127.0.0.1"]),
+        ("x-forwarded-proto", &["https"]),
+        ("x_forwarded_proto", &[]),
+        ("x-forwarded-host", &["a.test"]),
+        ("x-forwarded-prefix", &["/p"]),
+    ] {
+        assert_eq!(request.all(name), values, "{name}");
+    }
+}
+
 /// Issue 18.11: a request byte by byte is read like one at once. `http1::Partial` shows that it costs no more than its length.
 #[test]
 fn a_head_in_single_bytes_is_a_head() {

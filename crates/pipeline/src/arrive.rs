@@ -10,6 +10,7 @@ use message::{Headers, RequestHead};
 use plan::path::{self, PathRefusal, ResolvedPath, shown};
 use plan::{Listener, Plan};
 use policy::{Exchange, RequestId};
+use upstream::forward;
 
 use crate::HeldRoute;
 
@@ -24,8 +25,9 @@ pub(crate) fn arrive(
         ex.id = id;
     }
     ex.peer_trusted = listener.trusts(ex.caller.peer.ip());
-    if ex.peer_trusted {
-        ex.client = client(listener, &head.headers).unwrap_or(ex.client);
+    match ex.peer_trusted {
+        true => ex.client = client(listener, &head.headers).unwrap_or(ex.client),
+        false => forward::drop_claims(&mut head.headers),
     }
     let ResolvedPath { path, moved } =
         path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;

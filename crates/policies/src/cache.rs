@@ -144,7 +144,7 @@ impl Cache {
             b"HEAD" => false,
             b"OPTIONS" | b"TRACE" => return LookupOutcome::Decided(Ok(Onward::Next)),
             _ => {
-                let lines = keyed_lines(&head.headers, ex.peer_trusted);
+                let lines = keyed_lines(&head.headers);
                 let (key, url) = (self.key(ex, head, &lines), Cache::url(ex, head).into());
                 let (host, lines) = (head.host().into(), lines.into());
                 let pending = Pending::Unsafe { key, url, host, lines };
@@ -167,7 +167,7 @@ impl Cache {
             self.slot.put(ex, Pending::Bypass(bypass));
             return LookupOutcome::Decided(Ok(Onward::Next));
         }
-        let key = self.key(ex, head, &keyed_lines(&head.headers, ex.peer_trusted));
+        let key = self.key(ex, head, &keyed_lines(&head.headers));
         let known = self.store.find(&key, &head.headers);
         let now = clock::now();
         if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {

@@ -68,6 +68,12 @@ pub fn drop_named(headers: &mut Headers) {
     }
 }
 
+/// Drops the lines that only a proxy may send, of a client that is none. This happens before anything reads the head: what
+/// policies see is true, and what they write themselves passes.
+pub fn drop_claims(headers: &mut Headers) {
+    headers.retain(|name, _| !http1::is_forwarding(name));
+}
+
 /// Prepares a request for the upstream. Returns the protocol of a requested upgrade.
 pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     refuse_loop(head)?;
@@ -75,7 +81,7 @@ pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>,
     if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
         websocket_version(head)?;
     }
-    drop_connection_lines(&mut head.headers, ex.peer_trusted);
+    drop_connection_lines(&mut head.headers);
     name_client(ex, head);
     if let Some(call) = &ex.grpc {
         call.send_on(&mut head.headers)?;
@@ -95,12 +101,12 @@ pub fn takes_trailers(head: &RequestHead) -> bool {
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
     headers.add_known("Via", PSEUDONYM.line(*protocol).as_bytes());
     headers.add_known("X-Request-Id", ex.id.as_bytes());
-    // Addresses from trusted proxies stay; the peer is added at the end of the list.
+    // Addresses from trusted proxies and policies stay; the peer is added at the end of the list.
     headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());
-    if !(ex.peer_trusted && headers.contains("x-forwarded-proto")) {
+    if !headers.contains("x-forwarded-proto") {
         headers.add_known("X-Forwarded-Proto", ex.caller.scheme.name().as_bytes());
     }
-    if !(ex.peer_trusted && headers.contains("x-forwarded-host")) {
+    if !headers.contains("x-forwarded-host") {
         headers.add_copy("X-Forwarded-Host", "host");
     }
 }
@@ -144,27 +150,22 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
 pub(crate) fn reply(reply: &mut Reply) {
     let upgrade =
         reply.tunnel.as_ref().and_then(|_| reply.head.headers.get("upgrade").map(<[u8]>::to_vec));
-    // Forwarding headers in a reply are the upstream's own and pass.
-    drop_connection_lines(&mut reply.head.headers, true);
+    drop_connection_lines(&mut reply.head.headers);
     if let Some(protocol) = upgrade {
         reply.head.headers.add_known("Connection", b"upgrade");
         reply.head.headers.add_known("Upgrade", &protocol);
     }
 }
 
-/// Removes hop-by-hop headers and everything that `Connection` names. If the other side is not trusted, also removes its
-/// headers about the client.
-fn drop_connection_lines(headers: &mut Headers, trusted: bool) {
+/// Removes hop-by-hop headers and everything that `Connection` names.
+fn drop_connection_lines(headers: &mut Headers) {
     let mut named: Vec<Vec<u8>> = Vec::new();
-    headers.retain(|name, value| match belongs(name) {
-        Belongs::Message => true,
-        Belongs::Forwarding => trusted,
-        Belongs::Connection => {
-            if name.eq_ignore_ascii_case(b"connection") {
-                named.extend(named_by(value));
-            }
-            false
+    headers.retain(|name, value| {
+        let is_connections = is_of_connection(name);
+        if is_connections && name.eq_ignore_ascii_case(b"connection") {
+            named.extend(named_by(value));
         }
+        !is_connections
     });
     drop_lines(headers, &named);
 }
@@ -197,17 +198,11 @@ fn names_line(option: &[u8]) -> bool {
     !NOT.iter().any(|n| http1::is_alias(n, option))
 }
 
-enum Belongs {
-    Message,
-    Connection,
-    Forwarding,
-}
-
 /// Names are told apart by length first: of the lines of an ordinary head, only one or two need a comparison. Spellings with
 /// underscores count as the name itself.
-fn belongs(name: &[u8]) -> Belongs {
+fn is_of_connection(name: &[u8]) -> bool {
     let is = |other: &str| http1::is_alias(name, other.as_bytes());
-    let connection = match name.len() {
+    match name.len() {
         2 => is("te"),
         6 => is("expect"),
         7 => is("upgrade"),
@@ -217,11 +212,6 @@ fn belongs(name: &[u8]) -> Belongs {
         16 => is("proxy-connection"),
         17 => is("transfer-encoding"),
         _ => false,
-    };
-    match connection {
-        true => Belongs::Connection,
-        false if http1::is_forwarding(name) => Belongs::Forwarding,
-        false => Belongs::Message,
     }
 }
 
@@ -239,7 +229,9 @@ mod tests {
         let mut ex =
             Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
         ex.id = policy::RequestId::kept(b"id").unwrap();
-        ex.peer_trusted = trusted;
+        if !trusted {
+            drop_claims(&mut head.headers);
+        }
         request(&ex, &mut head).unwrap();
         let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
         head.headers.iter().map(|(n, v)| (text(n).to_ascii_lowercase(), text(v))).collect()

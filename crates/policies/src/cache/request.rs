@@ -64,10 +64,10 @@ fn overrides_method(name: &[u8]) -> bool {
 }
 
 /// Lines that say under which URL the client asked: upstreams make links and redirects of them. Written one after the other, each
-/// behind a line feed, which no value holds. `trusted` is whether the peer is a trusted proxy.
-pub(super) fn keyed_lines(headers: &Headers, trusted: bool) -> Vec<u8> {
+/// behind a line feed, which no value holds.
+pub(super) fn keyed_lines(headers: &Headers) -> Vec<u8> {
     let mut keyed = Vec::new();
-    for (name, value) in headers.iter().filter(|(name, _)| tells_url(name, trusted)) {
+    for (name, value) in headers.iter().filter(|(name, _)| tells_url(name)) {
         keyed.push(b'\n');
         keyed.extend(name.iter().map(u8::to_ascii_lowercase));
         keyed.push(b':');
@@ -80,10 +80,7 @@ pub(super) fn keyed_lines(headers: &Headers, trusted: bool) -> Vec<u8> {
     keyed
 }
 
-fn tells_url(name: &[u8], trusted: bool) -> bool {
-    /// An untrusted peer's are dropped before the upstream sees them.
-    const DROPPED: [&[u8]; 4] =
-        [b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-port"];
+fn tells_url(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 6] = [
         b"forwarded",
         b"front-end-https",
@@ -99,10 +96,9 @@ fn tells_url(name: &[u8], trusted: bool) -> bool {
     let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
     // Another for each client, and it tells no URL.
     let is_address = is(b"x-forwarded-for");
-    let is_dropped = || !trusted && DROPPED.iter().any(|other| name.eq_ignore_ascii_case(other));
     let tells =
         NAMES.iter().any(|other| is(other)) || FAMILIES.iter().any(|family| begins(name, family));
-    tells && !is_address && !is_dropped()
+    tells && !is_address
 }
 
 /// `Forwarded` (RFC 7239) without what is another for each client. One that is quoted is taken as it stands: within quotes the
@@ -156,22 +152,19 @@ mod tests {
 
     #[test]
     fn lines_that_are_in_the_key() {
-        for (name, value, trusted, untrusted) in [
-            ("X-Forwarded-Host", "a", "\nx-forwarded-host:a", ""),
-            ("X_Forwarded_Host", "a", "\nx_forwarded_host:a", "\nx_forwarded_host:a"),
-            ("X-Forwarded-Prefix", "/a", "\nx-forwarded-prefix:/a", "\nx-forwarded-prefix:/a"),
-            ("X-Original-URL", "/a", "\nx-original-url:/a", "\nx-original-url:/a"),
-            ("X-Forwarded-For", "1.2.3.4", "", ""),
-            ("Forwarded", "for=a;host=b, For=c;proto=d", "\nforwarded:;host=b;proto=d", ""),
-            ("Forwarded", "host=\"a;for=b\"", "\nforwarded:host=\"a;for=b\"", ""),
-            ("X-Request-Id", "a", "", ""),
-            ("Accept", "a", "", ""),
+        for (name, value, expected) in [
+            ("X-Forwarded-Host", "a", "\nx-forwarded-host:a"),
+            ("X_Forwarded_Host", "a", "\nx_forwarded_host:a"),
+            ("X-Forwarded-Prefix", "/a", "\nx-forwarded-prefix:/a"),
+            ("X-Original-URL", "/a", "\nx-original-url:/a"),
+            ("X-Forwarded-For", "1.2.3.4", ""),
+            ("Forwarded", "for=a;host=b, For=c;proto=d", "\nforwarded:;host=b;proto=d"),
+            ("Forwarded", "host=\"a;for=b\"", "\nforwarded:host=\"a;for=b\""),
+            ("X-Request-Id", "a", ""),
+            ("Accept", "a", ""),
         ] {
-            let lines = headers(&[(name, value)]);
-            for (is_trusted, expected) in [(true, trusted), (false, untrusted)] {
-                let keyed = String::from_utf8(keyed_lines(&lines, is_trusted)).unwrap();
-                assert_eq!(keyed, expected, "{name} {is_trusted}");
-            }
+            let keyed = keyed_lines(&headers(&[(name, value)]));
+            assert_eq!(String::from_utf8(keyed).unwrap(), expected, "{name}");
         }
     }
 }
