@@ -201,3 +201,32 @@ fn the_access_log_tells_who_asked_and_never_the_key() {
     }
     assert!(!read().contains("geheim") && !read().contains("other"), "{}", read());
 }
+
+#[test]
+fn the_access_log_tells_no_key_of_a_request_that_no_route_takes() {
+    let gateway = Gateway::start(
+        r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  keyed:
+    match: { path: "/keyed/**", methods: [GET] }
+    policies: [{ api_key: { header: x-key, query: key, keys: { ann: geheim } } }]
+    respond: {}
+telemetry: { access_log: { format: json, path: access.log } }
+"#,
+    );
+    let requests = [
+        ("POST /keyed/a?key=geheim&b=1", 405),
+        ("OPTIONS /keyed/a?b=1&key=geheim", 204),
+        ("GET /keyd/a?key=geheim", 404),
+        ("GET /keyed/../../a?key=geheim", 400),
+        ("GET /keyed/a%2Fb?k%65y=geheim", 400),
+    ];
+    for (request, status) in requests {
+        let reply = gateway.wire().ask(format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(reply.status(), status, "{request}");
+    }
+    let read = || std::fs::read_to_string(gateway.path("access.log")).unwrap_or_default();
+    until("all are told", || read().lines().count() == requests.len());
+    assert!(!read().contains("geheim") && read().contains("key=*&b=1"), "{}", read());
+}

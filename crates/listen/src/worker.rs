@@ -173,10 +173,8 @@ impl WorkerListeners {
     }
 
     fn publish(&mut self, serving: ServingPlan) -> Rc<Worker> {
-        let recorders = Rc::new(Recorders {
-            telemetry: self.telemetry.clone(),
-            access_log: serving.access_log,
-        });
+        let telemetry = self.telemetry.clone();
+        let recorders = Rc::new(Recorders::of(&serving.plan, telemetry, serving.access_log));
         let current = Rc::new(Current { plan: serving.plan, recorders });
         match &self.worker {
             Some(worker) => {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use fault::{Fault, Kind, Level};
 use grpc::{Outcome, Status};
 use kit::clock;
 use message::{Protocol, Reply, RequestHead};
-use plan::{Errors, Route};
+use plan::{Errors, Plan, Route};
 use policy::Exchange;
 use telemetry::access::{AccessEntry, AccessLog};
 use telemetry::{Record, SoapFault, StreamEnd, Telemetry};
@@ -18,8 +19,22 @@ use crate::{HeldRoute, problem};
 
 /// The destinations of records. One per worker and plan.
 pub struct Recorders {
-    pub telemetry: Arc<Telemetry>,
+    telemetry: Arc<Telemetry>,
     pub access_log: Option<Arc<AccessLog>>,
+    /// The query parameters that are credentials on any route: a request that no route takes may have been meant for each.
+    secrets: Box<[String]>,
+}
+
+impl Recorders {
+    pub fn of(
+        plan: &Plan,
+        telemetry: Arc<Telemetry>,
+        access_log: Option<Arc<AccessLog>>,
+    ) -> Recorders {
+        let routes = plan.table.routes().flat_map(|(_, route)| route.secrets.iter());
+        let secrets: BTreeSet<&String> = routes.collect();
+        Recorders { telemetry, access_log, secrets: secrets.into_iter().cloned().collect() }
+    }
 }
 
 /// One exchange, from its head to the end of its reply. Dropping it writes the record.
@@ -178,7 +193,8 @@ impl Account {
         let unread = RequestSummary::unread(&self.ex);
         let asked = self.asked.as_deref().unwrap_or(&unread);
         let route = self.route.as_deref();
-        let target = masked(&asked.target, route.map_or(&[], |route| &route.secrets));
+        let target =
+            masked(&asked.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));
         log.write(
             self.ex.caller.worker,
             &AccessEntry {
