@@ -49,6 +49,17 @@ fn bodies_and_heads_leave_the_connection_usable() {
 }
 
 #[test]
+fn explain_names_no_destination() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    std::fs::write(&file, "listen: { public: { address: \"127.0.0.1:0\" } }\nroutes: { a: { match: { path: /a }, policies: [{ redirect: { to: /b } }] } }\n").unwrap();
+    let said = tidegate(&["explain", file.to_str().unwrap(), "GET", "/a"]);
+    let policy = "  policy redirect: answers with 302\n";
+    let end = "  not reached: no destination, since the policies answer every request\n";
+    assert!(said.stdout.contains(&format!("{policy}{end}")), "{said:?}");
+}
+
+#[test]
 fn mistakes_are_complaints() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");

@@ -93,8 +93,11 @@ fn elsewhere(destination: &Value) -> String {
         let name = destination.get(kind).filter(|name| name.is_string())?;
         Some(format!("{kind} {}", text(name)))
     };
-    let fixed = || format!("a fixed {}", text(at(destination, "/respond/status")));
-    named("flow").or_else(|| named("hub")).unwrap_or_else(fixed)
+    let other = || match destination.is_null() {
+        true => "its policies answer".to_owned(),
+        false => format!("a fixed {}", text(at(destination, "/respond/status"))),
+    };
+    named("flow").or_else(|| named("hub")).unwrap_or_else(other)
 }
 
 fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {

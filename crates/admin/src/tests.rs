@@ -21,6 +21,7 @@ routes:
   orders: { match: { path: \"/orders/**\", methods: [GET] }, upstream: orders }
   hello: { match: { path: /hello }, respond: { body: \"hi\" } }
   flow: { match: { path: /flow }, flow: mediate }
+  moved: { match: { path: /moved }, policies: [{ redirect: { to: / } }] }
 flows:
   mediate: [{ respond: {} }]
 ";
@@ -121,9 +122,14 @@ async fn shows_what_serves() {
         page.head.contains("text/html")
             && page.head.contains("content-security-policy: default-src 'none'")
     );
-    for shown in
-        ["Configuration 1", "/orders/**", "http://127.0.0.1:9", "a fixed 200", "flow mediate"]
-    {
+    for shown in [
+        "Configuration 1",
+        "/orders/**",
+        "http://127.0.0.1:9",
+        "a fixed 200",
+        "flow mediate",
+        "its policies answer",
+    ] {
         assert!(page.body.contains(shown), "{shown}");
     }
 }

@@ -12,8 +12,8 @@ use message::Headers;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{HostSent, Mirror, Upstream};
 use plan::{
-    Destination, Escape, FilledReply, FixedReply, Forward, PathSent, PathWant, PreparedAnswerer,
-    Share, Split,
+    Destination, Escape, FilledReply, FixedReply, Forward, NoDestination, PathSent, PathWant,
+    PreparedAnswerer, Share, Split,
 };
 
 use ::flows::FlowEnd;
@@ -40,6 +40,8 @@ pub(crate) enum UnresolvedDestination<'c> {
     },
     Hub(HubEnd),
     Respond(FixedReply),
+    /// The policies answer every request.
+    None,
 }
 
 /// The destination that a route names.
@@ -86,8 +88,7 @@ pub(crate) fn end<'c>(
             None
         }
         (None, None) if policies::of(&route.value).iter().any(|row| row.answers) => {
-            // Nobody comes to it.
-            Some(UnresolvedDestination::Respond(nothing()))
+            Some(UnresolvedDestination::None)
         }
         (None, None) => {
             // An unreadable destination was complained about already.
@@ -309,11 +310,6 @@ pub(crate) fn document(bytes: Vec<u8>) -> FixedReply {
     FixedReply { status: 200, headers, body: bytes.into(), filled: None }
 }
 
-/// A reply that nobody is given.
-pub(crate) fn nothing() -> FixedReply {
-    FixedReply { status: 500, headers: Headers::new(), body: Bytes::new(), filled: None }
-}
-
 /// The upstreams among which a route's requests are split.
 pub(crate) fn split_names(route: &Route) -> Vec<String> {
     match route.upstream.as_ref().map(|upstream| &upstream.value) {
@@ -361,6 +357,11 @@ impl UnresolvedDestination<'_> {
         Some(match self {
             UnresolvedDestination::Respond(reply) => Ends {
                 destination: Destination::answerer(reply),
+                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+                split: None,
+            },
+            UnresolvedDestination::None => Ends {
+                destination: Destination::answerer(NoDestination),
                 diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
                 split: None,
             },

@@ -7,8 +7,8 @@ use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
-    Destination, Errors, Matcher, OnReload, PathWant, Policy, Preflights, Slots, Streams, Table,
-    ValueCondition,
+    Destination, Errors, Matcher, NoDestination, OnReload, PathWant, Policy, Preflights, Slots,
+    Streams, Table, ValueCondition,
 };
 
 use crate::destinations::{DestinationName, Ends, UnresolvedDestination};
@@ -145,7 +145,7 @@ fn stand_in() -> Arc<plan::Route> {
         name: String::new(),
         policies: Box::default(),
         preflights: Preflights::default(),
-        destination: Destination::answerer(destinations::nothing()),
+        destination: Destination::answerer(NoDestination),
         diversions: Box::default(),
         split: None,
         errors: Errors::Problem,

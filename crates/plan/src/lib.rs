@@ -33,7 +33,7 @@ pub use listener::{
 pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
-pub use respond::{FilledReply, FixedReply};
+pub use respond::{FilledReply, FixedReply, NoDestination};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use schedule::{ClockReading, Due, Schedule, Timing};
 pub use streams::{OnReload, Streams};

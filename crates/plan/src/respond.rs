@@ -15,6 +15,9 @@ pub struct FixedReply {
     pub filled: Option<Box<FilledReply>>,
 }
 
+/// The end of a route whose policies answer every request.
+pub struct NoDestination;
+
 /// The parts of a fixed reply that depend on the exchange.
 #[derive(Default)]
 pub struct FilledReply {
@@ -42,6 +45,22 @@ impl Answerer for FixedReply {
 
     fn view(&self) -> Value {
         json!({ "respond": { "status": self.status, "body_bytes": self.body.len() } })
+    }
+}
+
+impl Answerer for NoDestination {
+    fn answer<'a>(&'a self, _ex: &'a mut Exchange, _request: &'a mut Request) -> Answer<'a> {
+        let cause = "no policy has answered, and the route has no destination";
+        Answer::Ready(Err(Fault::new(Kind::Internal, cause)))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
+        let what = "no destination, since the policies answer every request".to_owned();
+        Explanation { what, how: Vec::new() }
+    }
+
+    fn view(&self) -> Value {
+        Value::Null
     }
 }
 
