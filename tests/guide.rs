@@ -18,9 +18,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PRINTED_MAX: usize = 3;
 
 /// Complaints about parts that a block may leave out, or name only.
-const MAY_LACK: [&str; 5] = [
+const MAY_LACK: [&str; 4] = [
     "there is no such file",
-    "No such file or directory",
     "cannot be found",
     "the key `match` is missing",
     "no listener asks clients for a certificate",

@@ -596,7 +596,10 @@ fn mistakes_in_documents_are_said() {
         ("openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }", "`x` is no status"),
         ("openapi: 4.0.0", "no version of OpenAPI that can be read"),
         ("a: [", "cannot read"),
-        ("openapi: 3.1.0\npaths: { /a: { $ref: \"other.yaml#/x\" } }", "other.yaml"),
+        (
+            "openapi: 3.1.0\npaths: { /a: { $ref: \"other.yaml#/x\" } }",
+            "other.yaml`: there is no such file",
+        ),
         (
             "openapi: 3.1.0\npaths: { /a: { $ref: \"https://a/b.yaml\" } }",
             "would have to be downloaded",

@@ -54,8 +54,8 @@ fn made(
     let keys = &api.value;
     let document = &keys.openapi;
     let read = Documents::read(document.value.as_path(), |path| report.depends_on(path.to_owned()));
-    let documents =
-        read.map_err(|fault| report.error(document.at, fault, "name an OpenAPI document")).ok()?;
+    let help = "name an OpenAPI document that the gateway may read, or correct it";
+    let documents = read.map_err(|fault| report.error(document.at, fault, help)).ok()?;
     let model = Model::read(&documents);
     let model = model
         .map_err(|faults| faults.into_iter().for_each(|fault| report.error(document.at, fault, "")))

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::decode::{Decode, Decoder};
 use crate::node::{MapEntry, Node, Scalar, Value};
-use crate::report::{At, Report, Source, Sources};
+use crate::report::{At, Complaint, Report, Source, Sources};
 use crate::yaml;
 
 /// Reads a document: JSON where the text begins with a brace, else YAML with the types of its core schema.
@@ -23,7 +23,16 @@ pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     match yaml::read(text, 0, &mut report) {
         Some(node) if !report.has_errors() => Ok(json(&node)),
         None if !report.has_errors() => Ok(Json::Null),
-        Some(_) | None => Err(report.to_string().trim().to_owned()),
+        Some(_) | None => Err(report.errors().map(told).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// A complaint about a document, without its help, which is for those who write configurations.
+fn told(complaint: &Complaint) -> String {
+    let Complaint { at, what, .. } = complaint;
+    match at.line {
+        0 => what.clone(),
+        line => format!("line {line}, column {}: {what}", at.column),
     }
 }
 
@@ -109,7 +118,18 @@ mod tests {
             r#"{"a":1,"b":[1.5,-2,"3",true,null,null,"1.2.3","2020-01-01",5.0],"c":{"200":"x"}}"#;
         let read = document(yaml, Path::new("a.yaml")).unwrap();
         assert_eq!(read, document(same, Path::new("a.json")).unwrap());
-        assert!(document("a: [", Path::new("a.yaml")).is_err());
         assert!(document("{", Path::new("a.json")).is_err());
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_read_is_told_by_its_line() {
+        for (text, said) in [
+            ("", "the file is empty"),
+            ("a: 1\na: 3\n", "line 2, column 1: the key `a` is here twice; the first is on line 1"),
+            ("a: [", "line 2, column 1: this is not YAML: "),
+        ] {
+            let told = document(text, Path::new("a.yaml")).unwrap_err();
+            assert!(told.starts_with(said) && !told.contains('\n'), "{told}");
+        }
     }
 }

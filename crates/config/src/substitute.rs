@@ -141,7 +141,7 @@ impl Substitution<'_> {
 }
 
 /// Reads a text file of bounded size; the error is the reason in words.
-pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(reason)?;
     if file.metadata().map_err(reason)?.is_dir() {

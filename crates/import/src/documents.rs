@@ -1,8 +1,6 @@
 //! A document with the files it refers to, and places in them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use kit::percent;
@@ -215,15 +213,9 @@ impl std::fmt::Display for JsonLocation {
 }
 
 fn parse(path: &Path) -> Result<Json, String> {
-    let shown = path.display();
-    let mut text = String::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot read `{shown}`: {error}"))?;
-    if u64::try_from(read).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(format!("`{shown}` is larger than {FILE_BYTES_MAX} bytes"));
-    }
-    config::document(&text, path).map_err(|error| format!("cannot read `{shown}`: {error}"))
+    let text = config::read_text(path, FILE_BYTES_MAX);
+    let document = text.and_then(|text| config::document(&text, path));
+    document.map_err(|error| format!("cannot read `{}`: {error}", path.display()))
 }
 
 /// All values of `$ref` in a document.

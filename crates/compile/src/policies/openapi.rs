@@ -59,7 +59,8 @@ fn settings(
     let read = match &*read {
         Ok(read) => read,
         Err(fault) => {
-            report.error(document.at, fault.as_str(), "correct the document");
+            let help = "name an OpenAPI document that the gateway may read, or correct it";
+            report.error(document.at, fault.as_str(), help);
             return None;
         }
     };
