@@ -1,32 +1,38 @@
 //! Replaces the configuration file so that at every moment either the old or the new one exists, complete.
 //!
-//! A file that is mounted by itself, as in containers, cannot be replaced. It is overwritten in place, since otherwise a
-//! restart would lose the configuration.
+//! A file that is mounted by itself, as in containers, cannot be replaced, nor can one in a folder where we may not create
+//! files. It is overwritten in place, since otherwise a restart would lose the configuration.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::{FileExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// A new content in a file beside the one it will replace. If it is dropped without [`Draft::replace`], nothing remains.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    draft: PathBuf,
+    /// The file beside it; none if it cannot be created.
+    draft: Option<PathBuf>,
     file: PathBuf,
-    placed: bool,
+    text: String,
 }
 
 impl Draft {
     /// Writes the content beside the file, with the file's permissions and, if we may change it, its owner. A link is followed,
-    /// so that its target is replaced.
+    /// so that its target is replaced. A full disk is an error.
     pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
         let file = fs::canonicalize(file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         // Hidden, so that it does not count in a folder of configuration files.
-        let draft = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
-        let draft = Draft { draft, file, placed: false };
-        let mut new =
-            OpenOptions::new().write(true).create(true).truncate(true).open(&draft.draft)?;
+        let beside = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
+        let mut draft = Draft { draft: None, file, text: text.to_owned() };
+        let created = OpenOptions::new().write(true).create(true).truncate(true).open(&beside);
+        let mut new = match created {
+            Ok(new) => new,
+            Err(error) if is_full(&error) => return Err(error),
+            Err(_) => return Ok(draft),
+        };
+        draft.draft = Some(beside);
         let old = fs::metadata(&draft.file)?;
         // Only root can change the owner; otherwise the new file is our own, as with an editor.
         let _kept = fchown(&new, Some(old.uid()), Some(old.gid()));
@@ -38,11 +44,12 @@ impl Draft {
 
     /// Replaces the file by the draft.
     pub(crate) fn replace(mut self) -> io::Result<()> {
-        match fs::rename(&self.draft, &self.file) {
+        let Some(draft) = &self.draft else { return self.overwrite() };
+        match fs::rename(draft, &self.file) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return self.overwrite(),
             renamed => renamed?,
         }
-        self.placed = true;
+        self.draft = None;
         // The rename survives a power cut only once the folder is on disk. It is in effect either way.
         match self.file.parent().map(File::open) {
             Some(Ok(folder)) => folder.sync_all(),
@@ -52,21 +59,31 @@ impl Draft {
 }
 
 impl Draft {
-    /// Writes the content into the file.
+    /// Writes the content into the file. It keeps its room meanwhile, so that the old content can be put back.
     fn overwrite(&self) -> io::Result<()> {
-        let text = fs::read(&self.draft)?;
-        let mut file = OpenOptions::new().write(true).truncate(true).open(&self.file)?;
-        file.write_all(&text)?;
-        file.sync_all()
+        let old = fs::read(&self.file)?;
+        let file = OpenOptions::new().write(true).open(&self.file)?;
+        let put = |content: &[u8]| {
+            file.write_all_at(content, 0)?;
+            file.set_len(u64::try_from(content.len()).map_err(io::Error::other)?)?;
+            file.sync_all()
+        };
+        put(self.text.as_bytes()).inspect_err(|_| {
+            let _restored = put(&old);
+        })
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.placed
-            && let Err(error) = fs::remove_file(&self.draft)
+        if let Some(draft) = &self.draft
+            && let Err(error) = fs::remove_file(draft)
         {
-            tracing::warn!(%error, file = %self.draft.display(), "a draft of the configuration is left behind");
+            tracing::warn!(%error, file = %draft.display(), "a draft of the configuration is left behind");
         }
     }
 }
@@ -97,6 +114,23 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(names(folder.path()), ["a.yaml", "link.yaml"]);
+    }
+
+    #[test]
+    fn where_no_file_can_be_put_beside_it_the_file_itself_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        // The name of a draft would be too long.
+        let name = "a".repeat(250);
+        let file = folder.path().join(&name);
+        fs::write(&file, "old, and longer").unwrap();
+        let draft = Draft::write(&file, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "old, and longer");
+        draft.replace().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let draft = Draft::write(&file, "newer").unwrap();
+        fs::remove_file(&file).unwrap();
+        assert!(draft.replace().is_err());
+        assert!(names(folder.path()).is_empty());
     }
 
     #[test]

@@ -311,7 +311,7 @@ impl Control {
     }
 
     /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after.
-    /// So a full or read-only disk refuses it before anything has happened.
+    /// So a full disk refuses it before anything has happened.
     async fn change(&self, input: Input) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
         let built = self.compile(input.clone()).await?;
