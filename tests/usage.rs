@@ -17,6 +17,9 @@ fn wrong_arguments_end_with_2() {
         &["import", "wsdl", "a.wsdl", "--prefix", "foo"],
         &["import", "wsdl", "a.wsdl", "--prefix", "/a/../b"],
         &["import", "wsdl", "a.wsdl", "--upstream", "x"],
+        &["ready", "--admin", "x"],
+        &["ready", "--admin", "http://127.0.0.1"],
+        &["diff", "--admin", "127.0.0.1:1", "a.yaml"],
     ] {
         let said = tidegate(arguments);
         assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
@@ -55,11 +58,26 @@ fn a_port_that_is_taken_is_named() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");
-    let text = format!("listen: {{ public: {{ address: \"127.0.0.1:{port}\" }} }}\n");
-    std::fs::write(&file, text).unwrap();
-    let said = tidegate(&["run", file.to_str().unwrap()]);
+    let listen =
+        |port: &str| format!("listen: {{ public: {{ address: \"127.0.0.1:{port}\" }} }}\n");
+    let admin = format!("{}admin: {{ address: \"127.0.0.1:{port}\" }}\n", listen("0"));
+    for text in [listen(&port), admin] {
+        std::fs::write(&file, text).unwrap();
+        let said = tidegate(&["run", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains(&format!("127.0.0.1:{port} cannot be bound")), "{said:?}");
+        assert!(!said.stderr.contains("listening"), "no request is taken: {}", said.stderr);
+        assert!(!said.stderr.contains("the configuration is in service"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_gateway_that_never_answers_is_not_ready() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let said = tidegate(&["ready", "--admin", &url, "--timeout", "100ms"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(!said.stderr.contains("the configuration is in service"), "{}", said.stderr);
+    assert!(said.stderr.contains("no answer within 100ms"), "{said:?}");
 }
 
 #[test]

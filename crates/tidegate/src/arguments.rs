@@ -136,7 +136,7 @@ Examples:
         #[arg(required = true, num_args = 1..=2, value_names = ["OLD", "NEW"])]
         files: Vec<PathBuf>,
         /// Compare with the running gateway whose admin API is at this URL. That gateway reads the files that NEW names.
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", value_parser = admin_url)]
         admin: Option<String>,
     },
     /// Start a gateway and backends in one process, send requests through them, and print what happened.
@@ -164,7 +164,7 @@ Examples:
   tidegate ready --admin http://127.0.0.1:9901 --timeout 500ms")]
     Ready {
         /// The address of its admin API.
-        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
+        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = "http://127.0.0.1:9901")]
         admin: String,
         /// The longest wait for an answer.
         #[arg(long, value_parser = duration, default_value = "2s")]
@@ -479,6 +479,12 @@ fn path(text: &str) -> Result<String, String> {
 fn target(text: &str) -> Result<String, String> {
     let read = config::TargetUrl::parse(text).map(|_| text.to_owned());
     read.map_err(|why| format!("{why}; write `http://HOST:PORT` or `https://HOST:PORT`"))
+}
+
+fn admin_url(text: &str) -> Result<String, String> {
+    let authority = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    let port = authority.and_then(|authority| authority.rsplit_once(':')?.1.parse::<u16>().ok());
+    port.map(|_| text.to_owned()).ok_or_else(|| "write it as `http://ADDRESS:PORT`".to_owned())
 }
 
 fn web_url(text: &str) -> Result<String, String> {

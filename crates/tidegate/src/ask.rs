@@ -1,11 +1,11 @@
 //! One request to the admin API of a gateway that runs.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
 use crate::log;
 
@@ -47,10 +47,15 @@ pub(crate) fn ask(
          Content-Type: application/yaml\r\nContent-Length: {}\r\n\r\n",
         text.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(text.as_bytes())?;
     let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    let asked = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(text.as_bytes()))
+        .and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer));
+    asked.map_err(|error| match error.kind() == ErrorKind::WouldBlock {
+        true => anyhow!("no answer within {patience:?}"),
+        false => error.into(),
+    })?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no whole head")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.context("no status")?, body.to_owned()))

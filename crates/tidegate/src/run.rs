@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use control::{Control, Plan, Report};
 use listen::{Gateway, Upkeep};
+use tokio::net::TcpListener;
 use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -79,10 +80,13 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     }
     let opened = open_store(&plan).await;
     opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
+    // Before the listeners: a gateway that cannot start takes no request.
+    let admin = admin_socket(&plan).await.map_err(NotStarted::Failed)?;
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
-    let admin = admin_api(&plan, &control).await.map_err(NotStarted::Failed)?;
+    let admin = admin.map(|socket| admin_api(socket, &control)).transpose();
+    let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(control.clone().watch());
     Ok(RunningGateway { control, gateway: started, admin })
 }
@@ -126,13 +130,16 @@ fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> 
     Gateway::start(plan.workers, control.telemetry().clone()).context("cannot start the workers")
 }
 
-async fn admin_api(
-    plan: &Plan,
-    control: &Arc<Control>,
-) -> anyhow::Result<Option<std::net::SocketAddr>> {
+async fn admin_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = plan.admin else { return Ok(None) };
-    let listener = tokio::net::TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("admin: {address} cannot be bound"))?;
+    let bound = TcpListener::bind(address).await;
+    bound.map(Some).with_context(|| format!("admin: {address} cannot be bound"))
+}
+
+fn admin_api(
+    listener: TcpListener,
+    control: &Arc<Control>,
+) -> anyhow::Result<std::net::SocketAddr> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "admin API");
     // It answers probes to the very end: a draining gateway still says that it is alive, and not ready.
@@ -142,7 +149,7 @@ async fn admin_api(
             tracing::error!("admin API: {e}");
         }
     });
-    Ok(Some(address))
+    Ok(address)
 }
 
 impl RunningGateway {
