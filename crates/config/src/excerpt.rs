@@ -3,7 +3,7 @@
 //! Owns which keys have a secret for their value. It looks at the text alone, since a file that cannot be read has lines to
 //! show, too; where it cannot tell, it hides. References (`${NAME}`) are no secrets and stay.
 
-use crate::report::{At, Sources};
+use crate::report::{At, CUT, Sources};
 
 /// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
 /// `keys_max` is none.
@@ -23,6 +23,9 @@ const HIDDEN: &str = "***";
 /// Lines above a line in which its keys are looked for. A line with more above it belongs to a long list, as secrets do.
 const ABOVE_MAX: usize = 1000;
 
+/// The longest piece of a line that is shown, in characters. Programs write a whole configuration on one line.
+const SHOWN_CHARS_MAX: usize = 400;
+
 /// A line that may be shown, and the column in it that stands for that of the file.
 pub(crate) struct Excerpt {
     pub(crate) line: String,
@@ -33,7 +36,7 @@ pub(crate) struct Excerpt {
 pub(crate) fn excerpt(sources: &Sources, at: At) -> Option<Excerpt> {
     let (line, hidden) = line(sources, at)?;
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
-    Some(without(line, &hidden, column))
+    Some(cut(without(line, &hidden, column)))
 }
 
 /// The secret that stands at a place, if one does.
@@ -220,6 +223,20 @@ fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
     Excerpt { line: shown, column }
 }
 
+/// The piece of a long line around its column.
+fn cut(whole: Excerpt) -> Excerpt {
+    let Excerpt { line, column } = whole;
+    let chars = line.chars().count();
+    if chars <= SHOWN_CHARS_MAX {
+        return Excerpt { line, column };
+    }
+    let from = column.saturating_sub(SHOWN_CHARS_MAX / 2).min(chars - SHOWN_CHARS_MAX);
+    let before = if from > 0 { CUT } else { "" };
+    let after = if from + SHOWN_CHARS_MAX < chars { CUT } else { "" };
+    let piece: String = line.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
+    Excerpt { line: format!("{before}{piece}{after}"), column: column - from + before.len() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +247,27 @@ mod tests {
         let source = Source { name: "a".to_owned(), folder: "".into(), text: text.to_owned() };
         let excerpt = excerpt(&Sources::new(vec![source]), At { file: 0, line, column }).unwrap();
         (excerpt.line, excerpt.column)
+    }
+
+    #[test]
+    fn of_a_long_line_the_piece_around_the_column_is_shown() {
+        let line = |before: usize, after: usize| {
+            format!("{}{{ password: hush, x{}", "a".repeat(before), "b".repeat(after))
+        };
+        let short = line(100, 100);
+        assert_eq!(shown(&short, 1, 1).0, short.replace("hush", "***"));
+        for (before, after) in [(0, 5_000), (5_000, 0), (5_000, 5_000), (150, 300)] {
+            let column = before + "{ password: hush, x".len();
+            let (piece, at) = shown(&line(before, after), 1, u32::try_from(column).unwrap());
+            assert!(piece.chars().count() <= SHOWN_CHARS_MAX + 2 * CUT.len(), "{piece}");
+            assert_eq!(piece.chars().nth(at - 1), Some('x'), "{before} {after}: {piece}");
+            assert_eq!(piece.starts_with(CUT), before > 200, "{piece}");
+            assert_eq!(piece.ends_with(CUT), after > 200, "{piece}");
+            assert!(piece.contains("password: ***, x"), "{piece}");
+        }
+        // Behind the end of the line.
+        let (piece, at) = shown(&line(0, 5_000), 1, 9_000);
+        assert!(piece.starts_with(CUT) && at > piece.chars().count(), "{at} {piece}");
     }
 
     #[test]
