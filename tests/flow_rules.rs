@@ -687,6 +687,83 @@ fn faults_speak_the_callers_language() {
     }
 }
 
+/// A policy over XML around a flow has a form of its own for what it refuses, and none for what the flow says.
+#[test]
+fn a_fault_of_a_flow_is_told_behind_a_soap_policy_too() {
+    let origin = answering("200");
+    let flows = [
+        ("no", "{ fault: { code: client, reason: 'no <{{ //a }}>', detail: 'x & y' } }"),
+        ("gone", "{ fault: { reason: gone, status: 503 } }"),
+        ("none", "{ set: { v: { xpath: //none, required: true } } }"),
+    ];
+    let soap_policy = "{ soap: { versions: [\"1.1\", \"1.2\"], verbose: true } }";
+    let mut yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ echo: {{ targets: [\"{}\"] }} }}\nflows:\n",
+        origin.url()
+    );
+    for (name, steps) in flows {
+        yaml.push_str(&format!("  {name}: [{steps}]\n"));
+    }
+    yaml.push_str("routes:\n");
+    for (errors, (name, _)) in ["problem", "kong"].iter().flat_map(|e| flows.map(|flow| (e, flow)))
+    {
+        yaml.push_str(&format!(
+            "  {errors}_{name}: {{ match: {{ path: /{errors}/{name} }}, errors: {errors}, policies: [{soap_policy}], flow: {name} }}\n"
+        ));
+    }
+    let gateway = Gateway::start(yaml);
+    let soap_12 =
+        format!("<e:Envelope xmlns:e=\"{SOAP_12}\"><e:Body><a>1</a></e:Body></e:Envelope>");
+    for (path, status, parts) in [
+        (
+            "/problem/no",
+            500,
+            &[
+                "<faultcode>soap:Client</faultcode>",
+                "<faultstring>no &lt;1&gt;</faultstring>",
+                "<detail>x &amp; y</detail>",
+            ][..],
+        ),
+        ("/problem/gone", 503, &["soap:Server", "<faultstring>gone</faultstring>"]),
+        ("/problem/none", 500, &["soap:Client", "A required value is missing."]),
+        (
+            "/kong/no",
+            500,
+            &[
+                "<faultcode>soap:Client</faultcode>",
+                "<faultstring>no Less Than1Greater Than</faultstring>",
+                "<errorMessage>x &amp; y</errorMessage>",
+            ],
+        ),
+        (
+            "/kong/gone",
+            503,
+            &[
+                "<faultcode>soap:Server</faultcode>",
+                "<faultstring>gone</faultstring>",
+                "<errorMessage>HTTP Error code is 503</errorMessage>",
+            ],
+        ),
+        ("/kong/none", 500, &["<faultcode>soap:Client</faultcode>", "HTTP Error code is 500"]),
+    ] {
+        for (content_type, body) in
+            [("text/xml", soap("<a>1</a>")), ("application/soap+xml", soap_12.clone())]
+        {
+            let length = body.len();
+            let reply = gateway.wire().ask(format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+            assert_eq!(reply.status(), status, "{path}: {}", reply.text());
+            let version = if content_type == "text/xml" { SOAP } else { SOAP_12 };
+            assert!(reply.text().contains(version), "{path}: {}", reply.text());
+            for part in parts.iter().filter(|_| content_type == "text/xml") {
+                assert!(reply.text().contains(part), "{path}: {part} in {}", reply.text());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_gather_that_cannot_get_enough_ends_at_once() {
     let origin = answering("200");

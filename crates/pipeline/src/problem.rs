@@ -41,9 +41,11 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
             let (status, text) = wso2::reply(&fault);
             (status, "application/json", text)
         }
-        Errors::Soap { verbose } => soap::reply(ex, &fault, verbose)
+        Errors::Soap { flow: true, .. } if flow::is_of_step(&fault) => flow::reply(ex, own, &fault)
             .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
-        Errors::Kong { verbose } => soap::kong(ex, &fault, verbose),
+        Errors::Soap { verbose, .. } => soap::reply(ex, own, &fault, verbose)
+            .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
+        Errors::Kong { verbose } => soap::kong(ex, own, &fault, verbose),
     };
     ex.fault = Some(fault);
     let mut reply = Reply::new(status, Body::whole(text.into_bytes().into()));

@@ -55,8 +55,9 @@ pub enum Errors {
     Problem,
     /// The JSON bodies and codes of WSO2 Choreo Connect.
     Wso2,
-    /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON.
-    Soap { verbose: bool },
+    /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON. What a step of a `flow`
+    /// finds in a message is told as by [`Errors::Flow`].
+    Soap { verbose: bool, flow: bool },
     /// Those of a message flow: a SOAP fault with status 500 for a SOAP message, else RFC 9457.
     Flow,
     /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.

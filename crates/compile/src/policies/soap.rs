@@ -29,7 +29,7 @@ use load::{DefinitionError, ReferenceRules};
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
     match policies::of(route).iter().any(|row| row.xml.is_some()) {
-        true => plan::Errors::Soap { verbose: tells(route) },
+        true => plan::Errors::Soap { verbose: tells(route), flow: route.flow.is_some() },
         false => plan::Errors::Problem,
     }
 }

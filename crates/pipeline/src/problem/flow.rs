@@ -91,6 +91,21 @@ pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'st
     }
 }
 
+/// True for a fault that a step of a flow finds in the message, and no policy over XML.
+pub(super) fn is_of_step(fault: &Fault) -> bool {
+    let by_policy = fault.more.as_ref().is_some_and(|more| more.processing.is_some());
+    let kinds = matches!(
+        fault.kind,
+        Kind::FlowRefused
+            | Kind::FlowFault
+            | Kind::FlowFailed
+            | Kind::Missing
+            | Kind::RequestInvalid
+            | Kind::Template
+    );
+    kinds && !by_policy
+}
+
 /// True if the fault speaks of the request as one of HTTP, and not of the message.
 fn is_refused_unread(kind: Kind) -> bool {
     matches!(

@@ -32,11 +32,12 @@ struct FaultTexts {
 /// A properly escaped SOAP fault; none for a client that uses JSON.
 pub(super) fn reply(
     ex: &Exchange,
+    own: u16,
     fault: &Fault,
     verbose: bool,
 ) -> Option<(u16, &'static str, String)> {
     let message_format = message_format(ex);
-    let mut said = said(fault, verbose, fault.kind.title());
+    let mut said = said(own, fault, verbose, fault.kind.title());
     if let Some(plain) = processing(fault).filter(|of| of.verbose).and_then(|of| of.plain.as_ref())
     {
         said.message = plain.to_string();
@@ -46,30 +47,37 @@ pub(super) fn reply(
     }
     match message_format {
         MessageFormat::Soap11 | MessageFormat::Soap12 => {
-            Some(envelope(message_format, status(fault), &said))
+            Some(envelope(message_format, status(own, fault), &said))
         }
         MessageFormat::Json => None,
     }
 }
 
 /// The fault in the words of Kong's plugins.
-pub(super) fn kong(ex: &Exchange, fault: &Fault, verbose: bool) -> (u16, &'static str, String) {
-    let standard = standard(fault.kind);
+pub(super) fn kong(
+    ex: &Exchange,
+    own: u16,
+    fault: &Fault,
+    verbose: bool,
+) -> (u16, &'static str, String) {
     let processing = processing(fault);
-    let mut said = said(fault, verbose, &standard);
-    match message_format(ex) {
-        message_format @ (MessageFormat::Soap11 | MessageFormat::Soap12) => {
-            said.message = replaced(&said.message);
-            envelope(message_format, status(fault), &said)
+    let message_format = message_format(ex);
+    let of_request = |p: &fault::ProcessingFault| !p.server && p.backend_status.is_none();
+    let status = match (message_format, processing) {
+        (MessageFormat::Soap11 | MessageFormat::Soap12, _) => status(own, fault),
+        (MessageFormat::Json, Some(p)) if of_request(p) && fault.kind.side() == Side::Client => 400,
+        (MessageFormat::Json, Some(_)) => 500,
+        (MessageFormat::Json, None) => own,
+    };
+    let mut said = said(status, fault, verbose, standard(own));
+    match message_format {
+        MessageFormat::Soap11 | MessageFormat::Soap12 => {
+            for text in [&mut said.reason, &mut said.message] {
+                *text = replaced(text);
+            }
+            envelope(message_format, status, &said)
         }
         MessageFormat::Json => {
-            let of_request = |p: &fault::ProcessingFault| !p.server && p.backend_status.is_none();
-            let client = fault.kind.side() == Side::Client;
-            let status = match processing {
-                Some(p) if of_request(p) && client => 400,
-                Some(_) => 500,
-                None => fault.kind.status(),
-            };
             let verbose = processing.map_or(verbose, |p| p.verbose);
             (status, "application/json", object(&said, verbose))
         }
@@ -89,15 +97,21 @@ fn processing(fault: &Fault) -> Option<&fault::ProcessingFault> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
 
-/// A refused message is 500 whoever is to blame, as SOAP 1.1 requires; the gateway's own errors keep their status.
-fn status(fault: &Fault) -> u16 {
-    processing(fault).map_or(fault.kind.status(), |_| 500)
+/// A refused message is 500 whoever is to blame, as SOAP 1.1 requires; the gateway's own errors keep their status, and a flow may
+/// choose one.
+fn status(own: u16, fault: &Fault) -> u16 {
+    let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
+    let by_flow = matches!(fault.kind, Kind::FlowRefused | Kind::Missing) && !chosen;
+    match processing(fault).is_some() || by_flow {
+        true => 500,
+        false => own,
+    }
 }
 
 /// The text if no details may be told.
 const NOTHING_TOLD: &str = "SOAP/XML process failure";
 
-fn said(fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
+fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
     let (kind, server) = (fault.kind, is_servers(fault));
     match processing(fault) {
         Some(of) => FaultTexts {
@@ -109,14 +123,27 @@ fn said(fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
         None => {
             let unasked = matches!(kind, Kind::NoTarget | Kind::TargetSuspended);
             let of_upstream = kind.side() == Side::Upstream && !unasked;
+            let (reason, message) = written(fault);
             FaultTexts {
-                reason: standard.to_owned(),
-                message: told(verbose, || format!("HTTP Error code is {}", kind.status())),
+                reason: reason.unwrap_or(standard).to_owned(),
+                message: match message {
+                    Some(message) => message.to_owned(),
+                    None => told(verbose, || format!("HTTP Error code is {status}")),
+                },
                 server,
-                backend: (of_upstream && verbose).then_some(kind.status()),
+                backend: (of_upstream && verbose).then_some(status),
             }
         }
     }
+}
+
+/// What a step `fault` of a flow says of itself: its reason and its detail.
+fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
+    if !matches!(fault.kind, Kind::FlowRefused | Kind::FlowFault) {
+        return (None, None);
+    }
+    let detail = fault.more.as_ref().and_then(|more| more.errors.first());
+    (fault.detail.as_deref(), detail.map(|text| &**text))
 }
 
 fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
@@ -235,8 +262,8 @@ fn replaced(text: &str) -> String {
 }
 
 /// Kong's text for a status.
-fn standard(kind: Kind) -> String {
-    let text = match kind.status() {
+fn standard(status: u16) -> &'static str {
+    match status {
         400 => "Bad request",
         401 => "Unauthorized",
         403 => "You cannot consume this service",
@@ -253,9 +280,8 @@ fn standard(kind: Kind) -> String {
         502 => "An invalid response was received from the upstream server",
         503 => "The upstream server is currently unavailable",
         504 => "The upstream server is timing out",
-        status => return http1::standard_reason(status).to_owned(),
-    };
-    text.to_owned()
+        _ => http1::standard_reason(status),
+    }
 }
 
 #[cfg(test)]
@@ -270,12 +296,12 @@ mod tests {
     #[test]
     fn a_gateway_error_tells_its_status_where_it_may() {
         let fault = Fault::new(Kind::ConnectFailure, "10.0.0.1:80 refused");
-        let verbose = said(&fault, true, "x");
+        let verbose = said(502, &fault, true, "x");
         assert_eq!(
             (verbose.message.as_str(), verbose.backend),
             ("HTTP Error code is 502", Some(502))
         );
-        let quiet = said(&fault, false, "x");
+        let quiet = said(502, &fault, false, "x");
         assert_eq!((quiet.message.as_str(), quiet.backend), (NOTHING_TOLD, None));
     }
 }
