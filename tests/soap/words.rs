@@ -173,3 +173,27 @@ fn faults_have_the_words_and_codes_of_libxml2() {
         assert!(reply.contains(&said), "{body}: {reply}\n{said}");
     }
 }
+
+/// libxml2 tells only the beginning of a message that is very long; a value may be as long as the body.
+#[test]
+fn a_very_long_value_is_not_told_as_a_whole() {
+    let origin = Origin::saying("never");
+    let route = "errors: kong, policies: [{ soap: { schema: t.xsd, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("t.xsd", SCHEMA)]);
+    let told = |value: &str| {
+        let body = format!("<t:three xmlns:t='urn:a'>{value}</t:three>");
+        let text = post(&gateway, &envelope(SOAP_11, &body)).text();
+        let message = text.split("Message: ").nth(1).and_then(|rest| rest.split("</").next());
+        message.unwrap_or_default().to_owned()
+    };
+    let short = "x".repeat(60_000);
+    let whole = format!(
+        "Element '{{urn:a}}three': '{short}' is not a valid value of the atomic type '{{urn:a}}Three'."
+    );
+    assert_eq!(told(&short), whole);
+    for long in ["x".repeat(100_000), "\u{20ac}".repeat(1_000_000)] {
+        let message = told(&long);
+        assert!((146..150).contains(&message.len()), "{}", message.len());
+        assert!(message.starts_with(&format!("Element '{{urn:a}}three': '{}", &long[..60])));
+    }
+}

@@ -8,6 +8,11 @@ use xsd::{Breach, Invalid, TypeName};
 /// The most names in libxml2's list of expected elements.
 const EXPECTED_MAX: usize = 10;
 
+/// The shortest message that libxml2 cuts, and what it leaves of one. A value may be as long as its message; nobody reads that
+/// in a fault.
+const CUT_FROM_BYTES: usize = 63_848;
+const LEFT_BYTES: usize = 149;
+
 /// `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`
 pub fn invalid(invalid: &Invalid, message: &[u8]) -> String {
     let about = &invalid.about;
@@ -20,7 +25,19 @@ pub fn invalid(invalid: &Invalid, message: &[u8]) -> String {
         Some(element) => format!("Element '{element}', attribute '{}': ", about.name),
         None => format!("Element '{}': ", about.name),
     };
-    format!("Error Node: {node}, Error code: {code}, Line: {line}, Message: {of}{text}")
+    let message = cut(format!("{of}{text}"));
+    format!("Error Node: {node}, Error code: {code}, Line: {line}, Message: {message}")
+}
+
+fn cut(mut message: String) -> String {
+    if message.len() >= CUT_FROM_BYTES {
+        let mut at = LEFT_BYTES;
+        while !message.is_char_boundary(at) {
+            at -= 1;
+        }
+        message.truncate(at);
+    }
+    message
 }
 
 /// A message that is no XML.
