@@ -785,3 +785,42 @@ fn issue_19_what_is_not_in_the_document_asks_nobody_and_is_not_warned_of() {
         "{run:?}"
     );
 }
+
+/// A request that the document does not describe is told so, and not that it holds no message.
+#[test]
+fn policies_over_xml_are_those_of_described_requests() {
+    let [origin, other] = [Origin::echo(), Origin::saying("other")];
+    let document = "openapi: 3.0.3\ninfo: {}\npaths: { /ws: { post: { responses: {} } } }";
+    let more = format!(
+        "upstreams: {{ mine: {{ targets: [\"{}\"] }}, other: {{ targets: [\"{}\"] }} }}",
+        origin.url(),
+        other.url()
+    );
+    for base in ["base_path: /c, ", ""] {
+        let keys = format!(
+            "{base}upstream: mine, policies: [{{ headers: {{ response: {{ set: {{ x-a: b }} }} }} }}, {{ soap: {{ verbose: true }} }}, \
+             {{ xpath_route: {{ cases: [{{ xpath: //n, equals: \"5\", upstream: other }}] }} }}]"
+        );
+        let gateway = start(document, &keys, &more);
+        let path = if base.is_empty() { "/ws" } else { "/c/ws" };
+        let envelope = |n: u32| {
+            format!(
+                "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><n>{n}</n></s:Body></s:Envelope>"
+            )
+        };
+        let post = |path: &str, body: &str| {
+            let length = body.len();
+            gateway.wire().ask(format!(
+                "POST {path} HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n{body}"
+            ))
+        };
+        assert_eq!(post(path, &envelope(5)).text(), "other", "{base}");
+        assert_eq!(post(path, &envelope(6)).text(), envelope(6), "{base}");
+        assert_eq!(post(path, "<a/>").status(), 500, "{base}");
+        let reply = gateway.wire().ask(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        assert_eq!((reply.status(), reply.get("x-a")), (405, Some("b")), "{base}");
+        assert!(reply.text().contains("<faultcode>soap:Client</faultcode>"), "{}", reply.text());
+        let reply = gateway.wire().ask(format!("OPTIONS {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        assert_eq!((reply.status(), reply.get("allow")), (204, Some("POST, OPTIONS")), "{base}");
+    }
+}

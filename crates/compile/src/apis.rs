@@ -130,6 +130,15 @@ fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report:
     let own = api.value.policies.iter();
     let own = own.filter(|policy| !(made.open && asks_who(&policy.value)));
     let own = own.map(|policy| scoped(policy, &made.scopes));
+    let mut own: Vec<_> = own.collect();
+    if route_.respond.is_some() {
+        // What the document does not describe is refused by its paths, before anybody looks for a message in it. There is nowhere
+        // to send one.
+        own.retain(|policy| !chooses_by_message(&policy.value));
+        let first = own.iter().position(|policy| reads_xml(&policy.value));
+        route_.policies.extend(own.split_off(first.unwrap_or(own.len())));
+    }
+    let own = own.into_iter();
     // The key of a cached reply has to tell which upstream it came from.
     let chooses = route_.policies.iter().rposition(|policy| chooses_upstream(&policy.value));
     let (low, own): (Vec<_>, Vec<_>) =
@@ -170,6 +179,14 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
 /// May send one request elsewhere than another for the same, whatever its body says.
 fn chooses_upstream(policy: &Policy) -> bool {
     matches!(policies::facts(policy, &[]).diverts, Diverts::ByCaller | Diverts::ByService)
+}
+
+fn reads_xml(policy: &Policy) -> bool {
+    policies::facts(policy, &[]).xml.is_some()
+}
+
+fn chooses_by_message(policy: &Policy) -> bool {
+    policies::facts(policy, &[]).diverts == Diverts::ByMessage
 }
 
 /// Policies that `x-wso2-disable-security` turns off: where nobody is asked who it is, a rule about it cannot hold.
