@@ -25,6 +25,11 @@ const SCHEMA: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" x
   <xs:element name="any"><xs:complexType><xs:sequence><xs:any/></xs:sequence></xs:complexType></xs:element>
   <xs:element name="some"><xs:complexType><xs:all><xs:element name="a"/><xs:element name="b" minOccurs="0"/></xs:all></xs:complexType></xs:element>
   <xs:element name="ids"><xs:complexType><xs:sequence><xs:element name="k" maxOccurs="2"><xs:complexType><xs:attribute name="i" type="xs:ID"/><xs:attribute name="r" type="xs:IDREF"/></xs:complexType></xs:element></xs:sequence></xs:complexType></xs:element>
+  <xs:element name="keyed"><xs:complexType><xs:sequence><xs:element name="k" maxOccurs="9"><xs:complexType><xs:attribute name="i" type="xs:int"/><xs:attribute name="j"/><xs:attribute name="r" type="xs:int"/></xs:complexType></xs:element></xs:sequence></xs:complexType>
+    <xs:key name="K"><xs:selector xpath="t:k"/><xs:field xpath="@i"/></xs:key>
+    <xs:keyref name="R" refer="t:K"><xs:selector xpath="t:k"/><xs:field xpath="@r"/></xs:keyref>
+    <xs:unique name="U"><xs:selector xpath="t:k"/><xs:field xpath="@j"/><xs:field xpath="@r"/></xs:unique>
+  </xs:element>
   <xs:element name="wild"><xs:complexType><xs:anyAttribute namespace="urn:b"/></xs:complexType></xs:element>
 </xs:schema>"#;
 
@@ -132,6 +137,23 @@ const CASES: &[(&str, &str)] = &[
         "<ids><k r='x'/></ids>",
         // Ours: libxml2 lets it pass.
         "k 1877 {urn:a}k', attribute 'r': no element has the ID \"x\".",
+    ),
+    (
+        "<keyed><k i='1'/><k i='01'/></keyed>",
+        "k 1877 {urn:a}k': Duplicate key-sequence ['1'] in key identity-constraint '{urn:a}K'.",
+    ),
+    (
+        "<keyed><k i='1' j='a' r='1'/><k i='2' j='a' r='1'/></keyed>",
+        "k 1877 {urn:a}k': Duplicate key-sequence ['a', '1'] in unique identity-constraint '{urn:a}U'.",
+    ),
+    (
+        "<keyed><k/></keyed>",
+        "k 1877 {urn:a}k': Not all fields of key identity-constraint '{urn:a}K' evaluate to a node.",
+    ),
+    (
+        "<keyed><k i='1' r='2'/></keyed>",
+        // libxml2 names the element of the reference.
+        "keyed 1877 {urn:a}keyed': No match found for key-sequence ['2'] of keyref '{urn:a}R'.",
     ),
     ("<wild x='1'/>", "wild 1867 {urn:a}wild', attribute 'x': The attribute 'x' is not allowed."),
     (

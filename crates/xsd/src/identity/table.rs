@@ -28,8 +28,13 @@ impl Sequence {
 
     /// Readable form for messages.
     pub(super) fn show(&self) -> String {
-        let values: Vec<String> = self.values.iter().map(Value::to_string).collect();
-        format!("({})", values.join(", "))
+        // Texts come in quotes.
+        let quoted = |value: &Value| match matches!(value, Value::Text { .. }) {
+            true => value.to_string(),
+            false => format!("'{value}'"),
+        };
+        let values: Vec<String> = self.values.iter().map(quoted).collect();
+        format!("[{}]", values.join(", "))
     }
 }
 

@@ -258,8 +258,8 @@ fn look_up(
             // A sequence that several inner elements have belongs to none of them here.
             || inner.iter().any(|table| table.get(sequence) == Some(&1));
         if !found && violations.len() < TOLD_MAX {
-            let message =
-                format!("{} refers to {}, which no node has", keyref.name(), sequence.show());
+            let (sequence, name) = (sequence.show(), keyref.full_name());
+            let message = format!("No match found for key-sequence {sequence} of keyref {name}");
             violations.push(violation("cvc-identity-constraint.4.3", message));
         }
     }
@@ -413,7 +413,9 @@ impl FollowedConstraint {
         }
         if missing {
             if constraint.kind == ConstraintKind::Key {
-                let message = format!("a node that {} selects lacks a field", constraint.name());
+                let name = constraint.full_name();
+                let message =
+                    format!("Not all fields of key identity-constraint {name} evaluate to a node");
                 violations.push(violation("cvc-identity-constraint.4.2.1", message));
             }
             return;
@@ -442,12 +444,14 @@ impl ElementTable {
         violations: &mut Vec<Violation>,
     ) {
         let Entry::Vacant(place) = self.table.entry(sequence.clone()) else {
-            let code = match of.kind {
-                ConstraintKind::Unique => "cvc-identity-constraint.4.1",
-                ConstraintKind::Key => "cvc-identity-constraint.4.2.2",
+            let (code, kind) = match of.kind {
+                ConstraintKind::Unique => ("cvc-identity-constraint.4.1", "unique"),
+                ConstraintKind::Key => ("cvc-identity-constraint.4.2.2", "key"),
                 ConstraintKind::KeyRef { .. } => return,
             };
-            let message = format!("{} has {} twice", of.name(), sequence.show());
+            let (sequence, name) = (sequence.show(), of.full_name());
+            let message =
+                format!("Duplicate key-sequence {sequence} in {kind} identity-constraint {name}");
             return violations.push(violation(code, message));
         };
         match room.entries.checked_sub(1) {
@@ -514,6 +518,14 @@ impl Constraint {
             ConstraintKind::KeyRef { .. } => "keyref",
         };
         format!("the {kind} '{}'", self.local)
+    }
+
+    /// The name in the words of libxml2.
+    fn full_name(&self) -> String {
+        match &*self.uri {
+            "" => format!("'{}'", self.local),
+            uri => format!("'{{{uri}}}{}'", self.local),
+        }
     }
 }
 
