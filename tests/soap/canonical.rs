@@ -129,3 +129,21 @@ fn the_key_is_not_for_saxon() {
     let said = format!("{}{}", run.stdout, run.stderr);
     assert!(said.contains("`output` is how the native engine writes"), "{said}");
 }
+
+/// The functions of EXSLT for the time have one where none is given.
+#[test]
+fn a_stylesheet_may_ask_what_time_it_is() {
+    let origin = Origin::echo();
+    let sheet = r#"<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform" xmlns:date="http://exslt.org/dates-and-times"><xsl:output method="text"/><xsl:template match="/"><xsl:value-of select="concat(date:seconds(), ' ', date:seconds(date:date-time()))"/></xsl:template></xsl:stylesheet>"#;
+    let route = "policies: [{ xslt: { side: request, stylesheet: time.xsl, verbose: true } }]";
+    let gateway = gateway_to(&origin.url(), route, &[("time.xsl", sheet)]);
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let before = now();
+    let reply = post(&gateway, &add());
+    let text = reply.text();
+    assert_eq!(reply.status(), 200, "{text}");
+    let told: Vec<u64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+    let [seconds, of_text] = told[..] else { panic!("{text}") };
+    assert!((before..=now()).contains(&seconds), "{before} {text}");
+    assert_eq!(seconds, of_text);
+}

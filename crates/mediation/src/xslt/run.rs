@@ -71,6 +71,7 @@ impl Transformation {
                 output_bytes_max: u64::try_from(self.output_bytes_max()).unwrap_or(u64::MAX),
                 ..Budgets::default()
             },
+            now: i64::try_from(clock::wall().as_secs()).ok(),
             seed: fastrand::u64(..),
             style: self.style,
             ..Run::default()
