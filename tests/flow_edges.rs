@@ -97,6 +97,42 @@ fn a_variable_is_enriched_and_the_message_left_alone() {
     assert_eq!(reply.text(), r#"[{"list":[1.0,"POST"]}, {"a":{"list":[1.0]}}]"#);
 }
 
+/// A variable that was enriched is what it was before: a document, a Body, or nothing.
+#[test]
+fn a_variable_that_was_enriched_keeps_its_kind() {
+    let origin = Origin::echo();
+    let soap = |body: &str| {
+        format!(
+            r#"<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Header><h/></e:Header><e:Body>{body}</e:Body></e:Envelope>"#
+        )
+    };
+    let remove = |held: &str, target: &str| {
+        format!(
+            "main: [{{ set: {{ o: {held} }} }}, {{ enrich: {{ target: {target}, action: remove }} }}, {{ payload: {{ from: $o }} }}, {{ respond: {{}} }}]\n{OTHER}"
+        )
+    };
+    let plain = "<a><b/><c/></a>".to_owned();
+    for (flow, sent, expected) in [
+        (remove("$envelope", "$o//a/b"), plain.clone(), "<a><c/></a>".to_owned()),
+        (remove("$envelope", "$o/a/b"), plain, "<a><c/></a>".to_owned()),
+        (remove("$envelope", "$o//a/b"), soap("<a><b/><c/></a>"), soap("<a><c/></a>")),
+        (remove("$body", "$o/b"), soap("<b/><c/>"), soap("<c/>")),
+    ] {
+        // Twice, since the second finds what the first has left.
+        let twice = flow.replacen(
+            "{ payload",
+            "{ enrich: { target: $o/none, action: remove } }, { payload",
+            1,
+        );
+        for flow in [flow, twice] {
+            let reply = post(&start(&origin, &flow), &of_type(XML), &sent);
+            assert_eq!((reply.status(), reply.text()), (200, expected.clone()), "{flow}");
+        }
+    }
+    let reply = post(&start(&origin, &remove("//none", "$o/b")), &of_type(XML), &soap("<a/>"));
+    assert_eq!((reply.status(), reply.text()), (200, soap("")));
+}
+
 /// A target that is neither in the body nor in a variable would have replaced the whole message.
 #[test]
 fn a_target_outside_the_body_is_a_complaint() {

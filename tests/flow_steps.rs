@@ -95,6 +95,25 @@ fn a_cache_gives_a_message_again_for_each_key() {
     assert!(origin.requests().iter().all(|request| request.get("accept-encoding").is_none()));
 }
 
+/// Bodies of other elements with the same text are other keys.
+#[test]
+fn a_key_of_a_cache_has_the_markup_of_elements() {
+    let origin = Origin::echo();
+    let flow =
+        "[cache: { key: '{{ $method }} {{ $request.body }}', ttl: 1h, steps: [{ call: echo }] }]";
+    let gateway = start(&origin, flow);
+    let xml = "Content-Type: application/xml\r\n";
+    for (body, calls) in [
+        ("<a><b>1</b><c>23</c></a>", 1),
+        ("<a><b>12</b><c>3</c></a>", 2),
+        ("<a><c>12</c><b>3</b></a>", 3),
+        ("<a><b>1</b><c>23</c></a>", 3),
+    ] {
+        assert_eq!(post(&gateway, "/", xml, body).text(), body);
+        assert_eq!(origin.requests().len(), calls, "{body}");
+    }
+}
+
 /// A reply that ends the flow does so when it is given again; failures, replies for one client and faults are not kept.
 #[test]
 fn a_cache_keeps_what_may_be_given_to_others() {

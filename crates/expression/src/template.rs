@@ -16,6 +16,7 @@
 //! | path    | a segment                   | percent-encoded; a segment that is empty, `.` or `..` fails        |
 //! | path, query | behind `?`              | percent-encoded                                                    |
 //! | text    | anywhere                    | as it is                                                           |
+//! | key     | anywhere                    | nodes as markup, all else as it is                                 |
 
 mod json_places;
 mod pieces;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use kit::TextPosition;
 
 use crate::{
-    Budget, Error, ErrorKind, Expression, Failure, FailureKind, Names, Scope, Slot, markup,
+    Budget, Error, ErrorKind, Expression, Failure, FailureKind, Names, Scope, Slot, Value, markup,
 };
 use pieces::Piece;
 
@@ -40,6 +41,8 @@ pub enum Kind {
     Json,
     /// Plain text.
     Text,
+    /// A text by which messages are told apart: other markup is another text.
+    Key,
     /// The value of a header line.
     Line,
     /// A path, perhaps with a query behind `?`.
@@ -76,6 +79,7 @@ enum Site {
     Segment,
     QueryPart,
     Text,
+    Key,
 }
 
 impl Template {
@@ -88,6 +92,7 @@ impl Template {
             Kind::Path | Kind::Query => (uri::sites(text, &pieces, kind)?, None),
             Kind::Line => (line_sites(text, &pieces)?, None),
             Kind::Text => (everywhere(&pieces, Site::Text), None),
+            Kind::Key => (everywhere(&pieces, Site::Key), None),
         };
         let (mut sites, mut literals) = (sites.into_iter(), literals.into_iter().flatten());
         let mut parts = Vec::new();
@@ -151,7 +156,7 @@ impl Template {
         }
         match self.kind {
             Kind::Path => uri::check(&out, &marks)?,
-            Kind::Xml | Kind::Json | Kind::Text | Kind::Line | Kind::Query => {}
+            Kind::Xml | Kind::Json | Kind::Text | Kind::Key | Kind::Line | Kind::Query => {}
         }
         Ok(out)
     }
@@ -172,6 +177,13 @@ impl Site {
                 expression.value(scope, budget)?.write_xml(default_namespace, out, budget)
             }
             Site::JsonValue => expression.value(scope, budget)?.write_json(out, budget),
+            Site::Key => {
+                let value = expression.value(scope, budget)?;
+                match matches!(value, Value::Nodes(_)) {
+                    true => value.write_xml(false, out, budget),
+                    false => value.text().and_then(|text| self.put_text(&text, out, budget)),
+                }
+            }
             Site::XmlAttribute
             | Site::XmlCdata
             | Site::JsonString
@@ -208,7 +220,7 @@ impl Site {
                 None => put(text, out, budget),
             },
             Site::Segment | Site::QueryPart => uri::push(text, out, budget),
-            Site::Text => put(text, out, budget),
+            Site::Text | Site::Key => put(text, out, budget),
         }
     }
 }

@@ -58,9 +58,12 @@ pub(crate) fn inner(nodes: Nodes) -> Nodes {
     Nodes::new(groups.collect())
 }
 
-/// True for the Body of a SOAP message.
+/// True for the Body of a SOAP message, also where it is a document of its own, as a variable may hold it.
 pub(crate) fn is_body(document: &Document, node: NodeId) -> bool {
-    document.kind(node) == Kind::Element
-        && document.name(node).local == "Body"
-        && Envelope::of(document).is_some_and(|envelope| envelope.body == node)
+    if document.kind(node) != Kind::Element || document.name(node).local != "Body" {
+        return false;
+    }
+    let is_soap = [SOAP_11, SOAP_12].contains(&document.name(node).namespace.uri);
+    Envelope::of(document).is_some_and(|envelope| envelope.body == node)
+        || (is_soap && document.root_element() == Some(node))
 }

@@ -37,7 +37,7 @@ impl<'a> Compiler<'a, '_> {
         depth: usize,
     ) -> Option<Cache> {
         let name = self.name_of("cache", &keys.encode().to_string());
-        let key = self.template(&keys.key, Kind::Text, namespaces);
+        let key = self.template(&keys.key, Kind::Key, namespaces);
         let steps = self.steps(&keys.steps, namespaces, depth + 1);
         let kept = self.builder.kept_or(&name, || Arc::new(MessageCache::default()));
         Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })

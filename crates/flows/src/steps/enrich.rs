@@ -115,9 +115,16 @@ fn in_variable(
         return Ok(());
     }
     let Some(Variable::Value(old)) = state.variable(number).cloned() else { return Ok(()) };
+    if matches!(&old, Value::Nodes(nodes) if nodes.is_empty()) {
+        // What was not found has no parts.
+        return Ok(());
+    }
+    let is_root = |(_, node)| node == Document::ROOT;
+    let is_whole = matches!(&old, Value::Nodes(nodes) if nodes.iter().all(is_root));
     let (text, content_type) = payload::bytes_of(&old, run)?;
     let format = Format::of(Some(content_type.as_bytes()));
-    let own = payload::read(&String::from_utf8_lossy(&text), format)?;
+    let read = |text: &str| payload::read(text, format).map(|value| whole_again(value, is_whole));
+    let own = read(&String::from_utf8_lossy(&text))?;
     state.set(number, Variable::Value(own.clone()));
     let text = match (run.value(state, &enrich.target)?, &own) {
         (Value::Nothing, _) => return Ok(()),
@@ -134,8 +141,18 @@ fn in_variable(
         return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the variable"));
     };
     run.bound(text.len())?;
-    state.set(number, Variable::Value(payload::read(&text, format)?));
+    state.set(number, Variable::Value(read(&text)?));
     Ok(())
+}
+
+/// The value of a variable that was read again: of a document the document, not its root.
+fn whole_again(value: Value, is_whole: bool) -> Value {
+    let root = if let Value::Nodes(root) = &value { root.iter().next() } else { None };
+    let document = root.filter(|_| is_whole).map(|(document, _)| document.clone());
+    match document {
+        Some(document) => Value::Nodes(Nodes::one(document, Document::ROOT)),
+        None => value,
+    }
 }
 
 /// The whole text of a message is replaced.
