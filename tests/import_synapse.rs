@@ -136,6 +136,21 @@ fn nodes_move_and_reasons_are_texts() {
     assert!(run.stdout.contains("<faultstring>{{ string(//a) }}</faultstring>"), "{}", run.stdout);
 }
 
+/// JSON that is written in an `enrich` is JSON in the message, and not its text.
+#[test]
+fn inline_json_is_put_into_the_message_as_json() {
+    let artifact = r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="P"><target><inSequence>
+        <enrich><source type="inline" clone="true">{"approved": 1.50}</source><target action="child" xpath="json-eval($)"/></enrich>
+        <enrich><source type="inline" clone="true">[7]</source><target xpath="json-eval($.list)"/></enrich>
+        <respond/>
+      </inSequence></target></proxy>"#;
+    let cases = r#"  merged:
+    request: { method: POST, path: /services/P, headers: { content-type: application/json }, body: '{"a":1,"list":[]}' }
+    reply: { status: 200, json: { a: 1, list: [7], approved: 1.5 } }
+"#;
+    tested(artifact, 0, cases);
+}
+
 /// A property that one resource sets is the parameter of the path in another until it is set there, too.
 #[test]
 fn a_parameter_that_another_resource_sets_is_what_came() {
@@ -219,4 +234,102 @@ fn flows_have_the_time_of_long_calls() {
     let timeouts: Vec<&str> =
         run.stdout.lines().filter(|line| line.starts_with("    timeout: \"")).collect();
     assert_eq!(timeouts, ["    timeout: \"130s\"", "    timeout: \"160s\""], "{}", run.stdout);
+}
+
+/// Imports an artifact, and runs cases over what it became.
+fn tested(artifact: &str, code: i32, cases: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.xml");
+    std::fs::write(&file, artifact).unwrap();
+    let into = folder.path().join("made");
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(code), "{}", run.stderr);
+    let made = into.join("tidegate.yaml");
+    let yaml = std::fs::read_to_string(&made).unwrap();
+    std::fs::write(&made, format!("{yaml}cases:\n{cases}")).unwrap();
+    let tested = tidegate(&["test", made.to_str().unwrap()]);
+    assert_eq!(tested.code, Some(0), "{}{}\n{yaml}", tested.stdout, tested.stderr);
+}
+
+/// Each message of an iterate that preserves the payload is the whole one with one of the parts.
+#[test]
+fn an_iterate_keeps_what_is_around_its_parts() {
+    let soap = |body: &str| {
+        format!(
+            r#"<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Header><h/></e:Header><e:Body>{body}</e:Body></e:Envelope>"#
+        )
+    };
+    let buy = |orders: &str| format!(r#"<m:buy xmlns:m="urn:m" a="1"><kept/>{orders}</m:buy>"#);
+    let plain = |body: &str| body.to_owned();
+    type Around<'a> = &'a dyn Fn(&str) -> String;
+    let forms: [(&str, &str, Around<'_>); 3] = [
+        ("//m:buy/order", "//m:buy", &soap),
+        ("$body/m:buy/order", "$body/m:buy", &soap),
+        ("//m:buy/order", "//m:buy", &plain),
+    ];
+    for (expression, attach, around) in forms {
+        let artifact = format!(
+            r#"<definitions xmlns="http://ws.apache.org/ns/synapse" xmlns:m="urn:m">
+              <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
+              <proxy name="P"><target>
+                <inSequence><iterate expression="{expression}" preservePayload="true" attachPath="{attach}"><target><sequence><send><endpoint key="E"/></send></sequence></target></iterate></inSequence>
+                <outSequence>
+                  <property name="IN"><m:all/></property>
+                  <aggregate><completeCondition><messageCount min="-1" max="-1"/></completeCondition><onComplete expression="//m:buy/order" enclosingElementProperty="IN"><send/></onComplete></aggregate>
+                </outSequence>
+              </target></proxy>
+            </definitions>"#
+        );
+        let call = |number: &str| {
+            let one = around(&buy(&format!("<order>{number}</order>")));
+            let reply = around(&buy(&format!("<order>{number}{number}</order>")));
+            format!(
+                "      - {{ upstream: E, expect: {{ path: /s, xml: '{one}' }}, reply: {{ headers: {{ content-type: text/xml }}, body: '{reply}' }} }}\n"
+            )
+        };
+        let sent = around(&buy("<order>1</order><order>2</order>"));
+        let all = around(r#"<m:all xmlns:m="urn:m"><order>11</order><order>22</order></m:all>"#);
+        let cases = format!(
+            "  parts:\n    request: {{ method: POST, path: /services/P, headers: {{ content-type: text/xml }}, body: '{sent}' }}\n    calls:\n{}{}    reply: {{ status: 200, xml: '{all}' }}\n",
+            call("1"),
+            call("2"),
+        );
+        tested(&artifact, 0, &cases);
+    }
+}
+
+/// What a refused mediator would have set is empty, so that the output can be checked, and a database that only it asks is left out.
+#[test]
+fn what_a_refused_mediator_sets_is_empty() {
+    let pool = "<connection><pool><driver>org.postgresql.Driver</driver><url>jdbc:postgresql://db.test/x</url><user>u</user><password>p</password></pool></connection>";
+    let artifact = format!(
+        r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="P"><target><inSequence>
+          <dblookup>{pool}<statement><sql>select a, b from t</sql><result name="first" column="1"/></statement></dblookup>
+          <property name="coded" expression="base64Encode('x')"/>
+          <payloadFactory media-type="text"><format>[$1$2]</format><args><arg expression="$ctx:first"/><arg expression="get-property('coded')"/></args></payloadFactory>
+          <respond/>
+        </inSequence></target></proxy>"#
+    );
+    let cases =
+        "  empty:\n    request: { path: /services/P }\n    reply: { status: 200, body: \"[]\" }\n";
+    tested(&artifact, 3, cases);
+}
+
+/// Synapse sends an address as it is where the request has nothing behind the resource's path.
+#[test]
+fn an_address_has_a_slash_behind_it_only_for_a_rest() {
+    let artifact = r#"<api xmlns="http://ws.apache.org/ns/synapse" name="direct" context="/directApi"><resource methods="POST"><inSequence>
+        <call><endpoint name="real"><address uri="http://e.test/service/EchoService"/></endpoint></call><respond/>
+      </inSequence></resource></api>"#;
+    let cases: String = [
+        ("/directApi", "/service/EchoService"),
+        ("/directApi?a=b", "/service/EchoService?a=b"),
+        ("/directApi/", "/service/EchoService/"),
+        ("/directApi/a/b", "/service/EchoService/a/b"),
+    ]
+    .iter()
+    .map(|(path, sent)| format!("  \"{path}\": {{ request: {{ method: POST, path: \"{path}\" }}, calls: [{{ upstream: real, expect: {{ path: \"{sent}\" }}, reply: {{ body: ok }} }}], reply: {{ body: ok }} }}\n"))
+    .collect();
+    tested(artifact, 0, &cases);
 }

@@ -552,6 +552,8 @@ fn values_and_headers() {
                 flows:
                   P:
                     # refused: property a, p.xml:3:1: the system property `HOME` is read at run time; write `${NAME}` or `${file:PATH}` where it is used (character 1 of `get-property('system', 'HOME')`)
+                    - set:
+                        a: ""
                     # refused: property a, p.xml:3:65: properties of the scope `registry` have no counterpart
                     - respond: {}
                 refused p.xml:3:1: the system property `HOME` is read at run time; write `${NAME}` or `${file:PATH}` where it is used (character 1 of `get-property('system', 'HOME')`)
@@ -856,6 +858,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: nothing sets `uri.var.id`, and no path has it (character 1 of `$ctx:uri.var.id`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: nothing sets `uri.var.id`, and no path has it (character 1 of `$ctx:uri.var.id`)
             "#]],
@@ -971,6 +975,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `configs.host` is read at run time; write `${host}` where it is used
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `configs.host` is read at run time; write `${host}` where it is used
             "#]],
@@ -983,6 +989,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `toUpper` has no counterpart (character 1 of `toUpper(payload.a)`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `toUpper` has no counterpart (character 1 of `toUpper(payload.a)`)
             "#]],
@@ -995,6 +1003,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: the function `base64Encode` has no counterpart (character 1 of `base64Encode($body)`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: the function `base64Encode` has no counterpart (character 1 of `base64Encode($body)`)
             "#]],
@@ -1007,6 +1017,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: nothing among the artifacts sets the property `nobody-sets-it` (character 1 of `$ctx:nobody-sets-it`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: nothing among the artifacts sets the property `nobody-sets-it` (character 1 of `$ctx:nobody-sets-it`)
             "#]],
@@ -1019,6 +1031,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: the prefix `n` is not declared (character 1 of `n:x`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: the prefix `n` is not declared (character 1 of `n:x`)
             "#]],
@@ -1034,6 +1048,8 @@ fn expressions() {
                       - set:
                           set: "1"
                       # refused: property r, p.xml:4:1: `//m:x[` has no counterpart: expected an expression, found the end
+                      - set:
+                          r: ""
                       - respond: {}
                 refused p.xml:4:1: `//m:x[` has no counterpart: expected an expression, found the end
             "#]],
@@ -1046,6 +1062,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `//m:x['` is no XPath at character 7
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `//m:x['` is no XPath at character 7
             "#]],
@@ -1058,6 +1076,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `..` leads above the envelope (character 1 of `../a`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `..` leads above the envelope (character 1 of `../a`)
             "#]],
@@ -1070,6 +1090,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `$func:x` stands in no template (character 1 of `$func:x`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `$func:x` stands in no template (character 1 of `$func:x`)
             "#]],
@@ -1082,6 +1104,8 @@ fn expressions() {
                     - set:
                         set: "1"
                     # refused: property r, p.xml:4:1: `get-property` of a name that is computed has no counterpart (character 1 of `get-property($ctx:set)`)
+                    - set:
+                        r: ""
                     - respond: {}
                 refused p.xml:4:1: `get-property` of a name that is computed has no counterpart (character 1 of `get-property($ctx:set)`)
             "#]],
@@ -1620,6 +1644,70 @@ fn messages_that_are_split_and_joined() {
             "#]],
         ),
         (
+            r#"<iterate expression="//m:order" preservePayload="true"><target><sequence><call><endpoint key="E"/></call></sequence></target></iterate>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # approximated: iterate //m:order, p.xml:3:1: each part is a message of its own, without what was around it; no aggregate collects the replies; here they are put into one message
+                      - split:
+                          over: "//m:order"
+                          steps:
+                            - call:
+                                upstream: E
+                                path: /service/Echo
+                          parallel: 8
+                          gather:
+                            take: "$body/*"
+                            into: "<Replies/>"
+                            complete: all
+                            partial: keep
+                      - respond: {}
+                approximated p.xml:3:1: each part is a message of its own, without what was around it; no aggregate collects the replies; here they are put into one message
+            "#]],
+        ),
+        (
+            r#"<iterate expression="//m:all/m:order" preservePayload="true" attachPath="//m:all"><target><sequence><call><endpoint key="E"/></call></sequence></target></iterate>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      # approximated: iterate //m:all/m:order, p.xml:3:1: no aggregate collects the replies; here they are put into one message
+                      - set:
+                          iterate_rest: "$envelope"
+                      - enrich:
+                          target: "$iterate_rest//m:all/m:order"
+                          action: remove
+                      - split:
+                          over: "//m:all/m:order"
+                          steps:
+                            - set:
+                                iterate_part:
+                                  xpath: "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]"
+                            - payload:
+                                from: "$iterate_rest"
+                            - enrich:
+                                source: "$iterate_part"
+                                target: "//m:all"
+                                action: child
+                            - call:
+                                upstream: E
+                                path: /service/Echo
+                          parallel: 8
+                          gather:
+                            take: "$body/*"
+                            into: "<Replies/>"
+                            complete: all
+                            partial: keep
+                      - respond: {}
+                approximated p.xml:3:1: no aggregate collects the replies; here they are put into one message
+            "#]],
+        ),
+        (
             r#"<aggregate><onComplete expression="//m:x"/></aggregate>"#,
             expect![[r#"
                 flows:
@@ -1640,7 +1728,7 @@ fn what_keeps_and_counts() {
             expect![[r#"
                 flows:
                   P:
-                    # approximated: cache, p.xml:3:1: requests are equal by method, action and the text of their body; name other values that matter in `key`
+                    # approximated: cache, p.xml:3:1: requests are equal by method, action and body; name other values that matter in `key`
                     - cache:
                         key: "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}"
                         ttl: "20s"
@@ -1649,7 +1737,7 @@ fn what_keeps_and_counts() {
                               upstream: E
                               path: /service/Echo
                           - respond: {}
-                approximated p.xml:3:1: requests are equal by method, action and the text of their body; name other values that matter in `key`
+                approximated p.xml:3:1: requests are equal by method, action and body; name other values that matter in `key`
             "#]],
         ),
         (
@@ -2206,7 +2294,7 @@ fn queues_schedules_and_what_is_left() {
   <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
   <messageStore name="S" class="org.apache.synapse.message.store.impl.memory.InMemoryStore"/>
   <messageProcessor name="forward" class="org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor" messageStore="S" targetEndpoint="E">
-    <parameter name="interval">2000</parameter><parameter name="max.delivery.attempts">4</parameter>
+    <parameter name="interval">2000</parameter><parameter name="max.delivery.attempts">4</parameter><parameter name="member.count">3</parameter>
   </messageProcessor>
   <messageProcessor name="nowhere" class="org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor" messageStore="S"/>
   <sequence name="tick"><send><endpoint key="E"/></send></sequence>
@@ -2268,6 +2356,8 @@ fn queues_schedules_and_what_is_left() {
               initial: "2s"
               factor: 1
             dead_letter: true
+            concurrency: 3
+            order: free
           # refused: messageProcessor nowhere, all.xml:8:3: it names no endpoint
         schedules:
           ticks:
@@ -2457,6 +2547,7 @@ fn an_archive_is_read_with_its_resources() {
             ("P_1.0.0/P-1.0.0.xml", proxy.as_bytes()),
             ("x_1.0.0/resources/x.xsl", b"<xsl/>"),
             ("connector.zip", b"PK"),
+            ("D_1.0.0/D-1.0.0.dbs", b"<data name=\"D\"/>"),
         ],
     );
     let made = import(&car).unwrap();
@@ -2464,8 +2555,13 @@ fn an_archive_is_read_with_its_resources() {
     assert_eq!(made.files, [("x.xsl".to_owned(), b"<xsl/>".to_vec())]);
     let refused: Vec<_> =
         made.table.rows.iter().filter(|row| row.outcome == Outcome::Refused).collect();
-    assert_eq!(refused.len(), 1, "{}", made.table);
-    assert_eq!(refused[0].place.file, "orders.car/connector.zip");
+    let refused: Vec<_> =
+        refused.iter().map(|row| (row.what.as_str(), row.place.file.as_str())).collect();
+    let expected = [
+        ("archive", "orders.car/connector.zip"),
+        ("data service", "orders.car/D_1.0.0/D-1.0.0.dbs"),
+    ];
+    assert_eq!(refused, expected, "{}", made.table);
 }
 
 #[test]

@@ -32,12 +32,19 @@ pub(super) struct Source {
     pub(super) bytes: Vec<u8>,
 }
 
+/// A file that is not read.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) name: String,
+    pub(super) what: &'static str,
+    pub(super) why: &'static str,
+}
+
 /// All files.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pub(super) files: Vec<Source>,
-    /// Files that are not read, with the reasons.
-    pub(super) refused: Vec<(String, String)>,
+    pub(super) refused: Vec<Unread>,
     bytes: u64,
 }
 
@@ -83,6 +90,8 @@ impl Sources {
                 self.folder(&entry.path(), &whole, depth + 1)?;
             } else if kind.is_file() && (is_archive(&name) || is_read(&name)) {
                 self.file(&entry.path(), &whole)?;
+            } else if kind.is_file() && is_data_service(&name) {
+                self.data_service(whole);
             }
         }
         Ok(())
@@ -125,7 +134,9 @@ impl Sources {
             }
             if is_archive(&within) {
                 let why = "an archive in an archive is not read; a connector's operations have no counterpart";
-                self.refused.push((whole, why.to_owned()));
+                self.refused.push(Unread { name: whole, what: "archive", why });
+            } else if is_data_service(&within) {
+                self.data_service(whole);
             } else if is_read(&within) {
                 // The announced size may be wrong; the size that is read counts.
                 let bytes = bounded(entry, FILE_BYTES_MAX.min(ALL_BYTES_MAX - self.bytes))
@@ -134,6 +145,11 @@ impl Sources {
             }
         }
         Ok(())
+    }
+
+    fn data_service(&mut self, name: String) {
+        let why = "data services are not here; a flow with `sql` asks a database";
+        self.refused.push(Unread { name, what: "data service", why });
     }
 
     fn push(&mut self, name: String, bytes: Vec<u8>) -> Result<(), String> {
@@ -147,6 +163,10 @@ impl Sources {
         self.files.push(Source { name, bytes });
         Ok(())
     }
+}
+
+fn is_data_service(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".dbs")
 }
 
 fn is_read(name: &str) -> bool {

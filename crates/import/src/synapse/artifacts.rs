@@ -62,9 +62,9 @@ impl Files {
     /// Parses artifacts, and keeps other files for references.
     pub(super) fn parse(sources: Sources, table: &mut Table) -> Files {
         let mut files = Files::default();
-        for (name, why) in sources.refused {
-            let place = ArtifactPosition { file: name, line: 1, column: 1 };
-            table.add(Outcome::Refused, "archive", place, &why);
+        for unread in sources.refused {
+            let place = ArtifactPosition { file: unread.name, line: 1, column: 1 };
+            table.add(Outcome::Refused, unread.what, place, unread.why);
         }
         for source in sources.files {
             let is_xml = source.name.to_ascii_lowercase().ends_with(".xml");
@@ -233,6 +233,17 @@ impl<'a> Artifacts<'a> {
             [_, ..] => Err(format!("`{key}` may be one of several files")),
         }
     }
+}
+
+/// The properties of the message that a mediator itself sets, or its results and targets.
+pub(super) fn set_by(item: &Element<'_>) -> Vec<String> {
+    let scope = item.attribute("scope").unwrap_or("default");
+    let is_property = matches!(item.name(), "property" | "variable")
+        && matches!(scope, "default" | "synapse" | "operation");
+    let within = item.descendants().into_iter();
+    let within = within.filter(|element| matches!(element.name(), "result" | "target"));
+    let all = is_property.then_some(*item).into_iter().chain(within);
+    all.filter_map(|element| sets(&element)).collect()
 }
 
 /// The name that an element gives a value to.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::artifacts::Artifacts;
+use super::artifacts::{self, Artifacts};
 use super::element::Element;
 use super::mediators;
 use super::mediators::rewrite::Rewritten;
@@ -234,6 +234,13 @@ impl<'a> Converter<'a> {
             Err(why) => {
                 self.table.set(row, Outcome::Refused, &why);
                 steps.push(comment(&format!("refused: {what}, {}: {why}", item.place())));
+                // Later steps may read what it would have set.
+                let names = artifacts::set_by(item).into_iter().filter(|name| !name.contains('{'));
+                let empty = names.map(|name| (self.out.variable(&name), json!("")));
+                let empty: Map<String, Json> = empty.collect();
+                if !empty.is_empty() {
+                    steps.push(json!({ "set": empty }));
+                }
                 Next::Continue
             }
         }

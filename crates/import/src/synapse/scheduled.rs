@@ -139,6 +139,7 @@ impl<'a> Converter<'a> {
         }
         if let Some(count) = number("concurrency").or(number("member.count")).filter(|n| *n > 1) {
             keys.insert("concurrency".to_owned(), json!(count));
+            keys.insert("order".to_owned(), json!("free"));
         }
         self.note("messages are taken as they come, not at an interval");
         for name in ["message.processor.fault.sequence", "message.processor.deactivate.sequence"] {

@@ -9,8 +9,10 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::{Target, duration};
+use super::super::expressions::Value;
 use super::calls;
 use super::control;
+use super::transforms::PAYLOAD;
 
 /// The maximum depth to which sequences are searched for an aggregate.
 const DEPTH_MAX: usize = 8;
@@ -65,22 +67,60 @@ pub(super) fn iterate<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let over = item.attribute("expression").ok_or("it has no expression")?;
-    let over = c.expression(item, over)?.expression();
+    let over = c.expression(item, over)?;
+    let (before, mut made) = around(c, item, &over)?;
     let target = item.child("target").ok_or("it has no target")?;
     let found = find(c, &[body(c, &target)], rest);
-    if item.is("preservePayload", "true") || item.attribute("attachPath").is_some() {
-        c.note("each part is a message of its own, without what was around it");
-    }
     if item.is("continueParent", "true") {
         c.note("the message itself does not go on beside its parts");
     }
-    let made = branch(c, &target, &found)?;
+    steps.extend(before);
+    made.extend(branch(c, &target, &found)?);
     let parallel = if item.is("sequential", "true") { 1 } else { PARALLEL };
     let gather = gather(c, found.aggregate, None)?;
     steps.push(json!({
-        "split": { "over": over, "steps": made, "parallel": parallel, "gather": gather },
+        "split": { "over": over.expression(), "steps": made, "parallel": parallel, "gather": gather },
     }));
     finish(c, &found, steps)
+}
+
+/// Steps before an iterate, and the first steps of each part, that put the part into what was around it.
+fn around<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    over: &Value,
+) -> Result<(Vec<Json>, Vec<Json>), String> {
+    if !item.is("preservePayload", "true") {
+        return Ok(Default::default());
+    }
+    let attach = item.attribute("attachPath").map(|path| c.expression(item, path)).transpose()?;
+    let paths = over.path().zip(attach.as_ref().and_then(Value::path));
+    let is_within = |path: &str, root: &str| {
+        let rest = path.strip_prefix(root);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) && !path.contains('|')
+    };
+    let roots = [("$body", "$body"), ("", "$envelope")];
+    let found = paths.and_then(|(over, attach)| {
+        let is_root = |(prefix, _): &&(&str, &str)| {
+            over != *prefix && is_within(over, prefix) && is_within(attach, prefix)
+        };
+        let (prefix, root) = roots.iter().find(is_root)?;
+        Some((over.strip_prefix(prefix)?, attach, *root))
+    });
+    let Some((over, attach, root)) = found else {
+        c.note("each part is a message of its own, without what was around it");
+        return Ok(Default::default());
+    };
+    let (rest, part) = (c.out.variable("iterate.rest"), c.out.variable("iterate.part"));
+    let removed = json!({ "target": format!("${rest}{over}"), "action": "remove" });
+    let before = vec![json!({ "set": { &rest: root } }), json!({ "enrich": removed })];
+    let added = json!({ "source": format!("${part}"), "target": attach, "action": "child" });
+    let within = vec![
+        json!({ "set": { part: { "xpath": PAYLOAD } } }),
+        json!({ "payload": { "from": format!("${rest}") } }),
+        json!({ "enrich": added }),
+    ];
+    Ok((before, within))
 }
 
 /// The mediators that a target runs.

@@ -196,7 +196,15 @@ pub(super) fn enrich<'a>(
         }
         other => return Err(format!("the target `{other}` has no counterpart")),
     };
+    let is_json = matches!(&source, Source::Text(text) if text.starts_with(['{', '[']));
     let mut source = expression_of(source);
+    if is_json {
+        // An expression is no JSON by itself.
+        let variable = c.out.variable("inline");
+        let value = json!({ "value": source, "type": "json" });
+        steps.push(json!({ "set": { variable.clone(): value } }));
+        source = json!(format!("${variable}"));
+    }
     if matches!(kind, "custom" | "body") && !from.is("clone", "true") && is_in_message(&source) {
         // Without a clone Synapse moves what it finds.
         let variable = c.out.variable("moved");

@@ -24,7 +24,7 @@ pub(super) fn cache<'a>(
     }
     let seconds =
         item.attribute("timeout").and_then(|text| text.parse::<u64>().ok()).unwrap_or(5000);
-    c.note("requests are equal by method, action and the text of their body; name other values that matter in `key`");
+    c.note("requests are equal by method, action and body; name other values that matter in `key`");
     let (made, ended) = c.branch(rest);
     let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
     steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
@@ -121,39 +121,48 @@ pub(super) fn sql<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let pool = item.child("connection").and_then(|connection| connection.child("pool"));
-    let database = database(c, &pool.ok_or("it has no connection")?)?;
+    let pool = pool.ok_or("it has no connection")?;
+    let mut statements = Vec::new();
     for statement in item.all("statement") {
         let query = statement.text_of("sql").ok_or("a statement without SQL")?;
-        let mut keys = Map::from_iter([
-            ("database".to_owned(), json!(database)),
-            ("query".to_owned(), json!(numbered(&query))),
-        ]);
         let mut arguments = Vec::new();
         for parameter in statement.all("parameter") {
             let value = c.value(&parameter, "value", "expression")?;
             arguments.push(value.unwrap_or(Value::Literal(String::new())).expression());
         }
+        let mut results = Vec::new();
+        for result in statement.all("result") {
+            let (name, column) = (result.attribute("name"), result.attribute("column"));
+            let (Some(name), Some(column)) = (name, column) else { continue };
+            if column.chars().all(|c| c.is_ascii_digit()) {
+                return Err(format!("the column {column} is known by its number only"));
+            }
+            results.push((name, column));
+        }
+        statements.push((numbered(&query), arguments, results));
+    }
+    // Only now is it known that something asks the database.
+    let database = database(c, &pool)?;
+    for (query, arguments, results) in statements {
+        let mut keys = Map::from_iter([
+            ("database".to_owned(), json!(database)),
+            ("query".to_owned(), json!(query)),
+        ]);
         if !arguments.is_empty() {
             keys.insert("arguments".to_owned(), json!(arguments));
         }
-        let results = statement.all("result");
-        let mut sets = Map::new();
-        if !results.is_empty() {
-            let rows = c.out.variable(&format!("{database}.rows"));
-            keys.insert("into".to_owned(), json!(rows));
-            for result in results {
-                let (name, column) = (result.attribute("name"), result.attribute("column"));
-                let (Some(name), Some(column)) = (name, column) else { continue };
-                if column.chars().all(|c| c.is_ascii_digit()) {
-                    return Err(format!("the column {column} is known by its number only"));
-                }
-                sets.insert(c.out.variable(name), json!(format!("${rows}[0]['{column}']")));
-            }
+        if results.is_empty() {
+            steps.push(json!({ "sql": keys }));
+            continue;
         }
+        let rows = c.out.variable(&format!("{database}.rows"));
+        keys.insert("into".to_owned(), json!(rows));
+        let of_row = |(name, column): &(&str, &str)| {
+            (c.out.variable(name), json!(format!("${rows}[0]['{column}']")))
+        };
+        let sets: Map<String, Json> = results.iter().map(of_row).collect();
         steps.push(json!({ "sql": keys }));
-        if !sets.is_empty() {
-            steps.push(json!({ "set": sets }));
-        }
+        steps.push(json!({ "set": sets }));
     }
     Ok(Next::Continue)
 }

@@ -6,7 +6,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 
 /// The input of a transformation in Synapse: the first element in the Body of SOAP, and the root of other XML.
-const PAYLOAD: &str = "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]";
+pub(super) const PAYLOAD: &str = "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]";
 
 /// `xslt`: its stylesheet becomes a file.
 pub(super) fn xslt<'a>(
