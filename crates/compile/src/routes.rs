@@ -254,12 +254,18 @@ fn draft<'c>(
     }
 }
 
-/// The draft of a route as the one that publishes its description: for `GET ?wsdl`, behind the policies that turn requests away.
+/// The draft of a route as the one that publishes its description: for `GET ?wsdl` and `?WSDL`, behind the policies that turn
+/// requests away.
 fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Draft<'c> {
-    for matcher in &mut draft.matchers {
-        matcher.methods = vec!["GET".to_owned(), "HEAD".to_owned()];
-        matcher.query.push(("wsdl".to_owned(), ValueCondition::Present));
-    }
+    let spelled = |name: &str| {
+        let mut matchers = draft.matchers.clone();
+        for matcher in &mut matchers {
+            matcher.methods = vec!["GET".to_owned(), "HEAD".to_owned()];
+            matcher.query.push((name.to_owned(), ValueCondition::Present));
+        }
+        matchers
+    };
+    draft.matchers = [spelled("wsdl"), spelled("WSDL")].concat();
     let mut rows = policies::of(route).into_iter();
     draft.policies.retain(|_| {
         let row = rows.next();

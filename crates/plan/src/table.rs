@@ -448,8 +448,8 @@ impl Matcher {
         let meet = |a: &[String], b: &[String]| a == b || a.iter().any(|name| b.contains(name));
         meet(&self.listeners, &other.listeners)
             && meet(&self.methods, &other.methods)
-            && same(&self.headers, &other.headers)
-            && same(&self.query, &other.query)
+            && same(&self.headers, &other.headers, str::eq_ignore_ascii_case)
+            && same(&self.query, &other.query, str::eq)
     }
 
     /// The first condition besides host and path that the request does not meet.
@@ -503,9 +503,12 @@ fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
     asked.filter(|_| head.headers.contains("origin"))
 }
 
-fn same(a: &[(String, ValueCondition)], b: &[(String, ValueCondition)]) -> bool {
-    a.len() == b.len()
-        && a.iter().all(|x| b.iter().any(|y| x.0.eq_ignore_ascii_case(&y.0) && x.1 == y.1))
+fn same(
+    a: &[(String, ValueCondition)],
+    b: &[(String, ValueCondition)],
+    is_name: impl Fn(&str, &str) -> bool,
+) -> bool {
+    a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| is_name(&x.0, &y.0) && x.1 == y.1))
 }
 
 impl PathWant {
