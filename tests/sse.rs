@@ -238,6 +238,25 @@ fn a_coded_stream_is_counted_without_its_coding() {
     until("the upstream is left", || origin.open() == 0);
 }
 
+/// Browsers accept Zstandard, in which events cannot be counted.
+#[test]
+fn the_upstream_is_asked_only_for_codings_that_can_be_read() {
+    let origin = Origin::echo();
+    let gateway = start(&origin, "events: 2, per: 1h");
+    for (accepted, sent) in [
+        ("gzip, deflate, br, zstd", Some("gzip, deflate, br")),
+        ("zstd;q=1.0, BR;q=0.5,identity ; q=0.1", Some("BR;q=0.5, identity ; q=0.1")),
+        ("gzip,  br", Some("gzip,  br")),
+        ("zstd, *", None),
+    ] {
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: gateway\r\nAccept-Encoding: {accepted}\r\n\r\n");
+        assert_eq!(gateway.wire().ask(&request).status(), 200);
+        let requests = origin.requests();
+        assert_eq!(requests.last().unwrap().get("accept-encoding"), sent, "{accepted}");
+    }
+}
+
 #[test]
 fn other_replies_pass_untouched() {
     let body = "data: 1\n\n".repeat(20);

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::harness::{Gateway, H2, Origin, Peer, Wire, full, tidegate, until, whole};
+use crate::harness::{Gateway, H2, Origin, Peer, Plain, Wire, full, tidegate, until, whole};
 use crate::telemetry::metric;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Service: ticks\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -238,6 +238,23 @@ fn a_stream_without_clients_lingers_and_ends() {
     service.is_left(0);
     let _third = open(&gateway, "/api/a", "");
     assert_eq!(service.origin.requests().len(), 2);
+}
+
+/// Nobody waits for the answer any more, so the upstream is not asked on.
+#[test]
+fn a_stream_that_was_never_answered_ends_without_clients_too() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        let _asked = peer.request();
+        peer.read_to_end();
+    });
+    let route = "policies: [{ sse: { share: { linger: 100ms } } }]";
+    let upstream = "timeout: { response: 1h }";
+    let gateway = Plain { route, upstream, ..Plain::default() }.start(&origin);
+    let mut wire = gateway.wire();
+    wire.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("the upstream is asked", || origin.requests().len() == 1);
+    drop(wire);
+    until("the upstream is left", || origin.open() == 0);
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl OnCall<RequestHead> for SharedAdmit {
 }
 
 impl Admit {
-    fn admit(&self, counted: EventCounter, ex: &mut Exchange, head: &RequestHead) -> Flow {
+    fn admit(&self, counted: EventCounter, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let Admit(sse) = self;
         let tier = sse.settings.tiers.get(counted.tier);
         if let Some(wait) = tier.and_then(|tier| sse.quotas.wait(counted.key, tier)) {
@@ -189,6 +189,7 @@ impl Admit {
         if let Some(share) = sse.share.as_ref().filter(|_| head.method() == b"GET") {
             ex.notes().instead = Some(share.clone());
         }
+        coding::narrow(&mut head.headers);
         sse.slot.put(ex, AdmittedStream { counted, permit });
         Ok(Onward::Next)
     }

@@ -10,11 +10,32 @@ use message::Headers;
 /// So many bytes of a coding at a time, which can be a thousand times as many without it.
 const CODED_BYTES_MAX: usize = 1 << 10;
 
+const ACCEPTED: &str = "accept-encoding";
+
 /// Takes the coding off as the stream passes.
 pub(super) enum Decoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Deflate(Box<ZlibDecoder<Vec<u8>>>),
     Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
+}
+
+/// Leaves those codings in `Accept-Encoding` that a stream can be read in.
+pub(super) fn narrow(lines: &mut Headers) {
+    let asked: Vec<Vec<u8>> = lines.get_all(ACCEPTED).map(<[u8]>::to_vec).collect();
+    let items = || asked.iter().flat_map(|line| line.split(|byte| *byte == b','));
+    let is_read = |item: &&[u8]| {
+        let name = item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        name == "identity" || Coding::of(&name).is_some()
+    };
+    if items().all(|item| is_read(&item)) {
+        return;
+    }
+    let kept: Vec<&[u8]> = items().filter(is_read).map(<[u8]>::trim_ascii).collect();
+    lines.remove(ACCEPTED);
+    if !kept.is_empty() {
+        lines.add_known("Accept-Encoding", &kept.join(&b", "[..]));
+    }
 }
 
 impl Decoder {

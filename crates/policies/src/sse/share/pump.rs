@@ -69,7 +69,9 @@ impl Pump {
     ) -> Result<(), Fault> {
         let totals = Totals::default();
         let request = Request { head, body: Body::Empty };
-        let reply = upstream.fetch(Call::apart(caller, None, &totals), request).await?;
+        let mut lonely = Lonely { pump: self, linger: sharing.linger, alarm: Alarm::default() };
+        let fetched = upstream.fetch(Call::apart(caller, None, &totals), request);
+        let Some(reply) = lonely.unless_left(fetched).await? else { return Ok(()) };
         let Reply { mut head, body, .. } = reply;
         let decoder = match head.is_event_stream() {
             true => Decoder::of(&mut head.headers)?,
@@ -81,9 +83,7 @@ impl Pump {
         };
         self.ring.open(SharedAnswer::of(&head));
         let blocks = Blocks::new(sharing.event_bytes_max);
-        UpstreamStream { pump: self, body, decoder, blocks, alarm: Alarm::default() }
-            .run(sharing)
-            .await
+        UpstreamStream { lonely, body, decoder, blocks }.run(sharing).await
     }
 
     /// Ends the ring if nobody has joined it again.
@@ -105,14 +105,45 @@ impl Drop for Pump {
     }
 }
 
+/// Ends the ring once it has had no client for as long as it lingers.
+struct Lonely<'p> {
+    pump: &'p Pump,
+    linger: Duration,
+    alarm: Alarm,
+}
+
+impl Lonely<'_> {
+    /// Waits for something; nothing, if the ring ends first.
+    async fn unless_left<T>(
+        &mut self,
+        waited: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<Option<T>, Fault> {
+        let ring = &self.pump.ring;
+        let mut left = pin!(ring.left.notified());
+        let mut waited = pin!(waited);
+        poll_fn(|cx| {
+            while left.as_mut().poll(cx).is_ready() {
+                left.set(ring.left.notified());
+                self.alarm.set(clock::now(), self.linger);
+            }
+            if self.alarm.poll(cx).is_ready() {
+                self.alarm.clear();
+                if self.pump.end_if_alone() {
+                    return Poll::Ready(Ok(None));
+                }
+            }
+            waited.as_mut().poll(cx).map_ok(Some)
+        })
+        .await
+    }
+}
+
 /// The open stream of the upstream.
 struct UpstreamStream<'p> {
-    pump: &'p Pump,
+    lonely: Lonely<'p>,
     body: Body,
     decoder: Option<Decoder>,
     blocks: Blocks,
-    /// For the end of the time without a client.
-    alarm: Alarm,
 }
 
 impl UpstreamStream<'_> {
@@ -121,8 +152,8 @@ impl UpstreamStream<'_> {
         let at_once = (sharing.replay / 2).max(1);
         let mut pushed = 0;
         loop {
-            let read = self.read(sharing.linger).await;
-            let ring = &self.pump.ring;
+            let read = self.read().await;
+            let ring = &self.lonely.pump.ring;
             let mut blocks = std::mem::take(&mut self.blocks.ended).into_iter().peekable();
             while blocks.peek().is_some() {
                 let room = at_once - pushed;
@@ -139,36 +170,25 @@ impl UpstreamStream<'_> {
     }
 
     /// Cuts what comes next into blocks. The end is that of the upstream, of an event that is too large, or of the time without a client.
-    async fn read(&mut self, linger: Duration) -> Result<Fill, Fault> {
-        let ring = &self.pump.ring;
-        let mut left = pin!(ring.left.notified());
-        poll_fn(|cx| {
-            while left.as_mut().poll(cx).is_ready() {
-                left.set(ring.left.notified());
-                self.alarm.set(clock::now(), linger);
-            }
-            if self.alarm.poll(cx).is_ready() {
-                self.alarm.clear();
-                if self.pump.end_if_alone() {
-                    return Poll::Ready(Ok(Fill::End));
-                }
-            }
+    async fn read(&mut self) -> Result<Fill, Fault> {
+        let UpstreamStream { lonely, body, decoder, blocks } = self;
+        let cut = poll_fn(|cx| {
             let mut bytes = scratch::lend();
-            let fill = ready!(self.body.poll_fill(cx, &mut bytes))?;
-            let cut = match &mut self.decoder {
-                None => self.blocks.cut(&bytes),
-                Some(decoder) => decoder.decode(&bytes, |plain| self.blocks.cut(plain))?,
+            let fill = ready!(body.poll_fill(cx, &mut bytes))?;
+            let cut = match decoder {
+                None => blocks.cut(&bytes),
+                Some(decoder) => decoder.decode(&bytes, |plain| blocks.cut(plain))?,
             };
             Poll::Ready(match (cut, fill) {
                 (Err(TooMuch), _) => Err(Fault::new(Kind::ReplyTooLarge, TOO_MUCH)),
                 (Ok(()), Fill::End) => {
-                    self.blocks.end();
+                    blocks.end();
                     Ok(Fill::End)
                 }
                 (Ok(()), fill) => Ok(fill),
             })
-        })
-        .await
+        });
+        Ok(lonely.unless_left(cut).await?.unwrap_or(Fill::End))
     }
 }
 
