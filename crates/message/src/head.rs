@@ -164,8 +164,12 @@ impl ReplyHead {
 
     /// True for an event stream: it may have no end, and may be silent for any time.
     pub fn is_event_stream(&self) -> bool {
-        let content_type = self.headers.get("content-type").unwrap_or_default();
-        media_type(content_type).eq_ignore_ascii_case(b"text/event-stream")
+        const EVENTS: &[u8] = b"text/event-stream";
+        let content_type = self.headers.get("content-type").unwrap_or_default().trim_ascii_start();
+        // Every reply is asked, and few begin so.
+        let begins = content_type.get(..EVENTS.len());
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(EVENTS))
+            && media_type(content_type).len() == EVENTS.len()
     }
 
     /// The upstream's own reason phrase, or the standard one if the status was changed.
@@ -209,6 +213,25 @@ mod tests {
             let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
             assert_eq!(head.path(), path.as_bytes(), "{target}");
             assert_eq!(head.query(), query.map(str::as_bytes), "{target}");
+        }
+    }
+
+    #[test]
+    fn event_streams_are_of_one_type() {
+        for (content_type, is_events) in [
+            ("text/event-stream", true),
+            (" Text/Event-Stream ; charset=utf-8", true),
+            ("text/event-stream;a=b", true),
+            ("text/event-streams", false),
+            ("text/event-stream b", false),
+            ("text/event-strea", false),
+            ("text/plain;text/event-stream", false),
+            ("", false),
+        ] {
+            let mut head = ReplyHead::new(200);
+            assert!(!head.is_event_stream());
+            head.headers.add_known("Content-Type", content_type.as_bytes());
+            assert_eq!(head.is_event_stream(), is_events, "{content_type}");
         }
     }
 
