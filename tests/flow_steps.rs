@@ -112,6 +112,22 @@ fn a_key_of_a_cache_has_the_markup_of_elements() {
         assert_eq!(post(&gateway, "/", xml, body).text(), body);
         assert_eq!(origin.requests().len(), calls, "{body}");
     }
+    // One element's text is its key, however the message writes it; of several each counts for itself.
+    let (origin, others) = (Origin::echo(), Origin::echo());
+    let flow = |path: &str| {
+        format!("[cache: {{ key: '{{{{ {path} }}}}', ttl: 1h, steps: [{{ call: echo }}] }}]")
+    };
+    let (one, several) = (start(&origin, &flow("//b[1]")), start(&others, &flow("//b")));
+    for (body, calls) in [
+        ("<a><b>1</b></a>", (1, 1)),
+        ("<x:a xmlns:x='u'> <b n='2'>1</b></x:a>", (1, 1)),
+        ("<a><b>1</b><b>23</b></a>", (1, 2)),
+        ("<a><b>12</b><b>3</b></a>", (2, 3)),
+    ] {
+        let seen = [&one, &several].map(|gateway| post(gateway, "/", xml, body).status());
+        assert_eq!(seen, [200, 200], "{body}");
+        assert_eq!((origin.requests().len(), others.requests().len()), calls, "{body}");
+    }
 }
 
 /// A reply that ends the flow does so when it is given again; failures, replies for one client and faults are not kept.

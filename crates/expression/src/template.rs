@@ -16,7 +16,7 @@
 //! | path    | a segment                   | percent-encoded; a segment that is empty, `.` or `..` fails        |
 //! | path, query | behind `?`              | percent-encoded                                                    |
 //! | text    | anywhere                    | as it is                                                           |
-//! | key     | anywhere                    | nodes as markup, all else as it is                                 |
+//! | key     | anywhere                    | several nodes, or elements within one, as markup; else its text    |
 
 mod json_places;
 mod pieces;
@@ -41,7 +41,7 @@ pub enum Kind {
     Json,
     /// Plain text.
     Text,
-    /// A text by which messages are told apart: other markup is another text.
+    /// A text by which messages are told apart: other elements are another text, whatever text is in them.
     Key,
     /// The value of a header line.
     Line,
@@ -162,6 +162,17 @@ impl Template {
     }
 }
 
+/// True for nodes whose text does not tell them from others: several, or one with elements in it.
+fn has_markup(value: &Value) -> bool {
+    let Value::Nodes(nodes) = value else { return false };
+    let mut nodes = nodes.iter();
+    let (first, more) = (nodes.next(), nodes.next());
+    more.is_some()
+        || first.is_some_and(|(document, node)| {
+            document.children(node).any(|child| document.kind(child) == xml::Kind::Element)
+        })
+}
+
 impl Site {
     /// Writes a value as the place demands.
     fn put(
@@ -179,7 +190,7 @@ impl Site {
             Site::JsonValue => expression.value(scope, budget)?.write_json(out, budget),
             Site::Key => {
                 let value = expression.value(scope, budget)?;
-                match matches!(value, Value::Nodes(_)) {
+                match has_markup(&value) {
                     true => value.write_xml(false, out, budget),
                     false => value.text().and_then(|text| self.put_text(&text, out, budget)),
                 }
