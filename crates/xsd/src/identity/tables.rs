@@ -253,15 +253,19 @@ fn look_up(
     let referred = |known: &&(Arc<Constraint>, Table)| keyref.refers_to(&known.0);
     let own: Vec<&Table> = own.iter().filter(referred).map(|(_, table)| table).collect();
     let inner: Vec<&Table> = inherited.iter().filter(referred).map(|(_, table)| table).collect();
-    for sequence in references.keys() {
-        let found = own.iter().any(|table| table.contains_key(sequence))
+    let is_missing = |sequence: &&Sequence| {
+        !own.iter().any(|table| table.contains_key(*sequence))
             // A sequence that several inner elements have belongs to none of them here.
-            || inner.iter().any(|table| table.get(sequence) == Some(&1));
-        if !found && violations.len() < TOLD_MAX {
-            let (sequence, name) = (sequence.show(), keyref.full_name());
-            let message = format!("No match found for key-sequence {sequence} of keyref {name}");
-            violations.push(violation("cvc-identity-constraint.4.3", message));
-        }
+            && !inner.iter().any(|table| table.get(*sequence) == Some(&1))
+    };
+    let mut missing: Vec<String> =
+        references.keys().filter(is_missing).map(Sequence::show).collect();
+    // A table has no order, and the same message is to get the same answer.
+    missing.sort_unstable();
+    let name = keyref.full_name();
+    for sequence in missing.iter().take(TOLD_MAX.saturating_sub(violations.len())) {
+        let message = format!("No match found for key-sequence {sequence} of keyref {name}");
+        violations.push(violation("cvc-identity-constraint.4.3", message));
     }
 }
 
