@@ -54,7 +54,7 @@ fn made(
     let keys = &api.value;
     let document = &keys.openapi;
     let read = Documents::read(document.value.as_path(), |path| report.depends_on(path.to_owned()));
-    let help = "name an OpenAPI document that the gateway may read, or correct it";
+    let help = policies::openapi::UNREADABLE_HELP;
     let documents = read.map_err(|fault| report.error(document.at, fault, help)).ok()?;
     let model = Model::read(&documents);
     let model = model

@@ -354,22 +354,15 @@ impl UnresolvedDestination<'_> {
             });
             forwards.collect()
         };
+        let answered = |destination| Ends {
+            destination,
+            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+            split: None,
+        };
         Some(match self {
-            UnresolvedDestination::Respond(reply) => Ends {
-                destination: Destination::answerer(reply),
-                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
-                split: None,
-            },
-            UnresolvedDestination::None => Ends {
-                destination: Destination::answerer(NoDestination),
-                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
-                split: None,
-            },
-            UnresolvedDestination::Hub(end) => Ends {
-                destination: Destination::answerer(end),
-                diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
-                split: None,
-            },
+            UnresolvedDestination::Respond(reply) => answered(Destination::answerer(reply)),
+            UnresolvedDestination::None => answered(Destination::answerer(NoDestination)),
+            UnresolvedDestination::Hub(end) => answered(Destination::answerer(end)),
             UnresolvedDestination::Flow { end, path, host } => Ends {
                 diversions: diverted(&path, &host, &None),
                 destination: Destination::answerer(PreparedAnswerer { path, host, to: end }),

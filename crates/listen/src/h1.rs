@@ -60,7 +60,7 @@ enum Next {
     Close,
 }
 
-pub(crate) struct Arrival {
+struct Arrival {
     request: Request,
     keep_alive: bool,
 }
@@ -94,7 +94,7 @@ enum Work<E, R> {
 }
 
 /// The stage that an exchange has reached.
-pub(crate) enum ExchangeStage {
+enum ExchangeStage {
     /// To its end.
     Over(After),
     /// To a reply that lasts.
@@ -102,7 +102,7 @@ pub(crate) enum ExchangeStage {
 }
 
 /// An event stream or a tunnel that begins, apart from the exchange that led to it: what that needed is not kept for hours.
-pub(crate) struct LongExchange {
+struct LongExchange {
     /// With whether it is a WebSocket.
     tunnel: Option<(Box<Tunnel>, bool)>,
     stay: Option<Rc<StreamLifetime>>,
@@ -120,7 +120,7 @@ struct ReplyWriter {
 }
 
 /// The connection's way on.
-pub(crate) enum After {
+enum After {
     Next,
     /// Nothing is left to read: close at once.
     Close,

@@ -17,6 +17,10 @@ use serde_json::Value as Json;
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 
+/// The help where a document cannot be read.
+pub(crate) const UNREADABLE_HELP: &str =
+    "name an OpenAPI document that the gateway may read, or correct it";
+
 /// References within schemas that are followed to find the types of a text.
 const DEPTH_MAX: usize = 8;
 
@@ -59,8 +63,7 @@ fn settings(
     let read = match &*read {
         Ok(read) => read,
         Err(fault) => {
-            let help = "name an OpenAPI document that the gateway may read, or correct it";
-            report.error(document.at, fault.as_str(), help);
+            report.error(document.at, fault.as_str(), UNREADABLE_HELP);
             return None;
         }
     };
