@@ -57,7 +57,7 @@ pub use request::{METHOD_BYTES_MAX, RequestHead, parse_request};
 pub use response::{MethodKind, ResponseHead, parse_response};
 pub use rules::{HeadCheck, Parts, check_request};
 pub use target::{TargetForm, is_host, is_target};
-pub use token::{is_alias, is_header_value, is_token, list_has};
+pub use token::{is_alias, is_header_value, is_lower_case_token, is_token, list_has};
 
 /// The largest body length accepted: the maximum of a signed 64-bit integer, so that no reader behind us can see a negative
 /// number.

@@ -160,7 +160,7 @@ impl<'a> BlockReader<'a> {
 
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         self.seen.line = true;
-        if !http1::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
+        if !http1::is_lower_case_token(name) {
             return Err("a header name with other letters than small ones");
         }
         if !http1::is_header_value(value) || value.trim_ascii().len() != value.len() {

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -129,7 +129,8 @@ struct RegexRoutes {
 
 #[derive(Default)]
 struct Node {
-    literals: HashMap<Box<[u8]>, usize>,
+    /// Few names are compared sooner than one is hashed.
+    literals: BTreeMap<Box<[u8]>, usize>,
     parameter: Option<usize>,
     /// Entries whose pattern ends here, most specific first.
     exact: Vec<usize>,

@@ -50,13 +50,20 @@ pub(crate) fn request(out: &mut Vec<u8>, asking: &RequestLine<'_>) {
 pub(crate) fn write(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     // Without an index: 0000, then the name's, or 0 and the name.
     let mut lower = [0; NAME_BYTES_LOOKED_UP];
-    let known = lower.get_mut(..name.len()).and_then(|lower| {
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        fixed::index_of(lower)
-    });
-    match known {
-        Some(index) => integer::put(out, 0, 4, index),
+    match lower.get_mut(..name.len()) {
+        Some(text) => {
+            text.copy_from_slice(name);
+            // All of it, which takes fewer instructions than a part whose length is not known.
+            lower.make_ascii_lowercase();
+            let name = lower.get(..name.len()).unwrap_or_default();
+            match fixed::index_of(name) {
+                Some(index) => integer::put(out, 0, 4, index),
+                None => {
+                    out.push(0);
+                    string(out, name);
+                }
+            }
+        }
         None => {
             out.push(0);
             integer::put(out, 0, 7, name.len());

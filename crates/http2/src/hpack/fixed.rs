@@ -71,7 +71,9 @@ pub(super) fn index_of(name: &[u8]) -> Option<usize> {
     let named = BY_LENGTH.get(name.len())?;
     let at = named.iter().take_while(|at| **at != 0);
     let mut found = at.filter(|at| {
-        FIXED.get(usize::from(**at) - 1).is_some_and(|(known, _)| known.as_bytes() == name)
+        // Names of one length mostly differ in their last letter, which is compared sooner than a call is made.
+        let is_name = |known: &[u8]| known.last() == name.last() && known == name;
+        FIXED.get(usize::from(**at) - 1).is_some_and(|(known, _)| is_name(known.as_bytes()))
     });
     found.next().map(|at| usize::from(*at))
 }

@@ -221,7 +221,12 @@ impl Session {
 }
 
 pub(super) fn is_of_connection(name: &[u8]) -> bool {
-    const NAMES: [&[u8]; 5] =
-        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
-    NAMES.iter().any(|of| of.len() == name.len() && of.eq_ignore_ascii_case(name))
+    let is = |of: &[u8]| name.eq_ignore_ascii_case(of);
+    match name.len() {
+        7 => is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        _ => false,
+    }
 }

@@ -39,11 +39,12 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// True if only the body of a request tells whether it is of SOAP.
 pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> bool {
+    if errors != Errors::Flow {
+        return false;
+    }
     let is_known = || ex.notes.as_ref().is_some_and(|notes| notes.message_format.is_some());
     let content_type = head.headers.get("content-type").unwrap_or_default();
-    errors == Errors::Flow
-        && message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml")
-        && !is_known()
+    message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml") && !is_known()
 }
 
 /// Reads a small body into memory, for the case of a fault, and gives it a second time.
