@@ -199,7 +199,7 @@ impl EventSocket {
         loop {
             match self.client.next(&mut bytes) {
                 Ok(None) => break,
-                Ok(Some(Part::Begin(_) | Part::Payload(_))) => {}
+                Ok(Some(Part::Payload(_))) => {}
                 Ok(Some(Part::Control(control))) => match control.opcode {
                     Opcode::Ping => {
                         websocket::control(Opcode::Pong, &control.payload, None, &mut self.out);

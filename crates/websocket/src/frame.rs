@@ -78,28 +78,28 @@ impl Header {
     pub fn write(&self, out: &mut Vec<u8>) {
         let fin = if self.is_last { FIN } else { 0 };
         let masked = if self.mask.is_some() { MASKED } else { 0 };
-        out.push(fin | self.opcode.bits());
+        let first = fin | self.opcode.bits();
         match (u8::try_from(self.len), u16::try_from(self.len)) {
-            (Ok(len), _) if len < 126 => out.push(masked | len),
+            (Ok(len), _) if len < 126 => out.extend_from_slice(&[first, masked | len]),
             (_, Ok(len)) => {
-                out.push(masked | 126);
-                out.extend_from_slice(&len.to_be_bytes());
+                let [high, low] = len.to_be_bytes();
+                out.extend_from_slice(&[first, masked | 126, high, low]);
             }
             (_, Err(_)) => {
-                out.push(masked | 127);
+                out.extend_from_slice(&[first, masked | 127]);
                 out.extend_from_slice(&self.len.to_be_bytes());
             }
         }
-        out.extend_from_slice(self.mask.as_ref().map_or(&[], |mask| mask));
+        if let Some(mask) = &self.mask {
+            out.extend_from_slice(mask);
+        }
     }
 }
 
 /// Masks bytes, or takes the mask off; they stand at `offset` of their frame's payload.
 pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
-    let mut key = mask;
-    key.rotate_left(usize::try_from(offset % 4).unwrap_or_default());
-    let [a, b, c, d] = key;
-    let eight = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
+    let key = key_at(mask, offset);
+    let eight = repeated(key);
     let mut chunks = bytes.chunks_exact_mut(8);
     for chunk in &mut chunks {
         if let Ok(plain) = <[u8; 8]>::try_from(&*chunk) {
@@ -108,6 +108,27 @@ pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
     }
     let rest = chunks.into_remainder().iter_mut();
     rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
+}
+
+/// True if these bytes, which stand at `offset` of their frame's payload, are ASCII without their mask: most texts are, and this shows it
+/// faster than a check of UTF-8.
+pub(crate) fn is_ascii(bytes: &[u8], mask: Mask, offset: u64) -> bool {
+    let key = key_at(mask, offset);
+    let eight = repeated(key);
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let seen = chunks.iter().fold(0, |seen, chunk| seen | (u64::from_ne_bytes(*chunk) ^ eight));
+    seen & repeated([0x80; 4]) == 0
+        && rest.iter().zip(key.iter().cycle()).all(|(byte, key)| (byte ^ key).is_ascii())
+}
+
+/// The key for the byte at `offset` and those behind it.
+fn key_at(mask: Mask, offset: u64) -> Mask {
+    let turned = u32::try_from(offset % 4 * 8).unwrap_or_default();
+    u32::from_be_bytes(mask).rotate_left(turned).to_be_bytes()
+}
+
+fn repeated([a, b, c, d]: Mask) -> u64 {
+    u64::from_ne_bytes([a, b, c, d, a, b, c, d])
 }
 
 /// Appends a control frame. A payload over [`CONTROL_BYTES_MAX`] is cut.
@@ -154,6 +175,23 @@ mod tests {
             unmask(front, mask, 0);
             unmask(back, mask, split as u64);
             assert_eq!(masked, expected, "split at {split}");
+        }
+    }
+
+    #[test]
+    fn ascii_shows_through_a_mask() {
+        let mask = [0x81, 2, 0xff, 4];
+        for len in 0..40_usize {
+            for offset in 0..5 {
+                let mut bytes: Vec<u8> = (b'a'..=b'z').cycle().take(len).collect();
+                unmask(&mut bytes, mask, offset);
+                assert!(is_ascii(&bytes, mask, offset), "{len} at {offset}");
+                for at in 0..len {
+                    let mut other = bytes.clone();
+                    other[at] ^= 0x80;
+                    assert!(!is_ascii(&other, mask, offset), "{at} of {len} at {offset}");
+                }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::close::{CloseCode, code_of};
 use crate::frame::{
     CONTROL_BYTES_MAX, FIN, HEADER_BYTES_MAX, Header, MASKED, Mask, OPCODE, Opcode, RESERVED,
-    unmask,
+    is_ascii, unmask,
 };
 use crate::utf8::Utf8;
 
@@ -46,9 +46,7 @@ struct Frame {
 /// A part of what came, in its order.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part<'b> {
-    /// A data frame begins. At least one [`Part::Payload`] follows.
-    Begin(Begin),
-    /// The next bytes of its payload.
+    /// The next bytes of a data frame's payload, if any have come.
     Payload(Payload<'b>),
     /// A whole control frame.
     Control(Control),
@@ -67,6 +65,8 @@ pub struct Begin {
 /// A piece of a data frame's payload, as it came: masked if its sender masks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload<'b> {
+    /// The frame begins with this piece.
+    pub begin: Option<Begin>,
     pub bytes: &'b [u8],
     pub mask: Option<Mask>,
     /// Its place in the frame's payload.
@@ -134,33 +134,43 @@ impl Reader {
     pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<Part<'b>>, ProtocolError> {
         if self.is_closed {
             *bytes = &[];
+        }
+        if bytes.is_empty() {
             return Ok(None);
         }
-        let frame = match self.frame {
-            Some(frame) => frame,
+        let (frame, begin) = match self.frame {
+            Some(frame) => (frame, None),
             None => {
                 let Some(frame) = self.read_header(bytes)? else { return Ok(None) };
-                if !frame.header.opcode.is_control() {
-                    return Ok(Some(self.begin_data(frame)));
+                match frame.header.opcode.is_control() {
+                    true => {
+                        // A header can be written in one way only.
+                        frame.header.write(&mut self.control);
+                        (frame, None)
+                    }
+                    false => (frame, Some(self.begin_data(&frame))),
                 }
-                let header = self.begun.get(..frame.header_len).unwrap_or_default();
-                self.control.extend_from_slice(header);
-                *self.frame.insert(frame)
             }
         };
         if frame.header.opcode.is_control() {
             return self.read_control(frame, bytes);
         }
-        if bytes.is_empty() && frame.header.len > 0 {
-            return Ok(None);
-        }
-        self.read_payload(frame, bytes).map(Some)
+        self.read_payload(frame, begin, bytes).map(Some)
     }
 
     /// Reads on to the end of a header, if it is there.
     fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, ProtocolError> {
+        // The usual one is whole in what came.
+        if self.begun_len == 0
+            && let Some(frame) = self.header(bytes)?
+        {
+            *bytes = bytes.get(frame.header_len..).unwrap_or_default();
+            return Ok(Some(frame));
+        }
         loop {
-            if let Some(frame) = self.header()? {
+            if let Some(frame) =
+                self.header(self.begun.get(..self.begun_len).unwrap_or_default())?
+            {
                 self.begun_len = 0;
                 return Ok(Some(frame));
             }
@@ -191,11 +201,10 @@ impl Reader {
         2 + length + mask
     }
 
-    /// The header in the bytes that came, if it is whole. What is wrong is found as early as it can be.
-    fn header(&self) -> Result<Option<Frame>, ProtocolError> {
-        let begun = self.begun.get(..self.begun_len).unwrap_or_default();
-        let [first, second, lengths @ ..] = begun else {
-            return match begun {
+    /// The header at the front of these bytes, if it is whole. What is wrong is found as early as it can be.
+    fn header(&self, bytes: &[u8]) -> Result<Option<Frame>, ProtocolError> {
+        let [first, second, lengths @ ..] = bytes else {
+            return match bytes {
                 [first] => self.check_first(*first).map(|_| None),
                 _ => Ok(None),
             };
@@ -215,7 +224,7 @@ impl Reader {
         if opcode.is_control() && usize::from(short) > CONTROL_BYTES_MAX {
             return Err(ProtocolError::protocol("a control frame over 125 bytes"));
         }
-        let (len, mask) = match (short, lengths) {
+        let (len, rest) = match (short, lengths) {
             (126, [a, b, rest @ ..]) => (u64::from(u16::from_be_bytes([*a, *b])), rest),
             (127, [a, b, c, d, e, f, g, h, rest @ ..]) => {
                 (u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]), rest)
@@ -229,14 +238,15 @@ impl Reader {
         if i64::try_from(len).is_err() {
             return Err(ProtocolError::protocol("a length of more than 63 bits"));
         }
-        let mask = match (is_masked, mask) {
-            (false, _) => None,
-            (true, [a, b, c, d]) => Some([*a, *b, *c, *d]),
+        let (mask, rest) = match (is_masked, rest) {
+            (false, rest) => (None, rest),
+            (true, [a, b, c, d, rest @ ..]) => (Some([*a, *b, *c, *d]), rest),
             (true, _) => return Ok(None),
         };
         let header = Header { is_last: first & FIN != 0, opcode, mask, len };
         let is_text = opcode == Opcode::Text || self.message == Some(Opcode::Text);
-        Ok(Some(Frame { header, header_len: begun.len(), passed: 0, is_text }))
+        let header_len = bytes.len() - rest.len();
+        Ok(Some(Frame { header, header_len, passed: 0, is_text }))
     }
 
     /// Checks the first byte of a header, with what came before.
@@ -263,20 +273,20 @@ impl Reader {
         }
     }
 
-    fn begin_data<'b>(&mut self, frame: Frame) -> Part<'b> {
-        let Frame { header, is_text, .. } = frame;
+    fn begin_data(&mut self, frame: &Frame) -> Begin {
+        let Frame { header, is_text, .. } = *frame;
         let is_first = self.message.is_none();
         if is_first {
             self.message = Some(header.opcode);
             self.text = Utf8::default();
         }
-        self.frame = Some(frame);
-        Part::Begin(Begin { header, is_first, is_text })
+        Begin { header, is_first, is_text }
     }
 
     fn read_payload<'b>(
         &mut self,
         mut frame: Frame,
+        begin: Option<Begin>,
         bytes: &mut &'b [u8],
     ) -> Result<Part<'b>, ProtocolError> {
         let Frame { header, passed: offset, .. } = frame;
@@ -297,19 +307,26 @@ impl Reader {
         }
         self.frame = (!ends_frame).then_some(frame);
         let mask = header.mask;
-        Ok(Part::Payload(Payload { bytes: piece, mask, offset, ends_frame, ends_message }))
+        Ok(Part::Payload(Payload { begin, bytes: piece, mask, offset, ends_frame, ends_message }))
     }
 
     fn check_text(&mut self, piece: &[u8], mask: Option<Mask>, offset: u64) -> bool {
         let Some(mask) = mask else { return self.text.pass(piece) };
-        let (mut plain, mut offset) = ([0; LOOKED_BYTES], offset);
+        let mut offset = offset;
         piece.chunks(LOOKED_BYTES).all(|some| {
-            let Some(plain) = plain.get_mut(..some.len()) else { return false };
-            plain.copy_from_slice(some);
-            unmask(plain, mask, offset);
+            let at = offset;
             offset += u64::try_from(some.len()).unwrap_or_default();
-            self.text.pass(plain)
+            // The usual text is ASCII, which shows through its mask.
+            self.text.is_whole() && is_ascii(some, mask, at) || self.check_masked(some, mask, at)
         })
+    }
+
+    fn check_masked(&mut self, some: &[u8], mask: Mask, offset: u64) -> bool {
+        let mut plain = [0; LOOKED_BYTES];
+        let Some(plain) = plain.get_mut(..some.len()) else { return false };
+        plain.copy_from_slice(some);
+        unmask(plain, mask, offset);
+        self.text.pass(plain)
     }
 
     fn read_control<'b>(

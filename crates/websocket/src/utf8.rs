@@ -1,5 +1,7 @@
 //! UTF-8 that comes in pieces.
 
+use crate::frame::{Mask, is_ascii};
+
 /// The check of one text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Utf8 {
@@ -22,6 +24,9 @@ impl Utf8 {
                 Err(error) if error.error_len().is_some() => return false,
                 Err(_) => {}
             }
+        }
+        if is_ascii(bytes, Mask::default(), 0) {
+            return true;
         }
         let Err(error) = std::str::from_utf8(bytes) else { return true };
         let rest = bytes.get(error.valid_up_to()..).unwrap_or_default();

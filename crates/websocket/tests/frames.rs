@@ -33,13 +33,13 @@ fn read(sender: Sender, bytes: &[u8], pieces: impl Iterator<Item = usize>) -> Re
         loop {
             match reader.next(&mut piece) {
                 Ok(None) => break assert!(piece.is_empty()),
-                Ok(Some(Part::Begin(data))) => {
-                    if data.is_first {
-                        is_text = data.is_text;
-                    }
-                    data.header.write(&mut passed);
-                }
                 Ok(Some(Part::Payload(payload))) => {
+                    if let Some(data) = payload.begin {
+                        if data.is_first {
+                            is_text = data.is_text;
+                        }
+                        data.header.write(&mut passed);
+                    }
                     passed.extend_from_slice(payload.bytes);
                     let mut plain = payload.bytes.to_vec();
                     if let Some(mask) = payload.mask {
@@ -240,7 +240,9 @@ fn texts_are_utf8_wherever_they_are_split() {
 fn what_cannot_become_utf8_is_found_before_its_end() {
     let mut reader = Reader::new(Sender::Client);
     let mut bytes = &frame(TEXT, &[b"a\xf4\x90".as_slice(), &[0; 1000]].concat())[..9];
-    assert!(matches!(reader.next(&mut bytes), Ok(Some(Part::Begin(_)))));
+    assert!(
+        matches!(reader.next(&mut bytes), Ok(Some(Part::Payload(first))) if first.begin.is_some())
+    );
     let found = loop {
         match reader.next(&mut bytes) {
             Ok(Some(_)) => {}

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::websocket::{
-    self as ws, Begin, CloseCode, Control, Header, Mask, Opcode, Part, Payload, Reader, Sender,
+    self as ws, Begin, CloseCode, Control, Mask, Opcode, Part, Payload, Reader, Sender,
 };
 use kit::Alarm;
 use kit::clock::{self, Instant};
@@ -52,9 +52,7 @@ pub(super) struct Session {
 /// One way: from its sender to its receiver.
 struct Direction {
     reader: Reader,
-    /// The header of the frame that goes on once it is whole, until some of its payload has come.
-    header: Option<Header>,
-    /// The part of it that came before its end, with its header: nothing where a frame comes whole.
+    /// The part of a frame that goes on once it is whole, with its header: nothing where a frame comes whole.
     held: Vec<u8>,
     /// The message for a schema.
     gathered: Option<Vec<u8>>,
@@ -89,7 +87,6 @@ impl Direction {
     fn new(sender: Sender, now: Instant) -> Direction {
         Direction {
             reader: Reader::new(sender),
-            header: None,
             held: Vec::new(),
             gathered: None,
             message_bytes: 0,
@@ -164,7 +161,6 @@ impl Session {
             })?;
             match part {
                 None => return Ok(()),
-                Some(Part::Begin(data)) => self.on_data(from, &data, out)?,
                 Some(Part::Payload(payload)) => self.on_payload(from, &payload, out)?,
                 Some(Part::Control(control)) => self.on_control(from, &control, out),
             }
@@ -172,7 +168,7 @@ impl Session {
     }
 
     /// A data frame begins.
-    fn on_data(&mut self, from: TunnelSide, data: &Begin, out: &mut Outbox) -> Result<(), End> {
+    fn on_begin(&mut self, from: TunnelSide, data: &Begin, out: &mut Outbox) -> Result<(), End> {
         // The time at which the bytes came that are being read.
         self.last_data = self.way(from, out).0.last_seen;
         let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
@@ -192,20 +188,9 @@ impl Session {
             }
             self.charge(data.header.len);
         }
-        let (way, to) = self.way(from, out);
+        let (way, _) = self.way(from, out);
         if matches!(way.fate, Fate::Whole | Fate::Streamed) {
             way.fate = if data.header.len > WHOLE_BYTES_MAX { Fate::Streamed } else { Fate::Whole };
-        }
-        match way.fate {
-            Fate::Whole => way.header = Some(data.header),
-            Fate::Streamed => {
-                data.header.write(to);
-                (way.is_within_frame, way.is_within_message) = (true, true);
-            }
-            Fate::Gathered => {
-                way.gathered.get_or_insert_default();
-            }
-            Fate::Dropped => {}
         }
         Ok(())
     }
@@ -288,11 +273,15 @@ impl Session {
         payload: &Payload<'_>,
         out: &mut Outbox,
     ) -> Result<(), End> {
+        if let Some(begin) = &payload.begin {
+            self.on_begin(from, begin, out)?;
+        }
         let (way, to) = self.way(from, out);
+        let header = payload.begin.map(|begin| begin.header);
         match way.fate {
             // The usual frame is whole in what came, and is copied once.
             Fate::Whole if payload.ends_frame => {
-                match way.header.take() {
+                match header {
                     Some(header) => header.write(to),
                     None => to.extend_from_slice(&std::mem::take(&mut way.held)),
                 }
@@ -300,12 +289,15 @@ impl Session {
                 way.is_within_message = !payload.ends_message;
             }
             Fate::Whole => {
-                if let Some(header) = way.header.take() {
+                if let Some(header) = header {
                     header.write(&mut way.held);
                 }
                 way.held.extend_from_slice(payload.bytes);
             }
             Fate::Streamed => {
+                if let Some(header) = header {
+                    header.write(to);
+                }
                 to.extend_from_slice(payload.bytes);
                 way.is_within_frame = !payload.ends_frame;
                 way.is_within_message = !payload.ends_message;
@@ -388,7 +380,7 @@ impl Session {
         ];
         for (way, to, code, mask) in sides {
             // What is held and what is gathered is of nobody now.
-            (way.header, way.held, way.gathered) = (None, Vec::new(), None);
+            (way.held, way.gathered) = (Vec::new(), None);
             if !way.is_told && !way.is_within_frame {
                 ws::close(code, end.reason, mask, to);
             }
