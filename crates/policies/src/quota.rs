@@ -9,6 +9,7 @@
 pub mod shared;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ pub struct Quotas {
 #[derive(Debug, Default)]
 struct Shard {
     /// By the client, and the number of the quota among those of its tier.
-    windows: HashMap<(u64, usize), UsedWindow>,
+    windows: HashMap<(u64, usize), UsedWindow, BuildHasherDefault<ClientHash>>,
     /// Those of which others are to be told.
     untold: Vec<(u64, usize)>,
 }
@@ -80,6 +81,28 @@ struct UsedWindow {
 struct UnreportedUse {
     messages: u64,
     bytes: u64,
+}
+
+/// The hash of a client's number, which is one already, by a key that nobody else has: see [`Hash`].
+#[derive(Debug, Default)]
+struct ClientHash(u64);
+
+impl Hasher for ClientHash {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = self.0.wrapping_add(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(u64::try_from(number).unwrap_or_default());
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Workers rarely meet in one of so many.
@@ -133,11 +156,16 @@ impl Quotas {
 
     /// Charges a message of so many bytes, and gives the number of messages that are left; or charges nothing, and gives the time until
     /// it would fit.
-    pub(crate) fn take(&self, client: u64, tier: &Tier, bytes: u64) -> Result<u64, Duration> {
+    pub(crate) fn take(
+        &self,
+        client: u64,
+        tier: &Tier,
+        bytes: u64,
+        now: Instant,
+    ) -> Result<u64, Duration> {
         if tier.windows.is_empty() {
             return Ok(u64::MAX);
         }
-        let now = clock::now();
         let Some(mut shard) = self.shard(client) else { return Ok(u64::MAX) };
         // The usual tier has one window, and that is open: it is looked up once.
         if let [quota] = &*tier.windows
@@ -211,7 +239,8 @@ impl Quotas {
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, Shard>> {
-        let at = usize::try_from(client % 64).unwrap_or_default();
+        // By bits that neither choose a place in a shard nor tell the clients there apart.
+        let at = usize::try_from((client >> 32) % 64).unwrap_or_default();
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -292,28 +321,28 @@ mod tests {
         let (quotas, tier) = (Quotas::default(), tier());
         for left in [2, 1, 0] {
             assert_eq!(quotas.wait(1, &tier), None);
-            assert_eq!(quotas.take(1, &tier, 1), Ok(left));
+            assert_eq!(quotas.take(1, &tier, 1, clock::now()), Ok(left));
         }
         tokio::time::advance(SECONDS(9)).await;
-        assert_eq!(quotas.take(1, &tier, 1), Err(SECONDS(1)));
+        assert_eq!(quotas.take(1, &tier, 1, clock::now()), Err(SECONDS(1)));
         assert_eq!(quotas.wait(1, &tier), Some(SECONDS(1)));
-        assert_eq!(quotas.take(2, &tier, 1), Ok(2), "another client");
+        assert_eq!(quotas.take(2, &tier, 1, clock::now()), Ok(2), "another client");
         tokio::time::advance(SECONDS(1)).await;
         assert_eq!(quotas.wait(1, &tier), None);
-        assert_eq!(quotas.take(1, &tier, 1), Ok(2));
+        assert_eq!(quotas.take(1, &tier, 1, clock::now()), Ok(2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_message_passes_only_if_its_bytes_fit() {
         let (quotas, tier) = (Quotas::default(), tier());
-        assert_eq!(quotas.take(1, &tier, 90), Ok(2));
-        assert!(quotas.take(1, &tier, 11).is_err(), "it is charged nothing");
-        assert_eq!(quotas.take(1, &tier, 10), Ok(0), "no byte is left");
+        assert_eq!(quotas.take(1, &tier, 90, clock::now()), Ok(2));
+        assert!(quotas.take(1, &tier, 11, clock::now()).is_err(), "it is charged nothing");
+        assert_eq!(quotas.take(1, &tier, 10, clock::now()), Ok(0), "no byte is left");
         assert_eq!(quotas.wait(1, &tier), Some(SECONDS(10)));
         let again = Quotas::default();
-        assert_eq!(again.take(1, &tier, 1), Ok(2));
+        assert_eq!(again.take(1, &tier, 1, clock::now()), Ok(2));
         again.charge(1, &tier, 1000);
-        assert!(again.take(1, &tier, 1).is_err());
+        assert!(again.take(1, &tier, 1, clock::now()).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -324,33 +353,47 @@ mod tests {
             Quota { messages: Some(2), bytes: None, per: SECONDS(1) },
             Quota { messages: None, bytes: Some(50), per: SECONDS(10) },
         ]);
-        assert_eq!(quotas.take(1, &tier, 10), Ok(1));
-        assert_eq!(quotas.take(1, &tier, 10), Ok(0));
-        assert_eq!(quotas.take(1, &tier, 10), Err(SECONDS(1)), "two a second");
+        assert_eq!(quotas.take(1, &tier, 10, clock::now()), Ok(1));
+        assert_eq!(quotas.take(1, &tier, 10, clock::now()), Ok(0));
+        assert_eq!(quotas.take(1, &tier, 10, clock::now()), Err(SECONDS(1)), "two a second");
         tokio::time::advance(SECONDS(1)).await;
-        assert_eq!(quotas.take(1, &tier, 31), Err(SECONDS(9)), "50 bytes in ten seconds");
-        assert_eq!(quotas.take(1, &tier, 30), Ok(0), "no byte is left");
+        assert_eq!(
+            quotas.take(1, &tier, 31, clock::now()),
+            Err(SECONDS(9)),
+            "50 bytes in ten seconds"
+        );
+        assert_eq!(quotas.take(1, &tier, 30, clock::now()), Ok(0), "no byte is left");
         tokio::time::advance(SECONDS(9)).await;
-        assert_eq!(quotas.take(1, &tier, 0), Ok(0));
+        assert_eq!(quotas.take(1, &tier, 0, clock::now()), Ok(0));
         tokio::time::advance(SECONDS(5)).await;
-        assert_eq!(quotas.take(1, &tier, 0), Err(SECONDS(85)), "four in all");
+        assert_eq!(quotas.take(1, &tier, 0, clock::now()), Err(SECONDS(85)), "four in all");
         assert_eq!(quotas.wait(1, &tier), Some(SECONDS(85)));
-        assert_eq!(quotas.take(1, &Tier::default(), 1 << 40), Ok(u64::MAX), "no limit");
+        assert_eq!(
+            quotas.take(1, &Tier::default(), 1 << 40, clock::now()),
+            Ok(u64::MAX),
+            "no limit"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn clients_are_bounded_and_the_oldest_windows_go() {
         let (quotas, tier) = (Quotas::known_by("us"), tier());
-        for client in 0..200_000 {
-            if client % 1000 == 0 {
+        // As a hash numbers them.
+        let client = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for n in 0..200_000 {
+            if n % 1000 == 0 {
                 tokio::time::advance(Duration::from_millis(1)).await;
             }
-            assert_eq!(quotas.take(client, &tier, 1), Ok(2));
+            assert_eq!(quotas.take(client(n), &tier, 1, clock::now()), Ok(2));
         }
         let shards = || quotas.shards.iter().map(|shard| shard.lock().unwrap());
         let held: usize = shards().map(|shard| shard.windows.len()).sum();
         assert!(held <= SHARDS * SHARD_WINDOWS_MAX && held > 50_000, "{held}");
         assert!(shards().all(|shard| shard.untold.len() <= SHARD_UNTOLD_MAX));
-        assert_eq!(quotas.take(199_999, &tier, 1), Ok(1), "the newest is there");
+        assert_eq!(
+            quotas.take(client(199_999), &tier, 1, clock::now()),
+            Ok(1),
+            "the newest is there"
+        );
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
+use kit::clock;
 use message::{ReplyHead, RequestHead};
 use policy::{
     Answerer, BodyTransform, Decision, Exchange, Fetch, Flow, OnCall, OnHead, OnStreamed, Onward,
@@ -132,7 +133,8 @@ impl Stream {
     fn take(&self, bytes: usize) -> Option<u64> {
         let EventCounter { key, tier } = self.counted;
         let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
-        self.sse.quotas.take(key, tier, u64::try_from(bytes).unwrap_or(u64::MAX)).ok()
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.sse.quotas.take(key, tier, bytes, clock::now()).ok()
     }
 
     /// Notes that an event has passed.

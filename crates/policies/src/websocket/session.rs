@@ -242,7 +242,7 @@ impl Session {
     /// Charges a message to the client's quota, or gives the time until there is room for it.
     fn over_quota(&self, bytes: u64) -> Option<Duration> {
         let (of, key) = (&self.stream.of, self.stream.admitted.key);
-        of.quotas.take(key, self.stream.tier()?, bytes).err()
+        of.quotas.take(key, self.stream.tier()?, bytes, self.last_data).err()
     }
 
     /// The most bytes that any window has: a larger message never fits.
