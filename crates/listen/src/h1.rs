@@ -390,10 +390,15 @@ impl H1 {
         }
     }
 
-    async fn stay(&self, lasting: Box<LongExchange>) -> After {
-        let lasting = Box::pin(self.last(lasting));
-        let after = events::until_cut(&self.connection.permit, lasting).await;
-        after.unwrap_or(After::Cut)
+    /// The rest of an exchange whose reply lasts. It sees to its own end when its listener is cut. An event stream is a task of its own:
+    /// an event wakes what passes it on, and nothing of the connection around it.
+    async fn stay(self: &Rc<H1>, lasting: Box<LongExchange>) -> After {
+        if lasting.tunnel.is_some() {
+            // Of that only a relay is a task.
+            return Box::pin(self.last(lasting)).await;
+        }
+        let h1 = self.clone();
+        kit::spawn(async move { h1.last(lasting).await }).await.unwrap_or(After::Cut)
     }
 
     /// The rest of an exchange whose reply lasts. What lasts stays where it is, in its box.

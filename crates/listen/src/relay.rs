@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use kit::scratch::{self, Scratch};
-use kit::{SharedAlarm, Wire, clock};
+use kit::{Alarm, Wire, clock};
 use policy::{Outbox, Relay, TunnelSide};
 use telemetry::StreamEnd;
 
@@ -34,13 +34,16 @@ thread_local! {
 
 /// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
 /// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
-pub(crate) async fn join(
+///
+/// It is a task of its own. Thousands of tunnels each pass a message now and then, and what one touches has left the cache since its last:
+/// a message wakes this task, and nothing of the connection and the exchange that led to it.
+pub(crate) fn join(
     (client, upstream): (TunnelEnd, TunnelEnd),
     relay: Box<dyn Relay>,
     silence: Silence,
-    alarm: &SharedAlarm,
-    stay: &StreamLifetime,
-) -> (PassedBytes, io::Result<()>, Option<Wire>) {
+    mut alarm: Alarm,
+    stay: StreamLifetime,
+) -> impl Future<Output = RelayOutcome> {
     let mut relayed = RelayState {
         relay,
         out: Outbox::default(),
@@ -51,33 +54,38 @@ pub(crate) async fn join(
     };
     relayed.relay.on_bytes(TunnelSide::Client, &client.1, &mut relayed.out);
     relayed.relay.on_bytes(TunnelSide::Upstream, &upstream.1, &mut relayed.out);
-    drop((client.1, upstream.1));
-    alarm.borrow_mut().set(clock::now(), silence.open);
+    alarm.set(clock::now(), silence.open);
     let mut was_over = false;
-    let ended = poll_fn(|cx| {
-        relayed.is_leaving = stay.has_to_leave(cx);
-        if relayed.is_leaving && stay.poll_over(cx).is_ready() {
-            relayed.cut(StreamEnd::Leaving, cx);
-            return Poll::Ready(Ok(()));
-        }
-        if relayed.poll(cx, || alarm.borrow_mut().set(clock::now(), silence.open)).is_ready() {
-            return Poll::Ready(Ok(()));
-        }
-        if relayed.is_over && !std::mem::replace(&mut was_over, true) {
-            alarm.borrow_mut().set(clock::now(), LAST_BYTES_MAX);
-        }
-        ready!(alarm.borrow_mut().poll(cx));
-        if was_over {
-            return Poll::Ready(Ok(()));
-        }
-        relayed.cut(StreamEnd::Idle, cx);
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
-    });
-    let ended = ended.await;
-    let RelayState { client, upstream, .. } = relayed;
-    let passed = PassedBytes { up: upstream.sent_before, down: client.sent_before };
-    (passed, ended, (!client.is_gone).then_some(client.wire))
+    // A future keeps room for what it takes apart, so it begins with what it needs.
+    async move {
+        let ended = poll_fn(|cx| {
+            relayed.is_leaving = stay.has_to_leave(cx);
+            if relayed.is_leaving && stay.poll_over(cx).is_ready() {
+                relayed.cut(StreamEnd::Leaving, cx);
+                return Poll::Ready(Ok(()));
+            }
+            if relayed.poll(cx, || alarm.set(clock::now(), silence.open)).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if relayed.is_over && !std::mem::replace(&mut was_over, true) {
+                alarm.set(clock::now(), LAST_BYTES_MAX);
+            }
+            ready!(alarm.poll(cx));
+            if was_over {
+                return Poll::Ready(Ok(()));
+            }
+            relayed.cut(StreamEnd::Idle, cx);
+            Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
+        });
+        let ended = ended.await;
+        let RelayState { client, upstream, .. } = relayed;
+        let passed = PassedBytes { up: upstream.sent_before, down: client.sent_before };
+        (passed, ended, (!client.is_gone).then_some(client.wire))
+    }
 }
+
+/// What came of a tunnel: the bytes that passed, how it ended, and the client's stream.
+type RelayOutcome = (PassedBytes, io::Result<()>, Option<Wire>);
 
 struct RelayState {
     relay: Box<dyn Relay>,
@@ -105,7 +113,7 @@ struct RelayEnd {
 
 impl RelayState {
     /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
-    fn poll(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>, moved: impl FnMut()) -> Poll<()> {
         lend_room(&mut self.out);
         let passed = self.pass(cx, moved);
         take_room_back(&mut self.out);
@@ -119,7 +127,7 @@ impl RelayState {
         let _lost = self.poll(cx, || ());
     }
 
-    fn pass(&mut self, cx: &mut Context<'_>, moved: impl Fn()) -> Poll<()> {
+    fn pass(&mut self, cx: &mut Context<'_>, mut moved: impl FnMut()) -> Poll<()> {
         let RelayState { relay, out, client, upstream, is_leaving, is_over } = self;
         let mut bytes = scratch::lend();
         // A side that has nothing is not asked again: the task is woken when it has.

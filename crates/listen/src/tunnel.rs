@@ -70,8 +70,10 @@ pub(crate) async fn run(
     let notes = account.ex.notes.as_mut();
     let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
         Some(relay) => {
-            // Boxed, so that other tunnels need no room for it.
-            Box::pin(relay::join(ends, relay, silence, alarm, &stay)).await
+            let alarm = std::mem::take(&mut *alarm.borrow_mut());
+            let relaying = kit::spawn(relay::join(ends, relay, silence, alarm, stay)).await;
+            let broke = |e| (PassedBytes::default(), Err(io::Error::other(e)), None);
+            relaying.unwrap_or_else(broke)
         }
         None => join(ends, is_websocket, silence, alarm, &stay).await,
     };
