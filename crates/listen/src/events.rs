@@ -18,7 +18,8 @@ use crate::stream_lifetime::StreamLifetime;
 struct Events {
     body: Body,
     stay: Rc<StreamLifetime>,
-    scanner: EventScanner,
+    /// Nothing where a policy passes whole events only, and so any place between two pieces will do.
+    scanner: Option<EventScanner>,
     /// Bytes that were made since it last waited.
     made: usize,
 }
@@ -38,7 +39,9 @@ pub(crate) fn end_between(
     }
     let body = std::mem::take(&mut reply.body);
     let stay = Rc::new(StreamLifetime::begin(account, connection, StreamKind::Sse));
-    let events = Events { body, stay: stay.clone(), scanner: EventScanner::default(), made: 0 };
+    let is_whole = account.ex.notes.as_ref().is_some_and(|notes| notes.stream.is_some());
+    let scanner = (!is_whole).then(EventScanner::default);
+    let events = Events { body, stay: stay.clone(), scanner, made: 0 };
     reply.body = Body::Stream(Box::new(events));
     Some(stay)
 }
@@ -61,7 +64,7 @@ pub(crate) async fn until_cut<T>(
 impl Source for Events {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         let is_leaving = self.stay.has_to_leave(cx);
-        if is_leaving && self.scanner.is_between() {
+        if is_leaving && self.scanner.as_ref().is_none_or(EventScanner::is_between) {
             self.stay.left();
             return Poll::Ready(Ok(Fill::End));
         }
@@ -77,8 +80,9 @@ impl Source for Events {
         };
         let fill = fill?;
         self.made += out.len().saturating_sub(before);
+        let Some(scanner) = &mut self.scanner else { return Poll::Ready(Ok(fill)) };
         let mut at = before;
-        while let Some(block) = self.scanner.next_block(out.get(at..).unwrap_or_default()) {
+        while let Some(block) = scanner.next_block(out.get(at..).unwrap_or_default()) {
             at += block.len;
             if is_leaving {
                 out.truncate(at);
