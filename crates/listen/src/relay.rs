@@ -10,6 +10,8 @@ use kit::scratch::{self, Scratch};
 use kit::{Alarm, Wire, clock};
 use policy::{Outbox, Relay, TunnelSide};
 use telemetry::StreamEnd;
+use tokio::io::Interest;
+use tokio::task::coop;
 
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
@@ -105,6 +107,8 @@ struct RelayEnd {
     sent: usize,
     /// Bytes that it took before.
     sent_before: u64,
+    /// The task is woken when something comes from it.
+    is_watched: bool,
     /// Nothing more comes from it.
     has_ended: bool,
     /// It takes nothing any more.
@@ -131,7 +135,7 @@ impl RelayState {
         let RelayState { relay, out, client, upstream, is_leaving, is_over } = self;
         let mut bytes = scratch::lend();
         // A side that has nothing is not asked again: the task is woken when it has.
-        let [mut client_may_have, mut upstream_may_have] = [true; 2];
+        let [mut client_may_have, mut upstream_may_have] = [client.may_have(), upstream.may_have()];
         loop {
             // What was just read may have ended the message that is waited for.
             if *is_leaving {
@@ -194,7 +198,19 @@ fn take_room_back(out: &mut Outbox) {
 
 impl RelayEnd {
     fn new(wire: Wire) -> RelayEnd {
-        RelayEnd { wire, sent: 0, sent_before: 0, has_ended: false, is_gone: false }
+        let (sent, sent_before, is_watched, has_ended, is_gone) = (0, 0, false, false, false);
+        RelayEnd { wire, sent, sent_before, is_watched, has_ended, is_gone }
+    }
+
+    /// True if something may have come. Most wakes are for one side, and to ask the other whether it has something costs more than to look
+    /// whether the task was woken for it.
+    fn may_have(&self) -> bool {
+        match &self.wire {
+            Wire::Plain(socket) if self.is_watched => {
+                socket.try_io(Interest::READABLE, || Ok(())).is_ok()
+            }
+            Wire::Plain(_) | Wire::Wrapped(_) => true,
+        }
     }
 
     /// Ready once its outbox is empty.
@@ -242,7 +258,10 @@ impl RelayEnd {
             return Poll::Pending;
         }
         bytes.clear();
-        match ready!(self.wire.poll_read_into(cx, bytes, READ_BYTES)) {
+        let read = self.wire.poll_read_into(cx, bytes, READ_BYTES);
+        // A task that has done enough for now is woken without a look at the socket.
+        self.is_watched = read.is_pending() && coop::has_budget_remaining();
+        match ready!(read) {
             Ok(0) | Err(_) => {
                 self.has_ended = true;
                 relay.on_end(side, out);
