@@ -145,10 +145,13 @@ impl Look {
         // Most have none of the three.
         match memchr::memchr3(b'&', b':', b'=', bytes) {
             None => Look { has_references: false, has_prefixes: false, has_declarations: false },
+            // A search for several bytes is made ready at a cost, so that one for a byte of them comes first.
             Some(_) => Look {
-                has_references: memchr::memmem::find(bytes, b"&#").is_some(),
+                has_references: memchr::memchr(b'&', bytes).is_some()
+                    && memchr::memmem::find(bytes, b"&#").is_some(),
                 has_prefixes: memchr::memchr(b':', bytes).is_some(),
-                has_declarations: memchr::memmem::find(bytes, b"xmlns").is_some(),
+                has_declarations: memchr::memchr(b'=', bytes).is_some()
+                    && memchr::memmem::find(bytes, b"xmlns").is_some(),
             },
         }
     }

@@ -69,10 +69,13 @@ pub(crate) enum Format {
 
 impl Format {
     pub(crate) fn of(content_type: Option<&[u8]>) -> Format {
-        let media_type = message::media_type(content_type.unwrap_or_default()).to_ascii_lowercase();
-        let is_xml = media_type.ends_with(b"+xml")
-            || matches!(&*media_type, b"text/xml" | b"application/xml");
-        match (is_xml, message::is_json(&media_type)) {
+        let media_type = message::media_type(content_type.unwrap_or_default());
+        let is = |name: &str| media_type.eq_ignore_ascii_case(name.as_bytes());
+        let suffix = media_type.get(media_type.len().saturating_sub(b"+xml".len())..);
+        let is_xml = is("text/xml")
+            || is("application/xml")
+            || suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"+xml"));
+        match (is_xml, !is_xml && message::is_json(media_type)) {
             (true, _) => Format::Xml,
             (false, true) => Format::Json,
             (false, false) => Format::Other,

@@ -14,7 +14,7 @@ use telemetry::trace::Tracer;
 use crate::message::Message;
 use crate::names::Slots;
 use crate::state::{Run, State};
-use crate::step::{Block, Step};
+use crate::step::Block;
 use crate::trace::Recording;
 
 /// A compiled flow.
@@ -50,10 +50,6 @@ impl Flow {
         };
         upstream.filter(|_| !self.block.has_catch() && !self.block.has_own_timeout())
     }
-
-    fn any(&self, is: fn(&Step) -> bool) -> bool {
-        self.block.all().any(is)
-    }
 }
 
 impl Answerer for FlowEnd {
@@ -80,7 +76,8 @@ impl FlowEnd {
     async fn run(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
         let body = std::mem::take(&mut request.body);
         let mut lines = request.head.headers.clone();
-        if self.flow.any(Step::looks_anywhere) {
+        let needs = self.flow.block.needs();
+        if needs.bodies {
             // A coded reply could not be looked into.
             lines.remove("accept-encoding");
         }
@@ -89,7 +86,7 @@ impl FlowEnd {
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
             run.recording = flow.tracer.answers().then(Recording::default);
             run.route = &self.route;
-            run.asks_request.set(flow.any(Step::asks_request));
+            run.asks_request.set(needs.request);
             // The steps have the flow's time, and those for a fault once more.
             let longest = flow.timeout.saturating_mul(2);
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);

@@ -13,7 +13,7 @@ use message::{Body, GatheredBody, Headers, Names, Reply};
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
-use crate::steps::call::{flow_timeout, within};
+use crate::steps::call::{flow_timeout, within_from};
 
 /// A message: the request as it came, a reply, or the product of steps.
 #[derive(Debug)]
@@ -51,7 +51,13 @@ const OF_BODY: Names<7> = Names::new(
 
 /// True for a line that is the message's alone, and not one that later calls send, too.
 pub(crate) fn is_of_body(name: &str) -> bool {
-    OF_BODY.each().iter().any(|known| known.eq_ignore_ascii_case(name))
+    of_body(name.as_bytes()).is_some()
+}
+
+/// The name among them that a name is, whatever its case.
+fn of_body(name: &[u8]) -> Option<&'static str> {
+    let each = OF_BODY.each();
+    each.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// Lines that are true of the bytes that came, and not of others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
@@ -100,18 +106,27 @@ impl Message {
     pub(crate) async fn hold(&mut self, run: &Run<'_>, left: Duration) -> Result<(), Fault> {
         let Payload::Stream { body, maker } = &mut self.payload else { return Ok(()) };
         let (body, maker) = (std::mem::take(body), *maker);
-        let (bytes_max, began) = (run.body_bytes_max, clock::now());
+        let bytes_max = run.body_bytes_max;
         let too_large = match maker {
             Maker::Client => Kind::BodyTooLarge,
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
         };
-        let gathering = body.gather_all(bytes_max, too_large);
-        let gathered = within(left, pin!(gathering)).await.unwrap_or_else(|| Err(flow_timeout()));
-        let wait = match maker {
-            Maker::Client => &run.ex.totals.client_wait,
-            Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
+        let arrives = matches!(body, Body::Stream(_));
+        let mut gathering = pin!(body.gather_all(bytes_max, too_large));
+        let gathered = match arrives {
+            // It is in memory, so that there is nothing to wait for.
+            false => gathering.await,
+            true => {
+                let began = clock::now();
+                let gathered = within_from(began, left, gathering.as_mut()).await;
+                let wait = match maker {
+                    Maker::Client => &run.ex.totals.client_wait,
+                    Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
+                };
+                wait.add(clock::now().duration_since(began));
+                gathered.unwrap_or_else(|| Err(flow_timeout()))
+            }
         };
-        wait.add(clock::now().duration_since(began));
         let mut body = gathered?;
         if let Some(name) = content_coding::named(&self.lines) {
             body = GatheredBody::new(
@@ -208,8 +223,8 @@ impl Message {
 }
 
 fn add_of_body(to: &mut Headers, from: &Headers) {
-    for name in OF_BODY.each() {
-        for value in from.get_all(name) {
+    for (name, value) in from.iter() {
+        if let Some(name) = of_body(name) {
             to.add_known(name, value);
         }
     }

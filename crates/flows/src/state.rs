@@ -22,8 +22,8 @@ use crate::values::Values;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) message: Message,
-    /// The lines that calls send, as the flow has changed them.
-    pub(crate) request_lines: Headers,
+    /// The lines that calls send, as the flow has changed them. Branches share them until one changes its own.
+    pub(crate) request_lines: Rc<Headers>,
     /// The status of the last call.
     pub(crate) status: Option<u16>,
     pub(crate) variables: Vec<(u32, Variable)>,
@@ -74,7 +74,7 @@ impl State {
     pub(crate) fn new(message: Message, request_lines: Headers, deadline: Instant) -> State {
         State {
             message,
-            request_lines,
+            request_lines: request_lines.into(),
             status: None,
             variables: Vec::new(),
             caught: None,
@@ -102,7 +102,12 @@ impl State {
 
     /// The time that is left.
     pub(crate) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(clock::now())
+        self.left_at(clock::now())
+    }
+
+    /// The time that is left from a moment on.
+    pub(crate) fn left_at(&self, moment: Instant) -> Duration {
+        self.deadline.saturating_duration_since(moment)
     }
 
     pub(crate) fn set(&mut self, number: u32, variable: Variable) {

@@ -39,9 +39,20 @@ pub struct Step {
     action: Action,
     /// It looks into the body, which is then read into memory first.
     looks: bool,
-    /// It or a step inside it asks for the body of the request as it came.
-    asks_request: bool,
+    /// It holds other steps.
+    is_outer: bool,
+    /// Of it and the steps inside it.
+    needs: Needs,
     metrics: Arc<FlowMetrics>,
+}
+
+/// What steps need of the messages that come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// One looks into a body, or keeps one for other clients.
+    pub(crate) bodies: bool,
+    /// One asks for the body of the request as it came.
+    pub(crate) request: bool,
 }
 
 /// Steps one after the other. Shared, since several flows may run the same.
@@ -53,6 +64,7 @@ pub struct Block {
     catch: Option<Steps>,
     /// The steps for a fault use the message of that moment.
     keeps: bool,
+    needs: Needs,
     /// The time of its steps, and of those for a fault, if its flow says so.
     timeout: Option<Duration>,
 }
@@ -123,41 +135,25 @@ impl Step {
     pub fn new(action: Action, table: &NameTable, metrics: Arc<FlowMetrics>) -> Step {
         let slots = action.slots();
         let any = |is: fn(&SlotMeaning) -> bool| slots.iter().any(|slot| table.has(*slot, is));
-        let inner = action.inner().into_iter().flat_map(|steps| steps.iter());
-        Step {
-            looks: any(SlotMeaning::looks_inside) || action.needs_content(),
-            asks_request: any(|named| {
-                matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody)
-            }) || inner.into_iter().any(Step::asks_request),
-            action,
-            metrics,
-        }
+        let asks =
+            |named: &SlotMeaning| matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody);
+        let looks = any(SlotMeaning::looks_inside) || action.needs_content();
+        let own = Needs { bodies: looks || matches!(action, Action::Cache(_)), request: any(asks) };
+        let inner = action.inner();
+        let needs = Needs::of(own, inner.iter().flat_map(|steps| steps.iter()));
+        Step { looks, is_outer: !inner.is_empty(), needs, action, metrics }
     }
 
     pub(crate) fn name(&self) -> &'static str {
         self.action.name()
     }
 
-    /// True if it or a step inside it asks for the body of the request as it came.
-    pub(crate) fn asks_request(&self) -> bool {
-        self.asks_request
-    }
-
-    /// True if it or a step inside it looks into a body, or keeps one for other clients.
-    pub(crate) fn looks_anywhere(&self) -> bool {
-        let inner = self.action.inner();
-        self.looks
-            || matches!(self.action, Action::Cache(_))
-            || inner.into_iter().any(|steps| steps.iter().any(Step::looks_anywhere))
-    }
-
     /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
-    fn record(&self, ended: &Result<StepsEnd, Fault>, began: Instant, run: &Run<'_>) {
+    fn record(&self, ended: &Result<StepsEnd, Fault>, took: Duration, run: &Run<'_>) {
         let in_calls = run.waited.replace(Duration::ZERO);
-        let own = clock::now().duration_since(began).saturating_sub(in_calls);
-        let (own, in_calls) = match self.action.inner().is_empty() {
-            true => (own, in_calls),
-            false => (Duration::ZERO, Duration::ZERO),
+        let (own, in_calls) = match self.is_outer {
+            true => (Duration::ZERO, Duration::ZERO),
+            false => (took.saturating_sub(in_calls), in_calls),
         };
         let fault = ended.as_ref().err().map(|fault| fault.kind.label());
         self.metrics.record(run.ex.caller.worker, own, in_calls, fault);
@@ -208,6 +204,16 @@ impl Step {
     /// True if all it does is to answer with the message as it is.
     pub(crate) fn is_plain_respond(&self) -> bool {
         matches!(&self.action, Action::Respond(respond) if respond.is_plain())
+    }
+}
+
+impl Needs {
+    /// Those of steps beside others.
+    fn of<'s>(own: Needs, steps: impl Iterator<Item = &'s Step>) -> Needs {
+        steps.fold(own, |all, step| Needs {
+            bodies: all.bodies | step.needs.bodies,
+            request: all.request | step.needs.request,
+        })
     }
 }
 
@@ -355,10 +361,12 @@ pub(crate) fn run_all<'a>(
     state: &'a mut State,
 ) -> LocalBoxFuture<'a, Result<StepsEnd, Fault>> {
     Box::pin(async move {
+        let mut began = clock::now();
         for step in steps {
-            let began = clock::now();
             let ended = one(step, run, state).await;
-            step.record(&ended, began, run);
+            let now = clock::now();
+            step.record(&ended, now.duration_since(began), run);
+            began = now;
             if ended? == StepsEnd::Answered {
                 return Ok(StepsEnd::Answered);
             }
@@ -476,16 +484,17 @@ fn use_message(steps: &[Step]) -> bool {
 impl Block {
     pub fn new(steps: Steps, catch: Option<Steps>, timeout: Option<Duration>) -> Block {
         let keeps = catch.as_deref().is_some_and(use_message);
-        Block { steps, catch, keeps, timeout }
+        let all = steps.iter().chain(catch.iter().flat_map(|steps| steps.iter()));
+        let needs = Needs::of(Needs::default(), all);
+        Block { steps, catch, keeps, needs, timeout }
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
     }
 
     pub(crate) fn has_own_timeout(&self) -> bool {
         self.timeout.is_some()
-    }
-
-    /// All its steps, but for those inside others.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().chain(self.catch.iter().flat_map(|steps| steps.iter()))
     }
 
     pub(crate) fn steps(&self) -> &[Step] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use expression::{Expression, Slot, Template};
 use fault::{Fault, Kind};
-use kit::clock;
+use kit::clock::{self, Instant};
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::Fetch;
 
@@ -167,8 +167,9 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
-    let left = state.left();
-    let given = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+    let began = clock::now();
+    let left = state.left_at(began);
+    let given = deadline.map(|deadline| deadline.saturating_duration_since(began));
     let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);
     let late = || match () {
         () if given == Some(limit) => {
@@ -183,8 +184,8 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     if limit.is_zero() {
         return Err(late());
     }
-    let began = clock::now();
-    let taken = within(
+    let taken = within_from(
+        began,
         limit,
         pin!(async {
             let reply = call.to.fetch(beside, request).await?;
@@ -232,10 +233,19 @@ pub(crate) fn flow_timeout() -> Fault {
 /// Waits for a future as long as the limit allows. None: it was too long. It is borrowed, since a large future is moved at a cost.
 pub(crate) async fn within<T>(
     limit: Duration,
+    work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+) -> Option<T> {
+    within_from(clock::now(), limit, work).await
+}
+
+/// The same with a limit that runs from a moment on.
+pub(crate) async fn within_from<T>(
+    began: Instant,
+    limit: Duration,
     mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> Option<T> {
     let alarm = kit::alarm::take();
-    alarm.borrow_mut().set(clock::now(), limit);
+    alarm.borrow_mut().set(began, limit);
     let done = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),

@@ -1,5 +1,7 @@
 //! `header`: lines of the message.
 
+use std::rc::Rc;
+
 use expression::{Slot, Template};
 use fault::{Fault, Kind};
 use message::Headers;
@@ -25,20 +27,20 @@ impl Header {
 pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     for name in &edit.remove {
         state.message.lines.remove(name);
-        state.request_lines.remove(name);
+        Rc::make_mut(&mut state.request_lines).remove(name);
     }
     for (name, template) in &edit.set {
         let value = run.fill(state, template)?;
         set(&mut state.message.lines, name, &value)?;
         if !is_of_body(name) {
-            set(&mut state.request_lines, name, &value)?;
+            set(Rc::make_mut(&mut state.request_lines), name, &value)?;
         }
     }
     for (name, template) in &edit.add {
         let value = run.fill(state, template)?;
         add(&mut state.message.lines, name, &value)?;
         if !is_of_body(name) {
-            add(&mut state.request_lines, name, &value)?;
+            add(Rc::make_mut(&mut state.request_lines), name, &value)?;
         }
     }
     Ok(())

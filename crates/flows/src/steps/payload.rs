@@ -21,6 +21,9 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const BINARY: &str = "application/octet-stream";
 
+/// The name of an envelope stands among so many bytes at the beginning of a message.
+const BEGINNING_BYTES: usize = 264;
+
 /// The content type of a file's content, by the end of its name; of a SOAP message it is that of its version.
 fn type_of_file(ending: &str) -> &'static str {
     match ending.to_ascii_lowercase().as_str() {
@@ -212,7 +215,8 @@ fn in_body(document: &Document, envelope: Envelope, markup: String) -> String {
 /// The version of SOAP, if markup that was made is a whole envelope.
 fn soap_in(bytes: &[u8], is_xml: bool) -> Option<Version> {
     const NAME: &[u8] = b"Envelope";
-    if !is_xml || !bytes.windows(NAME.len()).take(256).any(|word| word == NAME) {
+    let beginning = bytes.get(..bytes.len().min(BEGINNING_BYTES)).unwrap_or(bytes);
+    if !is_xml || memchr::memmem::find(beginning, NAME).is_none() {
         return None;
     }
     let document = Document::parse(bytes, &xml::Options::default()).ok()?;

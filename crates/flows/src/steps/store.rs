@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Protocol, RequestHead};
+use message::{Headers, Protocol, RequestHead};
 use queues::Entrance;
 
 use crate::state::{Run, State};
@@ -17,7 +17,7 @@ pub(crate) async fn store(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    let mut lines = state.request_lines.clone();
+    let mut lines = Headers::clone(&state.request_lines);
     state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);
