@@ -133,9 +133,11 @@ fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..memchr::memchr(quote, rest)?)?, at + 1))
 }
 
-/// Returns the valid part of `bytes`, the error behind it if there is one, and the length of a partial character at the end.
-pub(crate) fn valid(bytes: &[u8], ascii: bool) -> (&str, Option<ErrorKind>, usize) {
-    let (text, fault, half) = valid_utf8(bytes);
+/// The valid part of some bytes, the error behind it if there is one, and the length of a partial character at the end.
+type Decoded<'b> = (&'b str, Option<ErrorKind>, usize);
+
+/// Returns the part of a decoded text in front of what XML or the encoding does not allow.
+pub(crate) fn allowed((text, fault, half): Decoded<'_>, ascii: bool) -> Decoded<'_> {
     if let Some((front, kind)) = forbidden(text) {
         return (front, Some(kind), 0);
     }
@@ -153,7 +155,8 @@ fn not_ascii() -> ErrorKind {
     ErrorKind::Encoding("this is not US-ASCII".into())
 }
 
-fn valid_utf8(bytes: &[u8]) -> (&str, Option<ErrorKind>, usize) {
+/// Decodes UTF-8 up to the first error.
+pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => return (text, None, 0),
         Err(error) => error,
@@ -269,7 +272,7 @@ impl Decoder {
     ) -> Option<ErrorKind> {
         match encoding {
             Encoding::Utf8 | Encoding::Ascii => {
-                let (text, fault, half) = valid(bytes, encoding == Encoding::Ascii);
+                let (text, fault, half) = allowed(valid_utf8(bytes), encoding == Encoding::Ascii);
                 out.push_str(text);
                 self.held.extend_from_slice(bytes.get(bytes.len() - half..).unwrap_or_default());
                 fault

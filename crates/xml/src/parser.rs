@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use crate::decode::{Decoder, Encoding, EncodingGuess, sniff, valid};
+use crate::decode::{Decoder, Encoding, EncodingGuess, allowed, sniff, valid_utf8};
 use crate::machine::{Halt, Machine, Stop, Window};
 use crate::prefix_cache::PrefixState;
 use crate::{Error, ErrorKind, Options, Position, Sink};
@@ -47,6 +47,16 @@ struct TokenSearch {
 
 /// Parses a whole document. Each thread reuses its parser, so that a document costs no allocation of its own.
 pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(), S::Error> {
+    parse_known(bytes, None, options, sink)
+}
+
+/// The same of a document whose bytes the caller may have found to be UTF-8.
+pub(crate) fn parse_known<S: Sink>(
+    bytes: &[u8],
+    known: Option<&str>,
+    options: &Options,
+    sink: &mut S,
+) -> Result<(), S::Error> {
     thread_local! {
         static SPARE: Cell<Option<Box<Parser>>> = const { Cell::new(None) };
     }
@@ -59,7 +69,7 @@ pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(
         }
         None => Box::new(Parser::new(options.clone())),
     };
-    let parsed = parser.parse(bytes, sink);
+    let parsed = parser.parse_known(bytes, known, sink);
     parser.shrink();
     SPARE.set(Some(parser));
     parsed
@@ -97,8 +107,17 @@ impl Parser {
 
     /// Parses a whole document, whatever was fed before.
     pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
+        self.parse_known(bytes, None, sink)
+    }
+
+    fn parse_known<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        known: Option<&str>,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
         self.reset();
-        match self.at_hand(bytes) {
+        match self.at_hand(bytes, known) {
             Some(text) => self.end(text, sink),
             None => {
                 for piece in bytes.chunks(PIECE_BYTES) {
@@ -120,7 +139,7 @@ impl Parser {
         self.reset();
         self.machine.restore(state);
         // Only documents in UTF-8 have known prefixes, and the prefix declares it.
-        let text = self.text_of(bytes, from, false);
+        let text = self.text_of(bytes, None, from, false);
         self.end(text, sink)
     }
 
@@ -137,7 +156,7 @@ impl Parser {
             return self.parse(bytes, sink);
         }
         self.reset();
-        let text = self.at_hand(bytes).unwrap_or_default();
+        let text = self.at_hand(bytes, None).unwrap_or_default();
         let beginning = text.get(..to).unwrap_or_default();
         let window = Window { text: beginning, last: false, origin: None };
         let used = match self.machine.run(&window, 0, sink) {
@@ -151,11 +170,11 @@ impl Parser {
     }
 
     /// Returns a document's text if it can be borrowed. An error behind the text is noted.
-    fn at_hand<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b str> {
+    fn at_hand<'b>(&mut self, bytes: &'b [u8], known: Option<&'b str>) -> Option<&'b str> {
         match sniff(self.within(bytes), true) {
             EncodingGuess::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
                 self.machine.tracker.skip_mark(mark as u64);
-                Some(self.text_of(bytes, mark, encoding == Encoding::Ascii))
+                Some(self.text_of(bytes, known, mark, encoding == Encoding::Ascii))
             }
             EncodingGuess::Found(..) | EncodingGuess::Unknown(..) | EncodingGuess::More => None,
         }
@@ -168,9 +187,20 @@ impl Parser {
     }
 
     /// Returns the text of a document from an offset up to the first error, which is noted.
-    fn text_of<'b>(&mut self, bytes: &'b [u8], from: usize, ascii: bool) -> &'b str {
+    fn text_of<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        known: Option<&'b str>,
+        from: usize,
+        ascii: bool,
+    ) -> &'b str {
         let within = self.within(bytes);
-        let (text, broken, half) = valid(within.get(from..).unwrap_or_default(), ascii);
+        let known = known.filter(|known| known.len() == within.len());
+        let decoded = match known.and_then(|known| known.get(from..)) {
+            Some(text) => (text, None, 0),
+            None => valid_utf8(within.get(from..).unwrap_or_default()),
+        };
+        let (text, broken, half) = allowed(decoded, ascii);
         self.broken = broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
         text
     }

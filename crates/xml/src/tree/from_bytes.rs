@@ -1,6 +1,7 @@
 //! The sink that builds a tree.
 
 use crate::intern::fold;
+use crate::parser::parse_known;
 use crate::sink::ShortEvent;
 use crate::tag_cache::{TagCache, TagSlot};
 use crate::tree::positions::{Positions, plain};
@@ -59,7 +60,7 @@ pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> 
         recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
         places: source.is_none().then(|| vec![(1, 1)]),
     };
-    crate::parse(bytes, options, &mut sink)?;
+    parse_known(bytes, source, options, &mut sink)?;
     let TreeSink { builder, places, .. } = sink;
     Ok(match source {
         Some(source) => {
@@ -133,7 +134,9 @@ impl TreeSink<'_> {
     fn element_name(&mut self, start: &Start<'_>) -> Result<NameId, BuildError> {
         match start.place {
             TagSlot::New(place) => {
-                let name = self.name(start.name)?;
+                // From now on it is known by its tag.
+                let uri = self.space(start.name.namespace)?;
+                let name = self.number(start.name, uri)?;
                 if let Some(met) = self.met.get_mut(place) {
                     *met = name;
                 }
