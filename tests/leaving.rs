@@ -294,6 +294,27 @@ fn streams_end_at_their_age() {
 }
 
 #[test]
+fn a_call_without_a_reply_leaves_a_changed_route() {
+    let service = Service::start();
+    let streams = "{ reload: close, drain: 1ms }";
+    let gateway = Gateway::start(yaml(&service, streams, "1"));
+    let call = |path: &str| {
+        let mut wire = gateway.wire();
+        let lines = "Host: a\r\nContent-Type: application/grpc\r\nContent-Length: 0";
+        wire.send(format!("POST {path} HTTP/1.1\r\n{lines}\r\n\r\n"));
+        wire
+    };
+    let (mut gone, mut stays) = (call("/a/late"), call("/b/late"));
+    service.origin.wait_for_requests(2);
+    put_ok(&gateway, &yaml(&service, streams, "2"));
+    let head = gone.read_head();
+    assert_eq!((head.status(), head.get("grpc-status")), (200, Some("14")));
+    assert!(stays.is_silent_for(Duration::from_millis(20)));
+    service.gate.open();
+    assert_eq!(stays.read_head().status(), 200);
+}
+
+#[test]
 fn streams_end_at_a_shutdown() {
     let service = Service::start();
     let gateway = Gateway::start(yaml(&service, "{}", "1"));

@@ -202,6 +202,25 @@ fn calls_that_get_too_old_end_with_a_status() {
     assert_eq!(open, Some(0.0));
 }
 
+#[test]
+fn calls_without_a_reply_get_too_old_as_well() {
+    let origin = Origin::silent();
+    let route = "policies: [grpc_web: {}], streams: { max_age: 300ms, drain: 200ms }";
+    let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
+    let told = call(&gateway, "/a.B/C", &[], "");
+    assert_eq!((told.http, &*told.status, told.in_head), (200, "14", true));
+    assert_eq!(told.message, "The stream was ended.");
+    let web = gateway.wire().ask(
+        "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\nContent-Length: 0\r\n\r\n",
+    );
+    assert_eq!((web.status(), web.get("grpc-status")), (200, Some("14")));
+    for line in lines(&gateway, 2) {
+        assert_eq!((&line["fault"], &line["grpc_status"]), (&"stream_cut".into(), &"14".into()));
+        assert!(line["duration_ms"].as_f64().unwrap() >= 500.0, "{line}");
+    }
+    until("the service is left", || origin.open() == 0);
+}
+
 /// A call that is not over when its route goes away ends as it would have.
 #[test]
 fn calls_end_as_they_would_have_until_their_drain_is_over() {

@@ -16,6 +16,7 @@ use pipeline::Account;
 use policy::{Exchange, Interim};
 
 use crate::accept::Connection;
+use crate::calls::CallLifetime;
 use crate::client::{Client, ClientBody, ClientHandle, SharedClient};
 use crate::exchange_pool::{self, ExchangePool, PooledExchange};
 use crate::head::{limits, refusal, refused_method};
@@ -364,11 +365,17 @@ impl H1 {
             head: request.head.method() == b"HEAD",
             keep_alive: arrival.keep_alive,
         };
+        let call = CallLifetime::new(&self.connection);
         let served = match refused_method(request.head.method()) {
             Err(fault) => Some(pipeline::refuse(&mut account, fault)),
             Ok(()) => {
-                let serving =
-                    pin!(pipeline::serve(&current.plan, &self.listener, &mut account, request));
+                let serving = pin!(pipeline::serve(
+                    &current.plan,
+                    &self.listener,
+                    &mut account,
+                    request,
+                    &call
+                ));
                 self.unless_left(serving, rules.protocol != Protocol::Http10).await
             }
         };
@@ -376,7 +383,7 @@ impl H1 {
         drop((current, arrival));
         match served {
             Some(mut reply) => {
-                let stay = StreamLifetime::of_reply(&mut reply, &account, &self.connection);
+                let stay = StreamLifetime::of_reply(&mut reply, &account, &self.connection, &call);
                 reply.body.yield_to_ready().await;
                 let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
                 let mut replying = self.replying(&account, rules, reply, tunnel.is_some());

@@ -13,14 +13,15 @@ use kit::clock::Instant;
 use kit::{Alarm, clock};
 use message::Reply;
 use pipeline::Account;
-use plan::{Errors, Streams};
+use plan::{Errors, Route, Streams};
 use policy::StreamNotes;
 use telemetry::{OpenStream, RouteMetrics, StreamEnd, StreamKind};
 
 use crate::accept::Connection;
+use crate::calls::{self, CallLifetime};
 use crate::connections::Watch;
+use crate::events;
 use crate::frames::GOING_AWAY;
-use crate::{calls, events};
 
 /// The wishes of one open stream: an event stream, a call of gRPC or a tunnel. It belongs to one task for life.
 pub(crate) struct StreamLifetime {
@@ -60,12 +61,22 @@ impl StreamLifetime {
         reply: &mut Reply,
         account: &Account,
         connection: &Connection,
+        call: &CallLifetime<'_>,
     ) -> Option<Rc<StreamLifetime>> {
         if reply.body.remaining().is_some() {
             return None;
         }
         events::end_between(reply, account, connection)
-            .or_else(|| calls::end_by_status(reply, account, connection))
+            .or_else(|| calls::end_by_status(reply, account, call))
+    }
+
+    /// A call of gRPC began then. It is counted elsewhere, from its arrival on.
+    pub(crate) fn of_call(
+        route: &Arc<Route>,
+        started: Instant,
+        connection: &Connection,
+    ) -> StreamLifetime {
+        StreamLifetime::new(Some(route), started, None, connection)
     }
 
     /// A stream begins, with the route that its account has.
@@ -74,11 +85,7 @@ impl StreamLifetime {
         connection: &Connection,
         kind: StreamKind,
     ) -> StreamLifetime {
-        let watch = connection.permit.listener_state.watch();
-        let current = connection.worker.current();
         let route = account.route();
-        let changed = route.and_then(|route| watch.of_route(route, &current.plan));
-        let streams = route.map_or(Streams::USUAL, |route| route.streams);
         let worker = account.ex.caller.worker;
         let notes = account.ex.notes.as_ref();
         // A policy that notes an event stream, or looks into a WebSocket, ends it with the credential.
@@ -89,15 +96,27 @@ impl StreamLifetime {
             }
             StreamKind::Sse | StreamKind::WebSocket | StreamKind::Tunnel | StreamKind::Grpc => None,
         };
-        let mut alarm = Alarm::default();
-        let age_max = streams.age_max.unwrap_or(Duration::MAX);
-        alarm.set_by(clock::now(), age_max, expires.map(|expires| expires.at));
         let noted = notes.and_then(|notes| notes.stream.clone());
         let noted = noted.filter(|_| kind == StreamKind::Sse).zip(route);
         let noted = noted.map(|(notes, route)| (notes, route.metrics.clone(), worker));
-        // A call is counted from its arrival on.
-        let counted = route.filter(|_| kind != StreamKind::Grpc);
-        let open = counted.map(|route| OpenStream::begin(&route.metrics, worker, kind));
+        let open = route.map(|route| OpenStream::begin(&route.metrics, worker, kind));
+        let stay = StreamLifetime::new(route, clock::now(), expires, connection);
+        StreamLifetime { noted, _open: open, ..stay }
+    }
+
+    fn new(
+        route: Option<&Arc<Route>>,
+        began: Instant,
+        expires: Option<Expiry>,
+        connection: &Connection,
+    ) -> StreamLifetime {
+        let watch = connection.permit.listener_state.watch();
+        let current = connection.worker.current();
+        let changed = route.and_then(|route| watch.of_route(route, &current.plan));
+        let streams = route.map_or(Streams::USUAL, |route| route.streams);
+        let mut alarm = Alarm::default();
+        let age_max = streams.age_max.unwrap_or(Duration::MAX);
+        alarm.set_by(began, age_max, expires.map(|expires| expires.at));
         StreamLifetime {
             watch,
             changed,
@@ -106,8 +125,8 @@ impl StreamLifetime {
             expires,
             close_code: Cell::new(GOING_AWAY),
             alarm: RefCell::new(alarm),
-            noted,
-            _open: open,
+            noted: None,
+            _open: None,
         }
     }
 

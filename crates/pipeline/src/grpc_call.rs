@@ -3,7 +3,10 @@
 //! A client of gRPC reads no status of HTTP and no body of an error. A fault before the reply is a head that is the trailers at
 //! once; a fault in the reply's body becomes its trailers.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use fault::{Fault, Kind};
@@ -37,6 +40,32 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
         Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is no time", detail)
     };
     read.map(|_| ()).map_err(refused)
+}
+
+/// The lifetime of a call of gRPC, which the caller of `serve` knows.
+pub trait CallLifetime {
+    /// Ready with the reason when the call, which this route takes and which began then, is to be cut.
+    fn poll_over(
+        &self,
+        route: &Arc<Route>,
+        started: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Fault>;
+}
+
+/// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins.
+pub(crate) async fn unless_over<T>(
+    answering: impl Future<Output = Result<T, Fault>>,
+    route: &Arc<Route>,
+    started: Option<Instant>,
+    lifetime: &dyn CallLifetime,
+) -> Result<T, Fault> {
+    let mut answering = pin!(answering);
+    poll_fn(|cx| match (answering.as_mut().poll(cx), started) {
+        (Poll::Pending, Some(started)) => lifetime.poll_over(route, started, cx).map(Err),
+        (polled, _) => polled,
+    })
+    .await
 }
 
 /// Counts the call as one of this route that is open.

@@ -14,6 +14,7 @@ mod problem;
 mod steps;
 
 pub use account::{Account, Recorders};
+pub use grpc_call::CallLifetime;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,9 +33,10 @@ pub async fn serve(
     listener: &Listener,
     account: &mut Account,
     request: &mut Request,
+    lifetime: &dyn CallLifetime,
 ) -> Reply {
     let answered = {
-        let answering = pin!(answer(plan, listener, account, request));
+        let answering = pin!(answer((plan, listener), account, request, lifetime));
         kit::task::contain(answering).await
     };
     let mut reply = match answered {
@@ -60,10 +62,10 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
 }
 
 async fn answer(
-    plan: &Plan,
-    listener: &Listener,
+    (plan, listener): (&Plan, &Listener),
     account: &mut Account,
     request: &mut Request,
+    lifetime: &dyn CallLifetime,
 ) -> Reply {
     if let Err(fault) = grpc_call::arrive(&mut account.ex, &request.head) {
         return problem::reply(&mut account.ex, Errors::Problem, fault);
@@ -88,7 +90,7 @@ async fn answer(
     }
     let (depth, mut reply) = match descend(route, ex, request).await {
         Descent::Through => {
-            (route.policies.len(), across((plan, listener), route, ex, request).await)
+            (route.policies.len(), across((plan, listener), &held, ex, request, lifetime).await)
         }
         Descent::Turned { depth, reply } => (depth, reply),
     };
@@ -128,9 +130,10 @@ fn allowing(methods: &str) -> Reply {
 
 async fn across(
     (plan, listener): (&Plan, &Listener),
-    route: &Route,
+    route: &HeldRoute,
     ex: &mut Exchange,
     request: &mut Request,
+    lifetime: &dyn CallLifetime,
 ) -> Reply {
     let destination = route.destination(ex.notes.as_ref().and_then(|notes| notes.divert));
     if destination.upstream().is_some() && hops::ends_here(&mut request.head) {
@@ -148,7 +151,9 @@ async fn across(
         },
         false => None,
     };
-    match destination.answer(ex, request).await {
+    let started = ex.grpc.as_ref().map(|_| ex.started);
+    let answering = destination.answer(ex, request);
+    match grpc_call::unless_over(answering, route, started, lifetime).await {
         Ok(mut reply) => {
             grpc_call::watch(ex, &mut reply);
             reply

@@ -16,6 +16,7 @@ use policy::{Exchange, Interim};
 use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
+use crate::calls::CallLifetime;
 use crate::exchange_pool::{ExchangePool, PooledExchange};
 use crate::lingering_close;
 use crate::stream_lifetime::StreamLifetime;
@@ -54,6 +55,7 @@ async fn run(new: NewExchange) {
         let mut account = Account::open(ex, current.recorders.clone());
         let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
         let mut replying = None;
+        let call = CallLifetime::new(&connection);
         let reply = match head {
             Ok(head) => {
                 account.asked_for(&head);
@@ -68,8 +70,13 @@ async fn run(new: NewExchange) {
                     account.count_request_body(begun.counted);
                 }
                 let mut request = Request { head, body: begun.body };
-                let serving =
-                    pin!(pipeline::serve(&current.plan, &listener, &mut account, &mut request));
+                let serving = pin!(pipeline::serve(
+                    &current.plan,
+                    &listener,
+                    &mut account,
+                    &mut request,
+                    &call
+                ));
                 unless_gone(&stream, serving).await
             }
             Err(fault) => Some(pipeline::refuse(&mut account, fault)),
@@ -91,7 +98,7 @@ async fn run(new: NewExchange) {
         if is_tunnel && let Some(fault) = tunnel::missing(&reply) {
             reply = pipeline::refuse(&mut account, fault);
         }
-        let stay = StreamLifetime::of_reply(&mut reply, &account, &connection);
+        let stay = StreamLifetime::of_reply(&mut reply, &account, &connection, &call);
         replying.inspect(|replying| replying.set(true));
         let timeout = listener.timeout.body;
         reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
