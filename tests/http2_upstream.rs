@@ -103,6 +103,22 @@ fn bodies_and_trailers_pass_both_ways() {
     assert_eq!(got.trailers["x-said"], r#"[("x-sum", "1")]"#);
 }
 
+/// Services of gRPC send the details of an error so.
+#[test]
+fn trailers_of_the_size_of_a_head_pass() {
+    let origin = answering(|stream, _| {
+        let names: Vec<String> = (0..70).map(|n| format!("x-{n}")).collect();
+        let value = "v".repeat(120);
+        let lines: Vec<(&str, &str)> = names.iter().map(|name| (&**name, &*value)).collect();
+        let trailers = frame(kind::HEADERS, END | HEAD, stream, &block(&lines));
+        [head(stream, 0, &[(":status", "200")]), trailers].concat()
+    });
+    let gateway = before(&origin);
+    let reply = H2::connect(gateway.address("public")).get("http://a.test/");
+    assert_eq!((reply.status, reply.trailers.len()), (200, 70));
+    assert!(reply.trailers.values().all(|value| value.len() == 120));
+}
+
 #[test]
 fn the_head_of_a_reply_comes_before_the_requests_end_and_both_go_on() {
     let origin = Origin::start(|peer| {

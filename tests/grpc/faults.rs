@@ -108,6 +108,29 @@ routes:
     }
 }
 
+/// Nobody reads such a request, but for what says that its client reads a status.
+#[test]
+fn a_head_that_is_refused_is_told_as_a_status() {
+    let origin = Origin::silent();
+    let listener = "limits: { headers_max: 20, head_bytes_max: 8KiB, target_bytes_max: 100B }";
+    let gateway = Plain { listener, more: LOG, ..Plain::default() }.start(&origin);
+    let names: Vec<String> = (0..30).map(|n| format!("x-{n}")).collect();
+    let many: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "y")).collect();
+    let long = "y".repeat(20_000);
+    let path = format!("/a.B/{}", "c".repeat(100));
+    for (path, lines, status) in
+        [("/a.B/C", &many[..], "8"), ("/a.B/C", &[("x-a", &long)], "8"), (&path, &[], "8")]
+    {
+        let told = call(&gateway, path, lines, "");
+        assert_eq!((told.http, &*told.status), (200, status));
+        assert!(told.in_head && !told.message.is_empty());
+        assert_eq!(told.content_type, "application/grpc");
+    }
+    let logged = lines(&gateway, 3);
+    assert_eq!(logged[1]["grpc_status"], "8");
+    assert_eq!(origin.requests().len(), 0);
+}
+
 #[test]
 fn others_get_the_problems_they_read() {
     let origin = Origin::saying("no call");

@@ -6,12 +6,6 @@ use crate::lines::parse_lines;
 use crate::token::{is_alias, is_token_byte};
 use crate::{Error, Framing, Limits, Line};
 
-/// All trailer lines of a body. Checksums, signatures and status fields need a few hundred.
-pub const TRAILER_BYTES_MAX: usize = 8 << 10;
-
-/// Trailer lines of a body.
-const TRAILERS_MAX: usize = 32;
-
 /// Reads one body, in pieces of any size.
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -227,7 +221,7 @@ impl Decoder {
     }
 
     fn push_trailer(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.trailers.len() + bytes.len() > TRAILER_BYTES_MAX {
+        if self.trailers.len() + bytes.len() > Limits::TRAILERS.head_bytes_max {
             return Err(Error::TrailerTooLarge);
         }
         self.trailers.extend_from_slice(bytes);
@@ -238,26 +232,21 @@ impl Decoder {
         if self.trailers.is_empty() {
             return Ok(());
         }
-        let limits = Limits {
-            head_bytes_max: TRAILER_BYTES_MAX,
-            target_bytes_max: 0,
-            headers_max: TRAILERS_MAX,
-        };
         let mut lines = Vec::new();
         let all = std::mem::take(&mut self.trailers);
-        parse_lines(&all, &limits, &mut lines).map_err(|error| {
+        parse_lines(&all, &Limits::TRAILERS, &mut lines).map_err(|error| {
             if error == Error::TooManyHeaders { Error::TrailerTooLarge } else { Error::Trailer }
         })?;
-        self.trailers = check_trailers(&all, &lines)?;
+        self.trailers = check_trailers(&all, &lines, &Limits::TRAILERS)?;
         Ok(())
     }
 }
 
 /// The trailer lines that are allowed as trailers, for both versions of HTTP. `lines` are spans of `bytes` whose names and
-/// values were checked. An error if there are more lines or bytes than a body may end in.
-pub fn check_trailers(bytes: &[u8], lines: &[Line]) -> Result<Vec<u8>, Error> {
+/// values were checked. An error if there are more lines or bytes than these limits of a head allow.
+pub fn check_trailers(bytes: &[u8], lines: &[Line], limits: &Limits) -> Result<Vec<u8>, Error> {
     let len: usize = lines.iter().map(|line| line.line.len()).sum();
-    if len > TRAILER_BYTES_MAX || lines.len() > TRAILERS_MAX {
+    if len > limits.head_bytes_max || lines.len() > limits.headers_max {
         return Err(Error::TrailerTooLarge);
     }
     let kept = lines.iter().filter(|line| may_trail(line.name.of(bytes)));

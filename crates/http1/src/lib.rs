@@ -45,7 +45,7 @@ mod target;
 mod token;
 
 pub use chunk::{CHUNK_LINE_BYTES_MAX, EXTENSION_BYTES_MAX, LAST_CHUNK, chunk_header, last_chunk};
-pub use decoder::{Decoder, TRAILER_BYTES_MAX, check_trailers};
+pub use decoder::{Decoder, check_trailers};
 pub use error::Error;
 pub use forwarding::is_forwarding;
 pub use length::{content_length, parse_content_length};
@@ -114,6 +114,12 @@ pub enum Framing {
     Chunked,
     /// Everything until the peer closes; responses only.
     UntilClose,
+}
+
+impl Limits {
+    /// All trailer lines of a body. Checksums, signatures and status fields need a few hundred bytes.
+    pub const TRAILERS: Limits =
+        Limits { head_bytes_max: 8 << 10, target_bytes_max: 0, headers_max: 32 };
 }
 
 impl Default for Limits {

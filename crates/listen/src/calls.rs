@@ -33,12 +33,7 @@ impl CallLifetime<'_> {
 }
 
 impl pipeline::CallLifetime for CallLifetime<'_> {
-    fn poll_over(
-        &self,
-        route: &Arc<Route>,
-        started: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<Fault> {
+    fn poll_over(&self, route: &Arc<Route>, started: Instant, cx: &mut Context<'_>) -> Poll<Fault> {
         let stay = self.of(route, started);
         stay.poll_over(cx).map(|()| stay.cut())
     }

@@ -22,9 +22,7 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     if head.method() != b"POST" {
         return Ok(());
     }
-    let dialect = head.headers.get("content-type").and_then(Dialect::of);
-    let Some((dialect, _)) = dialect else { return Ok(()) };
-    let mut call = GrpcCall { dialect, deadline: None, end: Rc::default(), open: None };
+    let Some(mut call) = of_type(head.headers.get("content-type")) else { return Ok(()) };
     let mut timeouts = head.headers.get_all("grpc-timeout");
     let read = match (timeouts.next(), timeouts.next()) {
         (None, _) => Ok(None),
@@ -42,15 +40,16 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     read.map(|_| ()).map_err(refused)
 }
 
+/// The call that a content type means, if it does.
+pub(crate) fn of_type(content_type: Option<&[u8]>) -> Option<GrpcCall> {
+    let (dialect, _) = content_type.and_then(Dialect::of)?;
+    Some(GrpcCall { dialect, deadline: None, end: Rc::default(), open: None })
+}
+
 /// The lifetime of a call of gRPC, which the caller of `serve` knows.
 pub trait CallLifetime {
     /// Ready with the reason when the call, which this route takes and which began then, is to be cut.
-    fn poll_over(
-        &self,
-        route: &Arc<Route>,
-        started: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<Fault>;
+    fn poll_over(&self, route: &Arc<Route>, started: Instant, cx: &mut Context<'_>) -> Poll<Fault>;
 }
 
 /// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins.

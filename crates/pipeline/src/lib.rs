@@ -61,6 +61,12 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     reply
 }
 
+/// As [`refuse`], where the content type of the request can be read: clients of gRPC are told in their way.
+pub fn refuse_typed(account: &mut Account, content_type: Option<&[u8]>, fault: Fault) -> Reply {
+    account.ex.grpc = grpc_call::of_type(content_type).map(Box::new);
+    refuse(account, fault)
+}
+
 async fn answer(
     (plan, listener): (&Plan, &Listener),
     account: &mut Account,

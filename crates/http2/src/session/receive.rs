@@ -1,5 +1,7 @@
 //! Frames from a peer, one by one (RFC 9113, 5 and 6).
 
+use http1::Limits;
+
 use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, ShutdownState};
 use super::{PREFACE, RESETS_MAX, ReadOutcome, STREAM_WINDOW, Session, Side, WINDOW_MAX};
 use crate::block::{Block, BlockReader, Head, Part};
@@ -23,6 +25,7 @@ const NO_STREAM: Error = Error::protocol("a frame that needs a stream, without o
 const WITH_STREAM: Error = Error::protocol("a frame of the connection, with a stream");
 const WRONG_SIZE: Error = Error::new(Code::FRAME_SIZE_ERROR, "a frame of the wrong size");
 const NO_GROWTH: Error = Error::protocol("a window that grows by nothing");
+const TRAILERS_TOO_LARGE: (Code, &str) = (Code::PROTOCOL_ERROR, "trailers that are too large");
 const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
 
 impl Session {
@@ -288,17 +291,22 @@ impl Session {
             };
         };
         let whole = stream.announced.is_none_or(|left| left == 0);
+        // Those of services of gRPC may be as large as a head: they have the details of an error.
+        let limits = match self.side {
+            Side::Server => Limits::TRAILERS,
+            Side::Client => Limits::default(),
+        };
         let trailers = match head {
-            _ if !stream.is_receiving => Err(Code::STREAM_CLOSED),
-            _ if stream.is_tunnel => Err(Code::PROTOCOL_ERROR),
-            Ok(head) if is_end && whole && !head.is_too_large => {
-                http1::check_trailers(&block.bytes, &block.lines)
-                    .map_err(|_too_large| Code::PROTOCOL_ERROR)
-            }
-            Ok(_) | Err(_) => Err(Code::PROTOCOL_ERROR),
+            _ if !stream.is_receiving => Err((Code::STREAM_CLOSED, "header lines behind its end")),
+            _ if stream.is_tunnel => Err((Code::PROTOCOL_ERROR, "trailers of a tunnel")),
+            Err(why) => Err((Code::PROTOCOL_ERROR, why)),
+            Ok(head) if head.is_too_large => Err(TRAILERS_TOO_LARGE),
+            Ok(_) if is_end && whole => http1::check_trailers(&block.bytes, &block.lines, &limits)
+                .map_err(|_too_large| TRAILERS_TOO_LARGE),
+            Ok(_) => Err((Code::PROTOCOL_ERROR, "trailers before its end")),
         };
         match trailers {
-            Err(code) => self.refuse_stream(number, code),
+            Err((code, why)) => self.refuse_stream_for(number, code, why),
             Ok(trailers) => {
                 stream.is_receiving = false;
                 stream.trailers = trailers;
@@ -341,8 +349,12 @@ impl Session {
 
     /// Resets a stream for a mistake of the peer. This counts as if a client had reset it (CVE-2025-8671).
     fn refuse_stream(&mut self, number: u32, code: Code) {
+        self.refuse_stream_for(number, code, "a frame that its stream does not allow");
+    }
+
+    fn refuse_stream_for(&mut self, number: u32, code: Code, why: &'static str) {
         if self.side == Side::Client {
-            return self.refuse_reply(number, code, "a frame that its stream does not allow");
+            return self.refuse_reply(number, code, why);
         }
         self.count_reset();
         self.reset(number, code);

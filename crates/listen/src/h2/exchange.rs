@@ -27,8 +27,14 @@ pub(super) struct NewExchange {
     pub(super) connection: Rc<Connection>,
     pub(super) listener: Arc<Listener>,
     pub(super) stream: Stream,
-    pub(super) head: Result<RequestHead, Fault>,
+    pub(super) head: Result<RequestHead, RefusedHead>,
     pub(super) is_tunnel: bool,
+}
+
+/// A request that is no more than answered.
+pub(super) struct RefusedHead {
+    pub(super) fault: Fault,
+    pub(super) content_type: Option<Vec<u8>>,
 }
 
 impl PooledExchange for NewExchange {
@@ -79,7 +85,9 @@ async fn run(new: NewExchange) {
                 ));
                 unless_gone(&stream, serving).await
             }
-            Err(fault) => Some(pipeline::refuse(&mut account, fault)),
+            Err(RefusedHead { fault, content_type }) => {
+                Some(pipeline::refuse_typed(&mut account, content_type.as_deref(), fault))
+            }
         };
         // A reply that lasts needs its route, which the account has, and not the plan.
         drop(current);

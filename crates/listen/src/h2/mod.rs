@@ -30,7 +30,7 @@ use crate::exchange_pool;
 use crate::head::{limits, refusal, refused_method};
 use crate::lingering_close;
 use crate::write_progress::WriteProgress;
-use exchange::NewExchange;
+use exchange::{NewExchange, RefusedHead};
 use stream::{SharedConnection, Stream};
 
 pub(crate) fn is_preface(bytes: &[u8]) -> bool {
@@ -223,7 +223,21 @@ impl H2 {
     }
 
     /// The head as the rest of the gateway knows it, if it keeps the rules that HTTP/1 has.
-    fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, Fault> {
+    fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, RefusedHead> {
+        let checked = self.check(head, &block);
+        let headers = Headers::of(block.bytes, block.lines);
+        if let Err(fault) = checked {
+            let content_type = headers.get("content-type").map(<[u8]>::to_vec);
+            return Err(RefusedHead { fault, content_type });
+        }
+        let mut request = RequestHead::parsed(headers, Protocol::Http2, head.method, head.target);
+        if head.protocol.is_some() {
+            tunnel::ask(&mut request);
+        }
+        Ok(request)
+    }
+
+    fn check(&self, head: &Head, block: &Block) -> Result<(), Fault> {
         let Head { method, target, authority, is_too_large, .. } = *head;
         if is_too_large {
             let lines = block.lines.len();
@@ -238,14 +252,7 @@ impl H2 {
         if !matches!(checked.form, TargetForm::Origin | TargetForm::Asterisk) {
             return Err(refusal(&http1::Error::Target));
         }
-        let protocol =
-            head.protocol.map(|protocol| tunnel::check(protocol.of(bytes))).transpose()?;
-        let headers = Headers::of(block.bytes, block.lines);
-        let mut request = RequestHead::parsed(headers, Protocol::Http2, method, target);
-        if let Some(()) = protocol {
-            tunnel::ask(&mut request);
-        }
-        Ok(request)
+        head.protocol.map_or(Ok(()), |protocol| tunnel::check(protocol.of(bytes)))
     }
 
     /// True when everything has been written.
