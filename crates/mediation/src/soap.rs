@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use message::Headers;
 use telemetry::SoapFault;
+use xml::Transcript;
 
 use crate::{Rejection, charset};
 
@@ -56,18 +57,20 @@ pub struct MessageFacts {
 
 impl Definitions {
     /// Checks an input, with the lines of its head. `translated`: its version was chosen by whoever made an envelope of it, so
-    /// that its lines say nothing of that.
+    /// that its lines say nothing of that. `transcript` is the message's, if there is one.
     pub fn check_input(
         self: &Arc<Self>,
         headers: &Headers,
         message: &[u8],
+        transcript: Option<&mut Transcript>,
         translated: bool,
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
         self.check_coding(headers)?;
         let settled = charset::settled(headers.get("content-type"), message);
         let text = settled.as_deref().unwrap_or(message);
-        check::check(self, text, Some(headers), found)?;
+        let transcript = transcript.filter(|_| settled.is_none());
+        check::check(self, text, transcript, Some(headers), found)?;
         self.check_content_type(headers, message, found.version.filter(|_| !translated))
     }
 
@@ -76,10 +79,12 @@ impl Definitions {
         self: &Arc<Self>,
         content_type: Option<&[u8]>,
         message: &[u8],
+        transcript: Option<&mut Transcript>,
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
         let settled = charset::settled(content_type, message);
-        check::check(self, settled.as_deref().unwrap_or(message), None, found)
+        let transcript = transcript.filter(|_| settled.is_none());
+        check::check(self, settled.as_deref().unwrap_or(message), transcript, None, found)
     }
 
     /// Checks that an input is in the coding that its head names; none is decoded here.
@@ -144,7 +149,7 @@ impl ArrivingInput {
     ) -> Result<(), Rejection> {
         let ArrivingInput { definitions, feed } = self;
         if charset::may_differ(headers.get("content-type"), message) {
-            return definitions.check_input(headers, message, translated, found);
+            return definitions.check_input(headers, message, None, translated, found);
         }
         feed.finish(message, headers, found)?;
         definitions.check_coding(headers)?;

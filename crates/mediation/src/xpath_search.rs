@@ -46,9 +46,11 @@ impl Cases {
             return self.in_tree(parsed::tree(content_type, body)?);
         };
         let settled = charset::settled(content_type, &body.bytes);
-        let message = settled.as_deref().unwrap_or(&body.bytes);
+        let (bytes, transcript) = body.transcribed();
+        let transcript = transcript.filter(|_| settled.is_none());
+        let message = settled.as_deref().unwrap_or(bytes);
         let malformed = |error| Rejection::client(libxml_messages::malformed(&error, message));
-        search.first(message).map_err(malformed)
+        search.first(message, transcript).map_err(malformed)
     }
 
     fn in_tree(&self, document: Arc<Document>) -> Result<Option<usize>, Rejection> {
@@ -141,7 +143,7 @@ mod tests {
                 let pairs = documents.iter().zip(&others);
                 for document in pairs.flat_map(|(one, other)| [one, one, other.as_str(), one]) {
                     let tree = by_tree(&cases, document);
-                    let found = search.first(document.as_bytes()).unwrap();
+                    let found = search.first(document.as_bytes(), None).unwrap();
                     assert_eq!(found, tree, "{path} {equals} {document}");
                     fitted += usize::from(found == Some(0));
                 }

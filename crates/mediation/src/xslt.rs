@@ -15,7 +15,7 @@ use bytes::Bytes;
 use kit::SharedAlarm;
 use message::GatheredBody;
 use tokio::time::timeout;
-use xml::{Document, Pool};
+use xml::{Document, Pool, Transcript};
 use xslt::{Parameter, Style, Stylesheet};
 
 use crate::remote_definition::RemoteDefinition;
@@ -48,6 +48,8 @@ pub struct Transformation {
     pub style: Style,
     /// Takes every ` xmlns=""` out of the result.
     pub strip_empty_namespaces: bool,
+    /// A transcript of the result is wanted: some step behind reads it.
+    pub transcribe: bool,
     /// The largest message. The result may be a few times as large.
     pub bytes_max: usize,
     /// The timeout of Saxon, the wait for it included.
@@ -68,19 +70,39 @@ struct Message {
     tree: Option<Arc<Document>>,
 }
 
+/// A message for our own engine, with what steps before know of it.
+struct NativeSource<'m> {
+    bytes: &'m [u8],
+    tree: Option<&'m Arc<Document>>,
+    transcript: Option<&'m mut Transcript>,
+}
+
+impl Message {
+    fn for_native(&self) -> NativeSource<'_> {
+        NativeSource { bytes: &self.bytes, tree: self.tree.as_ref(), transcript: None }
+    }
+}
+
 impl Transformation {
     /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
     pub fn run<'a>(
         &'a self,
         content_type: Option<&[u8]>,
-        body: &GatheredBody,
+        body: &mut GatheredBody,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<TransformResult, TransformRejection>> {
         let settled = charset::settled(content_type, &body.bytes);
         if let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet
             && let CompiledStylesheet::Native(stylesheet) = &**sheet
         {
-            return Work::Done(self.by_own(stylesheet, settled, body, &self.parameters));
+            let tree = body.tree().filter(|_| settled.is_none()).cloned();
+            let (bytes, transcript) = body.transcribed();
+            let message = NativeSource {
+                bytes: settled.as_deref().unwrap_or(bytes),
+                tree: tree.as_ref(),
+                transcript: transcript.filter(|_| settled.is_none()),
+            };
+            return Work::Done(self.natively(stylesheet, message, &self.parameters));
         }
         let json = label::is_json(content_type, &body.bytes);
         let message = match settled {
@@ -96,8 +118,7 @@ impl Transformation {
                 {
                     return Work::Done(self.natively(
                         stylesheet,
-                        &message.bytes,
-                        message.tree.as_ref(),
+                        message.for_native(),
                         &self.parameters,
                     ));
                 }
@@ -122,21 +143,12 @@ impl Transformation {
         let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet else { return None };
         let CompiledStylesheet::Native(stylesheet) = &**sheet else { return None };
         let settled = charset::settled(content_type, &body.bytes);
-        Some(self.by_own(stylesheet, settled, body, parameters))
-    }
-
-    /// By our own engine: the message as it was settled, or as it came.
-    fn by_own(
-        &self,
-        stylesheet: &Stylesheet,
-        settled: Option<Vec<u8>>,
-        body: &GatheredBody,
-        parameters: &[Parameter],
-    ) -> Result<TransformResult, TransformRejection> {
-        match settled {
-            Some(settled) => self.natively(stylesheet, &settled, None, parameters),
-            None => self.natively(stylesheet, &body.bytes, body.tree(), parameters),
-        }
+        let message = NativeSource {
+            bytes: settled.as_deref().unwrap_or(&body.bytes),
+            tree: body.tree().filter(|_| settled.is_none()),
+            transcript: None,
+        };
+        Some(self.natively(stylesheet, message, parameters))
     }
 
     async fn by_supplied(
@@ -168,8 +180,7 @@ impl Transformation {
                 self.by_saxon(alarm, stylesheet, &message.bytes, message.json).await
             })),
             CompiledStylesheet::Native(stylesheet) => {
-                let Message { bytes, tree, .. } = &message;
-                Work::Done(self.natively(stylesheet, bytes, tree.as_ref(), &self.parameters))
+                Work::Done(self.natively(stylesheet, message.for_native(), &self.parameters))
             }
         }
     }

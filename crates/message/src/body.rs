@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use json::Tape;
 use kit::scratch::LARGE_BYTES;
-use xml::Document;
+use xml::{Document, Transcript};
 
 use crate::{DecidedNames, Headers, View};
 
@@ -254,6 +254,17 @@ impl GatheredBody {
         self.view = Some(View::xml(&self.bytes, tree));
     }
 
+    /// The bytes with their transcript, if the step that wrote them noted one.
+    pub fn transcribed(&mut self) -> (&Bytes, Option<&mut Transcript>) {
+        let view = self.view.as_mut().filter(|view| view.is_of(&self.bytes));
+        (&self.bytes, view.and_then(View::events))
+    }
+
+    /// Keeps the transcript of the bytes for the next step.
+    pub fn keep_transcript(&mut self, transcript: Transcript) {
+        self.view = Some(View::transcript(&self.bytes, transcript));
+    }
+
     fn take_view(&mut self) -> Option<View> {
         self.view.take().filter(|view| view.is_of(&self.bytes))
     }
@@ -360,5 +371,20 @@ mod tests {
         assert!(other.take_tape().is_none());
         other.bytes = Bytes::from("<b/>".to_owned());
         assert!(other.tree().is_none());
+    }
+
+    #[test]
+    fn a_transcript_is_lent_with_its_bytes_and_no_others() {
+        let mut transcript = Transcript::default();
+        transcript.start(0, "", "a");
+        transcript.started(b"<a");
+        transcript.end(2, true);
+        let mut body = GatheredBody::new(Bytes::from("<a/>".to_owned()), Trailers::new());
+        body.keep_transcript(transcript.complete(4).unwrap());
+        let mut body = next(body);
+        assert!(body.transcribed().1.is_some() && body.transcribed().1.is_some());
+        assert!(body.tree().is_none());
+        body.bytes = Bytes::from("<a/>".to_owned());
+        assert!(body.transcribed().1.is_none(), "these bytes are others");
     }
 }

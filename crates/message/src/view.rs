@@ -1,12 +1,12 @@
-//! The tree or tape that was read of a body, for the next step that would read the same bytes.
+//! The tree, tape or transcript of a body, for the next step that would read the same bytes.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use json::Tape;
-use xml::Document;
+use xml::{Document, Transcript};
 
-/// A tape or a tree of a body's bytes. It is worth nothing for other bytes.
+/// A tape, a tree or a transcript of a body's bytes. It is worth nothing for other bytes.
 #[derive(Debug)]
 pub struct View(Box<ViewOf>);
 
@@ -21,6 +21,7 @@ struct ViewOf {
 enum ParsedForm {
     Json(Tape),
     Xml(Arc<Document>),
+    Events(Transcript),
 }
 
 impl View {
@@ -32,6 +33,10 @@ impl View {
         View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Xml(tree) }))
     }
 
+    pub(crate) fn transcript(of: &Bytes, transcript: Transcript) -> View {
+        View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Events(transcript) }))
+    }
+
     /// True if it is that of these bytes: not of others that are equal, but of these in memory.
     pub(crate) fn is_of(&self, bytes: &Bytes) -> bool {
         let known = &self.0.of;
@@ -41,14 +46,21 @@ impl View {
     pub(crate) fn into_tape(self) -> Option<Tape> {
         match self.0.parsed {
             ParsedForm::Json(tape) => Some(tape),
-            ParsedForm::Xml(_) => None,
+            ParsedForm::Xml(_) | ParsedForm::Events(_) => None,
         }
     }
 
     pub(crate) fn tree(&self) -> Option<&Arc<Document>> {
         match &self.0.parsed {
             ParsedForm::Xml(tree) => Some(tree),
-            ParsedForm::Json(_) => None,
+            ParsedForm::Json(_) | ParsedForm::Events(_) => None,
+        }
+    }
+
+    pub(crate) fn events(&mut self) -> Option<&mut Transcript> {
+        match &mut self.0.parsed {
+            ParsedForm::Events(transcript) => Some(transcript),
+            ParsedForm::Json(_) | ParsedForm::Xml(_) => None,
         }
     }
 }

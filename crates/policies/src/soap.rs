@@ -109,10 +109,16 @@ impl Side {
         checked.map_err(|failed| refused_request(REQUEST, failed, self.settings.verbose))
     }
 
-    fn request(&self, ex: &mut Exchange, head: &RequestHead, message: &[u8]) -> Result<(), Fault> {
+    fn request(
+        &self,
+        ex: &mut Exchange,
+        head: &RequestHead,
+        body: &mut GatheredBody,
+    ) -> Result<(), Fault> {
         let mut found = MessageFacts::default();
         let (headers, translated) = (&head.headers, translated(ex));
-        let checked = self.definitions.check_input(headers, message, translated, &mut found);
+        let (message, notes) = body.transcribed();
+        let checked = self.definitions.check_input(headers, message, notes, translated, &mut found);
         self.judged(ex, &found, checked)
     }
 
@@ -139,7 +145,8 @@ impl Side {
         if self.settings.response {
             let mut found = MessageFacts::default();
             let content_type = head.headers.get("content-type");
-            let checked = self.definitions.check_output(content_type, &body.bytes, &mut found);
+            let (message, notes) = body.transcribed();
+            let checked = self.definitions.check_output(content_type, message, notes, &mut found);
             if let Some(fault) = found.fault {
                 ex.notes().soap_fault.get_or_insert_default().set(Some(fault));
             }
@@ -184,12 +191,12 @@ impl OnBuffered<RequestHead> for Side {
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         if self.definitions.awaited().next().is_none() {
-            let checked = self.request(ex, head, &body.bytes);
+            let checked = self.request(ex, head, body);
             return Decision::Ready(checked.map(|()| Onward::Next));
         }
         Decision::Waits(Box::pin(async move {
             self.definitions.settle().await;
-            self.request(ex, head, &body.bytes).map(|()| Onward::Next)
+            self.request(ex, head, body).map(|()| Onward::Next)
         }))
     }
 }

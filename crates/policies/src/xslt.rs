@@ -59,7 +59,7 @@ impl XsltSettings {
         &self,
         ex: &Exchange,
         headers: &Headers,
-        body: &GatheredBody,
+        body: &mut GatheredBody,
     ) -> Work<'_, Result<TransformResult, TransformRejection>> {
         let content_type = headers.get("content-type");
         self.transformation.run(content_type, body, ex.alarm.clone())
@@ -91,6 +91,9 @@ fn replace(headers: &mut Headers, body: &mut GatheredBody, made: TransformResult
         headers.add_known("Content-Type", label.as_bytes());
     }
     body.bytes = made.bytes;
+    if let Some(transcript) = made.transcript {
+        body.keep_transcript(transcript);
+    }
 }
 
 impl OnBuffered<RequestHead> for XsltSettings {

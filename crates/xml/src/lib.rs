@@ -33,6 +33,7 @@ mod tag_cache;
 mod template;
 mod template_cache;
 mod text;
+mod transcript;
 mod tree;
 
 pub use blocks::block;
@@ -46,4 +47,5 @@ pub use serialize::{Form, escape_attribute, escape_text};
 pub use sink::ShortEvent;
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
 pub use template_cache::{Recall, TemplateCache};
+pub use transcript::Transcript;
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -109,6 +109,20 @@ impl Spaces {
         DeclareOutcome::New
     }
 
+    /// Adds a declaration by its numbers, which were given to its prefix and namespace here.
+    #[inline]
+    pub(crate) fn declare_known(&mut self, prefix: u32, uri: u32) {
+        let number = u32::try_from(self.bindings.len()).unwrap_or(NONE);
+        let Some(top) = self.top.get_mut(prefix as usize) else { return };
+        self.bindings.push(Binding { prefix, uri, hidden: *top });
+        *top = number;
+    }
+
+    /// Returns the numbers of the last declaration's prefix and namespace.
+    pub(crate) fn last(&self) -> Option<(u32, u32)> {
+        self.bindings.last().map(|binding| (binding.prefix, binding.uri))
+    }
+
     /// Returns whether the declarations from `from` on have the prefix.
     pub(crate) fn declares(&self, from: usize, prefix: &str) -> bool {
         let wanted = self.prefixes.find(prefix);

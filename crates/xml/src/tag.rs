@@ -50,7 +50,7 @@ fn usual_name(bytes: &[u8], from: usize) -> Option<NameSpan> {
 
 /// Returns the constraint of Namespaces in XML that a declaration breaks, if any.
 #[inline]
-fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
+pub(crate) fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
     let reserved = [XML_NAMESPACE.len(), XMLNS_NAMESPACE.len(), 0].contains(&uri.len());
     match reserved || prefix.starts_with("xml") {
         true => wrong_reserved(prefix, uri),

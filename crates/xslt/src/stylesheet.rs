@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use xml::{Builder, Document, Pool};
+use xml::{Builder, Document, Pool, Transcript};
 use xpath::{Budget, DocumentSet, Evaluation, Expr, Name, NoHost, Plain, Value};
 
 use crate::compile;
@@ -75,6 +75,10 @@ pub struct Run<'a> {
     pub as_xml: bool,
     /// Form of the XML, ignored if `as_xml` is set.
     pub style: Style,
+    /// Leaves each `xmlns=""` out of the start tags of the result.
+    pub strip_empty_namespaces: bool,
+    /// Asks for a transcript of the result.
+    pub transcribe: bool,
 }
 
 /// Result of a transformation.
@@ -103,6 +107,8 @@ impl Default for Run<'_> {
             seed: 0,
             as_xml: false,
             style: Style::Plain,
+            strip_empty_namespaces: false,
+            transcribe: false,
         }
     }
 }
@@ -135,14 +141,42 @@ impl Stylesheet {
         options: &xml::Options,
         run: &Run<'_>,
     ) -> Result<Output, TransformError> {
+        Ok(self.transform_transcribed(source, None, options, run)?.0)
+    }
+
+    /// The same, by the source's transcript if there is one. Returns the result's too, if the run asks for it and the result is
+    /// such that it has one.
+    pub fn transform_transcribed(
+        &self,
+        source: &[u8],
+        transcript: Option<&mut Transcript>,
+        options: &xml::Options,
+        run: &Run<'_>,
+    ) -> Result<(Output, Option<Transcript>), TransformError> {
         let Some(streamed) = self.streamed.as_ref().filter(|_| !asks_source(run)) else {
             let document = Document::parse(source, options).map_err(TransformError::Source)?;
-            return self.transform(&Arc::new(document), run).map_err(TransformError::Run);
+            let output = self.transform(&Arc::new(document), run).map_err(TransformError::Run)?;
+            return Ok((output, None));
         };
         let settings = self.settings(run);
-        let serializer = Serializer::new(settings.clone(), ROOM_BYTES + source.len());
-        let out = Composer::new(Target::Bytes(Box::new(serializer)));
-        let mut stream = Stream::begin(&self.program, streamed, &run.budgets, out);
+        let begin = || {
+            let mut serializer = serializer(&settings, ROOM_BYTES + source.len(), run);
+            // Values from outside may have characters that XML does not allow.
+            if run.transcribe && run.parameters.is_empty() {
+                serializer.transcribe();
+            }
+            let out = Composer::new(Target::Bytes(Box::new(serializer)));
+            Stream::begin(&self.program, streamed, &run.budgets, out)
+        };
+        if let Some(transcript) = transcript {
+            let mut stream = begin();
+            let replayed = transcript.replay(source, options, &mut stream);
+            // Whatever is wrong is told of the document itself.
+            if let (Some(Ok(())), Ok(composer)) = (replayed, stream.finish()) {
+                return Ok(output(Some(composer), &settings, Vec::new()));
+            }
+        }
+        let mut stream = begin();
         let mut known = ResultCache::of(self.shelf.take(), run);
         let parsed = known.precedents.parse(source, options, &mut stream);
         self.shelf.give(known);
@@ -155,10 +189,9 @@ impl Stylesheet {
     pub fn transform(&self, source: &Arc<Document>, run: &Run<'_>) -> Result<Output, Error> {
         let settings = self.settings(run);
         let capacity = ROOM_BYTES + 24 * source.len() as usize;
-        let serializer = Serializer::new(settings.clone(), capacity);
-        let target = Target::Bytes(Box::new(serializer));
-        let (composer, messages) = self.run(source, run, target)?;
-        Ok(output(composer, &settings, messages))
+        let serializer = serializer(&settings, capacity, run);
+        let (composer, messages) = self.run(source, run, Target::Bytes(Box::new(serializer)))?;
+        Ok(output(composer, &settings, messages).0)
     }
 
     fn settings(&self, run: &Run<'_>) -> OutputSettings {
@@ -231,18 +264,31 @@ fn asks_source(run: &Run<'_>) -> bool {
     })
 }
 
-fn output(composer: Option<Composer>, settings: &OutputSettings, messages: Vec<String>) -> Output {
+/// A serializer of a result as the run wants it.
+fn serializer(settings: &OutputSettings, capacity: usize, run: &Run<'_>) -> Serializer {
+    let mut serializer = Serializer::new(settings.clone(), capacity);
+    if run.strip_empty_namespaces {
+        serializer.strip_empty_namespaces();
+    }
+    serializer
+}
+
+fn output(
+    composer: Option<Composer>,
+    settings: &OutputSettings,
+    messages: Vec<String>,
+) -> (Output, Option<Transcript>) {
     let serializer = composer.and_then(Composer::into_serializer);
-    let (bytes, method) = match serializer {
+    let (bytes, method, transcript) = match serializer {
         Some(serializer) => serializer.finish(),
-        None => (Vec::new(), Method::Xml),
+        None => (Vec::new(), Method::Xml, None),
     };
     let media_type = match settings.media_type.as_deref() {
         Some(named) => Cow::Owned(named.to_owned()),
         None => Cow::Borrowed(method.media_type()),
     };
     let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
-    Output { bytes, method, media_type, encoding, messages }
+    (Output { bytes, method, media_type, encoding, messages }, transcript)
 }
 
 fn argument(argument: &Argument, world: &DocumentSet, budget: &mut Budget) -> Result<Value, Error> {

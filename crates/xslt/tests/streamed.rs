@@ -21,6 +21,8 @@ use xslt::{
 mod documents;
 #[path = "streamed/sheets.rs"]
 mod sheets;
+#[path = "streamed/transcripts.rs"]
+mod transcripts;
 
 use documents::{DOCUMENTS, encoded};
 use sheets::{BODIES, EXAMPLES, IMPORTED, TREES};

@@ -83,6 +83,8 @@ pub(crate) struct Xml<'p> {
     pub(crate) verbose: bool,
     /// The sides it holds to a schema.
     pub(crate) validates: &'p [MessageSide],
+    /// It looks into requests.
+    pub(crate) reads_requests: bool,
     /// It looks into replies.
     pub(crate) reads_replies: bool,
     /// It makes faults of replies other than 200.

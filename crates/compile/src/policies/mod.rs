@@ -413,6 +413,7 @@ fn soap_row(keys: &config::Soap) -> Facts<'_> {
         xml: Some(Xml {
             verbose: keys.verbose,
             validates: &keys.validate.value,
+            reads_requests: keys.validate.value.contains(&MessageSide::Request),
             reads_replies: soap::reads_replies(keys),
             makes_faults: keys.upstream_errors == UpstreamErrors::Fault,
         }),
@@ -511,6 +512,7 @@ fn xpath_route_row(keys: &config::XpathRoute) -> Facts<'_> {
         xml: Some(Xml {
             verbose: keys.verbose,
             validates: &[],
+            reads_requests: true,
             reads_replies: false,
             makes_faults: false,
         }),
@@ -533,6 +535,7 @@ fn xslt_row(keys: &config::Xslt) -> Facts<'_> {
         xml: Some(Xml {
             verbose: keys.verbose,
             validates: &[],
+            reads_requests: keys.side.value == MessageSide::Request,
             reads_replies: keys.side.value == MessageSide::Response,
             makes_faults: false,
         }),

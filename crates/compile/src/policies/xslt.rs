@@ -36,7 +36,8 @@ pub(crate) fn build(
     };
     let codings = soap::codings(keys.body_bytes_max, place);
     // A missing stylesheet was complained about.
-    let transformation = transformation(keys, place, report);
+    let mut transformation = transformation(keys, place, report);
+    transformation.transcribe = is_read(keys.side.value, place);
     let settings = XsltSettings {
         transformation,
         before: is_before(keys.side.value, place),
@@ -67,6 +68,7 @@ pub(crate) fn transformation(
         parameters: parameters.collect(),
         style: style(keys, place),
         strip_empty_namespaces: keys.strip_empty_namespaces,
+        transcribe: false,
         bytes_max: bytes(keys.body_bytes_max),
         timeout: place.config.saxon.timeout.0,
         known: FeedCaches::default(),
@@ -98,6 +100,21 @@ fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     match on {
         MessageSide::Request => rows.iter().skip(place.at).any(validates),
         MessageSide::Response => rows.iter().take(place.at).any(validates),
+    }
+}
+
+/// True if some policy that comes after reads the result: below on requests, above on replies.
+fn is_read(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
+    let rows = policies::of(place.of);
+    match on {
+        MessageSide::Request => {
+            let mut below = rows.iter().skip(place.at + 1).filter_map(|row| row.xml);
+            below.any(|xml| xml.reads_requests)
+        }
+        MessageSide::Response => {
+            let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
+            above.any(|xml| xml.reads_replies)
+        }
     }
 }
 

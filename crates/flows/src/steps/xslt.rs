@@ -34,7 +34,7 @@ pub(crate) async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> 
         return part(made, of, run, state).await;
     }
     let (content_type, _) = content.looked_into();
-    let result = transformed(made, content_type, &content.gathered(), run, state).await?;
+    let result = transformed(made, content_type, &mut content.gathered(), run, state).await?;
     let result = result.map_err(|refused| fault(refused, |what| content.malformed(what)))?;
     run.bound(result.bytes.len())?;
     let label = result.label(content_type);
@@ -58,8 +58,8 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     }
     let one = Value::Nodes(Nodes::one(document.clone(), node));
     let (bytes, content_type) = payload::bytes_of(&one, run)?;
-    let body = GatheredBody::new(bytes, Trailers::new());
-    let result = transformed(made, Some(content_type.as_bytes()), &body, run, state).await?;
+    let mut body = GatheredBody::new(bytes, Trailers::new());
+    let result = transformed(made, Some(content_type.as_bytes()), &mut body, run, state).await?;
     let failed = |what: &str| Fault::new(Kind::ProcessingFailed, what);
     let result = result.map_err(|refused| fault(refused, failed))?;
     let text = std::str::from_utf8(&result.bytes)
@@ -76,7 +76,7 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
 async fn transformed(
     made: &Xslt,
     content_type: Option<&[u8]>,
-    body: &GatheredBody,
+    body: &mut GatheredBody,
     run: &Run<'_>,
     state: &State,
 ) -> Result<Result<TransformResult, TransformRejection>, Fault> {

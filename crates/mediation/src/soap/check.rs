@@ -3,12 +3,14 @@
 //! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: the memory that
 //! one message made them allocate serves the next.
 
+mod whole;
+
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use message::Headers;
 use wsdl::{SOAP_11, SOAP_12};
-use xml::{Here, QName, Sink, Start, TemplateCache};
+use xml::{Here, QName, Sink, Start, TemplateCache, Transcript};
 use xsd::{Bounds, ParseStop, Root, Schema, Validator};
 
 use super::code::Code;
@@ -16,6 +18,7 @@ use super::recall::{Gap, Memory, Whole};
 use super::{CompiledDefinition, Definitions, MessageFacts, NO_SCHEMA, Version};
 use crate::remote_definition::RemoteDefinition;
 use crate::{Rejection, libxml_messages};
+use whole::Check;
 
 /// The check of an envelope.
 pub enum Envelope {
@@ -109,6 +112,7 @@ impl Validators {
 pub(super) fn check(
     definitions: &Arc<Definitions>,
     message: &[u8],
+    transcript: Option<&mut Transcript>,
     headers: Option<&Headers>,
     found: &mut MessageFacts,
 ) -> Result<(), Rejection> {
@@ -116,22 +120,13 @@ pub(super) fn check(
     let outcome = match definitions.api.current() {
         Ok(current) => {
             let api = current.compiled();
-            let mut state = State::new(headers.is_none());
-            validators.operation.clear();
-            let mut precedents = validators.precedents.take().unwrap_or_default();
-            let [of_requests, of_replies] = &mut *precedents;
-            let known = if headers.is_some() { of_requests } else { of_replies };
-            let mut pass =
-                Pass { definitions, api, validators: &mut validators, state: &mut state };
-            let mut parsed = known.parse(message, &OPTIONS, &mut pass);
-            validators.precedents = Some(precedents);
-            while parsed.is_ok() && state.is_undecided(&validators) {
-                state = state.next_turn();
-                validators.operation.clear();
-                let mut pass =
-                    Pass { definitions, api, validators: &mut validators, state: &mut state };
-                parsed = xml::parse(message, &OPTIONS, &mut pass);
-            }
+            let mut pass = Check { definitions, api, validators: &mut validators };
+            let replayed =
+                transcript.and_then(|notes| pass.replay(notes, message, headers.is_none()));
+            let (state, parsed) = match replayed {
+                Some(state) => (state, Ok(())),
+                None => pass.parse(message, headers.is_none()),
+            };
             let outcome = state.outcome(api.is_some(), &validators, parsed, message, found);
             let operation = &validators.operation;
             let version = found.version;
@@ -192,7 +187,7 @@ impl ArrivingMessage {
         let parsed = self.parse(|parser, pass| parser.finish(pass));
         if parsed.is_ok() && self.state.is_undecided(&self.validators) {
             self.validators.give_back(&self.definitions);
-            return check(&self.definitions, message, Some(headers), found);
+            return check(&self.definitions, message, None, Some(headers), found);
         }
         let (api, operation) = (self.api.as_ref(), &self.validators.operation);
         let outcome = self.state.outcome(api.is_some(), &self.validators, parsed, message, found);
@@ -355,6 +350,17 @@ impl State {
         }
         let text = "Invalid XML input. Unable to find the Operation tag in the 'soap:Body'";
         Err(Rejection::client(text))
+    }
+
+    /// True if nothing is wrong and nothing is missing.
+    pub(super) fn is_right(&self, api: bool, validators: &Validators) -> bool {
+        let valid = |asked: Option<&Validator>| asked.is_none_or(Validator::is_valid);
+        self.refused.is_none()
+            && self.broken.is_none()
+            && self.surplus.is_none()
+            && valid(self.of_envelope(validators))
+            && valid(self.of_api(validators))
+            && self.is_complete(api)
     }
 
     /// True if the required parts are there. `api`: there is a definition for an operation.

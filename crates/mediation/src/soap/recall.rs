@@ -87,8 +87,7 @@ impl Recall for Pass<'_> {
     fn whole(&mut self) -> Option<Whole> {
         let state = &*self.state;
         let is_fault = state.code.as_ref().is_some_and(|code| code.fault().is_some());
-        let is_right = state.is_complete(self.api.is_some())
-            && state.complaint(self.validators, &[]).is_none();
+        let is_right = state.is_right(self.api.is_some(), self.validators);
         let fetched =
             state.fed_envelope != Fed::No && of_envelope(self.definitions, state.version).is_none();
         let known = is_right && !is_fault && !fetched;

@@ -3,7 +3,7 @@
 //! Owns the depth of the open elements on each path, and the comparison of found text with the wanted one. A plain path has
 //! steps down from the root that need only what a parser tells of a node; the answer is the one a tree gives.
 
-use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache};
+use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache, Transcript};
 use xpath::{NodeKind, Selection, StreamNode, StreamStep};
 
 use super::Case;
@@ -58,13 +58,24 @@ impl Search {
     }
 
     /// The first case whose node has the wanted value.
-    pub(super) fn first(&self, message: &[u8]) -> Result<Option<usize>, xml::Error> {
+    pub(super) fn first(
+        &self,
+        message: &[u8],
+        transcript: Option<&mut Transcript>,
+    ) -> Result<Option<usize>, xml::Error> {
         let mut reading = SearchSink { search: self, seen: SearchState::default() };
         reading.seen.places.resize(self.sought.len(), SearchPosition::default());
-        let mut known = self.known.take().unwrap_or_default();
-        let parsed = known.parse(message, &xml::Options::default(), &mut reading);
-        self.known.give(known);
-        parsed?;
+        let options = xml::Options::default();
+        let replayed = transcript.and_then(|notes| notes.replay(message, &options, &mut reading));
+        match replayed {
+            Some(replayed) => replayed?,
+            None => {
+                let mut known = self.known.take().unwrap_or_default();
+                let parsed = known.parse(message, &options, &mut reading);
+                self.known.give(known);
+                parsed?;
+            }
+        }
         let is_same =
             |place: &SearchPosition| matches!(place.found, FirstNode::Whole { same: true });
         Ok(reading.seen.places.iter().position(is_same))

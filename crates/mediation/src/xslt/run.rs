@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use kit::{SharedAlarm, clock};
 use memchr::memmem::Finder;
 use saxon::Message;
 use telemetry::parses::{self, Format};
-use xml::Document;
+use xml::Transcript;
 use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 
-use super::{Transformation, feed, label};
+use super::{NativeSource, Transformation, feed, label};
 use crate::{Rejection, libxml_messages};
 
 /// The step budget of a transformation by our own engine: it runs on a worker that others wait for.
@@ -28,6 +28,8 @@ pub struct TransformResult {
     pub bytes: Bytes,
     /// The encoding it is in.
     pub charset: &'static str,
+    /// The transcript of the bytes, if one is wanted and they have one.
+    pub transcript: Option<Transcript>,
 }
 
 impl TransformResult {
@@ -56,12 +58,11 @@ impl From<Rejection> for TransformRejection {
 }
 
 impl Transformation {
-    /// By our own engine. `tree` is that of the message, if there is one.
+    /// By our own engine.
     pub(super) fn natively(
         &self,
         stylesheet: &Stylesheet,
-        message: &[u8],
-        tree: Option<&Arc<Document>>,
+        source: NativeSource<'_>,
         parameters: &[Parameter],
     ) -> Result<TransformResult, TransformRejection> {
         let run = Run {
@@ -74,19 +75,26 @@ impl Transformation {
             now: i64::try_from(clock::wall().as_secs()).ok(),
             seed: fastrand::u64(..),
             style: self.style,
+            strip_empty_namespaces: self.strip_empty_namespaces,
+            transcribe: self.transcribe,
             ..Run::default()
         };
         let needs_tree = stylesheet.needs_tree(&run);
+        let NativeSource { bytes: message, tree, transcript } = source;
         let output = match tree.filter(|_| needs_tree) {
-            Some(tree) => stylesheet.transform(tree, &run).map_err(xslt::TransformError::Run),
+            Some(tree) => stylesheet
+                .transform(tree, &run)
+                .map(|output| (output, None))
+                .map_err(xslt::TransformError::Run),
             None => {
                 if needs_tree {
                     parses::count(Format::Xml);
                 }
-                stylesheet.transform_bytes(message, &xml::Options::default(), &run)
+                let options = xml::Options::default();
+                stylesheet.transform_transcribed(message, transcript, &options, &run)
             }
         };
-        let output = output.map_err(|failed| match failed {
+        let (output, transcript) = output.map_err(|failed| match failed {
             xslt::TransformError::Source(error) => {
                 Rejection::client(libxml_messages::malformed(&error, message))
             }
@@ -98,7 +106,10 @@ impl Transformation {
             Encoding::Latin1 => "iso-8859-1",
             Encoding::Ascii => "us-ascii",
         };
-        Ok(self.made(output.bytes, charset))
+        let made = self.made(output.bytes, charset);
+        // A text with what looks like an empty namespace is another one now.
+        let transcript = transcript.filter(|notes| notes.is_of(&made.bytes));
+        Ok(TransformResult { transcript, ..made })
     }
 
     /// By Saxon, within its deadline.
@@ -143,7 +154,7 @@ impl Transformation {
             true => without_empty_namespaces(bytes).into(),
             false => bytes.into(),
         };
-        TransformResult { bytes, charset }
+        TransformResult { bytes, charset, transcript: None }
     }
 
     fn refused(&self, failed: saxon::RunError) -> TransformRejection {

@@ -246,6 +246,14 @@ impl Composer {
         }
     }
 
+    /// What comes now has no place in a transcript of the result.
+    #[inline]
+    pub(crate) fn forget_transcript(&mut self) {
+        if let Target::Bytes(serializer) = &mut self.target {
+            serializer.forget_transcript();
+        }
+    }
+
     /// Returns the number of nodes written so far.
     pub(crate) fn nodes(&self) -> u64 {
         self.nodes

@@ -1,5 +1,7 @@
 //! Serialises events to bytes by the methods `xml` and `text`; the module `html` has the rest.
 
+use xml::Transcript;
+
 use super::tag::Tag;
 use super::{Encoding, Method, OutputSettings, Style, encode, escape, html};
 
@@ -24,6 +26,10 @@ pub(crate) struct Serializer {
     pub(super) last: char,
     /// The first element has begun.
     pub(super) root_written: bool,
+    /// Declarations that undeclare the default namespace are not written.
+    pub(super) strips_empty_namespaces: bool,
+    /// The events of what is written, for a reader that wants them.
+    transcript: Option<Transcript>,
     /// Escaping rules of text and of attribute values.
     places: [&'static escape::EscapeRules; 2],
 }
@@ -63,6 +69,8 @@ impl Serializer {
             indent: false,
             last: settings.last(),
             root_written: false,
+            strips_empty_namespaces: false,
+            transcript: None,
             places,
             settings,
         };
@@ -72,8 +80,36 @@ impl Serializer {
         serializer
     }
 
+    /// Leaves out each ` xmlns=""`.
+    pub(crate) fn strip_empty_namespaces(&mut self) {
+        self.strips_empty_namespaces = true;
+    }
+
+    /// Notes the events of what is written, if it may be written as it is meant.
+    pub(crate) fn transcribe(&mut self) {
+        let settings = &self.settings;
+        let utf8 = settings.encoding_name.as_ref().is_none_or(|name| {
+            name.eq_ignore_ascii_case("utf-8") && settings.encoding == Some(Encoding::Utf8)
+        });
+        let is_as_meant = settings.doctype_public.is_none()
+            && settings.doctype_system.is_none()
+            && settings.cdata_sections.is_empty()
+            && settings.indent != Some(true)
+            && self.last == char::MAX;
+        if utf8 && is_as_meant && matches!(self.method, None | Some(Method::Xml)) {
+            self.transcript = Some(Transcript::default());
+        }
+    }
+
+    /// What comes now cannot be noted.
+    pub(crate) fn forget_transcript(&mut self) {
+        self.transcript = None;
+    }
+
     /// Takes over the state of another serializer that has the same settings and a known method.
     pub(crate) fn copy_from(&mut self, other: &Serializer) {
+        self.forget_transcript();
+        self.strips_empty_namespaces = other.strips_empty_namespaces;
         self.out.clone_from(&other.out);
         self.method = other.method;
         self.open.clone_from(&other.open);
@@ -92,15 +128,16 @@ impl Serializer {
         Some(copy)
     }
 
-    /// Returns the bytes in the output encoding, and the method.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, Method) {
+    /// Returns the bytes in the output encoding, the method, and the transcript of the bytes if there is one.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, Method, Option<Transcript>) {
         let method = self.method.unwrap_or(Method::Xml);
         if self.method.is_none() {
             self.decide(method);
         }
         self.end_section();
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
-        (encode::encode(self.out, encoding), method)
+        let transcript = self.transcript.and_then(|notes| notes.complete(self.out.len()));
+        (encode::encode(self.out, encoding), method, transcript)
     }
 
     /// Writes a start tag with its namespace declarations.
@@ -126,18 +163,26 @@ impl Serializer {
         self.break_line(false);
         let cdata = !self.settings.cdata_sections.is_empty()
             && self.settings.cdata_sections.iter().any(|(u, l)| **u == *uri && **l == *local);
-        self.out.push(b'<');
-        let name = self.name(prefix, local);
+        let name = self.begin_tag(prefix, local);
         self.open.push(Open { cdata, name, ..Open::default() });
         self.declarations(declared);
         for piece in &tag.attributes {
             self.out.push(b' ');
-            self.name(pieces.prefix(*piece), pieces.local(*piece));
+            let prefix = pieces.prefix(*piece);
+            let name = self.name(prefix, pieces.local(*piece));
             self.out.extend_from_slice(b"=\"");
-            self.value(pieces.value(*piece));
+            let from = self.out.len();
+            let value = pieces.value(*piece);
+            self.value(value);
+            if let Some(notes) = &mut self.transcript {
+                match self.out.len() - from == value.len() {
+                    true => notes.attribute(name, prefix.len(), (from, self.out.len())),
+                    false => notes.spoil(),
+                }
+            }
             self.out.push(b'"');
         }
-        self.tag_open = true;
+        self.tag_begun();
     }
 
     /// Returns whether elements need no special treatment: the method is XML, and there are no CDATA elements.
@@ -159,6 +204,7 @@ impl Serializer {
         written: &[u8],
         texts: impl Iterator<Item = ((usize, usize), &'t str)>,
     ) {
+        self.forget_transcript();
         self.method = Some(Method::Xml);
         self.early.clear();
         self.open.clear();
@@ -183,11 +229,29 @@ impl Serializer {
         self.close_tag();
         self.doctype(prefix, local);
         self.break_line(false);
-        self.out.push(b'<');
-        let name = self.name(prefix, local);
+        let name = self.begin_tag(prefix, local);
         self.open.push(Open { name, ..Open::default() });
         self.declarations(declared);
+        self.tag_begun();
+    }
+
+    /// Writes the beginning of a start tag, and returns the range of its name.
+    #[inline]
+    fn begin_tag(&mut self, prefix: &str, local: &str) -> (usize, usize) {
+        if let Some(notes) = &mut self.transcript {
+            notes.start(self.out.len(), prefix, local);
+        }
+        self.out.push(b'<');
+        self.name(prefix, local)
+    }
+
+    /// All of a start tag is written but its `>`.
+    #[inline]
+    fn tag_begun(&mut self) {
         self.tag_open = true;
+        if let Some(notes) = &mut self.transcript {
+            notes.started(&self.out);
+        }
     }
 
     pub(crate) fn end(&mut self) {
@@ -202,6 +266,7 @@ impl Serializer {
         if self.tag_open {
             self.tag_open = false;
             if !self.is_canonical() {
+                self.note_end(true);
                 return self.out.extend_from_slice(b"/>");
             }
             self.out.push(b'>');
@@ -209,7 +274,15 @@ impl Serializer {
         if self.indent && open.children && !open.mixed {
             self.line(self.open.len());
         }
+        self.note_end(false);
         self.end_tag(open);
+    }
+
+    #[inline]
+    fn note_end(&mut self, empty: bool) {
+        if let Some(notes) = &mut self.transcript {
+            notes.end(self.out.len(), empty);
+        }
     }
 
     /// Writes the end tag with the name of the start tag.
@@ -236,7 +309,9 @@ impl Serializer {
         let html = self.method == Some(Method::Html);
         let raw = raw && !self.is_canonical();
         let [place, _] = self.places;
+        let from = self.out.len();
         let Some(open) = self.open.last_mut() else {
+            self.transcript = None;
             return match raw {
                 true => self.out.extend_from_slice(text.as_bytes()),
                 false => place.write(text, last, &mut self.out),
@@ -252,6 +327,12 @@ impl Serializer {
             () if html => html::text(text, last, &mut self.out),
             () => place.write(text, last, &mut self.out),
         }
+        if let Some(notes) = &mut self.transcript {
+            match !raw && self.out.len() - from == text.len() {
+                true => notes.text(from, self.out.len()),
+                false => notes.spoil(),
+            }
+        }
     }
 
     fn value(&mut self, value: &str) {
@@ -260,6 +341,7 @@ impl Serializer {
     }
 
     pub(crate) fn comment(&mut self, text: &str) {
+        self.forget_transcript();
         match self.method {
             None => return self.early.push(Early::Comment(text.to_owned())),
             Some(Method::Text) => return,
@@ -277,6 +359,7 @@ impl Serializer {
     }
 
     pub(crate) fn instruction(&mut self, target: &str, text: &str) {
+        self.forget_transcript();
         let close: &[u8] = match self.method {
             None => {
                 return self.early.push(Early::Instruction(target.to_owned(), text.to_owned()));
@@ -309,8 +392,9 @@ impl Serializer {
             Method::Html => self.settings.indent.unwrap_or(true),
             Method::Text => false,
         };
-        if method == Method::Xml {
-            self.declaration();
+        match method {
+            Method::Xml => self.declaration(),
+            Method::Html | Method::Text => self.forget_transcript(),
         }
         for early in std::mem::take(&mut self.early) {
             match early {
@@ -382,13 +466,20 @@ impl Serializer {
 
     pub(super) fn declarations<'a>(&mut self, declared: impl Iterator<Item = (&'a str, &'a str)>) {
         for (prefix, uri) in declared {
+            if self.strips_empty_namespaces && prefix.is_empty() && uri.is_empty() {
+                continue;
+            }
             self.out.extend_from_slice(b" xmlns");
             if !prefix.is_empty() {
                 self.out.push(b':');
                 self.out.extend_from_slice(prefix.as_bytes());
             }
             self.out.extend_from_slice(b"=\"");
+            let from = self.out.len();
             self.value(uri);
+            if let Some(notes) = &mut self.transcript {
+                notes.declare(prefix, uri, self.out.len() - from == uri.len());
+            }
             self.out.push(b'"');
         }
     }

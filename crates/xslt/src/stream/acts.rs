@@ -182,6 +182,7 @@ impl<'s> Stream<'s> {
         let scope = self.program.scopes.get(made.scope as usize);
         let scope = scope.map(Vec::as_slice).unwrap_or_default();
         let name = made_name(name, uri, element, scope)?;
+        self.out.forget_transcript();
         then(self, name.prefix, name.local, name.uri);
         self.memory.name = text;
         Ok(())

@@ -45,6 +45,7 @@ pub(crate) struct ResultCache {
     pub(crate) precedents: TemplateCache<PrefixState, RunResult, CopiedRange>,
     budgets: Budgets,
     as_xml: bool,
+    strips: bool,
     style: Style,
 }
 
@@ -52,11 +53,14 @@ impl ResultCache {
     /// Takes the spare cache, if its options are those of this run, or makes a new one.
     pub(crate) fn of(spare: Option<Box<ResultCache>>, run: &Run<'_>) -> Box<ResultCache> {
         let alike = |known: &ResultCache| {
-            (known.as_xml, known.style) == (run.as_xml, run.style) && known.budgets == run.budgets
+            (known.as_xml, known.strips, known.style)
+                == (run.as_xml, run.strip_empty_namespaces, run.style)
+                && known.budgets == run.budgets
         };
         spare.filter(|known| alike(known)).unwrap_or_else(|| {
             let (precedents, budgets) = (TemplateCache::default(), run.budgets.clone());
-            Box::new(ResultCache { precedents, budgets, as_xml: run.as_xml, style: run.style })
+            let (as_xml, strips) = (run.as_xml, run.strip_empty_namespaces);
+            Box::new(ResultCache { precedents, budgets, as_xml, strips, style: run.style })
         })
     }
 }

@@ -1,0 +1,50 @@
+//! The check of a message that is there: by its transcript, by what is known of earlier messages, or by parsing it.
+
+use std::sync::Arc;
+
+use xml::Transcript;
+
+use super::super::{CompiledDefinition, Definitions};
+use super::{OPTIONS, Pass, State, Validators};
+
+/// The check of a message that is there.
+pub(super) struct Check<'a> {
+    pub(super) definitions: &'a Definitions,
+    pub(super) api: Option<&'a Arc<CompiledDefinition>>,
+    pub(super) validators: &'a mut Validators,
+}
+
+impl Check<'_> {
+    fn pass<'p>(&'p mut self, state: &'p mut State) -> Pass<'p> {
+        self.validators.operation.clear();
+        let Check { definitions, api, validators } = self;
+        Pass { definitions, api: *api, validators, state }
+    }
+
+    /// The state behind a good message by its transcript. None: whatever is wrong is told of the message itself, parsed.
+    pub(super) fn replay(
+        &mut self,
+        transcript: &mut Transcript,
+        message: &[u8],
+        reply: bool,
+    ) -> Option<State> {
+        let mut state = State::new(reply);
+        transcript.replay(message, &OPTIONS, &mut self.pass(&mut state))?.ok()?;
+        state.is_right(self.api.is_some(), self.validators).then_some(state)
+    }
+
+    /// The state behind a message, and whether it is well-formed.
+    pub(super) fn parse(&mut self, message: &[u8], reply: bool) -> (State, Result<(), xml::Error>) {
+        let mut state = State::new(reply);
+        let mut precedents = self.validators.precedents.take().unwrap_or_default();
+        let [of_requests, of_replies] = &mut *precedents;
+        let known = if reply { of_replies } else { of_requests };
+        let mut parsed = known.parse(message, &OPTIONS, &mut self.pass(&mut state));
+        self.validators.precedents = Some(precedents);
+        while parsed.is_ok() && state.is_undecided(self.validators) {
+            state = state.next_turn();
+            parsed = xml::parse(message, &OPTIONS, &mut self.pass(&mut state));
+        }
+        (state, parsed)
+    }
+}

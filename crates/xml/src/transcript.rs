@@ -1,0 +1,379 @@
+//! Transcripts: the events of a document, noted by whoever writes its bytes, so that whoever reads them next need not parse.
+//!
+//! Owns what a transcript may hold. A document with anything in it that is not written as it is meant (a reference, a comment, a
+//! CDATA section) has none, nor has one that comes near any budget of a parser: it is parsed. So a replay never fails by itself.
+
+use std::cell::RefCell;
+
+use crate::machine::Window;
+use crate::position_tracker::Tracker;
+use crate::scope::{DeclareOutcome, NO_NAMESPACE, Spaces};
+use crate::sink::{Attributes, Piece, RawAttribute, Scope, qname};
+use crate::tag::wrong_declaration;
+use crate::tag_cache::TagSlot;
+use crate::{Here, Limits, Options, Sink, Start};
+
+/// Larger documents have no transcript: the messages of services are far smaller, and so are all transcripts that wait in memory.
+const BYTES_MAX: usize = 64 << 10;
+const EVENTS_MAX: usize = 2048;
+const ATTRIBUTES_MAX: usize = 256;
+const DEPTH_MAX: usize = 64;
+const NAMES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 256;
+
+/// Memory of transcripts that a thread keeps: those of an exchange, and one being written.
+const KEPT_MAX: usize = 4;
+
+/// The events of one document, which has UTF-8 bytes.
+#[derive(Debug)]
+pub struct Transcript {
+    /// There until it is dropped.
+    notes: Option<Box<Notes>>,
+}
+
+#[derive(Debug)]
+struct Notes {
+    events: Vec<Noted>,
+    /// Declarations of all start tags, as numbers of prefix and namespace.
+    declared: Vec<(u32, u32)>,
+    attributes: Vec<RawAttribute>,
+    spaces: Spaces,
+    /// Indices of the start tags of the open elements.
+    open: Vec<u32>,
+    /// The document has something in it that cannot be noted.
+    broken: bool,
+    /// Length of the document, once it is complete.
+    bytes: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Noted {
+    Start(NotedStart),
+    Text {
+        from: u32,
+        to: u32,
+    },
+    End {
+        at: u32,
+        /// Index of the start tag.
+        start: u32,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct NotedStart {
+    at: u32,
+    name_len: u16,
+    prefix_len: u16,
+    namespace: u32,
+    /// Number of its declarations, and of its attributes.
+    declared: u16,
+    attributes: u16,
+    empty: bool,
+}
+
+thread_local! {
+    #[allow(clippy::vec_box, reason = "notes move between here and their transcript: a pointer, not all of them")]
+    static SPARE: RefCell<Vec<Box<Notes>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Default for Transcript {
+    /// An empty one, to be written.
+    fn default() -> Transcript {
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        let notes = spare.unwrap_or_else(|| {
+            Box::new(Notes {
+                events: Vec::new(),
+                declared: Vec::new(),
+                attributes: Vec::new(),
+                spaces: Spaces::new(),
+                open: Vec::new(),
+                broken: false,
+                bytes: None,
+            })
+        });
+        Transcript { notes: Some(notes) }
+    }
+}
+
+impl Drop for Transcript {
+    fn drop(&mut self) {
+        let Some(mut notes) = self.notes.take() else { return };
+        notes.clear();
+        // The thread may be ending; the memory is simply freed then.
+        let _gone = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT_MAX {
+                spare.push(notes);
+            }
+        });
+    }
+}
+
+impl Transcript {
+    /// A start tag begins at `at`, with this name. Its declarations and attributes follow, then [`Transcript::started`].
+    pub fn start(&mut self, at: usize, prefix: &str, local: &str) {
+        let Some(notes) = self.writable() else { return };
+        let colon = usize::from(!prefix.is_empty());
+        let name_len = prefix.len() + colon + local.len();
+        let is_root = notes.open.is_empty();
+        let fits = notes.open.len() < DEPTH_MAX && name_len <= NAME_BYTES_MAX;
+        if !fits || is_root != notes.events.is_empty() {
+            notes.broken = true;
+            return;
+        }
+        let Ok(index) = u32::try_from(notes.events.len()) else { return };
+        notes.open.push(index);
+        notes.note(Noted::Start(NotedStart {
+            at: small(at),
+            name_len: short(name_len),
+            prefix_len: short(prefix.len()),
+            namespace: NO_NAMESPACE,
+            declared: 0,
+            attributes: 0,
+            empty: false,
+        }));
+    }
+
+    /// A declaration of the tag that has begun, with its namespace as it is meant and as it was written.
+    pub fn declare(&mut self, prefix: &str, uri: &str, is_plain: bool) {
+        let Some(notes) = self.writable() else { return };
+        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        let from = notes.spaces.len() - usize::from(start.declared);
+        start.declared += 1;
+        let is_fine = is_plain
+            && wrong_declaration(prefix, uri).is_none()
+            && notes.spaces.declare(from, prefix, uri) == DeclareOutcome::New
+            && notes.spaces.names_len().max(notes.spaces.len()) <= NAMES_MAX;
+        match notes.spaces.last().filter(|_| is_fine) {
+            Some(numbers) => notes.declared.push(numbers),
+            None => notes.broken = true,
+        }
+    }
+
+    /// An attribute of the tag that has begun: where its name and its value stand. All attributes of a tag differ.
+    pub fn attribute(&mut self, name: (usize, usize), prefix_len: usize, value: (usize, usize)) {
+        let Some(notes) = self.writable() else { return };
+        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        start.attributes += 1;
+        if notes.attributes.len() >= ATTRIBUTES_MAX || name.1 - name.0 > NAME_BYTES_MAX {
+            notes.broken = true;
+            return;
+        }
+        let piece = |(from, to)| Piece { from, to, written: false };
+        notes.attributes.push(RawAttribute {
+            name: piece(name),
+            prefix_len,
+            value: piece(value),
+            namespace: NO_NAMESPACE,
+            defaulted: false,
+            id: false,
+        });
+    }
+
+    /// The tag that has begun is complete. `prefix` is that of its name, `prefix_of` that of an attribute by its name.
+    pub fn started(&mut self, written: &[u8]) {
+        let Some(notes) = self.writable() else { return };
+        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        let prefix = |from: usize, len: usize| {
+            let prefix = written.get(from..from + len)?;
+            std::str::from_utf8(prefix).ok()
+        };
+        let mut found = prefix(start.at as usize + 1, usize::from(start.prefix_len))
+            .and_then(|prefix| notes.spaces.resolve(prefix));
+        start.namespace = found.unwrap_or_default();
+        let own = notes.attributes.len().saturating_sub(usize::from(start.attributes));
+        let own = notes.attributes.get_mut(own..).unwrap_or_default();
+        for raw in own.iter_mut().filter(|raw| raw.prefix_len > 0) {
+            let namespace = prefix(raw.name.from, raw.prefix_len)
+                .and_then(|prefix| notes.spaces.resolve(prefix));
+            raw.namespace = namespace.unwrap_or_default();
+            found = found.and(namespace);
+        }
+        notes.broken |= found.is_none();
+    }
+
+    /// Text within the root element, as it stands from here to there.
+    pub fn text(&mut self, from: usize, to: usize) {
+        let Some(notes) = self.writable() else { return };
+        if notes.open.is_empty() {
+            notes.broken = true;
+            return;
+        }
+        notes.note(Noted::Text { from: small(from), to: small(to) });
+    }
+
+    /// An end tag at `at`; if `empty`, it is the end of the tag before it.
+    pub fn end(&mut self, at: usize, empty: bool) {
+        let Some(notes) = self.writable() else { return };
+        let Some(start) = notes.open.pop() else {
+            notes.broken = true;
+            return;
+        };
+        let mut at = small(at);
+        if let Some(Noted::Start(tag)) = notes.events.get_mut(start as usize) {
+            tag.empty = empty;
+            if empty {
+                at = tag.at;
+            }
+            notes.spaces.truncate(notes.spaces.len() - usize::from(tag.declared));
+        }
+        notes.note(Noted::End { at, start });
+    }
+
+    /// Something was written that has no place here.
+    pub fn spoil(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.broken = true;
+        }
+    }
+
+    /// The document is complete, with so many bytes. None if a reader has to parse it.
+    pub fn complete(mut self, bytes: usize) -> Option<Transcript> {
+        let notes = self.writable()?;
+        let is_whole = notes.open.is_empty() && !notes.events.is_empty() && bytes <= BYTES_MAX;
+        notes.bytes = Some(bytes).filter(|_| is_whole);
+        is_whole.then_some(self)
+    }
+
+    /// Sends the events to a sink as a parse of the same bytes would. None: they have to be parsed.
+    pub fn replay<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        options: &Options,
+        sink: &mut S,
+    ) -> Option<Result<(), S::Error>> {
+        if !self.is_of(bytes) || !is_within(options) {
+            return None;
+        }
+        let notes = self.notes.as_mut()?;
+        let text = std::str::from_utf8(bytes).ok()?;
+        Some(notes.replay(text, sink))
+    }
+
+    /// Returns whether it may be the transcript of these bytes: they are as many as were written.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.bytes == Some(bytes.len()))
+    }
+
+    #[inline]
+    fn writable(&mut self) -> Option<&mut Notes> {
+        self.notes.as_deref_mut().filter(|notes| !notes.broken)
+    }
+}
+
+impl Notes {
+    fn clear(&mut self) {
+        self.events.clear();
+        self.declared.clear();
+        self.attributes.clear();
+        match self.spaces.is_large() {
+            true => self.spaces = Spaces::new(),
+            false => self.spaces.clear(),
+        }
+        self.open.clear();
+        self.broken = false;
+        self.bytes = None;
+    }
+
+    #[inline]
+    fn note(&mut self, event: Noted) {
+        match self.events.len() < EVENTS_MAX {
+            true => self.events.push(event),
+            false => self.broken = true,
+        }
+    }
+
+    fn replay<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
+        let Notes { events, declared, attributes, spaces, .. } = self;
+        // A sink may have ended the replay before.
+        spaces.truncate(1);
+        let (window, tracker) = (Window { text, last: true, origin: None }, Tracker::new());
+        let here = |at: u32| Here { tracker: &tracker, window: &window, at: at as usize };
+        let (mut declared, mut attributes) = (declared.iter(), attributes.as_slice());
+        for event in &*events {
+            match event {
+                Noted::Text { from, to } => {
+                    sink.text(window.get(*from as usize, *to as usize), false, here(*from))?;
+                }
+                Noted::Start(tag) => {
+                    let from = spaces.len();
+                    for (prefix, uri) in declared.by_ref().take(tag.declared.into()) {
+                        spaces.declare_known(*prefix, *uri);
+                    }
+                    let own = attributes.split_at_checked(tag.attributes.into());
+                    let (raw, rest) = own.unwrap_or_default();
+                    attributes = rest;
+                    let spaces = &*spaces;
+                    let start = Start {
+                        name: qname(
+                            tag.name(&window),
+                            tag.prefix_len.into(),
+                            spaces.namespace(tag.namespace),
+                        ),
+                        attributes: Attributes { raw, window: text, written: "", spaces },
+                        scope: Scope { spaces, from },
+                        empty: tag.empty,
+                        place: TagSlot::Nowhere,
+                    };
+                    sink.start(&start, here(tag.at))?;
+                }
+                Noted::End { at, start } => {
+                    let Some(Noted::Start(tag)) = events.get(*start as usize) else { continue };
+                    let namespace = spaces.namespace(tag.namespace);
+                    sink.end(
+                        qname(tag.name(&window), tag.prefix_len.into(), namespace),
+                        here(*at),
+                    )?;
+                    spaces.truncate(spaces.len() - usize::from(tag.declared));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NotedStart {
+    #[inline]
+    fn name<'a>(&self, window: &Window<'a>) -> &'a str {
+        let from = self.at as usize + 1;
+        window.get(from, from + usize::from(self.name_len))
+    }
+}
+
+/// Returns whether no budget is so small that a document with a transcript could exceed it.
+fn is_within(options: &Options) -> bool {
+    let Limits {
+        bytes_max,
+        depth_max,
+        attributes_max,
+        name_bytes_max,
+        attribute_bytes_max,
+        token_bytes_max,
+        tokens_max,
+        namespaces_max,
+        // There is no document type.
+        expansion_bytes_max: _,
+        entity_depth_max: _,
+        declarations_max: _,
+    } = options.limits;
+    options.namespaces
+        && bytes_max >= BYTES_MAX as u64
+        && depth_max as usize >= DEPTH_MAX
+        && attributes_max as usize >= ATTRIBUTES_MAX + NAMES_MAX
+        && name_bytes_max as usize >= NAME_BYTES_MAX
+        && attribute_bytes_max as usize >= BYTES_MAX
+        && token_bytes_max as usize >= BYTES_MAX
+        && tokens_max >= EVENTS_MAX as u64
+        && namespaces_max as usize >= NAMES_MAX
+}
+
+/// An offset; those of documents that are too large are never used.
+fn small(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// A length that was checked.
+fn short(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
