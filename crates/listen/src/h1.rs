@@ -8,10 +8,10 @@ use std::thread::LocalKey;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use http1::{Framing, TargetForm, Version};
+use http1::Framing;
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
-use message::{Body, Headers, Outgoing, Protocol, Reply, Request, RequestHead, Tunnel};
+use message::{Body, Headers, Outgoing, Protocol, Reply, Request, Tunnel};
 use pipeline::Account;
 use policy::{Exchange, Interim};
 
@@ -19,7 +19,7 @@ use crate::accept::Connection;
 use crate::calls::CallLifetime;
 use crate::client::{Client, ClientBody, ClientHandle, SharedClient};
 use crate::exchange_pool::{self, ExchangePool, PooledExchange};
-use crate::head::{limits, refusal, refused_method};
+use crate::head::{limits, names_http, refusal, refused_method, request_head};
 use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stream_lifetime::StreamLifetime;
@@ -577,28 +577,4 @@ fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
     let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
     account.broke(fault);
     if cut { After::Cut } else { After::Close }
-}
-
-/// True if the first line says that it means HTTP, however badly.
-fn names_http(input: &[u8]) -> bool {
-    let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
-    line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
-}
-
-/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2), also where an HTTP/1.0 client names no
-/// other.
-fn request_head(parsed: &http1::RequestHead, headers: Headers, host: &[u8]) -> RequestHead {
-    let protocol = match parsed.version {
-        Version::Http10 => Protocol::Http10,
-        Version::Http11 => Protocol::Http11,
-    };
-    let target = if parsed.form == TargetForm::Absolute { parsed.path } else { parsed.target };
-    let mut head = RequestHead::parsed(headers, protocol, parsed.method, target);
-    if parsed.form == TargetForm::Absolute && head.path().is_empty() {
-        head.set_path(b"/");
-    }
-    if parsed.form == TargetForm::Absolute && !head.headers.contains("host") {
-        head.headers.add_known("Host", host);
-    }
-    head
 }

@@ -1,6 +1,8 @@
 //! Rules for a request's head on every wire, and the answer to one that breaks them.
 
 use fault::{Fault, Kind};
+use http1::{TargetForm, Version};
+use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
 /// The limits of a head at this listener.
@@ -33,4 +35,32 @@ pub(crate) fn refusal(error: &http1::Error) -> Fault {
     };
     let detail = error.to_string();
     Fault::with_detail(kind, detail.as_str(), &detail)
+}
+
+/// True if the first line says that it means HTTP, however badly.
+pub(crate) fn names_http(input: &[u8]) -> bool {
+    let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
+    line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
+}
+
+/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2), also where an HTTP/1.0 client names no
+/// other.
+pub(crate) fn request_head(
+    parsed: &http1::RequestHead,
+    headers: Headers,
+    host: &[u8],
+) -> RequestHead {
+    let protocol = match parsed.version {
+        Version::Http10 => Protocol::Http10,
+        Version::Http11 => Protocol::Http11,
+    };
+    let target = if parsed.form == TargetForm::Absolute { parsed.path } else { parsed.target };
+    let mut head = RequestHead::parsed(headers, protocol, parsed.method, target);
+    if parsed.form == TargetForm::Absolute && head.path().is_empty() {
+        head.set_path(b"/");
+    }
+    if parsed.form == TargetForm::Absolute && !head.headers.contains("host") {
+        head.headers.add_known("Host", host);
+    }
+    head
 }
