@@ -589,6 +589,70 @@ fn a_body_over_the_bound_is_413_and_a_deep_one_no_harm() {
     assert_eq!(send(&gateway, "POST /add/int", JSON, &deep).status(), 400);
 }
 
+const UNREAD: &str = r#"
+openapi: 3.0.3
+info: { title: files, version: "1" }
+paths:
+  /files:
+    post:
+      requestBody: { required: true, content: { multipart/form-data: { schema: { type: object } }, image/png: {} } }
+      responses: { "200": { description: a table, content: { text/csv: { schema: { type: string } } } } }
+    get: { responses: { "200": { description: anything } } }
+"#;
+
+#[test]
+fn a_body_that_nobody_validates_is_of_any_size_and_streams() {
+    let gateway = |origin: &Origin| {
+        let yaml = format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ openapi: {{ document: api.yaml, response: true, body_bytes_max: 1KiB }} }}] }} }}
+"#,
+            origin.url()
+        );
+        Gateway::start_beside(yaml, &[("api.yaml", UNREAD)])
+    };
+    let large = "x".repeat(100_000);
+    let table = Origin::answering(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n{large}",
+        large.len()
+    ));
+    let to_table = gateway(&table);
+    for kind in ["multipart/form-data; boundary=b", "image/png"] {
+        let got = send(&to_table, "POST /files", &format!("Content-Type: {kind}\r\n"), &large);
+        assert_eq!((got.status(), got.text().len()), (200, large.len()), "{kind}");
+        assert_eq!(table.request().body.len(), large.len(), "{kind}");
+        table.forget();
+    }
+    // Whether there is a body, and of a described type, is seen all the same.
+    let lines = "Content-Type: image/png\r\nTransfer-Encoding: chunked\r\n";
+    let none = format!("POST /files HTTP/1.1\r\nHost: a\r\n{lines}\r\n0\r\n\r\n");
+    assert_eq!(to_table.wire().ask(none).status(), 400);
+    assert_eq!(send(&to_table, "POST /files", "Content-Type: image/png\r\n", "").status(), 400);
+    assert_eq!(send(&to_table, "POST /files", "Content-Type: text/csv\r\n", "x").status(), 415);
+    // A path and a method that the document does not have are told of whatever the body is.
+    assert_eq!(send(&to_table, "POST /other", "", &large).status(), 404);
+    assert_eq!(send(&to_table, "PUT /files", "", &large).status(), 405);
+    assert_eq!(table.requests().len(), 0);
+    assert_eq!(send(&to_table, "GET /files", "", "").text().len(), large.len());
+
+    let other = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx",
+    );
+    let got = send(&gateway(&other), "POST /files", "Content-Type: image/png\r\n", "x");
+    assert_eq!(got.status(), 502, "a type that is not described");
+
+    let events = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n",
+    );
+    let gateway = gateway(&events);
+    let mut wire = gateway.wire();
+    wire.send("GET /files HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(wire.read_head().status(), 200);
+    assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: a\n\n"[..]));
+}
+
 #[test]
 fn mistakes_in_documents_are_said() {
     let origin = Origin::saying("");

@@ -94,60 +94,80 @@ impl Operations {
 }
 
 impl Operation {
-    /// Validates the parameters and the body of a request: at most `max` faults of each are told.
+    /// True if a request has to be read to its end for its validation.
+    pub fn reads_request(&self, headers: &Headers) -> bool {
+        let Some(described) = &self.body else { return false };
+        let is_there = headers.get("content-length").is_some_and(|length| length != b"0");
+        (described.required && !is_there) || body::is_read(&described.content, headers)
+    }
+
+    /// Validates the parameters and the body of a request: at most `max` faults of each are told. Without `body` it is one that
+    /// need not be read.
     pub fn check_request(
         &self,
         values: &Values<'_>,
         query: &[u8],
         headers: &Headers,
-        body: &mut GatheredBody,
+        body: Option<&mut GatheredBody>,
         max: usize,
     ) -> Result<(), OpenApiRejection> {
         let mut wrong = parameter::faults(self, values, query, headers, max);
-        match &self.body {
-            Some(described) if body.bytes.is_empty() && described.required => {
+        match (&self.body, body) {
+            (Some(described), Some(body)) if body.bytes.is_empty() && described.required => {
                 wrong.push("/: a body is required".to_owned());
             }
-            Some(_) if body.bytes.is_empty() => {}
-            Some(described) => match body::check(&described.content, headers, body, true, max) {
-                BodyCheck::Good => {}
-                BodyCheck::OtherType(other) => return Err(OpenApiRejection::OtherType(other)),
-                BodyCheck::Wrong(more) => wrong.extend(more),
-            },
-            None => {}
+            (Some(described), Some(body)) if !body.bytes.is_empty() => {
+                match body::check(&described.content, headers, body, true, max) {
+                    BodyCheck::Good => {}
+                    BodyCheck::OtherType(other) => return Err(OpenApiRejection::OtherType(other)),
+                    BodyCheck::Wrong(more) => wrong.extend(more),
+                }
+            }
+            _ => {}
         }
         if wrong.is_empty() { Ok(()) } else { Err(OpenApiRejection::Wrong(wrong)) }
     }
 
-    /// Validates a response by its status. `has_none`: there is no body, whatever is described. The error is as in
-    /// [`OpenApiRejection::Wrong`].
+    /// True if a response has to be read to its end for its validation. `has_none`: there is no body, whatever is described.
+    pub fn reads_response(&self, status: u16, has_none: bool, headers: &Headers) -> bool {
+        let reply = self.reply(status).filter(|reply| !has_none && !reply.content.is_empty());
+        reply.is_some_and(|reply| body::is_read(&reply.content, headers))
+    }
+
+    /// The description of responses with a status. One that is not described has no schema to break.
+    fn reply(&self, status: u16) -> Option<&Reply> {
+        let described = self.replies.iter().map(|reply| (reply.statuses.fits(status), reply));
+        let best = described.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+        best.map(|(_, reply)| reply)
+    }
+
+    /// Validates a response by its status. `has_none`: there is no body, whatever is described. Without `body` it is one that need
+    /// not be read. The error is as in [`OpenApiRejection::Wrong`].
     pub fn check_response(
         &self,
         status: u16,
         has_none: bool,
         headers: &Headers,
-        body: &mut GatheredBody,
+        body: Option<&mut GatheredBody>,
         max: usize,
     ) -> Result<(), Vec<String>> {
-        let described = self.replies.iter().map(|reply| (reply.statuses.fits(status), reply));
-        let best = described.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
-        // A status that is not described has no schema to break.
-        let Some((_, reply)) = best else { return Ok(()) };
+        let Some(reply) = self.reply(status) else { return Ok(()) };
         let mut wrong = Vec::new();
         for header in &reply.headers {
             let found = parameter::header(header, headers);
             parameter::check(header, found, max, &mut wrong);
         }
-        if body.bytes.is_empty() && !headers.contains("content-type") {
-            if !has_none && !reply.content.is_empty() {
+        let described = body.filter(|_| !has_none && !reply.content.is_empty());
+        match described {
+            Some(body) if body.bytes.is_empty() && !headers.contains("content-type") => {
                 wrong.push("/: there is no body".to_owned());
             }
-        } else if !has_none && !reply.content.is_empty() {
-            match body::check(&reply.content, headers, body, false, max) {
+            Some(body) => match body::check(&reply.content, headers, body, false, max) {
                 BodyCheck::Good => {}
                 BodyCheck::OtherType(other) => wrong.push(other),
                 BodyCheck::Wrong(more) => wrong.extend(more),
-            }
+            },
+            None => {}
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }

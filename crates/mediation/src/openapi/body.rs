@@ -18,6 +18,28 @@ pub(super) enum BodyCheck {
     Wrong(Vec<String>),
 }
 
+/// True if a body of this content type has to be read to its end: to be validated, or to know if there is one at all where the
+/// type is not described.
+pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
+    let media_type = media_type(headers);
+    let Some(content) = best(content, &media_type) else { return true };
+    let is_validated = content.schema.is_some() && is_validated(&media_type);
+    is_json(&media_type) || is_validated || is_coded(headers)
+}
+
+/// The described content type that fits best.
+fn best<'c>(content: &'c [Content], media_type: &str) -> Option<&'c Content> {
+    let fitting = content.iter().map(|content| (content.range.fits(media_type), content));
+    let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
+    best.map(|(_, content)| content)
+}
+
+fn is_coded(headers: &Headers) -> bool {
+    headers
+        .get_all("content-encoding")
+        .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
 /// Validates a body against the described content types. `shown`: faults may quote it.
 pub(super) fn check(
     content: &[Content],
@@ -27,15 +49,10 @@ pub(super) fn check(
     max: usize,
 ) -> BodyCheck {
     let media_type = media_type(headers);
-    let fitting = content.iter().map(|content| (content.range.fits(&media_type), content));
-    let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
-    let Some((_, content)) = best else {
+    let Some(content) = best(content, &media_type) else {
         return BodyCheck::OtherType(not_described(&media_type));
     };
-    let encoded = headers
-        .get_all("content-encoding")
-        .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
-    if encoded {
+    if is_coded(headers) {
         return BodyCheck::OtherType("/: the body is compressed".to_owned());
     }
     let bytes = body.bytes.clone();
@@ -97,10 +114,10 @@ fn read<'a>(
 ) -> Result<Option<Document<'a>>, String> {
     match () {
         () if is_json(media_type) => document(body, bytes).map(Some).map_err(unreadable),
-        () if media_type == "application/x-www-form-urlencoded" => {
+        () if is_form(media_type) => {
             parameter::form(&content.form, bytes).map(|form| Some(form.document()))
         }
-        () if media_type.starts_with("text/plain") => {
+        () if is_plain(media_type) => {
             plain_text(headers, bytes).map(|text| Some(Document::string(text)))
         }
         () => Ok(None),
@@ -126,6 +143,19 @@ fn media_type(headers: &Headers) -> Cow<'_, str> {
         Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
         _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
     }
+}
+
+/// True for content types that [`read`] reads.
+fn is_validated(media_type: &str) -> bool {
+    is_json(media_type) || is_form(media_type) || is_plain(media_type)
+}
+
+fn is_form(media_type: &str) -> bool {
+    media_type == "application/x-www-form-urlencoded"
+}
+
+fn is_plain(media_type: &str) -> bool {
+    media_type.starts_with("text/plain")
 }
 
 fn is_json(media_type: &str) -> bool {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fault::Kind;
+use fault::{Fault, Kind};
 use mediation::openapi::Operation;
 use message::{GatheredBody, ReplyHead};
-use policy::{Decision, Exchange, Flow, OnBuffered, Onward};
+use policy::{Decision, Exchange, OnBuffered, Onward};
 
 use super::request;
 
@@ -13,6 +13,19 @@ use super::request;
 pub(super) struct Checks(pub(super) Arc<request::Checks>);
 
 impl OnBuffered<ReplyHead> for Checks {
+    fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
+        let Some(operation) = self.operation(ex) else { return Ok(false) };
+        // What the gateway itself says is not the service's to answer for.
+        if ex.fault.is_some() {
+            return Ok(false);
+        }
+        let reads = operation.reads_response(head.status, has_none(ex, head), &head.headers);
+        if !reads {
+            self.check(operation, ex, head, None)?;
+        }
+        Ok(reads)
+    }
+
     fn bytes_max(&self) -> usize {
         self.0.body_bytes_max
     }
@@ -24,10 +37,10 @@ impl OnBuffered<ReplyHead> for Checks {
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let flow = match self.operation(ex) {
-            Some(operation) => self.check(operation, ex, head, body),
-            None => Ok(Onward::Next),
+            Some(operation) => self.check(operation, ex, head, Some(body)),
+            None => Ok(()),
         };
-        Decision::Ready(flow)
+        Decision::Ready(flow.map(|()| Onward::Next))
     }
 }
 
@@ -42,16 +55,16 @@ impl Checks {
         operation: &Operation,
         ex: &Exchange,
         head: &ReplyHead,
-        body: &mut GatheredBody,
-    ) -> Flow {
-        // What the gateway itself says is not the service's to answer for.
-        if ex.fault.is_some() {
-            return Ok(Onward::Next);
-        }
-        let (status, max) = (head.status, self.0.errors_max());
-        let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
-        let has_none = asked_head || matches!(status, 100..=199 | 204 | 205 | 304);
-        let checked = operation.check_response(status, has_none, &head.headers, body, max);
-        checked.map(|()| Onward::Next).map_err(|wrong| self.0.wrong(Kind::ReplyInvalid, wrong))
+        body: Option<&mut GatheredBody>,
+    ) -> Result<(), Fault> {
+        let (has_none, max) = (has_none(ex, head), self.0.errors_max());
+        let checked = operation.check_response(head.status, has_none, &head.headers, body, max);
+        checked.map_err(|wrong| self.0.wrong(Kind::ReplyInvalid, wrong))
     }
+}
+
+/// True if a reply has no body, whatever the document describes.
+fn has_none(ex: &Exchange, head: &ReplyHead) -> bool {
+    let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
+    asked_head || matches!(head.status, 100..=199 | 204 | 205 | 304)
 }

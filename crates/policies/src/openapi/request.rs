@@ -26,11 +26,25 @@ pub(super) struct Step(pub(super) Arc<Checks>);
 
 impl OnHead<RequestHead> for Step {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        self.0.check(ex, head, &mut GatheredBody::default())
+        self.0.check(ex, head, None)
     }
 }
 
 impl OnBuffered<RequestHead> for Step {
+    fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
+        let reads = match self.0.operations.find(head.method(), head.path()) {
+            OperationMatch::Operation(_, operation, _) => operation.reads_request(&head.headers),
+            // Answered by the step itself, which only a body that was gathered comes to.
+            OperationMatch::Options(_) => self.0.refuses,
+            OperationMatch::OtherMethod(_) | OperationMatch::Nothing => false,
+        };
+        if !reads {
+            // This is no answer: those are given above.
+            self.0.check(ex, head, None)?;
+        }
+        Ok(reads)
+    }
+
     fn bytes_max(&self) -> usize {
         self.0.body_bytes_max
     }
@@ -41,7 +55,7 @@ impl OnBuffered<RequestHead> for Step {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        Decision::Ready(self.0.check(ex, head, body))
+        Decision::Ready(self.0.check(ex, head, Some(body)))
     }
 }
 
@@ -60,7 +74,13 @@ impl Checks {
         Checks { operations, request, response, refuses, verbose, body_bytes_max, slot }
     }
 
-    fn check(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut GatheredBody) -> Flow {
+    /// Without `body` the request has none, or one that need not be read.
+    fn check(
+        &self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+        body: Option<&mut GatheredBody>,
+    ) -> Flow {
         let at = match self.operations.find(head.method(), head.path()) {
             OperationMatch::Operation(at, operation, values) => {
                 if self.request {
