@@ -487,6 +487,26 @@ fn a_new_key_is_believed_at_the_first_request_with_it() {
 }
 
 #[test]
+fn a_new_key_is_believed_at_once_also_where_keys_have_no_names() {
+    let unnamed = |key: &Key| {
+        let mut jwk = key.jwk();
+        jwk.as_object_mut().unwrap().remove("kid");
+        json!({ "keys": [jwk] }).to_string()
+    };
+    let origin = Origin::saying("ok");
+    let payload = json!({ "iss": "https://idp.test", "exp": now() + 600 }).to_string();
+    for header in [r#"{"alg":"ES256"}"#, r#"{"alg":"ES256","kid":"k"}"#] {
+        let (old, new) = (Key::new(""), Key::new(""));
+        let idp = Idp::new(&unnamed(&old));
+        let gateway = gateway(&origin, &idp.issuer(), "", "");
+        assert_eq!(ask(&gateway, &old.sign(header, &payload)).status(), 200, "{header}");
+        idp.now_says(200, &unnamed(&new));
+        assert_eq!(ask(&gateway, &new.sign(header, &payload)).status(), 200, "{header}");
+        refused(&ask(&gateway, &old.sign(header, &payload)), "withdrawn, though it was believed");
+    }
+}
+
+#[test]
 fn many_unknown_keys_at_once_are_one_reading() {
     let origin = Origin::saying("ok");
     let idp = Idp::new(&jwks(&[&EC]));

@@ -96,6 +96,11 @@ impl KeySet {
         self.candidates(id, algorithm).next().is_some()
     }
 
+    /// True if a key has this name.
+    pub fn names(&self, id: Option<&str>) -> bool {
+        id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == id)
+    }
+
     /// Checks that one of the keys signed the token.
     pub fn verify(&self, token: &Token<'_>) -> Result<(), Error> {
         let mut tried = false;

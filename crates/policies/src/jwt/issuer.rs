@@ -67,7 +67,7 @@ impl Keys {
         match self {
             Keys::Nowhere => Err(Refusal::KeyUnknown),
             Keys::Fixed(keys) => Ok(keys.verify(token).map(|()| 0)?),
-            Keys::Published(published) => published.known().verify(token),
+            Keys::Published(published) => published.known().verify_or_ask(token),
         }
     }
 

@@ -79,6 +79,16 @@ impl KeySnapshot {
         let keys = self.keys.as_ref().ok_or(Refusal::NoKeys)?;
         Ok(keys.verify(token).map(|()| self.generation)?)
     }
+
+    /// The same where newer keys can be asked for. Where no key has the token's name, those without one were tried, and the one
+    /// that signed may be newer.
+    pub(crate) fn verify_or_ask(&self, token: &Token<'_>) -> Result<u64, Refusal> {
+        let is_named = self.keys.as_ref().is_some_and(|keys| keys.names(token.key_id.as_deref()));
+        match self.verify(token) {
+            Err(Refusal::Token(jose::Error::Signature)) if !is_named => Err(Refusal::KeyUnknown),
+            verified => verified,
+        }
+    }
 }
 
 impl PublishedKeys {
