@@ -694,9 +694,14 @@ fn a_revoked_token_is_refused_at_once_and_after_a_reload() {
     assert_eq!(admin("DELETE", "/revoked/t%2F1", "").status(), 204);
     assert_eq!(admin("DELETE", "/revoked/t%2F1", "").status(), 404);
     assert_eq!(ask(&gateway, &token).status(), 200);
-    for bad in ["", "{}", r#"{"jti":1}"#, r#"{"jti":""}"#, r#"{"jti":"a","until":"b"}"#] {
+    for bad in ["", "{}", "[]", r#"{"jti":1}"#, r#"{"jti":""}"#, r#"{"jti":"a","until":"b"}"#] {
         assert_eq!(admin("POST", "/revoked", bad).status(), 422, "{bad}");
     }
+    let misspelled = admin("POST", "/revoked", r#"{"jti":"a","expires":1}"#);
+    assert_eq!(misspelled.status(), 422);
+    assert!(misspelled.text().contains("no member `expires`"), "{}", misspelled.text());
+    let listed = gateway.admin_get("/revoked").text();
+    assert_eq!(listed, json!({ "revoked": [] }).to_string());
 }
 
 fn private_key() -> String {

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use control::{Control, Failure, Outcome, view};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 type ControlState = State<Arc<Control>>;
@@ -157,9 +157,14 @@ pub(crate) async fn revoke(
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let unusable = |why: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why);
-    let asked: Value = serde_json::from_str(&text).unwrap_or_default();
-    let id = asked.get("jti").and_then(Value::as_str);
-    let id = id.ok_or_else(|| unusable("Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`."))?;
+    let form = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
+    let asked: Map<String, Value> = serde_json::from_str(&text).map_err(|_| unusable(form))?;
+    // A member that is misspelled would leave the token revoked for another time than was meant.
+    let unknown = asked.keys().find(|name| !matches!(name.as_str(), "jti" | "until"));
+    if let Some(name) = unknown {
+        return Err(unusable(&format!("There is no member `{name}`. {form}")));
+    }
+    let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| unusable(form))?;
     let until = match asked.get("until") {
         None => None,
         Some(until) => {

@@ -1,38 +1,85 @@
-//! A socket with a bound on open connections and on their idle time. Further connections wait in the system's queue.
+//! A socket with a bound on open connections and on their idle time. Where all places are taken, the connection that is idle
+//! longest leaves for a new one, so that silent ones keep no probe out. While none is idle, new ones wait.
 
 use axum::serve::Listener;
+use kit::clock::{self, Instant};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Sleep, sleep, timeout};
 
 /// The time that a connection may be quiet: between two requests, in the middle of one, or while a reply is made. It is longer
 /// than the largest configuration takes to go into service, and than the usual interval of Prometheus, which keeps its
 /// connection.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 
+/// The time in which a connection that was told to leave does so; then the next one is told.
+const LEAVING: Duration = Duration::from_millis(100);
+
+/// The empty line behind a head.
+const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
+
 /// A listener with a bound.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    open: Vec<OpenConnection>,
+}
+
+/// A connection as the listener sees it.
+struct OpenConnection {
+    idle_since: IdleSince,
+    leave: oneshot::Sender<()>,
 }
 
 /// A connection with its place, which is given back on drop.
 pub(crate) struct BoundedConnection {
     stream: TcpStream,
     quiet: Pin<Box<Sleep>>,
+    idle_since: IdleSince,
+    /// The last four bytes that came.
+    last: u32,
+    /// None once it has been told.
+    leave: Option<oneshot::Receiver<()>>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
+/// The time of its first moment or last reply. None from the end of a request's head on, until something is replied.
+#[derive(Clone)]
+struct IdleSince(Arc<Mutex<Option<Instant>>>);
+
 impl BoundedListener {
     pub(crate) fn new(listener: TcpListener, max: usize) -> BoundedListener {
-        BoundedListener { listener, places: Arc::new(Semaphore::new(max)) }
+        BoundedListener { listener, places: Arc::new(Semaphore::new(max)), open: Vec::new() }
+    }
+
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            self.open.retain(|connection| !connection.leave.is_closed());
+            if self.places.available_permits() == 0 {
+                self.send_away();
+            }
+            let place = self.places.clone().acquire_owned();
+            if let Ok(place) = timeout(LEAVING, place).await {
+                // Nobody closes the semaphore, so a place always comes.
+                return place.ok();
+            }
+        }
+    }
+
+    /// Tells the connection that is idle longest to leave.
+    fn send_away(&mut self) {
+        let connections = self.open.iter().enumerate();
+        let idle = connections.filter_map(|(at, open)| Some((open.idle_since.get()?, at)));
+        if let Some((_, at)) = idle.min() {
+            let _gone = self.open.swap_remove(at).leave.send(());
+        }
     }
 }
 
@@ -41,11 +88,21 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (BoundedConnection, SocketAddr) {
-        // Nobody closes the semaphore, so a place always comes.
-        let place = self.places.clone().acquire_owned().await.ok();
         // axum's own accept continues after errors, and pauses when the process has no descriptors left.
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (BoundedConnection { stream, quiet: Box::pin(sleep(QUIET_MAX)), _place: place }, address)
+        let place = self.place().await;
+        let idle_since = IdleSince(Arc::new(Mutex::new(Some(clock::now()))));
+        let (leave, left) = oneshot::channel();
+        self.open.push(OpenConnection { idle_since: idle_since.clone(), leave });
+        let connection = BoundedConnection {
+            stream,
+            quiet: Box::pin(sleep(QUIET_MAX)),
+            idle_since,
+            last: 0,
+            leave: Some(left),
+            _place: place,
+        };
+        (connection, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -53,10 +110,44 @@ impl Listener for BoundedListener {
     }
 }
 
+impl IdleSince {
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
+
 impl BoundedConnection {
+    /// Notes that bytes were received.
+    fn heard(&mut self, bytes: &[u8]) {
+        self.speaks();
+        for byte in bytes {
+            self.last = (self.last << 8) | u32::from(*byte);
+            if self.last == HEAD_END {
+                self.idle_since.set(None);
+            }
+        }
+    }
+
     /// Notes that bytes were received or sent.
     fn speaks(&mut self) {
-        self.quiet.as_mut().reset(kit::clock::now() + QUIET_MAX);
+        self.quiet.as_mut().reset(clock::now() + QUIET_MAX);
+    }
+
+    /// Ready when it has been quiet for too long, or has to leave for another.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let told = self.leave.as_mut().map(|leave| Pin::new(leave).poll(cx));
+        match told {
+            Some(Poll::Ready(_)) => {
+                self.leave = None;
+                Poll::Ready(())
+            }
+            Some(Poll::Pending) => self.quiet.as_mut().poll(cx),
+            None => Poll::Ready(()),
+        }
     }
 }
 
@@ -66,12 +157,11 @@ impl AsyncRead for BoundedConnection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
-            Poll::Pending => {
-                self.quiet.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-            }
+            Poll::Pending => self.poll_end(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
             ready @ Poll::Ready(_) => {
-                self.speaks();
+                self.heard(buf.filled().get(before..).unwrap_or_default());
                 ready
             }
         }
@@ -87,6 +177,7 @@ impl AsyncWrite for BoundedConnection {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         if poll.is_ready() {
             self.speaks();
+            self.idle_since.set(Some(clock::now()));
         }
         poll
     }

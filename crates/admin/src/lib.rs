@@ -27,7 +27,8 @@ use std::sync::Arc;
 use text::BODY_BYTES_MAX;
 use tokio::net::TcpListener;
 
-/// Maximum of open connections. Operators, probes and scrapers are few; further clients wait.
+/// Maximum of open connections. Operators, probes and scrapers are few; past it, the connection that is idle longest leaves for a
+/// new one.
 pub const CONNECTIONS_MAX: usize = 256;
 
 /// Serves the API on a socket until `stop` resolves, and then lets active requests end.

@@ -172,6 +172,7 @@ fn revoke() -> Value {
     let schema = json!({
         "type": "object",
         "required": ["jti"],
+        "additionalProperties": false,
         "properties": {
             "jti": { "type": "string", "minLength": 1, "description": "The `jti` of the token" },
             "until": { "type": "integer", "minimum": 0, "description": "The end of the revocation, in seconds since 1970; in a year if absent" },
@@ -186,7 +187,7 @@ fn revoke() -> Value {
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "413": problem("The body is too large"),
-            "422": problem("The body has no `jti`, or too many tokens are revoked"),
+            "422": problem("The body has no `jti` or an unknown member, or too many tokens are revoked"),
         },
     })
 }

@@ -326,3 +326,56 @@ async fn connections_past_the_bound_wait() {
     drop((held, first));
     second.await;
 }
+
+/// Nobody waits for connections that send nothing, or half a head, to be quiet for too long.
+#[tokio::test(start_paused = true)]
+async fn silent_connections_keep_nobody_out() {
+    let api = Api::start().await;
+    let began = kit::clock::now();
+    let mut silent = Vec::new();
+    for at in 0..CONNECTIONS_MAX + 32 {
+        let mut stream = TcpStream::connect(api.address).await.unwrap();
+        if at % 2 == 0 {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHo").await.unwrap();
+        }
+        silent.push(stream);
+    }
+    for _ in 0..3 {
+        assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);
+    }
+    assert!(began.elapsed() < bounded::QUIET_MAX, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_request_is_answered_does_not_leave_for_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut bounded = BoundedListener::new(listener, 1);
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let (mut held, _) = axum::serve::Listener::accept(&mut bounded).await;
+    let request = b"GET / HTTP/1.1\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    let mut bytes = [0; 64];
+    let read = held.read(&mut bytes).await.unwrap();
+    assert_eq!(&bytes[..read], request);
+
+    let _second = TcpStream::connect(address).await.unwrap();
+    let second = axum::serve::Listener::accept(&mut bounded);
+    tokio::pin!(second);
+    let waited = tokio::time::timeout(bounded::QUIET_MAX / 2, async {
+        tokio::select! {
+            _ = &mut second => panic!("a place that is in use was given away"),
+            read = held.read(&mut bytes) => panic!("the connection was left: {read:?}"),
+        }
+    });
+    assert!(waited.await.is_err());
+
+    held.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    let left = tokio::select! {
+        _ = &mut second => panic!("a place that is in use was given away"),
+        read = held.read(&mut bytes) => read,
+    };
+    assert_eq!(left.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    drop(held);
+    second.await;
+}
