@@ -72,6 +72,31 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
+fn files_that_cannot_be_read_are_told_of_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate.yaml");
+    std::fs::write(&gate, "listen: { public: { address: \"127.0.0.1:0\" } }\n").unwrap();
+    let (gate, missing) = (gate.to_str().unwrap(), folder.path().join("missing"));
+    let (missing, folder) = (missing.to_str().unwrap(), folder.path().to_str().unwrap());
+    let (none, is_folder) = ("there is no such file", "it is a folder");
+    for (arguments, what) in [
+        (&["explain", gate, "--run", missing][..], none),
+        (&["explain", gate, "--run", folder], is_folder),
+        (&["import", "wsdl", missing], none),
+        (&["import", "wsdl", folder], is_folder),
+        (&["import", "openapi", folder], is_folder),
+        (&["import", "synapse", missing], none),
+        (&["token", "--key", folder], is_folder),
+        (&["diff", "--admin", "http://127.0.0.1:1", folder], is_folder),
+    ] {
+        let said = tidegate(arguments);
+        assert_ne!(said.code, Some(0), "{arguments:?}");
+        assert!(said.stderr.contains(what), "{arguments:?}: {said:?}");
+        assert!(!said.stderr.contains("os error"), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
 fn a_gateway_that_never_answers_is_not_ready() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());

@@ -1,7 +1,7 @@
 //! Files that the configuration names, mostly in PEM, read and checked one by one, so that a complaint is about one of them.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 
 use config::{At, FilePath, Report, Spanned};
 use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
@@ -39,20 +39,10 @@ fn read_bounded(
             return Some(bytes);
         }
         Ok(_) => format!("it is larger than {bytes_max} bytes"),
-        Err(error) => why(&error),
+        Err(error) => config::reason(&error),
     };
     report.error(file.at, format!("cannot read `{}`: {fault}", path.display()), help);
     None
-}
-
-/// Why a file cannot be read.
-pub(crate) fn why(error: &std::io::Error) -> String {
-    match error {
-        error if error.kind() == ErrorKind::NotFound => "there is no such file".to_owned(),
-        error if error.kind() == ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        error if error.kind() == ErrorKind::IsADirectory => "it is a folder".to_owned(),
-        error => error.to_string(),
-    }
 }
 
 /// A certificate and its key, checked to belong together.

@@ -64,7 +64,7 @@ pub use sections::{
     Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
     Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
-pub use substitute::read_text;
+pub use substitute::{read_text, reason};
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
     FilePath, HashBy, JsonText, Map, Network, OneOrMore, Percent, RetryOn, Secret, Size, Spanned,

@@ -143,12 +143,9 @@ impl Substitution<'_> {
 /// Reads a text file of bounded size; the error is the reason in words.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(reason)?;
-    if file.metadata().map_err(reason)?.is_dir() {
-        return Err("it is a folder".to_owned());
-    }
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
-    let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(reason)?;
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
     if u64::try_from(read).is_ok_and(|read| read > bytes_max) {
         return Err(format!("it is larger than {bytes_max} bytes"));
     }
@@ -159,13 +156,18 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     })
 }
 
-/// The words of an I/O error, without the number the system gave it.
-fn reason(error: std::io::Error) -> String {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "only these two have better words")]
+/// The words of an I/O error, without the number that the system gave it.
+pub fn reason(error: &std::io::Error) -> String {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only these have better words")]
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => {
+            let mut words = error.to_string();
+            words.truncate(words.find(" (os error ").unwrap_or(words.len()));
+            words
+        }
     }
 }
 

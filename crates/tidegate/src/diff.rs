@@ -58,12 +58,8 @@ fn wrong(report: &Report) -> anyhow::Error {
 }
 
 fn against(url: &str, new: &Path) -> anyhow::Result<Vec<Difference>> {
-    let text = std::fs::read_to_string(new).map_err(|error| {
-        match error.kind() == std::io::ErrorKind::NotFound {
-            true => anyhow!("{}: there is no such file", new.display()),
-            false => anyhow!("{}: {error}", new.display()),
-        }
-    })?;
+    let text = std::fs::read_to_string(new)
+        .map_err(|error| anyhow!("cannot read `{}`: {}", new.display(), config::reason(&error)))?;
     let answer = ask::ask(url, "POST /config/diff", &text, ANSWER_MAX);
     let (status, body) = answer.with_context(|| ask::cannot_ask(url))?;
     let answer: Value = serde_json::from_str(&body)

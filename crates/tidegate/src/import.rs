@@ -81,7 +81,14 @@ fn stem(file: &Path) -> Option<String> {
 fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
     let shown = options.file.display().to_string();
     // Otherwise it is an import that cannot be found.
-    std::fs::metadata(&options.file).with_context(|| format!("cannot read {shown}"))?;
+    let opened = std::fs::File::open(&options.file).and_then(|file| file.metadata());
+    let unread = match opened {
+        Ok(file) => file.is_dir().then(|| "it is a folder".to_owned()),
+        Err(error) => Some(config::reason(&error)),
+    };
+    if let Some(why) = unread {
+        return Err(anyhow!("cannot read `{shown}`: {why}"));
+    }
     let offered = ::import::wsdl::offer(options);
     let offered = offered.map_err(|faults| anyhow!(faults.join("\n"))).context(shown)?;
     for (name, why) in &offered.left_out {

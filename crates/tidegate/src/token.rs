@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use bench::token::{Claims, Minter};
 
 use crate::arguments::{Expiry, Token};
@@ -11,7 +11,7 @@ use crate::log;
 pub(crate) fn token(arguments: &Token) -> anyhow::Result<ExitCode> {
     let minter = match &arguments.key {
         Some(file) => Minter::load_or_create(file, arguments.algorithm)
-            .with_context(|| file.display().to_string())?,
+            .map_err(|error| anyhow!("{}: {}", file.display(), config::reason(&error)))?,
         None => Minter::new(arguments.algorithm)?,
     };
     if !arguments.jwks {

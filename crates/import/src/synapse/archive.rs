@@ -51,7 +51,8 @@ pub(super) struct Sources {
 /// Reads a file, a folder or an archive. The error names an unreadable file.
 pub(super) fn read(path: &Path) -> Result<Sources, String> {
     let shown = path.display();
-    let about = fs::metadata(path).map_err(|error| format!("cannot read `{shown}`: {error}"))?;
+    let failed = |error| format!("cannot read `{shown}`: {}", config::reason(&error));
+    let about = fs::metadata(path).map_err(failed)?;
     let mut sources = Sources::default();
     match about.is_dir() {
         true => sources.folder(path, "", 0)?,
@@ -73,7 +74,7 @@ fn is_archive(name: &str) -> bool {
 impl Sources {
     fn folder(&mut self, path: &Path, below: &str, depth: usize) -> Result<(), String> {
         let shown = path.display();
-        let failed = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
+        let failed = |error| format!("cannot read `{shown}`: {}", config::reason(&error));
         if depth > DEPTH_MAX {
             return Err(format!("`{shown}` is deeper than {DEPTH_MAX} folders"));
         }
@@ -99,7 +100,8 @@ impl Sources {
 
     fn file(&mut self, path: &Path, name: &str) -> Result<(), String> {
         let shown = path.display();
-        let file = fs::File::open(path).map_err(|e| format!("cannot read `{shown}`: {e}"))?;
+        let failed = |error| format!("cannot read `{shown}`: {}", config::reason(&error));
+        let file = fs::File::open(path).map_err(failed)?;
         let max = match is_archive(name) {
             true => ALL_BYTES_MAX,
             false => FILE_BYTES_MAX,

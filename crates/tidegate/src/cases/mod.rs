@@ -154,7 +154,9 @@ fn sent(request: &CaseRequest) -> anyhow::Result<SentRequest> {
         (Some(body), _) => body.value.clone().into_bytes(),
         (None, Some(file)) => {
             let path = file.value.as_path();
-            fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?
+            fs::read(path).map_err(|error| {
+                anyhow::anyhow!("cannot read `{}`: {}", path.display(), config::reason(&error))
+            })?
         }
         (None, None) => Vec::new(),
     };

@@ -70,9 +70,10 @@ fn looser(mut call: CaseCall) -> CaseCall {
 
 /// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
 fn read(file: &Path) -> anyhow::Result<SentRequest> {
-    let size = fs::metadata(file)?.len();
+    let unread = |error: std::io::Error| anyhow::anyhow!(config::reason(&error));
+    let size = fs::metadata(file).map_err(unread)?.len();
     anyhow::ensure!(size <= REQUEST_BYTES_MAX, "it is larger than {REQUEST_BYTES_MAX} bytes");
-    request(&fs::read(file)?)
+    request(&fs::read(file).map_err(unread)?)
 }
 
 fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {

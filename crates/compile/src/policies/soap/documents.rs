@@ -16,8 +16,6 @@ use wsdl::{WSDL11, WSDL20};
 use xml::{Document, NodeId};
 use xsd::{ResolveError, Resolver};
 
-use crate::files;
-
 /// One file: large standards have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -464,9 +462,9 @@ fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Refere
 /// The bytes of a file, within the bound.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| files::why(&error))?;
+    let file = File::open(path).map_err(|error| config::reason(&error))?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    read.map_err(|error| files::why(&error))?;
+    read.map_err(|error| config::reason(&error))?;
     match u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
         true => Ok(bytes),
         false => Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
