@@ -9,7 +9,7 @@ routes:
   fixed: { match: { path: "/old" }, policies: [{ redirect: { status: 301, to: "/new?from=old", keep_query: true } }] }
   plain: { match: { path: "/plain" }, policies: [{ redirect: { status: 308, to: "https://{host}/", keep_path: true } }] }
   named: { match: { path: "/go/{name}" }, policies: [{ redirect: { status: 307, to: "/{name}" } }] }
-  other: { match: { path: "/other/**" }, policies: [{ redirect: { status: 303, to: "https://other.test/base/", keep_path: true } }] }
+  other: { match: { path: "/other/**" }, policies: [{ redirect: { status: 303, to: "HTTPS://other.test/base/", keep_path: true } }] }
 "#;
 
 #[test]
@@ -25,7 +25,7 @@ fn clients_are_sent_elsewhere_and_never_to_a_host_of_their_choice() {
         ("/old?a=b", 301, "/new?from=old&a=b"),
         ("/plain?a=b", 308, "https://www.test:81/plain"),
         ("/go/there", 307, "/there"),
-        ("/other//evil.test", 303, "https://other.test/base/other//evil.test"),
+        ("/other//evil.test", 303, "HTTPS://other.test/base/other//evil.test"),
     ] {
         let reply = wire.ask(format!("GET {target} HTTP/1.1\r\nHost: www.test:81\r\n\r\n"));
         assert_eq!((reply.status(), reply.get("location")), (status, Some(location)), "{target}");

@@ -96,6 +96,27 @@ fn a_case_may_name_a_url_and_the_first_that_fits_is_taken() {
 }
 
 #[test]
+fn a_url_means_an_upstream_whatever_the_case_of_its_name() {
+    let (origin, other) = (Origin::saying("origin"), Origin::saying("other"));
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams: {{ main: {{ targets: ["{}"] }}, Calc2: {{ targets: ["{}"] }} }}
+routes:
+  ws:
+    match: {{ path: /ws }}
+    policies: [{{ xpath_route: {{ cases: [{{ xpath: /a, equals: "1", url: "HTTP://CALC2:81/named" }}] }} }}]
+    upstream: main
+"#,
+        origin.url(),
+        other.url()
+    ));
+    assert_eq!(post(&gateway, "<a>1</a>").text(), "other");
+    assert_eq!(other.requests()[0].target(), "/named");
+    assert_eq!(post(&gateway, "<a>2</a>").text(), "origin");
+}
+
+#[test]
 fn good_and_bad_requests_at_once_see_nothing_of_one_another() {
     let calculator = super::calculator("soap1");
     let gateway = examples(&calculator.url, &calculator.url);

@@ -37,7 +37,9 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSetti
     let whole = config.routes.names().count() == config.routes.len()
         && config.routes.iter().all(|(_, route)| route.intact)
         && config.flows.iter().all(|(_, flow)| flow.intact);
-    let unused = |name: &str| whole && !used.contains(name);
+    // The host of a URL may be a name in another case.
+    let is_used = |name: &str| used.contains(name) || used.contains(&*name.to_ascii_lowercase());
+    let unused = |name: &str| whole && !is_used(name);
     for (name, _) in config.upstreams.iter().filter(|(name, _)| unused(&name.value)) {
         let what = format!("nothing uses the upstream `{}`", name.value);
         report.warn(

@@ -20,7 +20,10 @@ pub(crate) fn build(
         let what = format!("{} is no status of a redirect", status.value.get());
         report.error(status.at, what, "write 301, 302, 303, 307 or 308");
     }
-    let host = ["https://", "http://"].into_iter().find_map(|scheme| to.value.strip_prefix(scheme));
+    let host = ["https://", "http://"].into_iter().find_map(|scheme| {
+        let (front, rest) = to.value.split_at_checked(scheme.len())?;
+        front.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
     let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let is_path = to.value.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
     let mismatch = match host {

@@ -105,12 +105,15 @@ fn way(
     }
 }
 
-/// A URL whose host is an upstream's name means that upstream.
+/// A URL whose host is an upstream's name means that upstream. Hosts have no case.
 fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Option<Target> {
     let host = &url.target.host;
-    let name = match place.builder.upstream_names().contains(host) {
-        true => host.clone(),
-        false => {
+    let names = place.builder.upstream_names().iter();
+    let exact = names.clone().find(|name| *name == host);
+    let named = exact.or_else(|| names.clone().find(|name| name.eq_ignore_ascii_case(host)));
+    let name = match named.cloned() {
+        Some(name) => name,
+        None => {
             let tls = <UpstreamTls as config::Decode>::absent()?;
             let settings = upstreams::to_url(&url.target, TIMEOUTS, &tls, report)?;
             place.builder.own_upstream(settings)

@@ -96,7 +96,7 @@ impl Decode for TargetUrl {
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        text_like("^https?://[^/?#@]+/?$")
+        text_like("^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+/?$")
     }
 }
 
@@ -115,7 +115,7 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(bad("has no scheme"));
     };
-    let tls = match scheme {
+    let tls = match scheme.to_ascii_lowercase().as_str() {
         "http" => false,
         "https" => true,
         _ => return Err(bad("is neither http nor https")),

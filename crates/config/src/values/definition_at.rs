@@ -29,7 +29,10 @@ impl fmt::Display for DefinitionAt {
 
 impl Decode for DefinitionAt {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
+        let is_url = |text: &str| {
+            let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+            matches!(scheme.as_deref(), Some("http" | "https"))
+        };
         match node.text().filter(|text| is_url(text)) {
             Some(url) => WebUrl::decode(node, decoder).map(|_| DefinitionAt::Url(url.to_owned())),
             None => FilePath::decode(node, decoder).map(DefinitionAt::File),

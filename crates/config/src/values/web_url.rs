@@ -52,6 +52,6 @@ impl Decode for WebUrl {
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        text_like("^https?://[^#@]+$")
+        text_like("^[Hh][Tt][Tt][Pp][Ss]?://[^#@]+$")
     }
 }
