@@ -343,6 +343,19 @@ fn documents_that_cannot_be_served_are_complained_about() {
         ),
         (
             format!(
+                "openapi: 3.0.1\nx-wso2-production-endpoints: {{ urls: [\"http://a\"], type: foo }}\n{paths}"
+            ),
+            "",
+            "api.yaml#/x-wso2-production-endpoints: an endpoint of the type `foo`",
+        ),
+        (
+            "openapi: 3.0.1\nservers: [{ url: \"http://a\" }]\npaths: { /a: { get: { x-wso2-request-interceptor: { serviceURL: \"http://b\", includes: [requst_body] }, responses: {} } } }"
+                .to_owned(),
+            "",
+            "api.yaml#/paths/~1a/get/x-wso2-request-interceptor: unknown value",
+        ),
+        (
+            format!(
                 "openapi: 3.0.1\nx-wso2-production-endpoints: \"#/x-wso2-endpoints/b\"\nx-wso2-endpoints: {{ a: {{ urls: [\"http://a\"] }} }}\n{paths}"
             ),
             "",

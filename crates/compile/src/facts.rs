@@ -1,6 +1,6 @@
 //! Checks the facts that policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
 
-use config::{At, Cache, Policy, Report, Route, Spanned};
+use config::{At, Cache, Include, Policy, Report, Route, Spanned};
 
 use crate::policies::{self, Access, CountedRequests, Diverts, Facts};
 use crate::{client_lines, templates};
@@ -50,6 +50,9 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         if let Policy::Cache(keys) = &policy.value {
             check_cache(keys, policy.at, route, (below, at + 1), report);
         }
+        if let Policy::Sse(_) = &policy.value {
+            check_streams(policy.at, &rows, report);
+        }
         // A page of another origin has to be able to read the faults of all others.
         let hidden = above.iter().find(|(_, row)| {
             !matches!(row.access, Access::AnswersPreflights | Access::FiltersAddresses)
@@ -66,6 +69,25 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
 
 /// A policy with its row of the table.
 type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
+
+/// Warns of event streams beside a policy that needs whole replies.
+fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
+    if let Some((reader, _)) = rows.iter().find(|row| reads_whole_replies(row)) {
+        let what = format!(
+            "`{}` needs whole replies, so that each event stream is refused with 502",
+            reader.value.name()
+        );
+        report.warn(place, what, "let that policy look into requests alone, or remove `sse`");
+    }
+}
+
+/// True for a policy that waits for the end of each reply, which an event stream does not have.
+fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
+    let sends_bodies = matches!(&policy.value, Policy::Interceptor(keys)
+        if keys.response.iter().flat_map(|side| &side.value.includes)
+            .any(|part| part.value == Include::ResponseBody));
+    sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
+}
 
 /// Checks a cache. `below` are the policies from it on, `behind` is the index behind it.
 fn check_cache(

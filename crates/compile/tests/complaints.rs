@@ -451,6 +451,25 @@ routes:
 }
 
 #[test]
+fn event_streams_above_what_needs_whole_replies_are_warned_of() {
+    check(
+        r#"
+upstreams: { u: { targets: ["http://h"] } }
+routes:
+  soap:    { match: { path: /a }, policies: [{ soap: { validate: [response] } }, { sse: { events: 1, per: 1s } }], upstream: u }
+  service: { match: { path: /b }, policies: [{ sse: { events: 1, per: 1s } }, { interceptor: { response: { url: "http://i", includes: [response_body] } } }], upstream: u }
+  good:    { match: { path: /c }, policies: [{ soap: {} }, { sse: { events: 1, per: 1s } }, { interceptor: { response: { url: "http://i", includes: [response_headers] } } }], upstream: u }
+"#,
+        expect![[r#"
+            gate.yaml:5:82: warning: `soap` needs whole replies, so that each event stream is refused with 502
+              help: let that policy look into requests alone, or remove `sse`
+            gate.yaml:6:46: warning: `interceptor` needs whole replies, so that each event stream is refused with 502
+              help: let that policy look into requests alone, or remove `sse`
+        "#]],
+    );
+}
+
+#[test]
 fn statuses_that_a_cache_cannot_keep() {
     check(
         r#"

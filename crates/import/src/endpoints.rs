@@ -1,8 +1,10 @@
 //! Turns endpoints into upstreams: `x-wso2-production-endpoints` and its kin, or else `servers`.
 
+use config::Upstream;
 use serde_json::{Map, Value as Json, json};
 
-use crate::extensions::Levels;
+use crate::documents::JsonLocation;
+use crate::extensions::{self, Levels};
 
 /// A service, as a document describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +38,11 @@ pub(crate) struct Places {
 
 /// The endpoints of an operation: those of `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints`, or else of `servers`.
 pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
-    let named = |name: &str, side: Side| match levels.nearest(name) {
-        Some(value) => read(referred(value, levels)?, side).map(Some),
+    let named = |name: &str, side: Side| match levels.nearest_at(name) {
+        Some((spot, value)) => match referred(value, levels) {
+            Ok(value) => read_at(&spot, value, side).map(Some),
+            Err(fault) => Err(format!("{spot}: {fault}")),
+        },
         None => Ok(None),
     };
     let production = named("production-endpoints", Side::Production)?;
@@ -53,16 +58,19 @@ pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
 
 /// `x-wso2-endpoints`, as a list of maps with one key, or as one map.
 pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, String> {
-    let Some(value) = levels.of_api("endpoints") else { return Ok(Vec::new()) };
+    let Some((spot, value)) = levels.of_api_at("endpoints") else { return Ok(Vec::new()) };
     let maps: Vec<&Map<String, Json>> = match value {
         Json::Array(items) => items.iter().filter_map(Json::as_object).collect(),
         Json::Object(map) => vec![map],
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
-            return Err("`x-wso2-endpoints` is neither a list nor a map".to_owned());
+            return Err(format!("{spot} is neither a list nor a map"));
         }
     };
     let entries = maps.into_iter().flatten();
-    entries.map(|(name, value)| Ok((name.clone(), read(value, Side::Production)?))).collect()
+    let read = |(name, value): (&String, &Json)| {
+        Ok((name.clone(), read_at(&spot.child(name), value, Side::Production)?))
+    };
+    entries.map(read).collect()
 }
 
 /// Resolves a text such as `#/x-wso2-endpoints/NAME` to that named endpoint.
@@ -79,11 +87,15 @@ fn referred<'a>(value: &'a Json, levels: &Levels<'a>) -> Result<&'a Json, String
 }
 
 fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
-    let server = levels.member("servers").and_then(|servers| servers.get(0));
+    let servers = levels.member_at("servers");
+    let server = servers.as_ref().and_then(|(_, servers)| servers.get(0));
     let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
     let url = url.map(|url| filled(url, server)).unwrap_or_default();
     match url.contains("://") {
-        true => read(&json!({ "urls": [url] }), Side::Production),
+        true => {
+            let spot = servers.map_or_else(|| levels.root.clone(), |(spot, _)| spot.child("0"));
+            read_at(&spot, &json!({ "urls": [url] }), Side::Production)
+        }
         false => {
             Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
         }
@@ -97,6 +109,16 @@ fn filled(url: &str, server: Option<&Json>) -> String {
         let default = variable.get("default").map(crate::model::text).unwrap_or_default();
         url.replace(&format!("{{{name}}}"), &default)
     })
+}
+
+/// An endpoint that makes an upstream. The error has the place of what is wrong.
+fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
+    let endpoint = read(value, side).map_err(|fault| format!("{spot}: {fault}"))?;
+    let faults = extensions::faults::<Upstream>(&endpoint.upstream, spot);
+    match faults.is_empty() {
+        true => Ok(endpoint),
+        false => Err(faults.join("; ")),
+    }
 }
 
 fn read(value: &Json, side: Side) -> Result<Endpoint, String> {

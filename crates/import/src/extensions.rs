@@ -1,5 +1,6 @@
 //! Extensions by level: those of an operation win over those of its path, and these over those of the API.
 
+use config::{At, Decode, Report};
 use serde_json::Value as Json;
 
 use crate::documents::{Documents, JsonLocation};
@@ -16,26 +17,54 @@ pub(crate) struct Levels<'a> {
 impl<'a> Levels<'a> {
     /// The most specific value of an extension: `x-tidegate-NAME`, or else `x-wso2-NAME`.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'a Json> {
+        self.nearest_at(name).map(|(_, value)| value)
+    }
+
+    /// The same with its place.
+    pub(crate) fn nearest_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
         self.places().find_map(|spot| self.of(spot, name))
     }
 
     /// The API's own value, ignoring lower levels.
     pub(crate) fn of_api(&self, name: &str) -> Option<&'a Json> {
+        self.of_api_at(name).map(|(_, value)| value)
+    }
+
+    /// The same with its place.
+    pub(crate) fn of_api_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
         self.of(self.root, name)
     }
 
     /// The most specific member with exactly this name.
     pub(crate) fn member(&self, name: &str) -> Option<&'a Json> {
-        self.places().find_map(|spot| self.documents.at(spot)?.get(name))
+        self.member_at(name).map(|(_, value)| value)
+    }
+
+    /// The same with its place.
+    pub(crate) fn member_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
+        self.places().find_map(|spot| Some((spot.child(name), self.documents.at(spot)?.get(name)?)))
     }
 
     fn places(&self) -> impl Iterator<Item = &'a JsonLocation> {
         [self.operation, self.path, Some(self.root)].into_iter().flatten()
     }
 
-    fn of(&self, spot: &JsonLocation, name: &str) -> Option<&'a Json> {
-        let value = self.documents.at(spot)?;
-        let ours = value.get(format!("x-tidegate-{name}"));
-        ours.or_else(|| value.get(format!("x-wso2-{name}"))).filter(|value| !value.is_null())
+    fn of(&self, spot: &JsonLocation, name: &str) -> Option<(JsonLocation, &'a Json)> {
+        let values = self.documents.at(spot)?;
+        let names = [format!("x-tidegate-{name}"), format!("x-wso2-{name}")];
+        let written = names.iter().find_map(|name| Some((name, values.get(name)?)));
+        let (name, value) = written.filter(|(_, value)| !value.is_null())?;
+        Some((spot.child(name), value))
     }
+}
+
+/// What is wrong with the part of a configuration that was made of an extension, each complaint with the place of that.
+pub(crate) fn faults<T: Decode>(made: &Json, spot: &JsonLocation) -> Vec<String> {
+    let mut report = Report::default();
+    let _only_complained_about: Option<T> = config::decode(made, At::NOWHERE, &mut report);
+    let told = report.errors().map(|complaint| match &complaint.help {
+        Some(help) => format!("{spot}: {}; {help}", complaint.what),
+        None => format!("{spot}: {}", complaint.what),
+    });
+    told.collect()
 }

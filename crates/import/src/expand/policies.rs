@@ -1,11 +1,12 @@
 //! The policies that a document's extensions require.
 
+use config::Policy;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, Options};
 use crate::documents::JsonLocation;
 use crate::endpoints::{self, Places};
-use crate::extensions::Levels;
+use crate::extensions::{self, Levels};
 use crate::model::{Operation, Path};
 
 /// The credentials that an operation requires.
@@ -54,8 +55,16 @@ impl Requirements {
 }
 
 impl Expansion<'_> {
-    pub(super) fn cors(&self) -> Option<Json> {
-        let written = self.api.of_api("cors")?;
+    /// A policy that was made of the extension there, if it is good.
+    fn usable(&mut self, policy: Json, spot: &JsonLocation) -> Option<Json> {
+        let faults = extensions::faults::<Policy>(&policy, spot);
+        let policy = faults.is_empty().then_some(policy);
+        faults.into_iter().for_each(|fault| self.refuse(fault));
+        policy
+    }
+
+    pub(super) fn cors(&mut self) -> Option<Json> {
+        let (spot, written) = self.api.of_api_at("cors")?;
         if written.get("corsConfigurationEnabled").and_then(Json::as_bool) == Some(false) {
             return None;
         }
@@ -74,7 +83,7 @@ impl Expansion<'_> {
             cors = ours.clone();
             cors.remove("corsConfigurationEnabled");
         }
-        Some(json!({ "cors": cors }))
+        self.usable(json!({ "cors": cors }), &spot)
     }
 
     pub(super) fn openapi(&self, template: Option<&str>) -> Json {
@@ -257,13 +266,17 @@ impl Expansion<'_> {
         template: &str,
         (production, sandbox): (&str, Option<&str>),
     ) -> Option<Json> {
-        let request = levels.nearest("request-interceptor").map(|value| self.service(value, false));
-        let response =
-            levels.nearest("response-interceptor").map(|value| self.service(value, true));
         let mut keys = Map::new();
-        let asks = request.is_some();
-        keys.extend(request.map(|service| ("request".to_owned(), service)));
-        keys.extend(response.map(|service| ("response".to_owned(), service)));
+        for (side, is_response) in [("request", false), ("response", true)] {
+            let Some((spot, value)) = levels.nearest_at(&format!("{side}-interceptor")) else {
+                continue;
+            };
+            let service = self.service(value, is_response);
+            let policy = self.usable(json!({ "interceptor": { side: service } }), &spot);
+            let service = policy.as_ref().and_then(|policy| policy.get("interceptor")?.get(side));
+            keys.extend(service.map(|service| (side.to_owned(), service.clone())));
+        }
+        let asks = keys.contains_key("request");
         if keys.is_empty() {
             return None;
         }
