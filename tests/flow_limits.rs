@@ -121,6 +121,95 @@ fn an_expression_that_finds_too_much_ends_at_the_bound_of_the_step() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
+/// Every part of a SOAP message has the whole envelope around it. An envelope that is large would be copied and read for each.
+#[test]
+fn parts_with_a_large_envelope_end_at_the_bound_of_the_work() {
+    let unused = Origin::saying("unused");
+    let header = "x".repeat(4_000_000);
+    let body = format!(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Header><h>{header}</h></s:Header><s:Body>{}</s:Body></s:Envelope>",
+        "<a/>".repeat(1000)
+    );
+    for step in [
+        "foreach: { over: '$body/*', steps: [payload: { text: x }] }",
+        "foreach: { over: '$body/*', parallel: 2, steps: [payload: { text: x }] }",
+        "split: { over: '$body/*', steps: [payload: { text: x }], gather: { into: { json: [] } } }",
+    ] {
+        let gateway = start(&[("a", &unused)], &format!("[{{ {step} }}, respond: {{}}]"));
+        let reply = post(&gateway, "text/xml", body.as_bytes());
+        assert!(reply.status() == 500 && reply.text().contains("Fault>"), "{step}");
+    }
+}
+
+/// Results are bounded together while they come, and not only when all are there.
+#[test]
+fn results_of_parts_are_bounded_together() {
+    let large = format!("<l>{}</l>", "x".repeat(600_000));
+    for step in [
+        "foreach: { over: '$body/*', steps: [{ call: a }] }",
+        "foreach: { over: '$body/*', parallel: 2, steps: [{ call: a }] }",
+        "split: { over: '$body/*', parallel: 2, steps: [{ call: a }], gather: { into: '<all/>' } }",
+    ] {
+        let origin = Origin::answering(reply_of("application/xml", &large));
+        let flow = format!("{{ limits: {{ body_bytes_max: 1MiB }}, steps: [{{ {step} }}] }}");
+        let gateway = start(&[("a", &origin)], &flow);
+        let body = format!("<r>{}</r>", "<a/>".repeat(50));
+        is_fault(&post(&gateway, "application/xml", body.as_bytes()), 500, "flow_failed");
+        let calls = origin.requests().len();
+        assert!(calls < 10, "{step}: {calls} calls");
+    }
+}
+
+/// A reply in a variable is its service's fault if it is malformed, whatever the message is by then.
+#[test]
+fn a_malformed_body_in_a_variable_is_its_senders_fault() {
+    let (xml, json) = ("text/xml", "application/json");
+    for (content_type, body, used) in [
+        (xml, "<a><b></a>", "$v.body"),
+        (xml, BOMB, "$v.body/b"),
+        (json, "{\"a\":", "$v.body"),
+        (json, "{\"a\":", "$v.body.a"),
+    ] {
+        let origin = Origin::answering(reply_of(content_type, body));
+        let flow = format!(
+            "[{{ call: {{ upstream: a, into: v }} }}, respond: {{ text: '{{{{ {used} }}}}' }}]"
+        );
+        let gateway = start(&[("a", &origin)], &flow);
+        is_fault(&post(&gateway, "text/plain", b"text"), 502, "reply_invalid");
+        let flow = format!(
+            "[{{ call: a }}, respond: {{ text: '{{{{ {} }}}}' }}]",
+            used.replace("$v", "$request")
+        );
+        let origin = Origin::answering(reply_of("text/plain", "text"));
+        let gateway = start(&[("a", &origin)], &flow);
+        is_fault(&post(&gateway, content_type, body.as_bytes()), 400, "request_invalid");
+    }
+}
+
+/// The `timeout` of a call is for the whole reply, also where it is a later step that reads the body.
+#[test]
+fn a_reply_whose_body_does_not_end_is_cut_off_in_the_time_of_its_call() {
+    let origin = Origin::start(|peer| {
+        while peer.request().is_some() {
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 100\r\n\r\n<a>";
+            if !peer.try_send(head) {
+                return;
+            }
+        }
+    });
+    let call = "{ call: { upstream: a, timeout: 300ms } }";
+    for flow in [
+        format!("[{call}, {{ log: {{ message: '{{{{ $body }}}}' }} }}]"),
+        format!("[{{ foreach: {{ over: $body, steps: [{call}] }} }}]"),
+        "[{ call: { upstream: a, timeout: 300ms, into: v } }, { log: { message: '{{ $v.body }}' } }]".to_owned(),
+    ] {
+        let gateway = start(&[("a", &origin)], &flow);
+        is_fault(&post(&gateway, "text/xml", b"<a/>"), 504, "upstream_timeout");
+        until("the connection is closed", || origin.open() == 0);
+    }
+}
+
 #[test]
 fn branches_that_fail_or_hang_give_one_answer() {
     let good = Origin::answering(reply_of("text/xml", "<good/>"));

@@ -410,6 +410,18 @@ fn formats_are_converted_and_parts_are_changed() {
         ),
         (
             JSON,
+            r#"{"a":{"k":1},"b":{"c":2}}"#,
+            &steps("enrich: { target: $body.a, source: $body.b, action: child }"),
+            r#"{"a":{"k":1,"c":2},"b":{"c":2}}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":{"k":1}}"#,
+            &steps("enrich: { target: $body.a, source: $body.none, action: child }"),
+            r#"{"a":{"k":1}}"#,
+        ),
+        (
+            JSON,
             r#"{"a":1,"b":2}"#,
             &steps("enrich: { target: $body.b, action: remove }"),
             r#"{"a":1}"#,

@@ -9,6 +9,9 @@ use crate::{Budget, FailureKind};
 /// Prefixes that are looked for in the markup of an element.
 const AROUND_MAX: usize = 8;
 
+/// Namespace declarations around an element that cost no more than the element itself.
+const DECLARED_FEW: usize = 32;
+
 /// Appends text as content of an element.
 pub(crate) fn push_text(
     out: &mut String,
@@ -207,6 +210,10 @@ fn push_element(
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
     let from = out.len();
+    // A document may declare thousands, and each element looks at all of them.
+    let declared = document.declarations_above(node);
+    let looked_at = if declared > DECLARED_FEW { declared as u64 } else { 0 };
+    budget.charge(looked_at.saturating_mul(64))?;
     let name = document.name(node);
     let behind_name =
         1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
@@ -242,6 +249,7 @@ fn push_element(
         }
         None => {
             let kept = used(document, node);
+            budget.charge(looked_at.saturating_mul(kept.len() as u64))?;
             document.write(node, &Form::Moved { kept: &kept }, out);
             budget.output(out.len() - from)?;
         }

@@ -45,6 +45,18 @@ pub(crate) enum Maker {
     Flow,
 }
 
+impl Maker {
+    /// The fault of whoever made a message that cannot be read.
+    pub(crate) fn malformed(self, what: &str) -> Fault {
+        let kind = match self {
+            Maker::Client => Kind::RequestInvalid,
+            Maker::Upstream => Kind::ReplyInvalid,
+            Maker::Flow => Kind::FlowFailed,
+        };
+        Fault::with_detail(kind, what, "The message is malformed.")
+    }
+}
+
 /// The parsed form of a body.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
@@ -159,14 +171,8 @@ impl Content {
         self.view().map_err(|malformed| self.malformed(&malformed.to_string()))
     }
 
-    /// The fault of whoever made a message that cannot be read.
     pub(crate) fn malformed(&self, what: &str) -> Fault {
-        let kind = match self.maker {
-            Maker::Client => Kind::RequestInvalid,
-            Maker::Upstream => Kind::ReplyInvalid,
-            Maker::Flow => Kind::FlowFailed,
-        };
-        Fault::with_detail(kind, what, "The message is malformed.")
+        self.maker.malformed(what)
     }
 
     /// `$body`: of SOAP the Body, of XML the root element, of JSON the value, else the text; with attachments that of the root part.

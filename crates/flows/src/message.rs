@@ -13,7 +13,7 @@ use message::{Body, GatheredBody, Headers, Names, Reply};
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
-use crate::steps::call::{flow_timeout, within_from};
+use crate::steps::call::{call_timeout, flow_timeout, within_from};
 
 /// A message: the request as it came, a reply, or the product of steps.
 #[derive(Debug)]
@@ -31,8 +31,17 @@ pub(crate) enum Payload {
     Stream {
         body: Body,
         maker: Maker,
+        /// The time that its call has left, if the call has its own.
+        time: Option<Duration>,
     },
     Held(Rc<Content>),
+}
+
+impl Payload {
+    /// No body, by a step.
+    pub(crate) fn empty() -> Payload {
+        Payload::Stream { body: Body::Empty, maker: Maker::Flow, time: None }
+    }
 }
 
 /// Lines about a body, which go where it goes.
@@ -85,16 +94,16 @@ impl Message {
         Message {
             status: None,
             lines: own,
-            payload: Payload::Stream { body, maker: Maker::Client },
+            payload: Payload::Stream { body, maker: Maker::Client, time: None },
         }
     }
 
-    /// A reply of an upstream.
-    pub(crate) fn reply(reply: Reply) -> Message {
+    /// A reply of an upstream. A step may take that time to read its body.
+    pub(crate) fn reply(reply: Reply, time: Option<Duration>) -> Message {
         Message {
             status: Some(reply.head.status),
             lines: reply.head.headers,
-            payload: Payload::Stream { body: reply.body, maker: Maker::Upstream },
+            payload: Payload::Stream { body: reply.body, maker: Maker::Upstream, time },
         }
     }
 
@@ -104,9 +113,10 @@ impl Message {
 
     /// Reads its body into memory, in the time that is left.
     pub(crate) async fn hold(&mut self, run: &Run<'_>, left: Duration) -> Result<(), Fault> {
-        let Payload::Stream { body, maker } = &mut self.payload else { return Ok(()) };
-        let (body, maker) = (std::mem::take(body), *maker);
+        let Payload::Stream { body, maker, time } = &mut self.payload else { return Ok(()) };
+        let (body, maker, time) = (std::mem::take(body), *maker, *time);
         let bytes_max = run.body_bytes_max;
+        let limit = time.map_or(left, |time| time.min(left));
         let too_large = match maker {
             Maker::Client => Kind::BodyTooLarge,
             Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
@@ -118,13 +128,14 @@ impl Message {
             false => gathering.await,
             true => {
                 let began = clock::now();
-                let gathered = within_from(began, left, gathering.as_mut()).await;
+                let gathered = within_from(began, limit, gathering.as_mut()).await;
                 let wait = match maker {
                     Maker::Client => &run.ex.totals.client_wait,
                     Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
                 };
                 wait.add(clock::now().duration_since(began));
-                gathered.unwrap_or_else(|| Err(flow_timeout()))
+                let late = || if limit < left { call_timeout() } else { flow_timeout() };
+                gathered.unwrap_or_else(|| Err(late()))
             }
         };
         let mut body = gathered?;
@@ -192,7 +203,9 @@ impl Message {
     pub(crate) fn copy(&self) -> Message {
         let payload = match &self.payload {
             Payload::Held(content) => Payload::Held(content.clone()),
-            Payload::Stream { maker, .. } => Payload::Stream { body: Body::Empty, maker: *maker },
+            Payload::Stream { maker, .. } => {
+                Payload::Stream { body: Body::Empty, maker: *maker, time: None }
+            }
         };
         Message { status: self.status, lines: self.lines.clone(), payload }
     }

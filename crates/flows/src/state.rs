@@ -1,6 +1,7 @@
 //! The state of a run, and the values that expressions find in it.
 
 use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use mediation::soap::Version;
 use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat};
 
-use crate::content::Content;
+use crate::content::{Content, Maker};
 use crate::message::Message;
 use crate::names::Slots;
 use crate::trace::Recording;
@@ -67,6 +68,34 @@ pub(crate) struct Run<'a> {
     pub(crate) target: RefCell<Option<Arc<str>>>,
     /// The record of its steps, if a trace was requested.
     pub(crate) recording: Option<Recording>,
+}
+
+/// A budget for one step of a run.
+pub(crate) struct StepBudget<'a> {
+    budget: Budget,
+    steps_max: u64,
+    run: &'a Cell<u64>,
+}
+
+impl Deref for StepBudget<'_> {
+    type Target = Budget;
+
+    fn deref(&self) -> &Budget {
+        &self.budget
+    }
+}
+
+impl DerefMut for StepBudget<'_> {
+    fn deref_mut(&mut self) -> &mut Budget {
+        &mut self.budget
+    }
+}
+
+impl Drop for StepBudget<'_> {
+    fn drop(&mut self) {
+        let spent = self.steps_max.saturating_sub(self.budget.steps_left());
+        self.run.set(self.run.get().saturating_sub(spent));
+    }
 }
 
 impl State {
@@ -176,19 +205,23 @@ impl<'a> Run<'a> {
         state: &State,
         work: impl FnOnce(&dyn Scope, &mut Budget) -> Result<T, Failure>,
     ) -> Result<T, Fault> {
-        let mut budget = self.budget();
-        let done = work(&Values { run: self, state }, &mut budget);
-        self.steps_left.set(budget.steps_left());
-        done.map_err(|failure| fault(&failure, state))
+        let values = Values { run: self, state, unread: Cell::new(None) };
+        let done = work(&values, &mut self.budget());
+        done.map_err(|failure| fault(&failure, state, values.unread.get()))
     }
 
-    /// A budget for one step.
-    pub(crate) fn budget(&self) -> Budget {
-        Budget::new(Limits {
-            steps_max: self.steps_left.get(),
-            output_bytes_max: self.body_bytes_max as u64,
-            ..Limits::default()
-        })
+    /// A budget for one step. What it spends is taken from the run's budget of work.
+    pub(crate) fn budget(&self) -> StepBudget<'_> {
+        let steps_max = self.steps_left.get();
+        let output_bytes_max = self.body_bytes_max as u64;
+        let budget = Budget::new(Limits { steps_max, output_bytes_max, ..Limits::default() });
+        StepBudget { budget, steps_max, run: &self.steps_left }
+    }
+
+    /// Takes work that no expression does from the run's budget.
+    pub(crate) fn charge(&self, steps: u64) -> Result<(), Fault> {
+        let charged = self.budget().charge(steps);
+        charged.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))
     }
 
     pub(crate) fn value(&self, state: &State, expression: &Expression) -> Result<Value, Fault> {
@@ -208,8 +241,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The fault of an expression or template.
-pub(crate) fn fault(failure: &Failure, state: &State) -> Fault {
+/// The fault of an expression or template. `unread` sent the body that was not readable, if it is not that of the message.
+fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
     let cause = failure.to_string();
     match &failure.kind {
         FailureKind::Missing => {
@@ -218,15 +251,18 @@ pub(crate) fn fault(failure: &Failure, state: &State) -> Fault {
         FailureKind::Forbidden { .. } | FailureKind::Segment(_) => {
             Fault::new(Kind::Template, cause)
         }
-        FailureKind::Malformed(what) => match state.message.content() {
-            Some(content) => content.malformed(what),
-            None => Fault::new(Kind::FlowFailed, cause),
-        },
+        FailureKind::Malformed(what) => {
+            let of_message = || state.message.content().map(|content| content.maker);
+            unread.or_else(of_message).unwrap_or(Maker::Flow).malformed(what)
+        }
         // Bytes where a text is wanted are their sender's fault.
-        FailureKind::NotText => match state.message.content() {
-            Some(content) if content.is_binary() => content.malformed(&cause),
-            Some(_) | None => Fault::new(Kind::FlowFailed, cause),
-        },
+        FailureKind::NotText => {
+            let message = state.message.content().filter(|content| content.is_binary());
+            match unread.or(message.map(|content| content.maker)) {
+                Some(maker) => maker.malformed(&cause),
+                None => Fault::new(Kind::FlowFailed, cause),
+            }
+        }
         FailureKind::Limit { .. }
         | FailureKind::NotJson
         | FailureKind::Type(_)

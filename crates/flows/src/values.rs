@@ -1,10 +1,12 @@
 //! The values that expressions find in a state.
 
+use std::cell::Cell;
+
 use expression::{FailureKind, JsonNodes, Member, Number, Scope, Slot, Value};
 use kit::percent;
 use message::Headers;
 
-use crate::content::Content;
+use crate::content::{Content, Maker};
 use crate::message::Message;
 use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
 use crate::state::{Run, State, Variable, code};
@@ -13,6 +15,8 @@ use crate::state::{Run, State, Variable, code};
 pub(crate) struct Values<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) state: &'a State,
+    /// The maker of the last body, other than the message's, that is malformed or no text.
+    pub(crate) unread: Cell<Option<Maker>>,
 }
 
 impl Values<'_> {
@@ -24,6 +28,19 @@ impl Values<'_> {
         let held = self.state.message.content();
         held.map(|content| &**content)
             .ok_or_else(|| FailureKind::Scope("the body was not read".into()))
+    }
+
+    /// Reads a body that is not the message's.
+    fn read<T>(
+        &self,
+        content: &Content,
+        read: impl FnOnce(&Content) -> Result<T, FailureKind>,
+    ) -> Result<T, FailureKind> {
+        let value = read(content);
+        if value.is_err() || content.is_binary() {
+            self.unread.set(Some(content.maker));
+        }
+        value
     }
 
     /// A line of the message: one of its own, else of the request while the message is that.
@@ -75,6 +92,12 @@ impl Values<'_> {
     }
 }
 
+/// The fields of a form.
+fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
+    let fields = content.fields()?;
+    Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
+}
+
 fn line(value: Option<&[u8]>) -> Value {
     value.map_or(Value::Nothing, |value| Value::text_of(String::from_utf8_lossy(value).as_ref()))
 }
@@ -96,7 +119,7 @@ impl Scope for Values<'_> {
             SlotMeaning::Path(name) => self.path(name),
             SlotMeaning::Query(name) => self.query(name),
             SlotMeaning::RequestBody => match &*self.run.request.borrow() {
-                Some(content) => content.body()?,
+                Some(content) => self.read(content, Content::body)?,
                 None => Value::Nothing,
             },
             SlotMeaning::RequestHeader(name) => line(self.run.head.headers.get(name)),
@@ -114,7 +137,7 @@ impl Scope for Values<'_> {
             }
             SlotMeaning::ReplyBody(number) => {
                 match self.reply(*number).and_then(Message::content) {
-                    Some(content) => content.body()?,
+                    Some(content) => self.read(content, Content::body)?,
                     None => Value::Nothing,
                 }
             }
@@ -131,20 +154,20 @@ impl Scope for Values<'_> {
 
     fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
         #[allow(clippy::wildcard_enum_match_arm, reason = "all others are no bodies")]
-        let fields = match self.named(slot) {
-            Some(SlotMeaning::Body) => self.content()?.fields()?,
+        match self.named(slot) {
+            Some(SlotMeaning::Body) => fields_of(self.content()?),
             Some(SlotMeaning::RequestBody) => {
                 let request = self.run.request.borrow();
-                let fields = request.as_deref().map(Content::fields).transpose()?.flatten();
-                return Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))));
+                let fields = request.as_deref().map(|content| self.read(content, fields_of));
+                Ok(fields.transpose()?.flatten())
             }
             Some(SlotMeaning::ReplyBody(number)) => {
-                let held = self.reply(*number).and_then(Message::content);
-                held.map(|held| held.fields()).transpose()?.flatten()
+                let reply = self.reply(*number).and_then(Message::content);
+                let fields = reply.map(|content| self.read(content, fields_of));
+                Ok(fields.transpose()?.flatten())
             }
-            _ => None,
-        };
-        Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
+            _ => Ok(None),
+        }
     }
 
     fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
@@ -220,7 +243,7 @@ impl Values<'_> {
     fn reply_parts(&self, number: u32) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
         let Some(reply) = self.reply(number) else { return Ok(Vec::new()) };
         let status = reply.status.map_or(Value::Nothing, self::number);
-        let body = reply.content().map(|content| content.body()).transpose()?;
+        let body = reply.content().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
             ("status".into(), Member::Value(status)),
             ("body".into(), Member::Value(body.unwrap_or_default())),
@@ -232,7 +255,7 @@ impl Values<'_> {
     /// `request`, for CEL.
     fn request_parts(&self) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
         let request = self.run.request.borrow();
-        let body = request.as_ref().map(|content| content.body()).transpose()?;
+        let body = request.as_ref().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
             ("method".into(), Member::Value(line(Some(self.run.head.method())))),
             ("body".into(), Member::Value(body.unwrap_or_default())),

@@ -12,7 +12,7 @@ mod positions;
 mod without;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub use build::{BuildError, Builder};
 
@@ -20,6 +20,9 @@ use crate::{Error, Options, Position, QName, XML_NAMESPACE};
 use arena_pool::Arena;
 use names::Names;
 use positions::Positions;
+
+/// Namespaces in scope that are compared one by one; more of them are looked up.
+const FEW: usize = 16;
 
 /// A node of one document. Ids grow in document order: document, element, its attributes, its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -284,9 +287,20 @@ impl Document {
     /// Every prefix in scope with its URI, nearest element first, `xml` at the end. An undeclared default namespace is left out.
     pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
         let mut seen: Vec<(&str, &str)> = Vec::new();
+        // Of many: whoever sends a document may declare as many as its limits allow.
+        let mut many: HashSet<&str> = HashSet::new();
         for element in self.with_ancestors(id) {
             for (prefix, uri) in self.declared(element) {
-                if seen.iter().all(|(known, _)| *known != prefix) {
+                let is_new = match seen.len() < FEW {
+                    true => seen.iter().all(|(known, _)| *known != prefix),
+                    false => {
+                        if many.is_empty() {
+                            many.extend(seen.iter().map(|(known, _)| *known));
+                        }
+                        many.insert(prefix)
+                    }
+                };
+                if is_new {
                     seen.push((prefix, uri));
                 }
             }
@@ -294,6 +308,11 @@ impl Document {
         seen.retain(|(prefix, uri)| !uri.is_empty() && *prefix != "xml");
         seen.push(("xml", XML_NAMESPACE));
         seen
+    }
+
+    /// The number of namespace declarations of an element and of those around it, hidden ones included.
+    pub fn declarations_above(&self, id: NodeId) -> usize {
+        self.with_ancestors(id).map(|element| self.declarations_of(element).len()).sum()
     }
 
     fn with_ancestors(&self, id: NodeId) -> impl Iterator<Item = NodeId> {

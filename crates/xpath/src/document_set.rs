@@ -215,6 +215,15 @@ impl DocumentSet {
         }
     }
 
+    /// Returns the number of nodes below a node, attributes included.
+    #[inline]
+    pub fn nodes_below(&self, node: Node) -> u64 {
+        match node.is_namespace() {
+            true => 0,
+            false => u64::from(self.of(node).end(node.id).0.saturating_sub(node.id.0 + 1)),
+        }
+    }
+
     /// Returns the parent; for an attribute or namespace node its element.
     #[inline]
     pub fn parent(&self, node: Node) -> Option<Node> {

@@ -165,11 +165,12 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Returns a node's string-value and charges its length.
+    /// Returns a node's string-value and charges its length, and the nodes that it is put together of.
     pub(crate) fn string_value<'v>(&mut self, node: Node) -> Result<Str<'v>, Error>
     where
         'a: 'v,
     {
+        self.charge(self.world.nodes_below(node))?;
         let text = self.world.string_value(node);
         self.charge(1 + text.len() as u64 / 8)?;
         Ok(Str::from(text))

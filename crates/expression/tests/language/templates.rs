@@ -396,3 +396,23 @@ fn sorted(markup: &str) -> Vec<&str> {
     parts.sort_unstable();
     parts
 }
+
+/// Each element that is moved looks at the declarations in scope, of which a sender may write thousands.
+#[test]
+fn many_namespaces_are_held_to_the_budget() {
+    let declared: String = (0..400).map(|n| format!(" xmlns:p{n}='urn:{n}'")).collect();
+    let limits = Limits { steps_max: 1_000_000, ..Limits::default() };
+    for child in ["<p1:a/>", "<p1:a>&#65;</p1:a>"] {
+        for (children, fits) in [(10, true), (100, false)] {
+            let message = Message::xml(&format!("<r{declared}>{}</r>", child.repeat(children)));
+            let template = Template::compile("<m>{{ $body/* }}</m>", Kind::Xml, &message).unwrap();
+            let filled = template.fill(&message, &mut Budget::new(limits.clone()));
+            let kind = filled.map_err(|failure| failure.kind);
+            let over = Err(FailureKind::Limit { name: "steps_max", max: 1_000_000 });
+            match fits {
+                true => assert!(kind.is_ok(), "{child}: {kind:?}"),
+                false => assert_eq!(kind, over, "{child}"),
+            }
+        }
+    }
+}

@@ -176,8 +176,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
             Fault::new(Kind::DeadlineExceeded, "the time that the client gave the call is over")
         }
         () if limit < left => {
-            let cause = format!("upstream {}: the call's timeout", call.upstream);
-            Fault::new(Kind::UpstreamTimeout, cause)
+            Fault::new(Kind::UpstreamTimeout, format!("upstream {}: {CALL_OVER}", call.upstream))
         }
         () => flow_timeout(),
     };
@@ -191,9 +190,13 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
             let reply = call.to.fetch(beside, request).await?;
             let status = reply.head.status;
             let refused = call.refuse(&reply);
-            let mut message = Message::reply(reply);
+            // A step may read it later, in the time of the call.
+            let rest =
+                |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
+            let time = call.timeout.map(rest);
+            let mut message = Message::reply(reply, time);
             if call.into.is_some() && refused.is_ok() {
-                message.hold(run, limit).await?;
+                message.hold(run, left).await?;
             }
             Ok((status, refused.map(|()| message)))
         }),
@@ -224,6 +227,13 @@ impl Call {
             }
         }
     }
+}
+
+const CALL_OVER: &str = "the call's timeout is over";
+
+/// The time of a call ended while a step read its reply.
+pub(crate) fn call_timeout() -> Fault {
+    Fault::new(Kind::UpstreamTimeout, CALL_OVER)
 }
 
 pub(crate) fn flow_timeout() -> Fault {

@@ -197,8 +197,14 @@ fn in_xml(
         };
         let default = around.is_some_and(|around| has_default_namespace(document, around));
         let put = match (source, is_attribute) {
-            (EnrichContent::Markup(markup), false) if default => undefaulted(markup, run)?,
-            (EnrichContent::Markup(markup), _) => markup.clone(),
+            (EnrichContent::Markup(markup), false) if default => {
+                budget.output(markup.len()).map_err(failed)?;
+                undefaulted(markup, run)?
+            }
+            (EnrichContent::Markup(markup), _) => {
+                budget.output(markup.len()).map_err(failed)?;
+                markup.clone()
+            }
             (EnrichContent::Value(value), true) => value.text().map_err(failed)?.into_owned(),
             (EnrichContent::Value(value), false) => {
                 payload::markup_of(value, default, &mut budget).map_err(failed)?
@@ -241,10 +247,22 @@ fn in_json(
         }
         EnrichContent::Markup(markup) => json::push_string(&mut put, markup),
     }
-    let targets: BTreeSet<JsonNode> = targets.nodes.iter().copied().collect();
+    let mut targets: BTreeSet<JsonNode> = targets.nodes.iter().copied().collect();
+    if action != EnrichAction::Remove {
+        run.bound(put.len().saturating_mul(targets.len()))?;
+    }
+    let is_object = |target: &JsonNode| text.kind(*target) == json::Kind::Object;
+    if action == EnrichAction::Child && put == r#""""# {
+        // What was not found has no members.
+        targets.retain(|target| !is_object(target));
+    }
     let edit = match action {
         EnrichAction::Replace => JsonEdit::Replace(&put),
         EnrichAction::Remove => JsonEdit::Remove,
+        EnrichAction::Child if !put.starts_with('{') && targets.iter().any(is_object) => {
+            let what = "enrich: a child of an object of JSON is an object, with the members to add";
+            return Err(Fault::new(Kind::FlowFailed, what));
+        }
         EnrichAction::Child => JsonEdit::Child(&put),
         EnrichAction::Before | EnrichAction::After => return Ok(None),
     };

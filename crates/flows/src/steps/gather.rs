@@ -164,8 +164,12 @@ pub(crate) async fn foreach(
 ) -> Result<StepsEnd, Fault> {
     let parts = Parts::of(&made.over, run, state)?;
     let mut results: Vec<Option<String>> = Vec::new();
+    let mut len = 0;
     if made.parallel <= 1 {
         for at in 0..parts.items.len() {
+            if state.left().is_zero() {
+                return Err(flow_timeout());
+            }
             let item = parts.message(at, state, run)?;
             let outer = std::mem::replace(&mut state.message, item);
             let ended = run_steps(&made.steps, run, state).await?;
@@ -174,7 +178,10 @@ pub(crate) async fn foreach(
             }
             let mut inner = std::mem::replace(&mut state.message, outer);
             inner.hold(run, state.left()).await?;
-            results.push(Some(in_place(&inner, parts.wrapper_at(at), run)?));
+            let text = in_place(&inner, parts.wrapper_at(at), run)?;
+            len += text.len();
+            run.bound(len)?;
+            results.push(Some(text));
         }
     } else {
         results.resize_with(parts.items.len(), || None);
@@ -194,6 +201,11 @@ pub(crate) async fn foreach(
         under_way.extend(jobs.by_ref().take(made.parallel));
         while let Some(done) = under_way.next().await {
             let (at, text) = done?;
+            if outer.left().is_zero() {
+                return Err(flow_timeout());
+            }
+            len += text.len();
+            run.bound(len)?;
             if let Some(slot) = results.get_mut(at) {
                 *slot = Some(text);
             }
@@ -237,6 +249,7 @@ async fn collect<'a>(
     let mut results: Vec<Option<TakenPart>> = Vec::new();
     results.resize_with(total, || None);
     let (mut good, mut failed, mut last) = (0, 0, None);
+    let (mut len, mut too_large) = (0, Ok(()));
     let at_once = AtOnce::new(&run.ex.totals);
     // With too few branches there is nothing to wait for.
     let limit = match needed > total && !gather.keep {
@@ -252,6 +265,11 @@ async fn collect<'a>(
                 match taken {
                     Ok(taken) => {
                         good += 1;
+                        len += taken.text.len();
+                        too_large = run.bound(len);
+                        if too_large.is_err() {
+                            break;
+                        }
                         if let Some(slot) = results.get_mut(at) {
                             *slot = Some(taken);
                         }
@@ -274,6 +292,7 @@ async fn collect<'a>(
         run.ex.totals.upstream_wait.add(clock::now().duration_since(at_once.began));
     }
     drop(at_once);
+    too_large?;
     if good >= needed {
         return Ok(results);
     }
@@ -519,7 +538,12 @@ impl Parts {
                     true => undefaulted(&markup, run)?.into(),
                     false => markup,
                 };
-                message.rewrite([before, &*markup, after].concat())?;
+                let text = [before, &*markup, after].concat();
+                // The envelope is copied and read once more for each part, and attachments are copied.
+                let content = self.content.as_ref().filter(|content| content.has_attachments());
+                let beside = content.map_or(0, |content| content.bytes.len());
+                run.charge((text.len() + beside) as u64 / 2)?;
+                message.rewrite(text)?;
             }
             (Some(_) | None, _) => message.replace(bytes, content_type.as_bytes()),
         }

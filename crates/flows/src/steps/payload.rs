@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use ::message::{Body, Headers};
+use ::message::Headers;
 use bytes::Bytes;
 use expression::{Budget, Expression, FailureKind, Slot, Template, Value};
 use fault::{Fault, Kind};
 use mediation::soap::Version;
 use xml::Document;
 
-use crate::content::{Format, Maker, View, read_json};
+use crate::content::{Format, View, read_json};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::Payload as Held;
 use crate::soap::{self, Envelope};
@@ -282,7 +282,7 @@ pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Re
     if let Some(status) = respond.status {
         state.message.status = Some(status);
         if matches!(status, 204 | 205 | 304) {
-            state.message.payload = Held::Stream { body: Body::Empty, maker: Maker::Flow };
+            state.message.payload = Held::empty();
         }
     }
     Ok(())
@@ -292,7 +292,7 @@ pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Re
 pub(crate) fn drop_message(state: &mut State) {
     state.message.lines = Headers::new();
     state.message.status = Some(202);
-    state.message.payload = Held::Stream { body: Body::Empty, maker: Maker::Flow };
+    state.message.payload = Held::empty();
 }
 
 impl Run<'_> {

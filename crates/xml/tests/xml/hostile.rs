@@ -137,7 +137,12 @@ fn nothing_costs_its_square() {
     }
     Document::parse((attributes + "/>").as_bytes(), &options).unwrap();
     let used = "<b2999:c b1:d='' b2:d=''/>".repeat(20_000);
-    Document::parse(format!("{namespaces}>{used}</a>").as_bytes(), &options).unwrap();
+    let document =
+        Document::parse(format!("{namespaces}>{used}</a>").as_bytes(), &options).unwrap();
+    let root = document.root_element().unwrap();
+    for child in document.children(root).take(2_000) {
+        assert_eq!(document.namespaces(child).len(), 3_001);
+    }
     let brackets = format!("<a>{}</a>", "]".repeat(1 << 20));
     let returns = format!("<a>{}</a>", "\r".repeat(1 << 20));
     let value = format!("<a b='{}'/>", ">".repeat(1 << 20));

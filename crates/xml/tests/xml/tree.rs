@@ -80,6 +80,24 @@ fn values_and_namespaces() {
     assert!(document.names_len() > 6);
 }
 
+/// The nearest declaration counts, however many there are.
+#[test]
+fn many_namespaces_in_scope() {
+    let declared =
+        |uri: &str| -> String { (0..50).map(|n| format!(" xmlns:p{n}='urn:{uri}:{n}'")).collect() };
+    let (outer, inner) = (declared("outer"), declared("inner"));
+    let document = parse(&format!(
+        "<a xmlns='urn:d' xmlns:only='urn:o'{outer}><b xmlns=''{inner}><c/></b></a>"
+    ));
+    let found = document.namespaces(element(&document, "c"));
+    let inner: Vec<(String, String)> =
+        (0..50).map(|n| (format!("p{n}"), format!("urn:inner:{n}"))).collect();
+    let rest = [("only", "urn:o"), ("xml", xml::XML_NAMESPACE)];
+    let expected = inner.iter().map(|(prefix, uri)| (&**prefix, &**uri)).chain(rest);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    assert_eq!(document.declarations_above(element(&document, "c")), 103);
+}
+
 #[test]
 fn positions_count_characters_and_all_line_ends() {
     let document = parse("<a>\r\n ü<b/>\r<c/></a>");

@@ -52,7 +52,8 @@ impl<'a> Evaluation<'a> {
         let mut found = false;
         self.path_each(path, &mut |budget, node| {
             let text = world.string_value(node);
-            budget.charge(1 + text.len() as u64 / 8).map_err(|kind| kind.at(path.offset))?;
+            let cost = 1 + world.nodes_below(node) + text.len() as u64 / 8;
+            budget.charge(cost).map_err(|kind| kind.at(path.offset))?;
             found = compare_text(comparison, &text, value);
             Ok(match found {
                 true => Flow::Break(()),
@@ -151,7 +152,7 @@ impl<'a> Evaluation<'a> {
         let mut texts = Vec::with_capacity(nodes.len());
         for &node in nodes {
             let text = world.string_value(node);
-            self.charge(1 + text.len() as u64 / 8)?;
+            self.charge(1 + world.nodes_below(node) + text.len() as u64 / 8)?;
             texts.push(text);
         }
         Ok(texts)

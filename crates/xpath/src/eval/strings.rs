@@ -151,6 +151,8 @@ impl<'a> Evaluation<'a> {
         let from = self.text(from)?;
         let to = self.text(to)?;
         self.makes(text.as_str().len() + from.as_str().len())?;
+        // Each character is looked up.
+        self.charge(4 * text.as_str().len() as u64)?;
         let mut table = HashMap::new();
         let mut to = to.as_str().chars();
         for c in from.as_str().chars() {

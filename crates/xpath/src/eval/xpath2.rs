@@ -150,7 +150,7 @@ impl<'a> Evaluation<'a> {
         let mut kept = Vec::new();
         for node in self.nodes(op)? {
             let text = self.world.string_value(node);
-            self.charge(1 + text.len() as u64 / 8)?;
+            self.charge(1 + self.world.nodes_below(node) + text.len() as u64 / 8)?;
             if seen.insert(text) {
                 kept.push(node);
             }

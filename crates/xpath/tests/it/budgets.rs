@@ -27,6 +27,8 @@ fn budgets_end_what_costs_too_much() {
         ("count(//a[count(/r/a) = 1])", "steps_max"),
         ("count(//a[preceding-sibling::a[last()]])", "steps_max"),
         ("//a[//a[//a[//a[//b]]]]", "steps_max"),
+        ("//a[contains(/, 'x')]", "steps_max"),
+        ("//a[/r = 'x']", "steps_max"),
         ("//a", "nodes_max"),
         ("//a | //r", "nodes_max"),
         ("string-join(//a, '0123456789')", "nodes_max"),
