@@ -90,7 +90,11 @@ impl<'a> Converter<'a> {
             "sequence" if !matches!(name, "main" | "fault") => self.unused_sequence(named, name),
             "endpoint" => {
                 let notes = std::mem::take(&mut self.notes);
+                // Whose path its variables are of is known where it is called.
+                let flow = Flow { expanding: vec![name], ..Flow::default() };
+                let flow = std::mem::replace(&mut self.flow, flow);
                 let made = self.endpoint(named);
+                self.flow = flow;
                 let notes = std::mem::replace(&mut self.notes, notes).join("; ");
                 match (made, notes.is_empty()) {
                     (Err(why), _) => {

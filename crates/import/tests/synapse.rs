@@ -2180,6 +2180,32 @@ fn endpoints() {
     }
 }
 
+/// Its address has parameters of the path of whoever calls it.
+#[test]
+fn an_endpoint_of_its_own_takes_parameters_of_a_path() {
+    let endpoint = r#"<endpoint SYNAPSE name="EP"><http method="get" uri-template="http://d.test/of/{uri.var.kind}"/></endpoint>"#;
+    let api = r#"<api SYNAPSE name="A" context="/a"><resource methods="GET" uri-template="/{kind}"><inSequence><call><endpoint key="EP"/></call><respond/></inSequence></resource></api>"#;
+    for files in [&[("e.xml", endpoint), ("a.xml", api)][..], &[("e.xml", endpoint)]] {
+        let made = imported(files);
+        let table = made.table.to_string();
+        assert!(table.ends_with(", 0 refused"), "{table}");
+        assert!(made.configuration.contains("http://d.test"), "{}", made.configuration);
+        let path = "/of/{{ $path.kind }}";
+        assert_eq!(made.configuration.contains(path), files.len() > 1, "{}", made.configuration);
+    }
+}
+
+/// A parameter of a template is a text: of elements Synapse keeps that.
+#[test]
+fn a_parameter_of_a_template_is_a_text() {
+    let template = r#"<template SYNAPSE name="T"><parameter name="who"/><sequence><log level="custom"><property name="w" expression="$func:who"/></log></sequence></template>"#;
+    let proxy = r#"<proxy SYNAPSE name="P"><target><inSequence><call-template target="T"><with-param name="who" value="{//name}"/></call-template><respond/></inSequence></target></proxy>"#;
+    let made = imported(&[("t.xml", template), ("p.xml", proxy)]).configuration;
+    let lines: Vec<&str> = made.lines().map(str::trim).collect();
+    let set = ["T_who:", "value: //name", "type: text"];
+    assert!(lines.windows(3).any(|lines| lines == set), "{made}");
+}
+
 #[test]
 fn apis() {
     let api = r#"<api SYNAPSE name="orders" context="/orders" version="1.0" version-type="url" hostname="api.test">

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
 use super::super::expressions::Value;
+use super::properties;
 
 /// A regular expression that stands for its own text.
 fn is_plain(regex: &str) -> bool {
@@ -172,7 +173,7 @@ pub(super) fn call_template<'a>(
         };
         let value = value.unwrap_or(Value::Literal(String::new()));
         let variable = c.out.variable(&format!("{key}.{name}"));
-        sets.insert(variable, value.expression());
+        sets.insert(variable, properties::typed(&value, "STRING"));
     }
     if !sets.is_empty() {
         steps.push(json!({ "set": sets }));

@@ -99,7 +99,7 @@ fn own<'a>(
 }
 
 /// A value with its type. Of elements, Synapse keeps the text unless the type says otherwise.
-fn typed(value: &Value, kind: &str) -> Json {
+pub(super) fn typed(value: &Value, kind: &str) -> Json {
     let expression = value.expression();
     let kind = match kind.to_ascii_uppercase().as_str() {
         "OM" | "XML" => "xml",
