@@ -3,6 +3,8 @@
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
 //! The part that is taken of a result is cut out at once, and its tree is dropped.
 
+mod parts;
+
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
@@ -25,8 +27,8 @@ use crate::soap;
 use crate::state::{Run, State};
 use crate::step::{Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
-use crate::steps::enrich::{JsonEdit, write_json};
 use crate::steps::payload;
+use parts::Parts;
 
 /// Branches that run at once, each with a copy of the message.
 pub struct Scatter {
@@ -302,13 +304,13 @@ async fn collect<'a>(
     match (gather.keep, good > 0, last) {
         (true, true, _) => Ok(results),
         (true, false, Some(last)) => Err(last),
-        (_, _, last) => {
-            let why =
-                last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
-            let cause = format!("{good} of {needed} results came{why}");
-            Err(Fault::new(Kind::GatherTimeout, cause))
-        }
+        (_, _, last) => Err(too_few(good, needed, last)),
     }
+}
+
+fn too_few(good: usize, needed: usize, last: Option<Fault>) -> Fault {
+    let why = last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
+    Fault::new(Kind::GatherTimeout, format!("{good} of {needed} results came{why}"))
 }
 
 /// Takes the gather's part of a branch's result.
@@ -504,112 +506,4 @@ fn replace(
     let content = Content::new(text.into(), Some(content_type), Maker::Flow);
     state.message = Message { status: Some(200), lines, payload: Payload::Held(Rc::new(content)) };
     Ok(())
-}
-
-/// Parts of a message, as messages.
-struct Parts {
-    items: Vec<Value>,
-    content: Option<Rc<Content>>,
-    /// The SOAP envelope around the Body's content, and whether a default namespace is in force there.
-    envelope: Option<(String, String, bool)>,
-}
-
-impl Parts {
-    fn of(over: &Expression, run: &Run<'_>, state: &State) -> Result<Parts, Fault> {
-        let items = run.value(state, over)?.items();
-        let content = state.message.content().cloned();
-        let soap = content.as_ref().and_then(|content| content.envelope());
-        let envelope = soap.map(|(document, envelope)| {
-            let (before, after) = frame(document, envelope.body);
-            (before, after, has_default_namespace(document, envelope.body))
-        });
-        Ok(Parts { items, content, envelope })
-    }
-
-    /// The message of one part: in SOAP the same envelope around it.
-    fn message(&self, at: usize, outer: &State, run: &Run<'_>) -> Result<Message, Fault> {
-        let value = self.items.get(at).cloned().unwrap_or_default();
-        let (bytes, content_type) = payload::bytes_of(&value, run)?;
-        let mut message = outer.message.copy();
-        match (&self.envelope, &value) {
-            (Some((before, after, default_namespace)), Value::Nodes(_)) => {
-                let markup = String::from_utf8_lossy(&bytes);
-                let markup = match default_namespace {
-                    true => undefaulted(&markup, run)?.into(),
-                    false => markup,
-                };
-                let text = [before, &*markup, after].concat();
-                // The envelope is copied and read once more for each part, and attachments are copied.
-                let content = self.content.as_ref().filter(|content| content.has_attachments());
-                let beside = content.map_or(0, |content| content.bytes.len());
-                run.charge((text.len() + beside) as u64 / 2)?;
-                message.rewrite(text)?;
-            }
-            (Some(_) | None, _) => message.replace(bytes, content_type.as_bytes()),
-        }
-        Ok(message)
-    }
-
-    /// What a result has to be in the place of its part: a value of JSON, or content of an element.
-    fn wrapper_at(&self, at: usize) -> Option<Into> {
-        match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
-            (View::Json(_), _) => Some(Into::Json),
-            (View::Xml { .. }, Value::Nodes(nodes)) => {
-                let around =
-                    nodes.iter().next().and_then(|(of, node)| Some((of, of.parent(node)?)));
-                let default_namespace =
-                    around.is_some_and(|(of, around)| has_default_namespace(of, around));
-                Some(Into::Xml { before: "".into(), after: "".into(), default_namespace })
-            }
-            _ => None,
-        }
-    }
-
-    /// Puts results in the places of their parts.
-    fn put_back(
-        &self,
-        results: &[Option<String>],
-        run: &Run<'_>,
-        state: &mut State,
-    ) -> Result<(), Fault> {
-        let Some(content) = &self.content else { return Ok(()) };
-        let pairs = self.items.iter().zip(results.iter().flatten());
-        let text = match content.known()? {
-            View::Xml { document, .. } => {
-                let mut edits = Edits::default();
-                for (item, result) in pairs {
-                    let Value::Nodes(nodes) = item else { continue };
-                    let here = nodes.iter().filter(|(of, _)| Arc::ptr_eq(of, document));
-                    here.for_each(|(_, node)| edits.at(node).instead = Some(result.clone()));
-                }
-                match edits.is_empty() {
-                    true => return Ok(()),
-                    false => edits.write(document),
-                }
-            }
-            View::Json(text) => {
-                let mut nodes = std::collections::BTreeMap::new();
-                for (item, result) in pairs {
-                    let Value::Json(json) = item else { continue };
-                    let Some(node) = json.first().filter(|_| Arc::ptr_eq(&json.text, text)) else {
-                        continue;
-                    };
-                    nodes.insert(node, result.as_str());
-                }
-                let mut out = String::new();
-                let targets = nodes.keys().copied().collect();
-                write_json(
-                    text,
-                    expression::JsonText::ROOT,
-                    &targets,
-                    JsonEdit::Each(&nodes),
-                    &mut out,
-                );
-                out
-            }
-            View::Empty | View::Text(_) | View::Bytes => return Ok(()),
-        };
-        run.bound(text.len())?;
-        state.message.rewrite(text)
-    }
 }
