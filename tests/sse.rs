@@ -220,10 +220,22 @@ fn a_coded_stream_is_counted_without_its_coding() {
         encoder.flush().unwrap();
         parts.push(std::mem::take(encoder.get_mut()));
     }
+    let piece = [parts.concat(), encoder.finish().unwrap(), vec![0; 20]].concat();
     let origin = sending("Content-Encoding: gzip\r\n", parts);
     let gateway = start(&origin, "events: 2, per: 1h");
     let reply = gateway.wire().ask(GET);
     assert_eq!((reply.get("content-encoding"), &*reply.text()), (None, "data: 0\n\ndata: 1\n\n"));
+
+    // What stands before the place where a coding is broken passes, also where both come at once.
+    let origin = sending("Content-Encoding: gzip\r\n", vec![piece]);
+    let gateway = start(&origin, "events: 9, per: 1h");
+    let mut wire = gateway.wire();
+    wire.send(GET);
+    assert_eq!(wire.read_head().status(), 200);
+    let events = String::from_utf8(wire.read_to_end()).unwrap();
+    assert!(events.contains("data: 0\n\n") && events.contains("data: 4\n\n"), "{events}");
+    assert!(!events.ends_with("0\r\n\r\n"), "no last chunk: {events}");
+    until("the upstream is left", || origin.open() == 0);
 
     // A coding that is broken is found once its bytes come, one that is not known before.
     let origin = sending("Content-Encoding: gzip\r\n", vec![b"data: 0\n\ndata: 1\n\n".to_vec()]);

@@ -78,7 +78,8 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
         Step::Streamed(step) => {
             if let Some(transform) = step.on_streamed(ex, head)? {
                 let inner = std::mem::take(body);
-                let mapped = TransformedBody { inner, transform, trailers: Trailers::new() };
+                let (trailers, broken) = (Trailers::new(), None);
+                let mapped = TransformedBody { inner, transform, trailers, broken };
                 if mapped.remaining().is_none() {
                     head.headers().remove("content-length");
                 }
@@ -146,6 +147,8 @@ struct TransformedBody {
     transform: Box<dyn BodyTransform>,
     /// The trailers that the step left.
     trailers: Trailers,
+    /// What went wrong behind the bytes that were given last.
+    broken: Option<Box<Fault>>,
 }
 
 impl TransformedBody {
@@ -158,13 +161,24 @@ impl TransformedBody {
 
 impl Source for TransformedBody {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        if let Some(fault) = self.broken.take() {
+            return Poll::Ready(Err(*fault));
+        }
         if self.transform.poll_end(cx).is_ready() {
             return Poll::Ready(Ok(self.end_early()));
         }
         let mut bytes = scratch::lend();
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
-        if !bytes.is_empty() && self.transform.on_bytes(&bytes, out)? == Fill::End {
-            return Poll::Ready(Ok(self.end_early()));
+        let before = out.len();
+        match (!bytes.is_empty()).then(|| self.transform.on_bytes(&bytes, out)) {
+            Some(Ok(Fill::End)) => return Poll::Ready(Ok(self.end_early())),
+            // A fault takes with it what is given beside it, so it waits for its turn.
+            Some(Err(fault)) if out.len() > before => {
+                self.broken = Some(Box::new(fault));
+                return Poll::Ready(Ok(Fill::More));
+            }
+            Some(Err(fault)) => return Poll::Ready(Err(fault)),
+            Some(Ok(_)) | None => {}
         }
         if fill == Fill::End {
             self.trailers = self.inner.trailers();

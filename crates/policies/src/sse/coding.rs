@@ -58,7 +58,8 @@ impl Decoder {
         Ok(Some(decoder))
     }
 
-    /// Hands on the bytes without their coding, a bounded part at a time, until `pass` ends that.
+    /// Hands on the bytes without their coding, a bounded part at a time, until `pass` ends that. What stands before a place where the
+    /// coding is broken is handed on as well.
     pub(super) fn decode<E>(
         &mut self,
         bytes: &[u8],
@@ -70,12 +71,6 @@ impl Decoder {
                 Decoder::Deflate(decoder) => decoder.write_all(few).and_then(|()| decoder.flush()),
                 Decoder::Brotli(decoder) => decoder.write_all(few).and_then(|()| decoder.flush()),
             };
-            written.map_err(|error| {
-                Fault::new(
-                    Kind::UpstreamMalformed,
-                    format!("sse: the content coding is broken: {error}"),
-                )
-            })?;
             let out = match self {
                 Decoder::Gzip(decoder) => decoder.get_mut(),
                 Decoder::Deflate(decoder) => decoder.get_mut(),
@@ -86,6 +81,10 @@ impl Decoder {
             if passed.is_err() {
                 return Ok(passed);
             }
+            written.map_err(|error| {
+                let cause = format!("sse: the content coding is broken: {error}");
+                Fault::new(Kind::UpstreamMalformed, cause)
+            })?;
         }
         Ok(Ok(()))
     }
