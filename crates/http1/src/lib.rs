@@ -33,6 +33,7 @@ mod decoder;
 mod error;
 mod fields;
 mod forwarding;
+mod kinds;
 mod length;
 mod lines;
 mod method;

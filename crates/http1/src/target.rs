@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::{Error, Span};
+use crate::{Error, Span, kinds};
 
 /// The four forms of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,32 +165,13 @@ fn check_query(query: &[u8]) -> Result<(), Error> {
 
 /// Bytes of a path that need no further check.
 fn is_path_byte(byte: u8) -> bool {
-    KINDS.get(usize::from(byte)).is_some_and(|kind| kind & IN_PATHS != 0)
+    kinds::of(byte) & kinds::IN_PATHS != 0
 }
 
 /// Bytes of a DNS-like name, its dots included.
 fn is_name_byte(byte: u8) -> bool {
-    KINDS.get(usize::from(byte)).is_some_and(|kind| kind & IN_NAMES != 0)
+    kinds::of(byte) & kinds::IN_HOSTS != 0
 }
-
-const IN_PATHS: u8 = 1;
-const IN_NAMES: u8 = 2;
-
-/// The places where each byte is allowed. A table is faster than comparisons: every request has a path and a host.
-#[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
-static KINDS: [u8; 256] = {
-    let (mut kinds, mut byte) = ([0; 256], 0u8);
-    loop {
-        let in_path = matches!(byte, b'!'..=b'~') && !matches!(byte, b'#' | b'%' | b'?' | b'\\');
-        let in_name = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        kinds[byte as usize] = in_path as u8 * IN_PATHS + in_name as u8 * IN_NAMES;
-        if byte == u8::MAX {
-            break;
-        }
-        byte += 1;
-    }
-    kinds
-};
 
 /// The text after the last colon that is not inside brackets.
 fn port_of(host: &[u8]) -> Option<&[u8]> {

@@ -1,13 +1,15 @@
 //! The small elements of the grammar: tokens, header values, comma-separated lists.
 
+use crate::kinds;
+
 /// True if this is a token of RFC 9110 section 5.6.2: a method, a header name.
 pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && kinds_of(bytes) & IN_TOKENS != 0
+    !bytes.is_empty() && kinds::of_all(bytes) & kinds::IN_TOKENS != 0
 }
 
 /// True if this is a token without capitals, as the names of HTTP/2's header lines are (RFC 9113, 8.2.1).
 pub fn is_lower_case_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && kinds_of(bytes) & IN_LOWER_CASE_TOKENS != 0
+    !bytes.is_empty() && kinds::of_all(bytes) & kinds::IN_LOWER_CASE_TOKENS != 0
 }
 
 /// True if some servers read two header names as one: ignoring case, and with `_` taken as `-`, since CGI and its descendants
@@ -37,34 +39,8 @@ pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 pub(crate) fn is_token_byte(byte: u8) -> bool {
-    kinds_of(&[byte]) & IN_TOKENS != 0
+    kinds::of(byte) & kinds::IN_TOKENS != 0
 }
-
-/// The kinds that all of these bytes are of. No early exit: names are short, and nearly all of them are good.
-fn kinds_of(bytes: &[u8]) -> u8 {
-    let kinds = |byte: &u8| KINDS.get(usize::from(*byte)).copied().unwrap_or_default();
-    bytes.iter().fold(u8::MAX, |all, byte| all & kinds(byte))
-}
-
-const IN_TOKENS: u8 = 1;
-const IN_LOWER_CASE_TOKENS: u8 = 2;
-
-/// The places where each byte is allowed. A table is faster than comparisons: every header line of HTTP/2 has a name to check.
-#[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
-static KINDS: [u8; 256] = {
-    let (mut kinds, mut byte) = ([0; 256], 0u8);
-    loop {
-        let in_lower = matches!(byte,
-            b'0'..=b'9' | b'a'..=b'z' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-'
-            | b'.' | b'^' | b'_' | b'`' | b'|' | b'~');
-        let in_token = in_lower || byte.is_ascii_uppercase();
-        kinds[byte as usize] = in_token as u8 * IN_TOKENS + in_lower as u8 * IN_LOWER_CASE_TOKENS;
-        if byte == u8::MAX {
-            break kinds;
-        }
-        byte += 1;
-    }
-};
 
 /// HTAB, SP, VCHAR and obs-text.
 pub(crate) fn is_text_byte(byte: u8) -> bool {
