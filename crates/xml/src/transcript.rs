@@ -221,13 +221,6 @@ impl Transcript {
         notes.note(Noted::End { at, start });
     }
 
-    /// Something was written that has no place here.
-    pub fn spoil(&mut self) {
-        if let Some(notes) = &mut self.notes {
-            notes.broken = true;
-        }
-    }
-
     /// The document is complete, with so many bytes. None if a reader has to parse it.
     pub fn complete(mut self, bytes: usize) -> Option<Transcript> {
         let notes = self.writable()?;

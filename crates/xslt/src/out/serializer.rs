@@ -177,7 +177,7 @@ impl Serializer {
             if let Some(notes) = &mut self.transcript {
                 match self.out.len() - from == value.len() {
                     true => notes.attribute(name, prefix.len(), (from, self.out.len())),
-                    false => notes.spoil(),
+                    false => self.transcript = None,
                 }
             }
             self.out.push(b'"');
@@ -330,7 +330,7 @@ impl Serializer {
         if let Some(notes) = &mut self.transcript {
             match !raw && self.out.len() - from == text.len() {
                 true => notes.text(from, self.out.len()),
-                false => notes.spoil(),
+                false => self.transcript = None,
             }
         }
     }
