@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http1::Framing;
+use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
-use kit::{SharedAlarm, Wire, clock};
+use kit::{SharedAlarm, Wire};
 use message::{Body, Headers, Outgoing, Protocol, Reply, Request, Tunnel};
 use pipeline::Account;
 use policy::{Exchange, Interim};
@@ -39,7 +40,8 @@ pub(crate) struct H1 {
     listener: std::sync::Arc<plan::Listener>,
     /// For the next head, and between two heads for what the exchange waits for outside: one timer for all of them.
     alarm: SharedAlarm,
-    first: bool,
+    /// When the last exchange was over. None: there was none yet.
+    ended: Option<Instant>,
 }
 
 /// The reason for which the alarm was set, while the next head is waited for.
@@ -122,7 +124,8 @@ struct ReplyWriter {
 
 /// The connection's way on.
 enum After {
-    Next,
+    /// To the next request, from this time on.
+    Next(Instant),
     /// Nothing is left to read: close at once.
     Close,
     /// The client may still be sending.
@@ -141,7 +144,7 @@ impl H1 {
     pub(crate) fn new(wire: Wire, connection: Connection) -> Rc<H1> {
         let listener = connection.permit.listener_state.listener();
         let (client, alarm) = (SharedClient::new(wire), SharedAlarm::default());
-        Rc::new(H1 { client, connection, listener, alarm, first: true })
+        Rc::new(H1 { client, connection, listener, alarm, ended: None })
     }
 
     /// Serves a connection to its end, or hands it back, with what was read of it, if it turns out to speak HTTP/2.
@@ -161,9 +164,9 @@ impl H1 {
                 Work::Done(after) => after,
             };
             match after {
-                After::Next => Rc::get_mut(&mut self)?.first = false,
+                After::Next(ended) => Rc::get_mut(&mut self)?.ended = Some(ended),
                 After::Discard if Box::pin(self.discard()).await => {
-                    Rc::get_mut(&mut self)?.first = false;
+                    Rc::get_mut(&mut self)?.ended = Some(clock::now());
                 }
                 After::Http2 => return Rc::into_inner(self)?.into_http2(),
                 After::Close => {
@@ -186,8 +189,8 @@ impl H1 {
     async fn next(&mut self) -> Next {
         self.connection.permit.listener_state.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
-        let wait = if self.first { timeout.head } else { timeout.idle };
-        let now = clock::now();
+        let wait = if self.is_fresh() { timeout.head } else { timeout.idle };
+        let now = self.ended.unwrap_or_else(clock::now);
         self.alarm.borrow_mut().set(now, wait);
         self.connection.permit.set_idle(Some(now));
         let mut waiting = WaitReason::default();
@@ -302,9 +305,14 @@ impl H1 {
         }
     }
 
+    /// Nothing was asked here yet.
+    fn is_fresh(&self) -> bool {
+        self.ended.is_none()
+    }
+
     /// A client that knows beforehand may begin with HTTP/2 here.
     fn may_be_http2(&self) -> bool {
-        self.first && self.listener.http2 && self.connection.caller.tls.is_none()
+        self.is_fresh() && self.listener.http2 && self.connection.caller.tls.is_none()
     }
 
     /// The body behind a head of `head_len` bytes, and what the head says of it: its framing, and whether leave to send it is
@@ -477,7 +485,7 @@ impl H1 {
             return broke(account, fault, replying.ends_by_closing);
         }
         match replying.keep_alive {
-            true if self.client.borrow().decoder.is_done() => After::Next,
+            true if self.client.borrow().decoder.is_done() => After::Next(account.end()),
             true => After::Discard,
             false
                 if self.client.borrow().decoder.is_done()

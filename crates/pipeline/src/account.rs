@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fault::{Fault, Kind, Level};
 use grpc::{Outcome, Status};
-use kit::clock;
+use kit::clock::{self, Instant};
 use message::{Protocol, Reply, RequestHead};
 use plan::{Errors, Plan, Route};
 use policy::Exchange;
@@ -48,6 +48,8 @@ pub struct Account {
     asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<std::rc::Rc<Cell<u64>>>,
+    /// If it did before this is dropped.
+    ended: Option<Instant>,
     recorders: std::rc::Rc<Recorders>,
 }
 
@@ -64,7 +66,7 @@ impl RequestSummary {
     /// The data of a request whose head cannot be read.
     fn unread(ex: &Exchange) -> RequestSummary {
         RequestSummary {
-            time: began(ex),
+            time: clock::wall().saturating_sub(ex.started.elapsed()),
             method: Vec::new(),
             host: Vec::new(),
             target: Vec::new(),
@@ -72,11 +74,6 @@ impl RequestSummary {
             protocol: Protocol::Http11,
         }
     }
-}
-
-/// The beginning of an exchange, by the wall clock.
-fn began(ex: &Exchange) -> Duration {
-    clock::wall().saturating_sub(ex.started.elapsed())
 }
 
 impl Account {
@@ -90,15 +87,16 @@ impl Account {
             route: None,
             asked: None,
             counted: None,
+            ended: None,
             recorders,
         }
     }
 
-    /// Notes the request's data before policies change it.
+    /// Notes the request's data, as soon as the account is open: before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
         if self.recorders.access_log.is_some() {
             self.asked = Some(Box::new(RequestSummary {
-                time: began(&self.ex),
+                time: clock::wall(),
                 method: head.method().to_vec(),
                 host: head.host().to_vec(),
                 target: head.target().to_vec(),
@@ -106,6 +104,11 @@ impl Account {
                 protocol: head.protocol,
             }));
         }
+    }
+
+    /// Notes that the exchange ends now, and says when that is.
+    pub fn end(&mut self) -> Instant {
+        *self.ended.insert(clock::now())
     }
 
     /// Sets the counter that the request's body will use.
@@ -251,7 +254,7 @@ fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let duration = clock::now().duration_since(self.ex.started);
+        let duration = self.ended.unwrap_or_else(clock::now).duration_since(self.ex.started);
         if let Some(counted) = &self.counted {
             self.request_bytes = counted.get();
         }

@@ -4,7 +4,7 @@
 //! once; a fault in the reply's body becomes its trailers.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -52,19 +52,18 @@ pub trait CallLifetime {
     fn poll_over(&self, route: &Arc<Route>, started: Instant, cx: &mut Context<'_>) -> Poll<Fault>;
 }
 
-/// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins.
-pub(crate) async fn unless_over<T>(
-    answering: impl Future<Output = Result<T, Fault>>,
+/// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins. The answering comes
+/// pinned, for it would be copied otherwise, at every exchange.
+pub(crate) fn unless_over<T>(
+    mut answering: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     route: &Arc<Route>,
     started: Option<Instant>,
     lifetime: &dyn CallLifetime,
-) -> Result<T, Fault> {
-    let mut answering = pin!(answering);
-    poll_fn(|cx| match (answering.as_mut().poll(cx), started) {
+) -> impl Future<Output = Result<T, Fault>> {
+    poll_fn(move |cx| match (answering.as_mut().poll(cx), started) {
         (Poll::Pending, Some(started)) => lifetime.poll_over(route, started, cx).map(Err),
         (polled, _) => polled,
     })
-    .await
 }
 
 /// Counts the call as one of this route that is open.

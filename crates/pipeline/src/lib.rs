@@ -158,8 +158,11 @@ async fn across(
         false => None,
     };
     let started = ex.grpc.as_ref().map(|_| ex.started);
-    let answering = destination.answer(ex, request);
-    match grpc_call::unless_over(answering, route, started, lifetime).await {
+    let answered = {
+        let answering = pin!(destination.answer(ex, request));
+        grpc_call::unless_over(answering, route, started, lifetime).await
+    };
+    match answered {
         Ok(mut reply) => {
             grpc_call::watch(ex, &mut reply);
             reply

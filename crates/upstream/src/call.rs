@@ -28,6 +28,8 @@ pub(crate) struct Call<'a> {
     /// The beginning of a reply's head that arrives in pieces.
     partial: Vec<u8>,
     starvation: Starvation,
+    /// Some of it may have been sent.
+    polled: bool,
     wait: ReplyTimeouts<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -162,6 +164,7 @@ impl<'a> Call<'a> {
             upgrade_asked: head.headers.contains("upgrade"),
             partial: Vec::new(),
             starvation: Starvation::default(),
+            polled: false,
             wait,
             url,
             interim,
@@ -282,13 +285,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends more of the request. The time limit for the reply starts anew with every piece, so that a slow client is not the
-    /// target's fault.
+    /// Sends more of the request. The time limit for the reply starts anew with every piece but the one that goes out at once, so
+    /// that a slow client is not the target's fault.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if self.upload.is_done() || self.upload_broken.is_some() {
             return Ok(());
         }
         let before = self.upload.payload_bytes();
+        let at_once = !std::mem::replace(&mut self.polled, true);
         match self.upload.poll(cx, &mut self.connection.wire) {
             Poll::Ready(Err(CopyError::Source(fault))) => {
                 return Err(Failure::unsent(fault));
@@ -297,7 +301,7 @@ impl<'a> Call<'a> {
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         self.starvation.note(self.upload.is_starved());
-        if self.upload.payload_bytes() != before {
+        if self.upload.payload_bytes() != before && !at_once {
             self.wait.set(clock::now());
         }
         Ok(())

@@ -116,12 +116,13 @@ pub(crate) fn reply(begun: Box<Begun>, hold: Lease, now: Instant) -> Reply {
 
 impl IncomingBody {
     /// A body in memory, if all of it came with the head and the connection is done.
-    fn body(mut self, hold: Lease, now: Instant) -> Body {
+    fn body(self, hold: Lease, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {
-            let bytes = std::mem::take(&mut self.ahead);
-            self.finish(hold, now);
-            return Body::whole(bytes);
+            if self.reusable {
+                hold.pool.give(hold.target, self.connection, now);
+            }
+            return Body::whole(self.ahead);
         }
         hold.alarm.borrow_mut().clear();
         let left =

@@ -307,7 +307,8 @@ impl<'a> Attempts<'a> {
             // cache.
             drop(std::mem::take(&mut head.headers));
         }
-        let mut begun = call.begin(self.began).await;
+        let began = if reused { self.began } else { clock::now() };
+        let mut begun = call.begin(began).await;
         if let Err(failure) = &mut begun {
             failure.no_bytes_received &= reused;
             if let Some(body) = failure.unsent.take() {

@@ -140,7 +140,8 @@ impl JsonNumber for Literal<'_> {
     }
 
     fn is_integer(&self) -> bool {
-        Decimal::read(self.0).is_integer()
+        let is_whole = |byte: u8| byte.is_ascii_digit() | (byte == b'-');
+        self.0.bytes().all(is_whole) || Decimal::read(self.0).is_integer()
     }
 }
 

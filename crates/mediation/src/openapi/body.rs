@@ -138,11 +138,19 @@ fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, St
 /// In lower case, without its parameters.
 fn media_type(headers: &Headers) -> Cow<'_, str> {
     let value = headers.get("content-type").unwrap_or_default();
-    let value = message::media_type(value);
     match std::str::from_utf8(value) {
-        Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
-        _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
+        Ok(text) if is_bare(value) => Cow::Borrowed(text),
+        _ => {
+            let lower = message::media_type(value).to_ascii_lowercase();
+            Cow::Owned(String::from_utf8_lossy(&lower).into_owned())
+        }
     }
+}
+
+/// True if nothing is to be taken off or changed, as mostly.
+fn is_bare(content_type: &[u8]) -> bool {
+    let is_odd = |byte: u8| byte.is_ascii_uppercase() | (byte == b';') | (byte <= b' ');
+    !content_type.iter().fold(false, |odd, byte| odd | is_odd(*byte))
 }
 
 /// True for content types that [`read`] reads.
