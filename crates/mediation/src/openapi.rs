@@ -97,8 +97,8 @@ impl Operation {
     /// True if a request has to be read to its end for its validation.
     pub fn reads_request(&self, headers: &Headers) -> bool {
         let Some(described) = &self.body else { return false };
-        let is_there = headers.get("content-length").is_some_and(|length| length != b"0");
-        (described.required && !is_there) || body::is_read(&described.content, headers)
+        let is_there = || headers.get("content-length").is_some_and(|length| length != b"0");
+        body::is_read(&described.content, headers) || (described.required && !is_there())
     }
 
     /// Validates the parameters and the body of a request: at most `max` faults of each are told. Without `body` it is one that

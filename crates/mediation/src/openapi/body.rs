@@ -21,10 +21,10 @@ pub(super) enum BodyCheck {
 /// True if a body of this content type has to be read to its end: to be validated, or to know if there is one at all where the
 /// type is not described.
 pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
-    let media_type = media_type(headers);
+    let media_type = media_type(content, headers);
     let Some(content) = best(content, &media_type) else { return true };
     let is_validated = content.schema.is_some() && is_validated(&media_type);
-    is_json(&media_type) || is_validated || is_coded(headers)
+    is_validated || is_json(&media_type) || is_coded(headers)
 }
 
 /// The described content type that fits best.
@@ -48,7 +48,7 @@ pub(super) fn check(
     shown: bool,
     max: usize,
 ) -> BodyCheck {
-    let media_type = media_type(headers);
+    let media_type = media_type(content, headers);
     let Some(content) = best(content, &media_type) else {
         return BodyCheck::OtherType(not_described(&media_type));
     };
@@ -135,22 +135,17 @@ fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, St
     }
 }
 
-/// In lower case, without its parameters.
-fn media_type(headers: &Headers) -> Cow<'_, str> {
+/// In lower case, without its parameters. Mostly it is written as it is described.
+fn media_type<'a>(described: &'a [Content], headers: &'a Headers) -> Cow<'a, str> {
     let value = headers.get("content-type").unwrap_or_default();
-    match std::str::from_utf8(value) {
-        Ok(text) if is_bare(value) => Cow::Borrowed(text),
-        _ => {
-            let lower = message::media_type(value).to_ascii_lowercase();
-            Cow::Owned(String::from_utf8_lossy(&lower).into_owned())
-        }
+    if let Some(same) = described.iter().find(|content| content.range.0.as_bytes() == value) {
+        return Cow::Borrowed(&same.range.0);
     }
-}
-
-/// True if nothing is to be taken off or changed, as mostly.
-fn is_bare(content_type: &[u8]) -> bool {
-    let is_odd = |byte: u8| byte.is_ascii_uppercase() | (byte == b';') | (byte <= b' ');
-    !content_type.iter().fold(false, |odd, byte| odd | is_odd(*byte))
+    let value = message::media_type(value);
+    match std::str::from_utf8(value) {
+        Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
+        _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
+    }
 }
 
 /// True for content types that [`read`] reads.
