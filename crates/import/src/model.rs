@@ -223,7 +223,8 @@ fn content(documents: &Documents, of: &JsonLocation) -> Result<Vec<Content>, Str
         .map(|name| {
             let at = documents.follow(content.child(&name))?;
             let schema = documents.schema(&at, "schema")?;
-            let media_type = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            let plain = String::from_utf8_lossy(message::media_type(name.as_bytes()));
+            let media_type = plain.to_ascii_lowercase();
             Ok(Content { media_type, schema, joined: joined(documents, &at) })
         })
         .collect()

@@ -173,8 +173,9 @@ fn content_type(
     let Some(kind) = literal else {
         return Err("a content type that is computed has no counterpart".to_owned());
     };
-    let plain = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let to = match plain.as_str() {
+    let plain = message::media_type(kind.as_bytes()).to_ascii_lowercase();
+    let plain = String::from_utf8_lossy(&plain);
+    let to = match &*plain {
         "application/json" => Some("json"),
         "application/xml" | "text/xml" | "application/soap+xml" => Some("xml"),
         "text/plain" => Some("text"),
