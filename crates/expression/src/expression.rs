@@ -252,7 +252,13 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     });
     match (query, rest.starts_with('.')) {
         (Ok(query), true) => Ok(Program::Query { slot, query }),
-        (Err(error), true) => path().map_err(|_| error),
+        // A path of values that it cannot take says so itself.
+        (Err(error), true) => {
+            path().map_err(|of_path| match matches!(of_path.kind, ErrorKind::Type(_)) {
+                true => of_path,
+                false => error,
+            })
+        }
         (Err(_), false) => path(),
         (Ok(query), false) => Ok(match Path::compile(text, names) {
             Ok(path) => Program::Either { slot, query, path: path.into() },

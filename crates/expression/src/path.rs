@@ -48,9 +48,16 @@ impl Path {
     pub(crate) fn compile(text: &str, names: &dyn Names) -> Result<Path, Error> {
         let meaning = Meaning { names, uses: scan::uses(text), found: RefCell::default() };
         let expr = Expr::compile(text, &meaning).map_err(|error| translated(text, error, names))?;
+        let variables = meaning.found.into_inner();
+        let is_never_nodes =
+            |variable: &Variable| variable.taken_as == Use::Joined && variable.members.is_some();
+        if variables.iter().any(is_never_nodes) {
+            let what = "`|` joins nodes of XML, and members of JSON are none; several are named as in `$body['a','b']`";
+            return Err(ErrorKind::Type(what.into()).at(text, 0));
+        }
         let document = (!scan::is_plain_tail(text)).then(|| names.document());
         let search = expr.selection().and_then(Search::of);
-        Ok(Path { expr, variables: meaning.found.into_inner(), document, search })
+        Ok(Path { expr, variables, document, search })
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -167,6 +174,15 @@ impl Values<'_> {
         Ok(match &value {
             Value::Nodes(nodes) => node_set(nodes, world)?,
             _ if variable.taken_as == Use::Start => xpath::Value::nodes(Vec::new()),
+            Value::Nothing if variable.taken_as == Use::Joined => xpath::Value::nodes(Vec::new()),
+            _ if variable.taken_as == Use::Joined => {
+                let held = match matches!(value, Value::Json(_)) {
+                    true => "a value of JSON",
+                    false => "a text",
+                };
+                let what = format!("`|` joins nodes of XML, and a variable beside it is {held}");
+                return Err(FailureKind::Type(what.into()));
+            }
             _ if variable.taken_as == Use::Items => item_set(&value, world, self.budget)?,
             Value::Boolean(yes) => xpath::Value::Boolean(*yes),
             Value::Number(number) => xpath::Value::Number(number.value()),

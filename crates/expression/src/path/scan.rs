@@ -8,6 +8,8 @@ pub(super) enum Use {
     Start,
     /// It is the argument of a function over all that was found, `count` or `sum`.
     Items,
+    /// It stands beside a `|`.
+    Joined,
 }
 
 /// The use of each variable in the order of the text.
@@ -25,9 +27,12 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
         let is_name =
             |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '\u{b7}');
         rest = name.trim_start_matches(is_name);
+        let before = text.get(..before).unwrap_or_default();
         uses.push(match rest.trim_start_matches(is_blank).chars().next() {
             Some('/' | '[') => Use::Start,
-            Some(')') if takes_all(text.get(..before).unwrap_or_default()) => Use::Items,
+            Some(')') if takes_all(before) => Use::Items,
+            Some('|') => Use::Joined,
+            _ if before.trim_end_matches(is_blank).ends_with('|') => Use::Joined,
             _ => Use::Value,
         });
     }
@@ -85,7 +90,8 @@ mod tests {
     #[test]
     fn variables_are_seen_with_what_follows() {
         for (text, expected) in [
-            ("$a/b | $c", vec![Use::Start, Use::Value]),
+            ("$a/b | $c", vec![Use::Start, Use::Joined]),
+            ("$a |$b[1]| $c", vec![Use::Joined, Use::Start, Use::Joined]),
             ("'$x' = $ a [1]", vec![Use::Start]),
             ("concat($headers.X-Id, \"'$\", $m:b//c)", vec![Use::Value, Use::Start]),
             ("/a/b", vec![]),
@@ -93,7 +99,7 @@ mod tests {
             ("count( $a.b ) + sum ($c) - x-sum($d)", vec![Use::Items, Use::Items, Use::Value]),
             (
                 "count($a/b) + string($c) + ($d) + count($e | f)",
-                vec![Use::Start, Use::Value, Use::Value, Use::Value],
+                vec![Use::Start, Use::Value, Use::Value, Use::Joined],
             ),
         ] {
             assert_eq!(uses(text), expected, "{text}");

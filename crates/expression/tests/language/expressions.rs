@@ -58,6 +58,9 @@ fn a_text_says_which_language_it_is_in() {
         ("$items[1]", &xml, "[2]"),
         ("$items[1][0]", &xml, "2"),
         ("$price", &xml, "1.50"),
+        // What was not found joins as no nodes.
+        ("$absent | $body/n", &xml, "a&b"),
+        ("$body/n|$absent", &xml, "a&b"),
         ("$body/n = 'a&b'", &xml, "true"),
         ("$status = 200 and $headers.X-Id > 41", &xml, "true"),
         ("$body.total", &json, "1.10"),
@@ -189,6 +192,8 @@ fn what_does_not_compile_says_where() {
         (Language::XPath, "nope()", "1:1", "there is no function `nope()`"),
         (Language::XPath, "$headers", "1:1", "several values"),
         (Language::Json, "items", "1:1", "begins with `$`"),
+        (Language::Marked, "$body.total | $body.s", "1:1", "members of JSON are none"),
+        (Language::XPath, "count($body/a | $body.s)", "1:1", "members of JSON are none"),
         (Language::Cel, "body.a ==", "1:", ""),
         (Language::Cel, "1 +\nnope", "2:1", "there is no `nope`"),
         (Language::Cel, "1 + nope(1)", "1:", "there is no function `nope`"),
@@ -307,6 +312,22 @@ fn computations_that_fail_say_so() {
         let kind = failure.unwrap_err().kind;
         let fits = matches!(kind, FailureKind::Computation(_) | FailureKind::Type(_));
         assert!(fits, "{source}: {kind}");
+    }
+}
+
+/// Issue 21: a union of values that are no nodes says so, instead of asking for a node-set.
+#[test]
+fn only_nodes_are_joined() {
+    for (source, message, part) in [
+        ("$body | $wanted", items(), "beside it is a value of JSON"),
+        ("$body/n | $items", orders(), "beside it is a value of JSON"),
+        ("$id | $body/n", orders(), "beside it is a text"),
+    ] {
+        let failure = compiled(source, Language::Marked, &message)
+            .value(&message, &mut Budget::default())
+            .unwrap_err();
+        assert!(matches!(&failure.kind, FailureKind::Type(_)), "{source}: {failure}");
+        assert!(failure.to_string().contains(part), "{source}: {failure}");
     }
 }
 
