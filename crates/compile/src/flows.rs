@@ -109,7 +109,7 @@ pub(crate) fn compile(
             Arc::new(Flow {
                 name: name.value.as_str().into(),
                 block,
-                timeout: keys.timeout.0,
+                timeout: keys.timeout.map_or(config::FLOW_TIMEOUT, |timeout| timeout.0),
                 body_bytes_max: bytes(keys.limits.body_bytes_max),
                 metrics: builder.telemetry.flow(&name.value),
                 tracer: builder.telemetry.tracer().clone(),
@@ -268,7 +268,7 @@ impl<'a> Compiler<'a, '_> {
         let catch = keys.catch.as_ref().map(|catch| self.steps(catch, &namespaces, 0));
         self.steps = outer;
         self.under_way.pop();
-        let timeout = Some(keys.timeout.0).filter(|timeout| *timeout != config::FLOW_TIMEOUT);
+        let timeout = keys.timeout.map(|timeout| timeout.0);
         let block = match (steps, catch) {
             (Some(steps), None) => Some(Block::new(steps, None, timeout)),
             (Some(steps), Some(Some(catch))) => Some(Block::new(steps, Some(catch), timeout)),

@@ -40,8 +40,8 @@ keys! {
     pub struct FlowKeys {
         /// Prefixes of its expressions, with their namespaces. `soap` and `soap12` are those of the envelopes.
         namespaces: Map<Spanned<String>> = Map::default(),
-        /// The longest that its steps may take; those of `catch` have as long once more. A time of its own also holds where another flow runs the steps by `sequence`.
-        timeout: Timeout = Timeout(FLOW_TIMEOUT),
+        /// The longest that its steps may take, 1 minute if absent; those of `catch` have as long once more. One that is written also holds where another flow runs the steps by `sequence`.
+        timeout: Option<Timeout>,
         /// Bounds of the flow.
         limits: FlowLimits,
         /// The steps.
@@ -240,7 +240,7 @@ impl Decode for Flow {
         let steps = Steps::decode(node, decoder)?;
         let keys = FlowKeys {
             namespaces: Map::default(),
-            timeout: Timeout(FLOW_TIMEOUT),
+            timeout: None,
             limits: FlowLimits::absent()?,
             steps,
             catch: None,

@@ -1,0 +1,55 @@
+//! Flows by a paused clock: the time that they have.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test ends where it is surprised"
+)]
+
+use std::path::Path;
+
+use testkit::{Client, Gateway, Outcome, ServiceAnswer, Services, run};
+
+/// A gateway whose one service is silent for ever, and has five minutes to answer.
+fn gateway(flows: &str) -> Gateway {
+    let yaml = format!(
+        "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\n\
+         upstreams: {{ u: {{ targets: [\"http://192.0.2.1:80\"], timeout: {{ response: 5m }} }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\n\
+         flows:\n{flows}\n"
+    );
+    Gateway::new(&yaml, Path::new("."), Services::new(|_| ServiceAnswer::Silent)).unwrap()
+}
+
+async fn post(gateway: &Gateway, body: &str) -> Outcome {
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    gateway.exchange(&Client::sending(request)).await
+}
+
+/// Issue 21: a time that is written is the flow's own, also if it is the one that flows have without.
+#[test]
+fn a_timeout_of_a_minute_is_one_as_any_other() {
+    for (flows, fault) in [
+        ("  main: { timeout: 60s, steps: [{ call: u }] }", "flow_timeout"),
+        ("  main: { timeout: 60s, steps: [{ call: u }, { respond: {} }] }", "flow_timeout"),
+        ("  main: { timeout: 61s, steps: [{ call: u }] }", "flow_timeout"),
+        (
+            "  main: { timeout: 10m, steps: [{ sequence: inner }] }\n  inner: { timeout: 60s, steps: [{ call: u }] }",
+            "flow_timeout",
+        ),
+        // Where none is written, a plain call is plain forwarding, and another flow's steps have its time.
+        ("  main: [{ call: u }]", "upstream_timeout"),
+        (
+            "  main: { timeout: 10m, steps: [{ sequence: inner }] }\n  inner: [{ call: u }]",
+            "upstream_timeout",
+        ),
+    ] {
+        run(async {
+            let reply = post(&gateway(flows), "{}").await.replies(&[false]).unwrap().remove(0);
+            let said = reply.text();
+            assert!(said.contains(&format!(r#""fault":"{fault}""#)), "{flows}: {said}");
+        });
+    }
+}
