@@ -414,6 +414,19 @@ fn formats_are_converted_and_parts_are_changed() {
             &steps("enrich: { target: $body.a, source: $body.b, action: child }"),
             r#"{"a":{"k":1,"c":2},"b":{"c":2}}"#,
         ),
+        // A member of a name that was there takes its place, however the name is written.
+        (
+            JSON,
+            r#"{"a":{"k":1, "\u0063":{"x":1},"l":[1, 2]},"b":{"c":2,"d":3}}"#,
+            &steps("enrich: { target: $body.a, source: $body.b, action: child }"),
+            r#"{"a":{"k":1,"l":[1, 2],"c":2,"d":3},"b":{"c":2,"d":3}}"#,
+        ),
+        (
+            JSON,
+            r#"{"a":[{"c":1},{"d":1}]}"#,
+            &steps("enrich: { target: '$body.a[*]', source: { json: '$.a[0]' }, action: child }"),
+            r#"{"a":[{"c":1},{"d":1,"c":1}]}"#,
+        ),
         (
             JSON,
             r#"{"a":{"k":1}}"#,

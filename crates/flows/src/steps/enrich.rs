@@ -1,6 +1,6 @@
 //! `enrich`: something is put into the message, or into a variable, at each place that an expression finds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use expression::{
@@ -256,6 +256,7 @@ fn in_json(
         // What was not found has no members.
         targets.retain(|target| !is_object(target));
     }
+    let names;
     let edit = match action {
         EnrichAction::Replace => JsonEdit::Replace(&put),
         EnrichAction::Remove => JsonEdit::Remove,
@@ -263,7 +264,10 @@ fn in_json(
             let what = "enrich: a child of an object of JSON is an object, with the members to add";
             return Err(Fault::new(Kind::FlowFailed, what));
         }
-        EnrichAction::Child => JsonEdit::Child(&put),
+        EnrichAction::Child => {
+            names = names_in(&put)?;
+            JsonEdit::Child(&put, &names)
+        }
         EnrichAction::Before | EnrichAction::After => return Ok(None),
     };
     let mut out = String::new();
@@ -271,11 +275,23 @@ fn in_json(
     Ok(Some(out))
 }
 
+/// The names of the members of an object; none of any other value.
+fn names_in(text: &str) -> Result<HashSet<String>, Fault> {
+    if !text.starts_with('{') {
+        return Ok(HashSet::new());
+    }
+    let Value::Json(object) = payload::read(text, Format::Json)? else {
+        return Ok(HashSet::new());
+    };
+    let members = object.text.members(JsonText::ROOT);
+    Ok(members.filter_map(|(name, _)| Some(object.text.string(name?).into_owned())).collect())
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum JsonEdit<'a> {
     Replace(&'a str),
-    /// An item at the end of an array; members, if an object goes into an object.
-    Child(&'a str),
+    /// An item at the end of an array; members, by these names, if an object goes into an object.
+    Child(&'a str, &'a HashSet<String>),
     /// Each target by its own text.
     Each(&'a BTreeMap<JsonNode, &'a str>),
     Remove,
@@ -294,7 +310,7 @@ pub(crate) fn write_json(
             JsonEdit::Replace(put) => out.push_str(put),
             JsonEdit::Each(texts) => out.push_str(texts.get(&node).copied().unwrap_or("null")),
             JsonEdit::Remove => out.push_str("null"),
-            JsonEdit::Child(put) => push_child(text.raw(node), put, out),
+            JsonEdit::Child(put, names) => push_child(text, node, (put, names), out),
         };
     }
     if targets.range(node..text.end(node)).next().is_none() {
@@ -319,22 +335,43 @@ pub(crate) fn write_json(
     out.push(if is_object { '}' } else { ']' });
 }
 
-/// The text of an array or object with one value more; any other value is replaced.
-fn push_child(raw: &str, put: &str, out: &mut String) {
-    let (open, close) = match raw.as_bytes().first() {
-        Some(b'[') => ("[", "]"),
-        Some(b'{') if put.starts_with('{') => ("{", "}"),
+/// The text of an array with one item more, or of an object with more members: one whose name was there takes its place. Any
+/// other value is replaced.
+fn push_child(
+    text: &JsonText,
+    node: JsonNode,
+    (put, names): (&str, &HashSet<String>),
+    out: &mut String,
+) {
+    let raw = text.raw(node);
+    let inside = |raw: &str| -> String {
+        let raw = raw.strip_prefix(['[', '{']).and_then(|raw| raw.strip_suffix([']', '}']));
+        raw.unwrap_or_default().trim().to_owned()
+    };
+    let is_new = |name: JsonNode| names.contains(&*text.string(name));
+    let (ends, before, added) = match (raw.as_bytes().first(), put.starts_with('{')) {
+        (Some(b'['), _) => (['[', ']'], inside(raw), put.to_owned()),
+        (Some(b'{'), true) => {
+            let takes_a_place = text.members(node).any(|(name, _)| name.is_some_and(is_new));
+            let before = match takes_a_place {
+                false => inside(raw),
+                true => {
+                    let kept = text.members(node).filter_map(|(name, value)| {
+                        let name = name.filter(|name| !is_new(*name))?;
+                        Some([text.raw(name), ":", text.raw(value)].concat())
+                    });
+                    kept.collect::<Vec<_>>().join(",")
+                }
+            };
+            (['{', '}'], before, inside(put))
+        }
         _ => return out.push_str(put),
     };
-    let inside = |text: &str| -> String {
-        let text = text.strip_prefix(open).and_then(|text| text.strip_suffix(close));
-        text.unwrap_or_default().trim().to_owned()
-    };
-    let (before, added) = (inside(raw), if open == "{" { inside(put) } else { put.to_owned() });
     let comma = if before.is_empty() || added.is_empty() { "" } else { "," };
-    out.push_str(open);
+    let [open, close] = ends;
+    out.push(open);
     out.push_str(&before);
     out.push_str(comma);
     out.push_str(&added);
-    out.push_str(close);
+    out.push(close);
 }
