@@ -52,6 +52,11 @@ pub async fn yield_to_ready() {
     .await;
 }
 
+/// Lets every other task run first, also those that new events wake. Long work that waits for nothing awaits this now and then.
+pub async fn yield_to_events() {
+    tokio::task::yield_now().await;
+}
+
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())

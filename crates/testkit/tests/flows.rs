@@ -1,4 +1,4 @@
-//! Flows by a paused clock: the time that they have.
+//! Flows by a paused clock and by the polls of one worker: the time that they have, and the turns that they leave to others.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -50,6 +50,32 @@ fn a_timeout_of_a_minute_is_one_as_any_other() {
             let reply = post(&gateway(flows), "{}").await.replies(&[false]).unwrap().remove(0);
             let said = reply.text();
             assert!(said.contains(&format!(r#""fault":"{fault}""#)), "{flows}: {said}");
+        });
+    }
+}
+
+/// Issue 21: 100,000 parts whose steps wait for nothing held a worker, and all its other connections with it.
+#[test]
+fn parts_that_wait_for_nothing_leave_turns_to_others() {
+    const PARTS: usize = 1_000;
+    let body = format!("[{}]", vec!["1"; PARTS].join(","));
+    for (step, expected) in [
+        ("foreach: { over: '$body[*]', steps: [{ set: { a: $body } }] }", body.clone()),
+        (
+            "foreach: { over: '$body[*]', parallel: 4, steps: [{ set: { a: $body } }] }",
+            body.clone(),
+        ),
+        (
+            "split: { over: '$body[*]', steps: [{ set: { a: $body } }], gather: { into: { json: [] } } }",
+            body.clone(),
+        ),
+    ] {
+        run(async {
+            let flow = format!("  main: [{{ {step} }}, {{ respond: {{}} }}]");
+            let outcome = post(&gateway(&flow), &body).await;
+            let reply = outcome.replies(&[false]).unwrap().remove(0);
+            assert_eq!((reply.is.as_str(), reply.body), ("200", expected.into_bytes()), "{step}");
+            assert!(outcome.polls > PARTS / 10, "{step}: all within {} polls", outcome.polls);
         });
     }
 }

@@ -116,6 +116,17 @@ type FirstPart = Cell<usize>;
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;
 
+/// Parts whose steps wait for nothing run so many in a row, and then all else of the worker has its turn.
+// A part takes ten microseconds or more, and a turn about one.
+const PARTS_IN_A_ROW: usize = 8;
+
+/// Awaited behind each part.
+async fn give_way(parts_done: usize) {
+    if parts_done.is_multiple_of(PARTS_IN_A_ROW) {
+        kit::task::yield_to_events().await;
+    }
+}
+
 /// Runs the branches and gathers their results.
 pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let total = made.branches.len();
@@ -184,6 +195,7 @@ pub(crate) async fn foreach(
             len += text.len();
             run.bound(len)?;
             results.push(Some(text));
+            give_way(results.len()).await;
         }
     } else {
         results.resize_with(parts.items.len(), || None);
@@ -199,7 +211,7 @@ pub(crate) async fn foreach(
                 Ok::<_, Fault>((at, in_place(&own.message, parts.wrapper_at(at), run)?))
             })
         });
-        let mut under_way = FuturesUnordered::new();
+        let (mut under_way, mut ended) = (FuturesUnordered::new(), 0);
         under_way.extend(jobs.by_ref().take(made.parallel));
         while let Some(done) = under_way.next().await {
             let (at, text) = done?;
@@ -212,6 +224,8 @@ pub(crate) async fn foreach(
                 *slot = Some(text);
             }
             under_way.extend(jobs.next());
+            ended += 1;
+            give_way(ended).await;
         }
     }
     parts.put_back(&results, run, state)?;
@@ -285,6 +299,7 @@ async fn collect<'a>(
                     }
                 }
                 under_way.extend(jobs.next());
+                give_way(good + failed).await;
             }
         };
         within(limit, pin!(waiting)).await
