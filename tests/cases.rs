@@ -306,20 +306,23 @@ fn the_cases_of_the_examples_pass() {
 #[test]
 fn a_running_gateway_traces_one_message() {
     let origin = Origin::saying("{\"n\":0}");
+    let silent = Origin::silent();
     let gateway = Gateway::start(format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
 admin: {{ address: "127.0.0.1:0" }}
 workers: 1
-upstreams: {{ orders: {{ targets: ["{}"] }} }}
+upstreams: {{ orders: {{ targets: ["{}"] }}, silent: {{ targets: ["{}"] }} }}
 routes: {{ all: {{ match: {{ path: "/**" }}, flow: main }} }}
 flows:
   main:
-    - filter: {{ when: "$body.fail", then: [{{ fault: {{ code: client, reason: no }} }}] }}
+    - filter: {{ when: "$body.fail", then: [{{ fault: {{ code: client, reason: "no password: geheim" }} }}] }}
+    - filter: {{ when: "$body.waits", then: [{{ call: silent }}] }}
     - call: orders
     - respond: {{}}
 "#,
-        origin.url()
+        origin.url(),
+        silent.url()
     ));
     let send = |path: &str, body: &str| {
         gateway.wire().ask(format!(
@@ -341,10 +344,10 @@ flows:
     assert_eq!((&trace["asked"], &trace["trace"]["flow"]), (&json!(false), &json!("main")));
     let steps = trace["trace"]["steps"].as_array().unwrap();
     let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
-    assert_eq!(names, ["filter", "call", "respond"]);
-    assert_eq!(steps[1]["before"]["body"], "{\"secret\":\"***\"}");
+    assert_eq!(names, ["filter", "filter", "call", "respond"]);
+    assert_eq!(steps[2]["before"]["body"], "{\"secret\":\"***\"}");
     assert_eq!(
-        (&steps[1]["after"]["status"], &steps[1]["after"]["bytes"]),
+        (&steps[2]["after"]["status"], &steps[2]["after"]["bytes"]),
         (&json!(200), &json!(7))
     );
     Wire::connect(gateway.admin()).ask(ask);
@@ -354,5 +357,18 @@ flows:
     let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
     assert_eq!(names, ["filter", "fault"]);
     assert_eq!((&steps[1]["depth"], &steps[1]["after"]), (&json!(1), &Value::Null));
-    assert!(steps[1]["fault"].as_str().unwrap().contains("no"), "{trace}");
+    assert!(steps[1]["fault"].as_str().unwrap().ends_with("no password: ***"), "{trace}");
+    // Of one whose client goes there is what ran until then.
+    Wire::connect(gateway.admin()).ask(ask);
+    let mut gone = gateway.wire();
+    gone.send("POST /d HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"waits\":true}");
+    silent.wait_for_requests(1);
+    drop(gone);
+    until("the trace is there", || !shown()["trace"].is_null());
+    let trace = shown();
+    let last = trace["trace"]["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["name"], &last["after"], &last["fault"]),
+        (&json!("call"), &Value::Null, &Value::Null)
+    );
 }

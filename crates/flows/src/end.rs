@@ -84,7 +84,7 @@ impl FlowEnd {
         let (ran, state, target) = {
             let (flow, head) = (&*self.flow, &request.head);
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
-            run.recording = flow.tracer.answers().then(Recording::default);
+            run.recording = Recording::of(&flow.tracer, &flow.name, ex.id.as_str());
             run.route = &self.route;
             run.asks_request.set(needs.request);
             // The steps have the flow's time, and those for a fault once more.
@@ -92,9 +92,6 @@ impl FlowEnd {
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
             let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
-            if let Some(recording) = run.recording {
-                self.flow.tracer.leave(recording.done(&self.flow.name, ex.id.as_str()));
-            }
             (ran, state, run.target.into_inner())
         };
         let fault = ran.as_ref().err().map(|fault| fault.kind.label());

@@ -1,19 +1,20 @@
 //! The steps of one run as they were, where somebody asked for a trace. Without a question none of this runs.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use fault::Fault;
-use telemetry::trace::{STEPS_MAX, Trace, TracedMessage, TracedStep, body};
+use telemetry::trace::{STEPS_MAX, Trace, TracedMessage, TracedStep, Tracer, body};
 
 use crate::message::{Message, Payload};
 use crate::state::{Run, State};
 use crate::step::{Step, StepsEnd, run_all};
 
-/// A record of the steps of a run so far.
-#[derive(Debug, Default)]
+/// A record of the steps of a run so far. It is left for whoever asked when the run is over, also if its client has gone.
+#[derive(Debug)]
 pub(crate) struct Recording {
-    steps: RefCell<Vec<TracedStep>>,
-    left_out: Cell<usize>,
+    tracer: Arc<Tracer>,
+    trace: RefCell<Trace>,
 }
 
 /// A body that nobody looked at is read for a trace only if it is no larger than this: a trace should change nothing.
@@ -54,34 +55,42 @@ async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
 }
 
 impl Recording {
+    /// None if nobody asks.
+    pub(crate) fn of(tracer: &Arc<Tracer>, flow: &str, request_id: &str) -> Option<Recording> {
+        if !tracer.answers() {
+            return None;
+        }
+        let (flow, request_id) = (flow.into(), request_id.into());
+        let trace = RefCell::new(Trace { flow, request_id, ..Trace::default() });
+        Some(Recording { tracer: tracer.clone(), trace })
+    }
+
     fn begin(&self, step: &Step, state: &State) -> usize {
-        let mut steps = self.steps.borrow_mut();
-        let number = steps.len();
+        let mut trace = self.trace.borrow_mut();
+        let number = trace.steps.len();
         if number >= STEPS_MAX {
-            self.left_out.set(self.left_out.get() + 1);
+            trace.left_out += 1;
             return usize::MAX;
         }
-        let (name, depth, part) = (step.name(), state.depth, state.part);
-        steps.push(TracedStep { name, depth, part, before: seen(&state.message), after: None });
+        let (name, depth, part, before) =
+            (step.name(), state.depth, state.part, seen(&state.message));
+        trace.steps.push(TracedStep { name, depth, part, before, after: None });
         number
     }
 
     fn end(&self, number: usize, ended: &Result<StepsEnd, Fault>, state: &State) {
-        if let Some(step) = self.steps.borrow_mut().get_mut(number) {
+        if let Some(step) = self.trace.borrow_mut().steps.get_mut(number) {
             step.after = Some(match ended {
                 Ok(_) => Ok(seen(&state.message)),
-                Err(fault) => Err(fault.to_string().into()),
+                Err(fault) => Err(body(fault.to_string().as_bytes()).into()),
             });
         }
     }
+}
 
-    pub(crate) fn done(self, flow: &str, request_id: &str) -> Trace {
-        Trace {
-            flow: flow.into(),
-            request_id: request_id.into(),
-            steps: self.steps.into_inner(),
-            left_out: self.left_out.get(),
-        }
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.tracer.leave(self.trace.take());
     }
 }
 

@@ -111,23 +111,33 @@ impl Tracer {
 
 /// The beginning of a body as a text, with what looks like a secret masked.
 pub fn body(bytes: &[u8]) -> String {
-    let (begin, rest) = bytes.split_at_checked(BODY_BYTES_MAX).unwrap_or((bytes, &[]));
-    let mut text = masked(&String::from_utf8_lossy(begin));
+    let (mut begin, mut rest) = bytes.split_at_checked(BODY_BYTES_MAX).unwrap_or((bytes, &[]));
+    if !rest.is_empty()
+        && let Err(cut) = std::str::from_utf8(begin)
+        && cut.error_len().is_none()
+    {
+        // Not within a character.
+        (begin, rest) = bytes.split_at_checked(cut.valid_up_to()).unwrap_or((begin, rest));
+    }
+    // Of UTF-16 the names of secrets are readable without the zeros.
+    let mut text = masked(&String::from_utf8_lossy(begin).replace('\0', ""));
     if !rest.is_empty() {
         text.push_str(&format!("... ({} more bytes)", rest.len()));
     }
     text
 }
 
-/// A text of JSON, XML or a form, with the values of members, elements, attributes and fields masked whose names say that they
-/// are secrets.
+/// A text of JSON, XML, a form or lines, with the values of members, elements, attributes, fields and lines masked whose names say
+/// that they are secrets. In doubt more is masked.
 fn masked(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
+    // Else it is a form or lines, whose values have any character.
+    let is_markup = text.trim_start().starts_with(['{', '[', '<', '"']);
     let mut out = String::with_capacity(text.len());
     let (mut written, mut from) = (0, 0);
     while let Some(name) = next_secret(&lower, from) {
         from = name.end;
-        let Some(value) = value_of(text, &name) else { continue };
+        let Some(value) = value_of(text, &name, is_markup) else { continue };
         out.push_str(text.get(written..value.start).unwrap_or_default());
         out.push_str(MASK);
         (written, from) = (value.end, value.end);
@@ -140,59 +150,131 @@ fn masked(text: &str) -> String {
 fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
     let rest = lower.get(from..)?;
     let found = SECRETS.iter().filter_map(|word| rest.find(word)).min()? + from;
-    let of_name = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
     let (before, behind) = lower.split_at_checked(found)?;
-    let start = before.trim_end_matches(of_name).len();
-    // `"password":"x"`: a colon behind the name belongs to it only in XML, where another letter follows.
-    let whole = behind.len() - behind.trim_start_matches(of_name).len();
-    let whole = behind.get(..whole)?.trim_end_matches([':', '.']).len();
-    Some(start..found + whole)
+    let start = before.trim_end_matches(is_of_name).len();
+    let (whole, after) =
+        behind.split_at_checked(behind.find(|c| !is_of_name(c)).unwrap_or(behind.len()))?;
+    // `password:x`: a colon behind the name belongs to it only in XML.
+    let is_of_xml = before.get(..start)?.ends_with(['<', '/']) || after.starts_with('=');
+    let whole = match is_of_xml {
+        true => whole,
+        false => whole.split(':').next().unwrap_or_default(),
+    };
+    Some(start..found + whole.trim_end_matches([':', '.']).len())
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "_-.:".contains(c)
 }
 
 /// The range of a name's value, if it has one that is not empty.
-fn value_of(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
+fn value_of(text: &str, name: &Range<usize>, is_markup: bool) -> Option<Range<usize>> {
     let (before, behind) = (text.get(..name.start)?, text.get(name.end..)?);
     if before.ends_with('<') {
-        let tag = behind.find('>')?;
-        let start = name.end + tag + 1;
-        return until(text, start, &['<'])
-            .filter(|_| !behind.get(..tag).unwrap_or_default().ends_with('/'));
+        return content(text, name);
     }
-    if before.ends_with("name=\"") {
+    if before.trim_end_matches('"').ends_with("name=")
+        && let Some(head) = behind.find("\r\n\r\n")
+    {
         // A part of a form: its value stands behind the empty line.
-        let start = name.end + behind.find("\r\n\r\n")? + 4;
-        let rest = text.get(start..)?;
-        let len = rest.find("\r\n--").unwrap_or(rest.len());
-        return (len > 0).then_some(start..start + len);
+        return until(text, name.end + head + 4, |rest| rest.find("\r\n--"));
     }
-    let behind = behind.strip_prefix('"').unwrap_or(behind).trim_start();
-    let behind = behind.strip_prefix([':', '='])?.trim_start();
+    // The name and its value may be in a text of JSON inside another.
+    let escapes = behind.len() - behind.trim_start_matches('\\').len();
+    let quote = behind.get(..=escapes).filter(|quote| quote.ends_with('"'));
+    let behind = quote.and_then(|quote| behind.strip_prefix(quote)).unwrap_or(behind).trim_start();
+    let is_line = quote.is_none() && behind.starts_with(':');
+    let behind = behind.strip_prefix([':', '='])?.trim_start_matches([' ', '\t']);
+    let behind = if is_markup { behind.trim_start() } else { behind };
     let start = text.len() - behind.len();
-    match behind.chars().next()? {
-        '"' => quoted(text, start + 1),
-        '\'' => until(text, start + 1, &['\'']),
-        '{' | '[' => None,
-        _ => until(text, start, &[',', '}', ']', '&', ' ', '\n', '\r', '>']),
+    let opened = quote.unwrap_or("\"");
+    if behind.starts_with(opened) {
+        return until(text, start + opened.len(), |rest| closing(rest, opened));
+    }
+    match (behind.chars().next()?, is_markup) {
+        ('\'', _) => until(text, start + 1, |rest| rest.find('\'')),
+        ('{' | '[', true) => until(text, start, bracketed),
+        (_, true) if is_line => until(text, start, |rest| rest.find(['"', '<', '\n', '\r'])),
+        (_, true) => until(text, start, |rest| {
+            rest.find([',', '}', ']', '&', ' ', '\n', '\r', '<', '>', '"'])
+        }),
+        (_, false) if is_line => until(text, start, |rest| rest.find(['\n', '\r'])),
+        (_, false) => until(text, start, |rest| rest.find(['&', '\n', '\r'])),
     }
 }
 
-fn until(text: &str, start: usize, ends: &[char]) -> Option<Range<usize>> {
+/// All that is in an element: its name may say so of what stands in others inside.
+fn content(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
+    let behind = text.get(name.end..)?;
+    let mut quote = None;
+    let tag = behind.find(|c: char| {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
+        }
+        quote.is_none() && c == '>'
+    })?;
+    let is_empty = behind.get(..tag)?.ends_with('/');
+    let name_text = text.get(name.clone())?;
+    until(text, name.end + tag + 1, |rest| end_tag(rest, name_text)).filter(|_| !is_empty)
+}
+
+/// The place of the end tag of an element of this name, behind those of others in it.
+fn end_tag(rest: &str, name: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    let end = rest.match_indices('<').find(|(at, _)| {
+        let tag = rest.get(at + 1..).unwrap_or_default();
+        let (tag, is_end) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
+        match (tag.strip_prefix(name).is_some_and(|tag| !tag.starts_with(is_of_name)), is_end) {
+            (true, true) => depth -= 1,
+            (true, false) => depth += 1,
+            (false, _) => {}
+        }
+        depth == 0
+    });
+    end.map(|(at, _)| at)
+}
+
+/// From a place to where a value ends, or to the end: what was cut has no end.
+fn until(
+    text: &str,
+    start: usize,
+    end: impl FnOnce(&str) -> Option<usize>,
+) -> Option<Range<usize>> {
     let rest = text.get(start..)?;
-    let len = rest.find(ends).unwrap_or(rest.len());
+    let len = end(rest).unwrap_or(rest.len());
     (len > 0).then_some(start..start + len)
 }
 
-/// Up to the quote that is not escaped.
-fn quoted(text: &str, start: usize) -> Option<Range<usize>> {
-    let rest = text.get(start..)?;
-    let mut escaped = false;
+/// Where a text ends that `quote` opened: a quote with its backslashes. One that is part of the text has more of them.
+fn closing(rest: &str, quote: &str) -> Option<usize> {
+    let own = quote.len() - 1;
+    let mut escapes = 0_usize;
     let end = rest.find(|c: char| {
-        let ends = c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
+        let more = escapes.checked_sub(own);
+        let ends = c == '"' && more.is_none_or(|more| more.is_multiple_of(2 * (own + 1)));
+        escapes = if c == '\\' { escapes + 1 } else { 0 };
         ends
-    });
-    let len = end.unwrap_or(rest.len());
-    (len > 0).then_some(start..start + len)
+    })?;
+    let before = rest.get(..end)?;
+    Some(end - own.min(end - before.trim_end_matches('\\').len()))
+}
+
+/// The end of an array or object.
+fn bracketed(rest: &str) -> Option<usize> {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    let end = rest.find(|c: char| {
+        match c {
+            '"' if !is_escaped => is_text = !is_text,
+            '{' | '[' if !is_text => depth += 1,
+            '}' | ']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        depth == 0
+    })?;
+    Some(end + 1)
 }
 
 #[cfg(test)]
@@ -217,24 +299,51 @@ mod tests {
         for (text, shown) in [
             (r#"{"user":"a","Password":"b\"c","n":1}"#, r#"{"user":"a","Password":"***","n":1}"#),
             (r#"{"access_token" : 12, "b": 2}"#, r#"{"access_token" : ***, "b": 2}"#),
-            (r#"{"token":{"a":"b"}}"#, r#"{"token":{"a":"b"}}"#),
+            (r#"{"token":{"a":"}","b":[1]},"c":1}"#, r#"{"token":***,"c":1}"#),
+            (r#"{"tokens" : ["a]", "b"], "c": 1}"#, r#"{"tokens" : ***, "c": 1}"#),
             (r#"{"password":"cut of"#, r#"{"password":"***"#),
+            (r#"{"secret":["cut of"#, r#"{"secret":***"#),
+            (r#"{"a":"{\"token\":\"x\\\"y\",\"b\":1}"}"#, r#"{"a":"{\"token\":\"***\",\"b\":1}"}"#),
+            (
+                r#"{"a":"/b?token=x&c=d","e":"Authorization: Basic eDp5"}"#,
+                r#"{"a":"/b?token=***&c=d","e":"Authorization: ***"}"#,
+            ),
             (
                 r#"<w:Password w:Type="t">x</w:Password><a>b</a>"#,
                 r#"<w:Password w:Type="t">***</w:Password><a>b</a>"#,
             ),
             ("<password/><a>b</a>", "<password/><a>b</a>"),
+            ("<password><![CDATA[x]]></password><a>b</a>", "<password>***</password><a>b</a>"),
+            (
+                "<p:credentials a='>'>\n<user>x</user><!-- --><pass>y</pass></p:credentials><a>b</a>",
+                "<p:credentials a='>'>***</p:credentials><a>b</a>",
+            ),
+            (
+                "<token><tokens>a</tokens><token>b</token>c</token><a>d</a>",
+                "<token>***</token><a>d</a>",
+            ),
+            ("<token><a>cut of", "<token>***"),
             (r#"<a client-secret='x' b="y"/>"#, r#"<a client-secret='***' b="y"/>"#),
             ("user=a&password=b&c=d", "user=a&password=***&c=d"),
+            ("password=b, c]d e&f=g", "password=***&f=g"),
+            ("Authorization: Bearer x y\r\na: b", "Authorization: ***\r\na: b"),
+            ("password:x\nsecret\n: no", "password:***\nsecret\n: ***"),
+            ("p\0a\0s\0s\0w\0o\0r\0d\0=\0x\0&\0a\0=\0b\0", "password=***&a=b"),
             (
                 "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\na\r\nb\r\n--b--",
                 "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n***\r\n--b--",
+            ),
+            (
+                "--b\r\nContent-Disposition: form-data; name=password\r\n\r\na\r\n--b--",
+                "--b\r\nContent-Disposition: form-data; name=password\r\n\r\n***\r\n--b--",
             ),
             ("no secret here", "no secret here"),
         ] {
             assert_eq!(body(text.as_bytes()), shown);
         }
         let long = "x".repeat(BODY_BYTES_MAX + 3);
+        assert!(body(long.as_bytes()).ends_with("x... (3 more bytes)"));
+        let long = format!("{}äb", "x".repeat(BODY_BYTES_MAX - 1));
         assert!(body(long.as_bytes()).ends_with("x... (3 more bytes)"));
     }
 }
