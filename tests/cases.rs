@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Gateway, Origin, Run, Wire, tidegate, until};
+use crate::harness::{Authority, Gateway, Origin, Run, Wire, tidegate, until};
 
 /// A route over a flow with branches, and one to an upstream; their targets lead nowhere, or to a socket that the test watches.
 const CONFIGURATION: &str = r#"
@@ -17,6 +17,7 @@ upstreams:
   orders: { targets: ["http://orders.invalid:80"] }
   stock: { targets: ["http://STOCK"] }
   copies: { targets: ["http://STOCK"] }
+  http2: { targets: ["http://STOCK"], protocol: http2 }
 routes:
   flow:
     match: { path: "/orders/{id}", listener: public }
@@ -28,6 +29,8 @@ routes:
     match: { path: /limited }
     policies: [{ rate_limit: { requests: 1, per: 1h, by: client } }]
     respond: { status: 204 }
+  http2: { match: { path: /http2 }, upstream: http2 }
+  script: { match: { path: /script }, flow: script }
   shared:
     match: { path: /shared }
     policies: [{ rate_limit: { requests: 1, per: 1h, by: client, shared: counts } }]
@@ -42,6 +45,7 @@ flows:
           - [{ set: { seen: "1" } }, { call: { upstream: stock, path: /b } }]
         gather: { into: { json: [] } }
     - respond: {}
+  script: [{ script: { jq: "[.a]" } }, { respond: {} }]
 cases:
 "#;
 
@@ -114,6 +118,8 @@ fn cases_pass_through_the_whole_gateway_without_a_network() {
       - {{ upstream: copies, expect: {{ path: /x }}, reply: {{ status: 500 }} }}
     reply: {{ status: 201, xml: '<a  b="1"></a>' }}
   head: {{ request: {{ method: HEAD, path: /plain/h }}, calls: [{{ upstream: stock, expect: {{ method: HEAD }}, reply: {{ body: abc }} }}, {{ upstream: copies, expect: {{}}, reply: {{}} }}], reply: {{ body: "", headers: {{ content-length: "3" }} }} }}
+  http2: {{ request: {{ path: /http2 }}, calls: [{{ upstream: http2, expect: {{ path: /http2 }}, reply: {{ body: two }} }}], reply: {{ body: two }} }}
+  script: {{ request: {{ method: POST, path: /script, headers: {{ content-type: application/json }}, body: '{{"a":1}}' }}, reply: {{ status: 200, json: [1] }} }}
   first: {{ request: {{ path: /limited }}, reply: {{ status: 204 }} }}
   again: {{ request: {{ path: /limited }}, reply: {{ status: 204 }} }}
   shared: {{ request: {{ path: /shared }}, reply: {{ status: 204 }} }}
@@ -125,13 +131,14 @@ fn cases_pass_through_the_whole_gateway_without_a_network() {
     let run = folder.run("test", &["--junit", folder.path("junit.xml").to_str().unwrap()]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let lines: Vec<&str> = run.stdout.lines().collect();
-    let names = ["flow", "plain", "head", "first", "again", "shared", "nowhere", "file"];
+    let names =
+        ["flow", "plain", "head", "http2", "script", "first", "again", "shared", "nowhere", "file"];
     for (line, name) in lines.iter().zip(names) {
         assert!(line.starts_with(&format!("ok   {name} (")), "{line}");
     }
-    assert_eq!(lines[names.len()], "8 cases: 8 passed, 0 failed");
+    assert_eq!(lines[names.len()], "10 cases: 10 passed, 0 failed");
     let junit = fs::read_to_string(folder.path("junit.xml")).unwrap();
-    assert!(junit.contains(r#"<testsuites tests="8" failures="0" errors="0" time=""#), "{junit}");
+    assert!(junit.contains(r#"<testsuites tests="10" failures="0" errors="0" time=""#), "{junit}");
     let only = folder.run("test", &["--only", "^(first|again)$"]);
     assert_eq!((only.code, only.stdout.lines().count()), (Some(0), 3), "{only:?}");
 }
@@ -206,6 +213,32 @@ fn a_failure_is_in_the_junit_file() {
         tidegate(&["test", folder.path("gateway.yaml").to_str().unwrap(), "--junit", "/none/j"]);
     assert_eq!(whole.code, Some(1));
     assert!(whole.stderr.contains("/none/j cannot be written"), "{whole:?}");
+}
+
+/// Issue 21: on a listener with TLS a case counts as a client of TLS.
+#[test]
+fn a_case_on_a_listener_with_tls_is_https() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Authority::new().issue("localhost");
+    let yaml = r#"
+listen:
+  plain: { address: "127.0.0.1:0" }
+  secure: { address: "127.0.0.1:0", tls: { certificate: cert.pem, key: key.pem } }
+upstreams: { stock: { targets: ["http://stock.invalid:80"] } }
+routes:
+  plain: { match: { path: /plain, listener: plain }, upstream: stock }
+  secure: { match: { path: /secure, listener: secure }, upstream: stock }
+cases:
+  plain: { request: { path: /plain }, calls: [{ upstream: stock, expect: { headers: { x-forwarded-proto: http } }, reply: {} }], reply: { status: 200 } }
+  secure: { request: { path: /secure }, calls: [{ upstream: stock, expect: { headers: { x-forwarded-proto: https } }, reply: {} }], reply: { status: 200 } }
+"#;
+    for (name, text) in
+        [("gateway.yaml", yaml), ("cert.pem", &identity.certificate), ("key.pem", &identity.key)]
+    {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = tidegate(&["test", folder.path().join("gateway.yaml").to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
 }
 
 #[test]

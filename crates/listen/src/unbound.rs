@@ -37,10 +37,15 @@ impl UnboundListener {
         UnboundListener { worker: Worker::of(plan, recorders), listener_state }
     }
 
-    /// Serves a connection to its end; one that finds no place has none. What TLS and a PROXY header would say is not asked.
+    /// Serves a connection to its end; one that finds no place has none. What a PROXY header would say is not asked, and no
+    /// handshake is made: on a listener with TLS it counts as made, by a client without a certificate.
     pub async fn serve(&self, wire: Wire, peer: SocketAddr, local: SocketAddr) {
         let Some(permit) = self.listener_state.enter(0) else { return };
-        let caller = Rc::new(Caller::new(peer, local, Scheme::Http, 0));
+        let scheme = match self.listener_state.listener().tls.is_some() {
+            true => Scheme::Https,
+            false => Scheme::Http,
+        };
+        let caller = Rc::new(Caller::new(peer, local, scheme, 0));
         let connection = Connection { worker: self.worker.clone(), permit, caller };
         if let Some((wire, early, connection)) = H1::new(wire, connection).serve().await {
             Box::pin(h2::serve(wire, early, connection)).await;

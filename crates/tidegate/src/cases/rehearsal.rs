@@ -54,7 +54,8 @@ pub(super) fn run(
     sent: &SentRequest,
 ) -> anyhow::Result<Message> {
     services.stand_in();
-    let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default());
+    // Events of sockets too: the programs of `script` run behind some. No connection leaves the process.
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let plan = Arc::new(compiled.plan);
     let exchange = exchange(plan, telemetry, services, sent);
     runtime.context("no runtime for a case")?.block_on(exchange)

@@ -36,8 +36,9 @@ impl Attempts<'_> {
             }
             let seat = match self.seat(at).await {
                 Ok(Some(seat)) => seat,
-                // It has chosen just now, whoever takes the connection.
-                Ok(None) if is_auto && self.chose_http1(at) => return None,
+                // It has chosen just now, whoever takes the connection. Of those that are known to speak HTTP/2, only what
+                // stands in for a service does.
+                Ok(None) if self.chose_http1(at) => return None,
                 Ok(None) => continue,
                 Err(fault) => return Some(Err(Failure::unsent(fault))),
             };
