@@ -2574,6 +2574,7 @@ fn an_archive_is_read_with_its_resources() {
             ("x_1.0.0/resources/x.xsl", b"<xsl/>"),
             ("connector.zip", b"PK"),
             ("D_1.0.0/D-1.0.0.dbs", b"<data name=\"D\"/>"),
+            ("M_1.0.0/M-1.0.0.jar", b"PK"),
         ],
     );
     let made = import(&car).unwrap();
@@ -2586,8 +2587,42 @@ fn an_archive_is_read_with_its_resources() {
     let expected = [
         ("archive", "orders.car/connector.zip"),
         ("data service", "orders.car/D_1.0.0/D-1.0.0.dbs"),
+        ("mediator in Java", "orders.car/M_1.0.0/M-1.0.0.jar"),
     ];
     assert_eq!(refused, expected, "{}", made.table);
+}
+
+/// Issue 21: resources of one name are told apart by the paths that they have in the registry.
+#[test]
+fn a_resource_of_the_registry_is_found_by_its_path_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let car = folder.path().join("orders.car");
+    let proxy = format!(
+        "<proxy {HEAD} name=\"P\"><target><inSequence><xslt key=\"conf:/new/x.xsl\"/><xslt key=\"gov:old/x.xsl\"/><respond/></inSequence></target></proxy>"
+    );
+    let info = |path: &str| {
+        format!("<resources><item><file>x.xsl</file><path>{path}</path></item></resources>")
+    };
+    archive(
+        &car,
+        &[
+            ("P_1.0.0/P-1.0.0.xml", proxy.as_bytes()),
+            ("A_1.0.0/registry-info.xml", info("/_system/governance/old").as_bytes()),
+            ("A_1.0.0/resources/x.xsl", b"<old/>"),
+            ("B_1.0.0/registry-info.xml", info("/_system/config/new/").as_bytes()),
+            ("B_1.0.0/resources/x.xsl", b"<new/>"),
+        ],
+    );
+    let made = import(&car).unwrap();
+    assert!(made.table.rows.iter().all(|row| row.outcome != Outcome::Refused), "{}", made.table);
+    let contents: Vec<&[u8]> = made.files.iter().map(|(_, content)| &**content).collect();
+    assert_eq!(contents, [b"<new/>", b"<old/>"], "{}", made.configuration);
+    let places: Vec<_> = made
+        .files
+        .iter()
+        .map(|(name, _)| made.configuration.find(&format!("stylesheet: {name}\n")))
+        .collect();
+    assert!(places[0].is_some() && places[0] < places[1], "{}", made.configuration);
 }
 
 #[test]

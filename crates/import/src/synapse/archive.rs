@@ -139,6 +139,9 @@ impl Sources {
                 self.refused.push(Unread { name: whole, what: "archive", why });
             } else if is_data_service(&within) {
                 self.data_service(whole);
+            } else if within.to_ascii_lowercase().ends_with(".jar") {
+                let why = "code in Java is not run; an `interceptor` on the route calls a service of yours";
+                self.refused.push(Unread { name: whole, what: "mediator in Java", why });
             } else if is_read(&within) {
                 // The announced size may be wrong; the size that is read counts.
                 let bytes = bounded(entry, FILE_BYTES_MAX.min(ALL_BYTES_MAX - self.bytes))

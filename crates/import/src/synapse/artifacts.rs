@@ -26,6 +26,8 @@ pub(super) struct Resource {
 pub(super) struct Files {
     artifacts: Vec<File>,
     resources: Vec<(String, Vec<u8>)>,
+    /// Names of resources by their paths in the registry.
+    registry: HashMap<String, String>,
     /// Endpoints that are made of templates, by the places of their uses.
     made: HashMap<ArtifactPosition, TemplateResult>,
 }
@@ -53,6 +55,7 @@ pub(super) struct Artifacts<'a> {
     /// Properties whose value is markup.
     pub(super) inline: HashMap<&'a str, Element<'a>>,
     resources: &'a [(String, Vec<u8>)],
+    registry: Option<&'a HashMap<String, String>>,
     made: Option<&'a HashMap<ArtifactPosition, TemplateResult>>,
     /// Local entries that something took.
     taken: RefCell<HashSet<&'a str>>,
@@ -75,7 +78,10 @@ impl Files {
                     let is_artifact = Element::root(&file).is_some_and(|root| root.is_synapse());
                     match is_artifact {
                         true => files.artifacts.push(file),
-                        false => files.resources.push((source.name, source.bytes)),
+                        false => {
+                            files.registry.extend(registered(&file));
+                            files.resources.push((source.name, source.bytes));
+                        }
                     }
                 }
                 Some(Err(error)) => {
@@ -109,6 +115,7 @@ impl<'a> Artifacts<'a> {
     pub(super) fn of(files: &'a Files, table: &mut Table) -> Artifacts<'a> {
         let mut artifacts = Artifacts {
             resources: &files.resources,
+            registry: Some(&files.registry),
             made: Some(&files.made),
             ..Artifacts::default()
         };
@@ -219,6 +226,12 @@ impl<'a> Artifacts<'a> {
         let ends = |whole: &str, with: &str| {
             whole.strip_suffix(with).is_some_and(|front| front.is_empty() || front.ends_with('/'))
         };
+        let registered = self.registry.and_then(|registry| registry.get(&registry_path(key)));
+        let registered =
+            registered.and_then(|file| self.resources.iter().find(|(whole, _)| whole == file));
+        if let Some((_, content)) = registered {
+            return Ok(Resource { name: name.to_owned(), content: content.clone() });
+        }
         // A registry's path is no path of the archive, so that at last the file's own name has to do.
         let mut found = Vec::new();
         for with in [path, name] {
@@ -233,6 +246,31 @@ impl<'a> Artifacts<'a> {
             [_, ..] => Err(format!("`{key}` may be one of several files")),
         }
     }
+}
+
+/// The resources that a `registry-info.xml` puts into the registry: their paths there, and their files.
+fn registered(file: &File) -> Vec<(String, String)> {
+    let Some(folder) = file.name.strip_suffix("registry-info.xml") else { return Vec::new() };
+    let items = Element::root(file).map(|root| root.all("item")).unwrap_or_default();
+    let placed = items.iter().filter_map(|item| {
+        let (name, path) = (item.text_of("file")?, item.text_of("path")?);
+        let path = path.trim_matches('/');
+        Some((format!("{path}/{name}"), format!("{folder}resources/{name}")))
+    });
+    placed.collect()
+}
+
+/// The path in the registry that a key means.
+fn registry_path(key: &str) -> String {
+    let roots = [
+        ("conf:", "_system/config"),
+        ("gov:", "_system/governance"),
+        ("resources:", "_system/governance/mi-resources"),
+    ];
+    let below = roots.into_iter().find_map(|(scheme, root)| {
+        Some(format!("{root}/{}", key.strip_prefix(scheme)?.trim_start_matches('/')))
+    });
+    below.unwrap_or_else(|| key.trim_start_matches('/').to_owned())
 }
 
 /// The properties of the message that a mediator itself sets, or its results and targets.
