@@ -61,6 +61,30 @@ fn damage_and_a_folder_without_a_store_are_told() {
 }
 
 #[test]
+fn tables_that_no_gateway_starts_with_are_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Gateway::start(yaml(folder.path().to_str().unwrap())));
+    let tables = folder.path().join("tables.redb");
+    let bytes = std::fs::read(&tables).unwrap();
+    let file = folder.path().join("gateway.yaml");
+    std::fs::write(&file, yaml(folder.path().to_str().unwrap())).unwrap();
+    // The name of the format, and both places where redb notes its root.
+    for range in [0..9, 64..320] {
+        let mut bytes = bytes.clone();
+        bytes[range].fill(7);
+        std::fs::write(&tables, &bytes).unwrap();
+        let (code, said, _) = run(&["store", "check"], folder.path());
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("DAMAGED: tables.redb: "), "{said}");
+        assert!(said.contains("no gateway starts with it"), "{said}");
+        assert!(said.contains("put a backup in the place of the whole folder"), "{said}");
+        let (code, _, said) = run(&["run"], &file);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("the store is damaged"), "{said}");
+    }
+}
+
+#[test]
 fn a_store_that_cannot_be_opened_and_another_path_are_told() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "not a folder").unwrap();

@@ -11,7 +11,10 @@ use crate::embedded::open_folder;
 use crate::engine::{Engine, Tuning};
 use crate::overlay::Overlay;
 use crate::recovery::{self, RecoveryReport};
-use crate::{Error, ReadQuery, Record, Row, limits, reader, tables};
+use crate::{Error, ReadQuery, Record, Row, limits, reader, segment, tables};
+
+/// The name of the file of tables.
+pub const TABLES_FILE: &str = tables::FILE;
 
 /// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,12 +25,17 @@ pub struct CheckReport {
     pub damaged_rows: u64,
     /// Why the file of tables is not whole.
     pub tables: Option<String>,
+    /// Why the file of tables cannot be opened at all. Nothing else was looked at then, and no gateway starts.
+    pub unreadable: Option<String>,
 }
 
 impl CheckReport {
     /// True if nothing that was durable is damaged.
     pub fn is_whole(&self) -> bool {
-        self.recovered.damage.is_empty() && self.damaged_rows == 0 && self.tables.is_none()
+        self.recovered.damage.is_empty()
+            && self.damaged_rows == 0
+            && self.tables.is_none()
+            && self.unreadable.is_none()
     }
 }
 
@@ -43,7 +51,7 @@ pub fn check(path: &Path) -> Result<CheckReport, Error> {
     let engine = match open(path, true) {
         Ok(engine) => engine,
         Err(Error::Corrupt(why)) => {
-            return Ok(CheckReport { tables: Some(why), ..CheckReport::default() });
+            return Ok(CheckReport { unreadable: Some(why), ..CheckReport::default() });
         }
         Err(error) => return Err(error),
     };
@@ -107,7 +115,9 @@ pub fn export(
 
 /// Opens a store that is there, to change it or to look at it.
 fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
-    if !path.join(tables::FILE).is_file() {
+    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    if !names.any(|name| name == tables::FILE || segment::number(&name).is_some()) {
         return Err(Error::Away(format!("there is no store in {}", path.display())));
     }
     let folder = open_folder(path)?;

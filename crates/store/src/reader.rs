@@ -106,18 +106,23 @@ fn walk(
     let mut walker = Walker::new(segment, entry.offset, segment.durable(), window);
     let end = entry.offset.saturating_add(WINDOW);
     while walker.offset() < end && !walker.is_at_end() {
-        let Some(head) = walker.head().map_err(|error| of_disk(&error))? else {
-            shared.measures.damaged();
-            break;
-        };
-        if head.log == log.id {
-            let Some(payload) = walker.payload(&head).map_err(|error| of_disk(&error))? else {
-                shared.measures.damaged();
-                break;
-            };
-            if each(&head, payload).is_break() {
-                return Ok(ControlFlow::Break(()));
+        let head = walker.head().map_err(|error| of_disk(&error))?;
+        let payload = match &head {
+            Some(head) if head.log == log.id => {
+                walker.payload(head).map_err(|error| of_disk(&error))?
             }
+            Some(_) => Some([].as_slice()),
+            None => None,
+        };
+        let (Some(head), Some(payload)) = (head, payload) else {
+            shared.measures.damaged();
+            match walker.resync(0, end).map_err(|error| of_disk(&error))? {
+                true => continue,
+                false => break,
+            }
+        };
+        if head.log == log.id && each(&head, payload).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
         walker.skip(&head);
     }

@@ -16,7 +16,7 @@ use crate::counters::CounterMap;
 use crate::disk::Disk;
 use crate::engine::{Engine, Log, LogState, SharedView, Tuning};
 use crate::error::of_disk;
-use crate::frame::Head;
+use crate::frame::{HEAD, Head};
 use crate::index::RecordLocation;
 use crate::measures::Measures;
 use crate::segment::{self, BEGIN_BYTES, Segment};
@@ -62,30 +62,43 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
     let mut engine = Engine::new(shared, tuning, kept.leases, logs);
     (engine.version, engine.commits, engine.id) = (kept.version, kept.commits, id);
     let mut recovered = RecoveryReport::default();
-    read_segments(&mut engine, &mut recovered).map_err(|error| of_disk(&error))?;
+    let is_known = read_segments(&mut engine, &mut recovered).map_err(|error| of_disk(&error))?;
+    if !is_known {
+        // With these tables the next new log would get the number of the one whose records are there, and these with it.
+        let why = "tables: a log is missing in them whose records are there: the file was removed, emptied, or is an older one";
+        return Err(Error::Corrupt(why.to_owned()));
+    }
     recovered.logs = engine.logs.len();
     engine.sweep();
     Ok((engine, recovered))
 }
 
-fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io::Result<()> {
+/// Reads all segments. False if there are records of a log that the tables do not know: they are always told first.
+fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io::Result<bool> {
     let found = find_segments(engine, recovered)?;
     let successors: HashMap<u64, u64> =
         found.iter().map(|segment| segment.begin.previous).collect();
     let last = found.last().map(|segment| segment.begin.number);
     let names = engine.logs.values().map(|written| (written.log.id, written.log.clone())).collect();
+    let mut is_known = true;
     for segment in found {
         let is_last = last == Some(segment.begin.number) && engine.number == segment.begin.number;
         let known = match segment.begin.compacted {
             true => Some(segment.durable()),
             false => successors.get(&segment.begin.number).copied(),
         };
-        read_segment(engine, Arc::new(segment), known, is_last, &names, recovered)?;
+        is_known &= read_segment(engine, Arc::new(segment), known, is_last, &names, recovered)?;
     }
+    if !is_known {
+        return Ok(false);
+    }
+    // Whoever has read records that are lost now goes on behind their positions, so none of those is given again.
+    let lost_bytes: u64 = recovered.damage.iter().map(|(_, range)| range.end - range.start).sum();
+    let lost_max = lost_bytes / HEAD as u64;
     for written in engine.logs.values_mut() {
-        written.next = written.log.index().span().newest + 1;
+        written.next = written.log.index().span().newest + 1 + lost_max;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Opens all segments, in order, without those that others stand for.
@@ -125,6 +138,7 @@ fn find_segments(
     Ok(found)
 }
 
+/// Reads a segment. False if it has records of a log that is not among these.
 fn read_segment(
     engine: &mut Engine,
     segment: Arc<Segment>,
@@ -132,13 +146,17 @@ fn read_segment(
     is_last: bool,
     logs: &HashMap<u32, Arc<Log>>,
     recovered: &mut RecoveryReport,
-) -> std::io::Result<()> {
+) -> std::io::Result<bool> {
     let name = segment::name(segment.begin.number);
     let size = segment.file.size()?;
     let mut held = SegmentUse::new(segment.clone());
     let mut records = 0;
+    let mut is_known = true;
     let mut each = |offset: u64, head: &Head, payload: &[u8]| {
-        let Some(log) = logs.get(&head.log) else { return };
+        let Some(log) = logs.get(&head.log) else {
+            is_known = false;
+            return;
+        };
         let place = RecordLocation {
             position: head.position,
             time: head.time,
@@ -152,6 +170,9 @@ fn read_segment(
         }
     };
     let scanned = segment::scan(&segment, known, engine.batch, &mut each)?;
+    if !is_known {
+        return Ok(false);
+    }
     engine.batch = scanned.batch;
     let end = match known {
         Some(known) => known.min(size),
@@ -179,7 +200,7 @@ fn read_segment(
     }
     engine.shared.put_segment(segment.clone());
     engine.held.insert(segment.begin.number, held);
-    Ok(())
+    Ok(true)
 }
 
 /// Makes durable what may have been written only for programs to see.

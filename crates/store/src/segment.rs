@@ -1,8 +1,9 @@
 //! Segments: the files that hold the records of all logs, in the order in which they came.
 //!
 //! A segment begins with a head frame; each batch that was written at once begins with a mark. A mark is written only after the
-//! batch before it was synced. So if a bad frame is followed by a valid mark, what lies between was durable once and is damaged;
-//! if none follows, the batch was on its way when the machine stopped, and nobody was told that it is durable.
+//! batch before it was synced. So if a bad frame is followed by a valid mark, what lies between was durable once and is damaged.
+//! If none follows, it is in the last batch. That one may have been on its way when the machine stopped, and then nobody was told
+//! that it is durable; it shows by sectors that never reached the disk (`Walker::is_torn`), as in the log of etcd.
 
 use std::io;
 use std::ops::Range;
@@ -27,6 +28,9 @@ const BEGIN_LEN: usize = 4 + 4 + 8 + 8 + 4 + 8 + 8;
 /// Bytes in front of the first batch of a segment.
 pub(crate) const BEGIN_BYTES: u64 = BEGIN_FRAME as u64;
 const BEGIN_FRAME: usize = HEAD + BEGIN_LEN;
+
+/// The least that a disk writes at once. Disks of larger sectors write several of these.
+const SECTOR: u64 = 512;
 
 /// Bytes of one read when a whole segment is read.
 const CHUNK: usize = 1 << 20;
@@ -187,11 +191,11 @@ impl<'a> Walker<'a> {
         self.offset += head.frame_len();
     }
 
-    /// Goes on at the next mark of a later batch. False, and no step, if there is none.
-    fn resync(&mut self, batch: u64) -> io::Result<bool> {
+    /// Goes on at the next mark of a later batch that begins before an offset. False, and no step, if there is none.
+    pub(crate) fn resync(&mut self, batch: u64, before: u64) -> io::Result<bool> {
         let salt = self.segment.begin.salt;
         let mut offset = self.offset + 1;
-        while offset + HEAD as u64 <= self.limit {
+        while offset < before {
             let Some(bytes) = self.bytes(offset, HEAD)? else { return Ok(false) };
             let head =
                 Head::read(bytes).filter(|head| (head.log, head.more, head.len) == (OWN, MARK, 0));
@@ -200,6 +204,25 @@ impl<'a> Walker<'a> {
                 return Ok(true);
             }
             offset += 1;
+        }
+        Ok(false)
+    }
+
+    /// True if what is here, in the last batch, may be what a crash left of it: the file ends before the frame, or a sector is
+    /// missing. A sector of a new part of a file that never reached the disk reads as zeros.
+    fn is_torn(&mut self) -> io::Result<bool> {
+        let (limit, mut at) = (self.limit, self.offset);
+        let Some(bytes) = self.bytes(at, HEAD)? else { return Ok(true) };
+        if Head::read(bytes).is_some_and(|head| head.frame_len() > limit - at) {
+            return Ok(true);
+        }
+        while at < limit {
+            let end = limit.min((at / SECTOR + 1) * SECTOR);
+            let sector = self.bytes(at, usize::try_from(end - at).unwrap_or(0))?;
+            if sector.is_some_and(|sector| sector.iter().all(|byte| *byte == 0)) {
+                return Ok(true);
+            }
+            at = end;
         }
         Ok(false)
     }
@@ -224,7 +247,7 @@ impl<'a> Walker<'a> {
 /// The result of a scan of a whole segment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentScan {
-    /// The end of the last whole append.
+    /// The end of the last whole append, or of the damage behind it.
     pub(crate) end: u64,
     /// Bytes that were durable once and cannot be read now.
     pub(crate) damage: Vec<Range<u64>>,
@@ -256,18 +279,17 @@ pub(crate) fn scan(
             None => None,
         };
         let (Some(head), Some(payload)) = (head, payload) else {
-            let goes_on = walker.resync(found.batch)?;
-            match (goes_on, known) {
-                (true, _) => found.damage.push(at..walker.offset()),
-                (false, Some(_)) => found.damage.push(at..limit),
-                (false, None) => {}
+            let goes_on = walker.resync(found.batch, limit)?;
+            if !goes_on && known.is_none() && walker.is_torn()? {
+                return Ok(found);
             }
-            if goes_on || known.is_some() {
-                part.drain(..).for_each(|(offset, head, payload)| each(offset, &head, &payload));
-            }
+            part.drain(..).for_each(|(offset, head, payload)| each(offset, &head, &payload));
             if goes_on {
+                found.damage.push(at..walker.offset());
                 continue;
             }
+            found.damage.push(at..limit);
+            found.end = limit;
             return Ok(found);
         };
         match head.log {

@@ -484,10 +484,13 @@ fn away() -> Error {
 /// An error of redb as one of ours.
 fn failed(error: impl Into<redb::Error>) -> Error {
     let error = error.into();
-    if let redb::Error::Io(error) = &error {
+    // What is no file of redb at all is an error of input for it.
+    let is_other =
+        matches!(&error, redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData);
+    if let (redb::Error::Io(error), false) = (&error, is_other) {
         return crate::error::of_disk(error);
     }
-    match matches!(error, redb::Error::Corrupted(_)) {
+    match is_other || matches!(error, redb::Error::Corrupted(_)) {
         true => Error::Corrupt(format!("tables: {error}")),
         false => Error::Away(format!("tables: {error}")),
     }

@@ -42,6 +42,13 @@ fn check(folder: &Path) -> anyhow::Result<ExitCode> {
 
 /// The outcome of a check as lines.
 fn said(checked: &CheckReport) -> String {
+    if let Some(why) = &checked.unreadable {
+        return format!(
+            "DAMAGED: {}: {why}\ndamaged: no gateway starts with it, and nothing repairs it: put a backup in the place of \
+             the whole folder, or move the folder away and start with an empty store",
+            inspect::TABLES_FILE
+        );
+    }
     let found = &checked.recovered;
     let mut lines = vec![
         format!("{} logs, {} records, {} rows", found.logs, found.records, checked.rows),
@@ -60,7 +67,7 @@ fn said(checked: &CheckReport) -> String {
         ));
     }
     if let Some(why) = &checked.tables {
-        lines.push(format!("DAMAGED: tables.redb: {why}"));
+        lines.push(format!("DAMAGED: {}: {why}", inspect::TABLES_FILE));
     }
     if checked.damaged_rows > 0 {
         lines.push(format!("DAMAGED: {} rows are not what was written", checked.damaged_rows));

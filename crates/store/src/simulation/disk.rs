@@ -235,10 +235,14 @@ impl Content {
                 Pending::Size(size) if rng.bool() => self.durable.resize(size, 0),
                 Pending::Size(_) => {}
                 Pending::Write { offset, bytes } => {
-                    for (index, sector) in bytes.chunks(SECTOR).enumerate() {
+                    let (mut at, mut rest) = (offset, bytes.as_slice());
+                    while !rest.is_empty() {
+                        let sector;
+                        (sector, rest) = rest.split_at(rest.len().min(SECTOR - at % SECTOR));
                         if all == 0 || (all < 3 && rng.bool()) {
-                            Content::write(&mut self.durable, offset + index * SECTOR, sector);
+                            Content::write(&mut self.durable, at, sector);
                         }
+                        at += sector.len();
                     }
                 }
             }

@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use crate::command::{Command, Done};
 use crate::engine::{Engine, SharedView, Tuning};
-use crate::frame::Head;
+use crate::frame::{HEAD, Head};
 use crate::recovery::{self, RecoveryReport};
-use crate::{Change, Error, Expect, Keep, LeaseAnswer, ReadQuery, Record, Scan, reader};
+use crate::{Change, Error, Expect, Keep, LeaseAnswer, ReadQuery, Record, Scan, reader, tables};
 use disk::BadDisk;
 use model::Model;
 
@@ -44,10 +44,83 @@ fn whatever_happens_nothing_that_was_acknowledged_is_lost() {
     }
 }
 
-/// In this seed a crash keeps a piece of a new page of the tables' file, and loses the file's new size.
 #[test]
 fn a_torn_last_page_of_the_tables_is_no_damage() {
-    Simulation::new(3316).run();
+    let mut simulation = Simulation::new(1);
+    simulation.batch();
+    simulation.engine = None;
+    // The crash kept a piece of a new page, and lost the file's new size.
+    let torn = [simulation.disk.bytes(tables::FILE), vec![7; 512]].concat();
+    simulation.disk.put(tables::FILE, &torn);
+    simulation.reopen();
+}
+
+#[test]
+fn records_beside_tables_that_do_not_know_their_log_are_not_read_as_those_of_another() {
+    for emptied in [false, true] {
+        let mut simulation = Simulation::new(1);
+        let before = simulation.disk.bytes(tables::FILE);
+        while simulation.model.newest(LOGS[0]) == 0 {
+            simulation.batch();
+        }
+        simulation.engine = None;
+        let older = if emptied { Vec::new() } else { before };
+        simulation.disk.put(tables::FILE, &older);
+        let opened = open(&simulation.disk).map(|_| ());
+        assert!(matches!(opened, Err(Error::Corrupt(_))), "{emptied}: {opened:?}");
+    }
+}
+
+#[test]
+fn the_last_record_is_damaged_by_a_flipped_bit_and_torn_where_sectors_are_missing() {
+    // A payload has two whole sectors at the least.
+    let payload = 1500;
+    let missing = |bytes: &mut Vec<u8>| {
+        let sector = (bytes.len() - 600) / 512 * 512;
+        bytes[sector..sector + 512].fill(0);
+    };
+    let cases: [(&str, bool, &Damage<'_>); 5] = [
+        ("a bit of the payload", true, &|bytes| *bytes.last_mut().unwrap() ^= 1),
+        ("a bit of the head", true, &|bytes| {
+            let head = bytes.len() - payload - HEAD;
+            bytes[head + 8] ^= 1;
+        }),
+        ("the end", false, &|bytes| bytes.truncate(bytes.len() - 1)),
+        ("all but a piece of the head", false, &|bytes| bytes.truncate(bytes.len() - payload - 9)),
+        ("a sector", false, &missing),
+    ];
+    for (what, is_damage, spoil) in cases {
+        let disk = BadDisk::new(1);
+        let append = |engine: &mut Engine| {
+            let (done, answer) = oneshot::channel();
+            let (log, records) = (LOGS[0].to_owned(), vec![Bytes::from(vec![7; payload])]);
+            engine.run(vec![Command::Append { log, records, guard: None, done }]);
+            now(answer).unwrap()
+        };
+        let (mut engine, _) = open(&disk).unwrap();
+        assert_eq!((append(&mut engine), append(&mut engine)), (1..=1, 2..=2));
+        drop(engine);
+        let name = crate::segment::name(1);
+        let mut bytes = disk.bytes(&name);
+        spoil(&mut bytes);
+        disk.put(&name, &bytes);
+
+        let (mut engine, recovered) = open(&disk).unwrap();
+        let read = |engine: &Engine| -> Vec<u64> {
+            let found = read_all(&engine.shared, LOGS[0], 100, 100_000);
+            found.iter().map(|record| record.position).collect()
+        };
+        assert_eq!(recovered.damage.is_empty(), !is_damage, "{what}: {recovered:?}");
+        assert_eq!(recovered.torn_bytes > 0, !is_damage, "{what}: {recovered:?}");
+        assert_eq!(read(&engine), [1], "{what}");
+        // Somebody may have read the second record, so no other gets its position.
+        let next = *append(&mut engine).start();
+        assert_eq!(next > 2, is_damage, "{what}: {next}");
+        drop(engine);
+        let (engine, recovered) = open(&disk).unwrap();
+        assert_eq!(recovered.damage.is_empty(), !is_damage, "{what}: {recovered:?}");
+        assert_eq!(read(&engine), [1, next], "{what}");
+    }
 }
 
 #[test]
@@ -65,6 +138,9 @@ fn cut_and_exchanged_segments_are_never_read_as_something_else() {
         assert!(run.is_ok(), "TIDEGATE_STORE_SEEDS={seed}..{}", seed + 1);
     }
 }
+
+/// What becomes of the bytes of a segment.
+type Damage<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
 struct Simulation {
     rng: fastrand::Rng,
