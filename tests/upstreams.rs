@@ -113,6 +113,27 @@ fn a_reply_that_is_no_http_is_502() {
 }
 
 #[test]
+fn a_reply_that_is_no_http_is_retried_like_a_reset() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let origin = Origin::start(move |peer| {
+        peer.request();
+        let reply = match counted.fetch_add(1, Ordering::Relaxed) {
+            0 => "HTTP/1.1 abc OK\r\n\r\n",
+            _ => OK,
+        };
+        peer.try_send(reply);
+        peer.read_to_end();
+    });
+    for (on, status) in [("connect_failure, 502", 502), ("reset", 200)] {
+        asked.store(0, Ordering::Relaxed);
+        let retry = format!("retry: {{ attempts: 1, when: [{on}] }}");
+        let gateway = Plain { upstream: &retry, ..Plain::default() }.start(&origin);
+        assert_eq!(gateway.wire().ask(GET).status(), status, "{on}");
+    }
+}
+
+#[test]
 fn a_reply_that_is_late_is_504() {
     let origin = Origin::start(|peer| {
         peer.request();

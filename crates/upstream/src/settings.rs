@@ -160,7 +160,7 @@ pub struct Retry {
 pub struct Failures {
     /// No connection could be made: refused, timed out, or TLS failed.
     pub connect_failure: bool,
-    /// The connection was closed or reset before a reply began.
+    /// The connection was closed or reset before a reply began, or what came is none.
     pub reset: bool,
     /// Connecting or the reply took too long.
     pub timeout: bool,
@@ -175,7 +175,8 @@ impl Failures {
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
         let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
-        let reset = kind == Kind::UpstreamReset;
+        // As in Envoy: a target that breaks the protocol has given no reply, like one that closes.
+        let reset = matches!(kind, Kind::UpstreamReset | Kind::UpstreamMalformed);
         (self.connect_failure && connecting) || (self.timeout && late) || (self.reset && reset)
     }
 }
