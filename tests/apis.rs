@@ -355,6 +355,12 @@ fn documents_that_cannot_be_served_are_complained_about() {
             "api.yaml#/paths/~1a/get/x-wso2-request-interceptor: unknown value",
         ),
         (
+            "openapi: 3.0.1\nservers: [{ url: \"http://a\" }]\nx-wso2-cors: { corsConfigurationEnabled: true, accessControlAllowOrigins: [\"https://a.test/\"] }\npaths: { /a: { get: { responses: {} } } }"
+                .to_owned(),
+            "",
+            "api.yaml#/x-wso2-cors: `https://a.test/` is not an origin",
+        ),
+        (
             format!(
                 "openapi: 3.0.1\nx-wso2-production-endpoints: \"#/x-wso2-endpoints/b\"\nx-wso2-endpoints: {{ a: {{ urls: [\"http://a\"] }} }}\n{paths}"
             ),

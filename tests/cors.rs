@@ -265,6 +265,7 @@ fn mistakes_are_complained_about_with_a_way_out() {
         ("origins: [\"*\"], headers: [\"a b\"]", "cannot be the name of a header"),
         ("origins: [\"*\"], expose: [\"a\\r\\nb\"]", "cannot be the name of a header"),
         ("methods: [GET]", "the key `origins` is missing"),
+        ("origins: []", "no origin is listed"),
     ] {
         let route = format!("policies: [{{ cors: {{ {cors} }} }}]");
         std::fs::write(&file, Plain { route: &route, ..Plain::default() }.yaml(&origin)).unwrap();

@@ -79,7 +79,8 @@ fn made(
         plan_unknown: None,
         secured: keys.policies.iter().any(|policy| wants_credentials(&policy.value)),
     };
-    let made = import::expand(&documents, &model, &options);
+    let mut made = import::expand(&documents, &model, &options);
+    refuse_wrong_cors(&mut made);
     for fault in &made.errors {
         report.error(document.at, format!("the API `{name}` cannot be made: {fault}"), "");
     }
@@ -87,6 +88,29 @@ fn made(
         report.warn(document.at, warning.as_str(), "");
     }
     Some(made)
+}
+
+/// Complaints about `cors` stand at its place in the document, once, instead of at that of the API for each of its routes.
+fn refuse_wrong_cors(made: &mut GeneratedApi) {
+    let Some((spot, policy)) = &made.cors else { return };
+    let mut report = Report::default();
+    if let Some(Policy::Cors(keys)) = config::decode(policy, At::NOWHERE, &mut report) {
+        policies::cors::check(&keys, &mut report);
+    }
+    if !report.has_errors() {
+        return;
+    }
+    let told = report.errors().map(|wrong| match &wrong.help {
+        Some(help) => format!("{spot}: {}; {help}", wrong.what),
+        None => format!("{spot}: {}", wrong.what),
+    });
+    made.errors.extend(told);
+    for route in &mut made.routes {
+        if let Some(policies) = route.route.get_mut("policies").and_then(Json::as_array_mut) {
+            policies.retain(|policy| policy.get("cors").is_none());
+            route.own_at = route.own_at.saturating_sub(1);
+        }
+    }
 }
 
 /// The limits of a plan on requests, in the form of `rate_limit`.

@@ -82,7 +82,10 @@ pub(crate) fn end<'c>(
     let reply = reply.map(|reply| reply.map(UnresolvedDestination::Respond));
     let mut ends = [forward, flow, hub, reply].into_iter().flatten();
     match (ends.next(), ends.next()) {
-        (Some(end), None) => end,
+        (Some(end), None) => {
+            complain_of_unreached(name, &route.value, report);
+            end
+        }
         (_, Some(_)) => {
             complain_of_several(name, &route.value, report);
             None
@@ -102,15 +105,35 @@ pub(crate) fn end<'c>(
     }
 }
 
-/// A route ends in one place.
-fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Report) {
+/// The keys of the destinations that a route names, with their places.
+fn written(route: &Route) -> Vec<(&'static str, At)> {
     let ends = [
         ("upstream", route.upstream.as_ref().map(|end| end.at)),
         ("flow", route.flow.as_ref().map(|end| end.at)),
         ("hub", route.hub.as_ref().map(|end| end.at)),
         ("respond", route.respond.as_ref().map(|end| end.at)),
     ];
-    let there: Vec<(&str, At)> = ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect();
+    ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect()
+}
+
+/// Where a policy answers every request, nothing ever gets to a destination.
+fn complain_of_unreached(name: &Spanned<String>, route: &Route, report: &mut Report) {
+    let rows = policies::of(route);
+    let answering = route.policies.iter().zip(&rows).find(|(_, row)| row.answers);
+    let Some((policy, _)) = answering else { return };
+    let policy = policy.value.name();
+    for (key, at) in written(route) {
+        let what = format!(
+            "`{policy}` answers every request of the route `{}`, so `{key}` is never reached",
+            name.value
+        );
+        report.error(at, what, format!("remove `{key}`, or remove `{policy}`"));
+    }
+}
+
+/// A route ends in one place.
+fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Report) {
+    let there = written(route);
     let keys: Vec<String> = there.iter().map(|(key, _)| format!("`{key}`")).collect();
     let at = there.last().map_or(name.at, |(_, at)| *at);
     let both = if keys.len() == 2 { "both " } else { "" };

@@ -451,6 +451,25 @@ routes:
 }
 
 #[test]
+fn destinations_that_no_request_reaches() {
+    check(
+        r#"
+upstreams: { u: { targets: ["http://h"] } }
+routes:
+  a: { match: { path: /a }, policies: [{ headers: {} }, { redirect: { to: /b } }], upstream: u }
+  b: { match: { path: /b }, policies: [{ redirect: { to: /c } }], respond: {} }
+  c: { match: { path: /c }, policies: [{ redirect: { to: /a } }] }
+"#,
+        expect![[r#"
+            gate.yaml:5:94: `redirect` answers every request of the route `a`, so `upstream` is never reached
+              help: remove `upstream`, or remove `redirect`
+            gate.yaml:6:76: `redirect` answers every request of the route `b`, so `respond` is never reached
+              help: remove `respond`, or remove `redirect`
+        "#]],
+    );
+}
+
+#[test]
 fn event_streams_above_what_needs_whole_replies_are_warned_of() {
     check(
         r#"

@@ -45,6 +45,8 @@ pub struct GeneratedApi {
     pub errors: Vec<String>,
     /// Warnings about parts without effect.
     pub warnings: Vec<String>,
+    /// The policy `cors` of all routes, with the place in the document that it was made of.
+    pub cors: Option<(JsonLocation, Json)>,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Genera
         Ok(named) => expansion.named = named,
         Err(fault) => expansion.made.errors.push(fault),
     }
+    expansion.made.cors = expansion.read_cors();
     for path in &model.paths {
         for operation in &path.operations {
             expansion.operation(path, operation);

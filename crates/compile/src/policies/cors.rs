@@ -14,6 +14,21 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
+    let own = place.of.matches.value.methods.0.iter().map(|method| method.value.as_str());
+    cors::policy(settings(keys, own, report), place.slots)
+}
+
+/// What is wrong with the keys, whatever the route.
+pub(crate) fn check(keys: &Cors, report: &mut Report) {
+    let _only_complained_about = settings(keys, [].into_iter(), report);
+}
+
+/// `own` are the methods of the route.
+fn settings<'m>(
+    keys: &Cors,
+    own: impl ExactSizeIterator<Item = &'m str> + Clone,
+    report: &mut Report,
+) -> CorsSettings {
     let methods: Vec<String> =
         keys.methods.0.iter().filter_map(|method| names::method(method, report)).collect();
     let names = |list: &[Spanned<String>], report: &mut Report| -> Vec<String> {
@@ -29,13 +44,12 @@ pub(crate) fn build(
         true => AllowedHeaders::Asked,
         false => AllowedHeaders::Listed(names(&keys.headers.0, report).join(", ")),
     };
-    let own = place.of.matches.value.methods.0.iter().map(|method| method.value.as_str());
     let options_pass = own.clone().any(|method| method == "OPTIONS");
     let allow: Vec<&str> = match own.len() {
         0 => METHODS.iter().copied().chain(["OPTIONS"]).collect(),
         _ => own.filter(|method| *method != "OPTIONS").chain(["OPTIONS"]).collect(),
     };
-    let settings = CorsSettings {
+    CorsSettings {
         origins: origins(keys, report),
         methods: methods_text(&methods),
         headers,
@@ -44,8 +58,7 @@ pub(crate) fn build(
         max_age: Some(keys.max_age.as_secs()).filter(|seconds| *seconds > 0),
         allow: allow.join(", "),
         options_pass,
-    };
-    cors::policy(settings, place.slots)
+    }
 }
 
 fn methods_text(methods: &[String]) -> String {
@@ -56,7 +69,12 @@ fn methods_text(methods: &[String]) -> String {
 }
 
 fn origins(keys: &Cors, report: &mut Report) -> Origins {
-    let written = &keys.origins.0;
+    let written = &keys.origins.value.0;
+    if written.is_empty() && keys.origins.intact {
+        let help =
+            "list origins, such as `https://app.example.com`, write `*` for all, or remove `cors`";
+        report.error(keys.origins.at, "no origin is listed, so no page may read a reply", help);
+    }
     if let Some(any) = written.iter().find(|origin| origin.value == "*") {
         if keys.credentials.value {
             let what = "with credentials every page of the world could act as its visitor";

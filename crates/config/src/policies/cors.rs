@@ -9,7 +9,7 @@ keys! {
     /// Allows pages of other origins to call the route from a browser: answers preflights, and adds the CORS headers to replies.
     pub struct Cors {
         /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, or `*` for all.
-        origins: OneOrMore<Spanned<String>>,
+        origins: Spanned<OneOrMore<Spanned<String>>>,
         /// Methods pages may use.
         // What a browser sends in ordinary life.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),

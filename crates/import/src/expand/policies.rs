@@ -63,7 +63,11 @@ impl Expansion<'_> {
         policy
     }
 
-    pub(super) fn cors(&mut self) -> Option<Json> {
+    pub(super) fn cors(&self) -> Option<Json> {
+        self.made.cors.as_ref().map(|(_, policy)| policy.clone())
+    }
+
+    pub(super) fn read_cors(&mut self) -> Option<(JsonLocation, Json)> {
         let (spot, written) = self.api.of_api_at("cors")?;
         if written.get("corsConfigurationEnabled").and_then(Json::as_bool) == Some(false) {
             return None;
@@ -83,7 +87,8 @@ impl Expansion<'_> {
             cors = ours.clone();
             cors.remove("corsConfigurationEnabled");
         }
-        self.usable(json!({ "cors": cors }), &spot)
+        let policy = self.usable(json!({ "cors": cors }), &spot)?;
+        Some((spot, policy))
     }
 
     pub(super) fn openapi(&self, template: Option<&str>) -> Json {

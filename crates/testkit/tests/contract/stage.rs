@@ -93,13 +93,18 @@ impl Stage {
 
     /// With an upstream that answers so.
     pub(crate) fn answering(case: &'static Case, answer: ServiceAnswer) -> Stage {
+        // Nothing is behind a policy that answers everything.
+        let end = match case.policy {
+            "redirect" => "",
+            _ => "upstream: origin, ",
+        };
         let yaml = format!(
             "listen: {{ public: {{ address: \"127.0.0.1:0\", trusted_proxies: [198.51.100.0/24] }} }}\n\
              workers: 1\n\
              upstreams:\n\
              \x20 origin: {{ targets: [\"http://192.0.2.10\"], {BREAKER} }}\n\
              \x20 sandbox: {{ targets: [\"http://192.0.2.11\"], {BREAKER} }}\n\
-             routes: {{ all: {{ match: {{ path: \"/**\" }}, upstream: origin, policies: [{}] }} }}\n{}\n",
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, {end}policies: [{}] }} }}\n{}\n",
             case.policies, case.more
         );
         let services = Services::new(move |asked| answered(asked, &answer));
