@@ -697,6 +697,11 @@ fn a_revoked_token_is_refused_at_once_and_after_a_reload() {
     for bad in ["", "{}", "[]", r#"{"jti":1}"#, r#"{"jti":""}"#, r#"{"jti":"a","until":"b"}"#] {
         assert_eq!(admin("POST", "/revoked", bad).status(), 422, "{bad}");
     }
+    for over in [0, 3600, now() - 1] {
+        let over = admin("POST", "/revoked", &json!({ "jti": "a", "until": over }).to_string());
+        assert_eq!(over.status(), 422);
+        assert!(over.text().contains("`until` is over"), "{}", over.text());
+    }
     let misspelled = admin("POST", "/revoked", r#"{"jti":"a","expires":1}"#);
     assert_eq!(misspelled.status(), 422);
     assert!(misspelled.text().contains("no member `expires`"), "{}", misspelled.text());

@@ -187,7 +187,7 @@ fn revoke() -> Value {
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "413": problem("The body is too large"),
-            "422": problem("The body has no `jti` or an unknown member, or too many tokens are revoked"),
+            "422": problem("The body has no `jti` or an unknown member, `until` is over, or too many tokens are revoked"),
         },
     })
 }

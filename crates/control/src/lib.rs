@@ -164,6 +164,9 @@ impl Control {
         }
         let now = kit::clock::wall();
         let until = until.unwrap_or_else(|| (now + REVOKED_FOR).as_secs());
+        if until <= now.as_secs() {
+            return Err(format!("`until` is over: it is {} now.", now.as_secs()));
+        }
         let added = self.plan().revoked.add(id, until, now.as_secs());
         added.map_err(|_| format!("{REVOKED_MAX} tokens are revoked already."))?;
         tracing::info!("a token was revoked");
