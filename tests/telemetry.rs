@@ -751,3 +751,25 @@ fn a_client_that_leaves_is_told_apart() {
         Some(4.0)
     );
 }
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_request() {
+    let gateway = Gateway::start(
+        "listen:\n  public: { address: \"127.0.0.1:0\" }\n  proxied: { address: \"127.0.0.1:0\", proxy_protocol: true }\n\
+         workers: 1\nroutes: { all: { match: { path: \"/**\" }, respond: {} } }\n",
+    );
+    let (public, proxied) = (gateway.address("public"), gateway.address("proxied"));
+    gateway.wait_for_log("in service");
+    let log = gateway.hold_log();
+    // Each is a record of more than 100 bytes; a pipe holds 64 KiB, and its reader 8.
+    for _ in 0..1_500 {
+        let mut wire = Wire::connect(proxied);
+        wire.try_send("nonsense without a header\r\n");
+        wire.read_to_end();
+    }
+    assert_eq!(Wire::connect(public).get("/").status(), 200);
+    drop(log);
+    until("what waited is written once somebody reads", || {
+        gateway.log().matches("connection refused").count() == 1_500
+    });
+}

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -145,6 +145,11 @@ impl Gateway {
     /// The program's output so far.
     pub(crate) fn output(&self) -> String {
         self.stdout.lock().unwrap().clone()
+    }
+
+    /// Nobody reads the program's log as long as this is held.
+    pub(crate) fn hold_log(&self) -> MutexGuard<'_, String> {
+        self.stderr.lock().unwrap()
     }
 
     #[track_caller]

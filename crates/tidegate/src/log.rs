@@ -1,5 +1,7 @@
 //! The program's own log, and its messages to whoever started it.
 
+mod pending;
+
 use std::io::{ErrorKind, IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -20,8 +22,10 @@ static IS_JSON: AtomicBool = AtomicBool::new(false);
 pub(crate) fn start() -> Result<(), String> {
     let written = std::env::var_os(LEVEL).unwrap_or_default();
     let level = filter(&written.to_string_lossy())?;
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(level).with_writer(stderr).with_target(false);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(level)
+        .with_writer(|| pending::Records)
+        .with_target(false);
     let format = std::env::var_os(FORMAT).unwrap_or_default();
     let started = match format.to_str() {
         Some("json") => {
@@ -36,6 +40,16 @@ pub(crate) fn start() -> Result<(), String> {
     };
     debug_assert!(started.is_ok());
     Ok(())
+}
+
+/// From now on nobody waits for whoever reads standard error, until the end.
+pub(crate) fn serve() -> anyhow::Result<()> {
+    pending::start().context("cannot start the thread of the log")
+}
+
+/// Waits a while until the log is written.
+pub(crate) fn finish() {
+    pending::finish();
 }
 
 /// A level, or levels by the part of the program. A word alone that is no level would be the name of a part, and nothing else

@@ -34,6 +34,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::catch().context("cannot catch signals")?;
         let running = match start(file).await {
             Ok(running) => {
+                log::serve()?;
                 notify::serving();
                 running
             }
@@ -51,6 +52,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             gateway.cut();
         }
         running.end(signals.second(&gateway)).await;
+        log::finish();
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,0 +1,105 @@
+//! Records of the log that wait for standard error.
+//!
+//! Owns the thread that writes them while the gateway serves. A pipe whose reader has stopped takes 64 KiB, and then holds up
+//! whoever writes for as long as that lasts. That must be no worker.
+
+use std::io::{self, Write, stderr};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes that wait at most, some 8,000 records. What comes then is dropped and counted.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// The wait for the last records at the end of the program, whose reader may have stopped for ever.
+const END_MAX: Duration = Duration::from_secs(1);
+
+static PENDING: Pending = Pending {
+    state: Mutex::new(State {
+        bytes: Vec::new(),
+        dropped: 0,
+        has_thread: false,
+        is_writing: false,
+    }),
+    changed: Condvar::new(),
+};
+
+struct Pending {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    bytes: Vec<u8>,
+    /// Records that found no room since the last write.
+    dropped: u64,
+    /// Without the thread each record is written at once.
+    has_thread: bool,
+    is_writing: bool,
+}
+
+/// Takes records, each in one write.
+pub(super) struct Records;
+
+impl Write for Records {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let mut state = PENDING.lock();
+        if !state.has_thread {
+            drop(state);
+            return stderr().write(record);
+        }
+        if state.bytes.is_empty() || state.bytes.len() + record.len() <= WAITING_BYTES_MAX {
+            state.bytes.extend_from_slice(record);
+            PENDING.changed.notify_all();
+        } else {
+            state.dropped += 1;
+        }
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Starts the thread: from now on no record holds up whoever logs it.
+pub(super) fn start() -> io::Result<()> {
+    thread::Builder::new().name("log".to_owned()).spawn(write_all)?;
+    PENDING.lock().has_thread = true;
+    Ok(())
+}
+
+/// Waits a while until all records are written.
+pub(super) fn finish() {
+    let is_busy =
+        |state: &mut State| state.has_thread && (state.is_writing || !state.bytes.is_empty());
+    drop(PENDING.changed.wait_timeout_while(PENDING.lock(), END_MAX, is_busy));
+}
+
+/// Writes what waits, until the program ends.
+fn write_all() {
+    let mut state = PENDING.lock();
+    loop {
+        state.is_writing = false;
+        PENDING.changed.notify_all();
+        while state.bytes.is_empty() {
+            state = PENDING.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.is_writing = true;
+        let (bytes, dropped) =
+            (std::mem::take(&mut state.bytes), std::mem::take(&mut state.dropped));
+        drop(state);
+        // Nobody is left to tell if this fails.
+        let _unheard = stderr().write_all(&bytes);
+        if dropped > 0 {
+            tracing::warn!(dropped, "records are missing here: nobody read standard error");
+        }
+        state = PENDING.lock();
+    }
+}
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
