@@ -1,7 +1,7 @@
 //! `sse`: events are counted whole, and a stream that may not go on ends behind one.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use flate2::Compression;
@@ -248,6 +248,63 @@ fn a_coded_stream_is_counted_without_its_coding() {
     let origin = sending("Content-Encoding: zstd\r\n", vec![b"data: 0\n\n".to_vec()]);
     assert_eq!(start(&origin, "events: 2, per: 1h").wire().ask(GET).status(), 502);
     until("the upstream is left", || origin.open() == 0);
+}
+
+/// All events pass. What the coding says of them behind them decides whether the stream ends well.
+#[test]
+fn a_coding_is_checked_to_its_end() {
+    let events = "data: 0\n\ndata: 1\n\n";
+    let coded = |encoder: &mut dyn Read| {
+        let mut coded = Vec::new();
+        encoder.read_to_end(&mut coded).unwrap();
+        coded
+    };
+    let (plain, level) = (events.as_bytes(), Compression::default());
+    let gzip = coded(&mut flate2::read::GzEncoder::new(plain, level));
+    let deflate = coded(&mut flate2::read::ZlibEncoder::new(plain, level));
+    let bare = coded(&mut flate2::read::DeflateEncoder::new(plain, level));
+    let brotli = coded(&mut brotli::CompressorReader::new(plain, 4096, 5, 18));
+    let flipped = |coded: &[u8], from_end: usize| {
+        let mut coded = coded.to_vec();
+        let at = coded.len() - from_end;
+        coded[at] ^= 1;
+        coded
+    };
+    let again = gzip.repeat(2);
+    for (what, coding, body, times, is_whole) in [
+        ("whole", "gzip", gzip.clone(), 1, true),
+        ("two members", "gzip", again.clone(), 2, true),
+        ("nothing", "gzip", Vec::new(), 0, true),
+        ("a wrong sum", "gzip", flipped(&gzip, 8), 1, false),
+        ("a wrong length", "gzip", flipped(&gzip, 4), 1, false),
+        ("a wrong sum of the second member", "gzip", flipped(&again, 8), 2, false),
+        ("no sum", "gzip", gzip[..gzip.len() - 8].to_vec(), 1, false),
+        ("half a sum", "gzip", gzip[..gzip.len() - 6].to_vec(), 1, false),
+        ("whole", "deflate", deflate, 1, true),
+        ("without the wrapper", "deflate", bare, 1, true),
+        ("whole", "br", brotli, 1, true),
+    ] {
+        for keys in ["events: 9, per: 1h", "share: {}"] {
+            let body = body.clone();
+            let origin = Origin::start(move |peer: &mut Peer| {
+                while peer.request().is_some() {
+                    peer.send(format!("{HEAD}Content-Encoding: {coding}\r\n\r\n"));
+                    // Byte by byte, but all at once.
+                    let chunks =
+                        body.iter().flat_map(|byte| [b'1', b'\r', b'\n', *byte, b'\r', b'\n']);
+                    peer.send([chunks.collect(), b"0\r\n\r\n".to_vec()].concat());
+                }
+            });
+            let gateway = start(&origin, keys);
+            let mut wire = gateway.wire();
+            wire.send("GET /ticks HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            assert_eq!(wire.read_head().status(), 200);
+            let rest = String::from_utf8(wire.read_to_end()).unwrap();
+            let ends = rest.ends_with("0\r\n\r\n");
+            let got = (rest.matches("data: 0\n\n").count(), rest.matches("data: 1\n\n").count());
+            assert_eq!((got, ends), ((times, times), is_whole), "{keys}: {coding}, {what}: {rest}");
+        }
+    }
 }
 
 /// Browsers accept Zstandard, in which events cannot be counted.

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 
+use flate2::Decompress;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use message::Headers;
 
@@ -18,6 +19,13 @@ pub fn named(headers: &Headers) -> Option<String> {
         }
     }
     names
+}
+
+/// Whether a body in the coding `deflate`, which begins with these bytes, has the wrapper of RFC 9110, 8.4.1.2. Some servers send it
+/// bare, and browsers read both. The low half of a wrapper's first byte says the method, 8. Bare, that would be the beginning of a block
+/// without compression, whose padding nobody fills.
+pub fn is_wrapped(bytes: &[u8]) -> bool {
+    bytes.first().is_none_or(|byte| byte & 0x0f == 8)
 }
 
 /// A coding that can be taken off.
@@ -65,7 +73,11 @@ impl Coding {
         let mut out = Vec::new();
         let read = match self {
             Coding::Gzip => MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut out),
-            Coding::Deflate => ZlibDecoder::new(bytes).take(limit).read_to_end(&mut out),
+            Coding::Deflate => {
+                let inflate = Decompress::new(is_wrapped(bytes));
+                let decoder = ZlibDecoder::new_with_decompress(bytes, inflate);
+                decoder.take(limit).read_to_end(&mut out)
+            }
             Coding::Brotli => {
                 brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit).read_to_end(&mut out)
             }

@@ -157,6 +157,19 @@ impl TransformedBody {
         self.inner = Body::Empty;
         Fill::End
     }
+
+    /// Shows the step what came.
+    fn step(&mut self, bytes: &[u8], fill: Fill, out: &mut Vec<u8>) -> Result<Fill, Fault> {
+        if !bytes.is_empty() && self.transform.on_bytes(bytes, out)? == Fill::End {
+            return Ok(self.end_early());
+        }
+        if fill == Fill::End {
+            self.trailers = self.inner.trailers();
+            self.transform.on_trailers(&mut self.trailers);
+            self.transform.on_end(out)?;
+        }
+        Ok(fill)
+    }
 }
 
 impl Source for TransformedBody {
@@ -170,22 +183,14 @@ impl Source for TransformedBody {
         let mut bytes = scratch::lend();
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
         let before = out.len();
-        match (!bytes.is_empty()).then(|| self.transform.on_bytes(&bytes, out)) {
-            Some(Ok(Fill::End)) => return Poll::Ready(Ok(self.end_early())),
+        match self.step(&bytes, fill, out) {
             // A fault takes with it what is given beside it, so it waits for its turn.
-            Some(Err(fault)) if out.len() > before => {
+            Err(fault) if out.len() > before => {
                 self.broken = Some(Box::new(fault));
-                return Poll::Ready(Ok(Fill::More));
+                Poll::Ready(Ok(Fill::More))
             }
-            Some(Err(fault)) => return Poll::Ready(Err(fault)),
-            Some(Ok(_)) | None => {}
+            filled => Poll::Ready(filled),
         }
-        if fill == Fill::End {
-            self.trailers = self.inner.trailers();
-            self.transform.on_trailers(&mut self.trailers);
-            self.transform.on_end(out)?;
-        }
-        Poll::Ready(Ok(fill))
     }
 
     fn remaining(&self) -> Option<u64> {

@@ -1,8 +1,9 @@
 //! The content coding of an event stream that has to be read. It goes on without it.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use fault::{Fault, Kind};
+use flate2::Decompress;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use mediation::content_coding::{self, Coding};
 use message::Headers;
@@ -13,7 +14,13 @@ const CODED_BYTES_MAX: usize = 1 << 10;
 const ACCEPTED: &str = "accept-encoding";
 
 /// Takes the coding off as the stream passes.
-pub(super) enum Decoder {
+pub(super) struct Decoder {
+    coding: Coding,
+    /// Nothing has come if absent.
+    begun: Option<BegunDecoder>,
+}
+
+enum BegunDecoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Deflate(Box<ZlibDecoder<Vec<u8>>>),
     Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
@@ -42,20 +49,12 @@ impl Decoder {
     /// For the reply with these lines, which then say that it has none.
     pub(super) fn of(lines: &mut Headers) -> Result<Option<Decoder>, Fault> {
         let Some(name) = content_coding::named(lines) else { return Ok(None) };
-        let out = Vec::new();
-        let decoder = match Coding::of(&name) {
-            Some(Coding::Gzip) => Decoder::Gzip(Box::new(MultiGzDecoder::new(out))),
-            Some(Coding::Deflate) => Decoder::Deflate(Box::new(ZlibDecoder::new(out))),
-            Some(Coding::Brotli) => {
-                Decoder::Brotli(Box::new(brotli::DecompressorWriter::new(out, CODED_BYTES_MAX)))
-            }
-            None => {
-                let cause = format!("sse: events in the content coding {name} cannot be counted");
-                return Err(Fault::new(Kind::UpstreamMalformed, cause));
-            }
+        let Some(coding) = Coding::of(&name) else {
+            let cause = format!("sse: events in the content coding {name} cannot be counted");
+            return Err(Fault::new(Kind::UpstreamMalformed, cause));
         };
         lines.remove("content-encoding");
-        Ok(Some(decoder))
+        Ok(Some(Decoder { coding, begun: None }))
     }
 
     /// Hands on the bytes without their coding, a bounded part at a time, until `pass` ends that. What stands before a place where the
@@ -66,26 +65,69 @@ impl Decoder {
         mut pass: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Result<(), E>, Fault> {
         for few in bytes.chunks(CODED_BYTES_MAX) {
-            let written = match self {
-                Decoder::Gzip(decoder) => decoder.write_all(few).and_then(|()| decoder.flush()),
-                Decoder::Deflate(decoder) => decoder.write_all(few).and_then(|()| decoder.flush()),
-                Decoder::Brotli(decoder) => decoder.write_all(few).and_then(|()| decoder.flush()),
-            };
-            let out = match self {
-                Decoder::Gzip(decoder) => decoder.get_mut(),
-                Decoder::Deflate(decoder) => decoder.get_mut(),
-                Decoder::Brotli(decoder) => decoder.get_mut(),
-            };
+            let decoder = self.begun.get_or_insert_with(|| BegunDecoder::new(self.coding, few));
+            let written = decoder.write(few);
+            let out = decoder.out();
             let passed = pass(out);
             out.clear();
             if passed.is_err() {
                 return Ok(passed);
             }
-            written.map_err(|error| {
-                let cause = format!("sse: the content coding is broken: {error}");
-                Fault::new(Kind::UpstreamMalformed, cause)
-            })?;
+            written.map_err(broken)?;
         }
         Ok(Ok(()))
+    }
+
+    /// Checks that the coding ends where the stream does, and what it says there of its content.
+    pub(super) fn end(&mut self) -> Result<(), Fault> {
+        self.begun.as_mut().map_or(Ok(()), BegunDecoder::end).map_err(broken)
+    }
+}
+
+fn broken(error: io::Error) -> Fault {
+    Fault::new(Kind::UpstreamMalformed, format!("sse: the content coding is broken: {error}"))
+}
+
+impl BegunDecoder {
+    /// For a stream that begins with these bytes.
+    fn new(coding: Coding, first: &[u8]) -> BegunDecoder {
+        let out = Vec::new();
+        match coding {
+            Coding::Gzip => BegunDecoder::Gzip(Box::new(MultiGzDecoder::new(out))),
+            Coding::Deflate => {
+                let inflate = Decompress::new(content_coding::is_wrapped(first));
+                BegunDecoder::Deflate(Box::new(ZlibDecoder::new_with_decompress(out, inflate)))
+            }
+            Coding::Brotli => {
+                let decoder = brotli::DecompressorWriter::new(out, CODED_BYTES_MAX);
+                BegunDecoder::Brotli(Box::new(decoder))
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let decoder: &mut dyn Write = match self {
+            BegunDecoder::Gzip(decoder) => decoder,
+            BegunDecoder::Deflate(decoder) => decoder,
+            BegunDecoder::Brotli(decoder) => decoder,
+        };
+        decoder.write_all(bytes).and_then(|()| decoder.flush())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            BegunDecoder::Gzip(decoder) => decoder.try_finish(),
+            BegunDecoder::Deflate(decoder) => decoder.try_finish(),
+            BegunDecoder::Brotli(decoder) => decoder.close(),
+        }
+    }
+
+    /// What has been written without its coding.
+    fn out(&mut self) -> &mut Vec<u8> {
+        match self {
+            BegunDecoder::Gzip(decoder) => decoder.get_mut(),
+            BegunDecoder::Deflate(decoder) => decoder.get_mut(),
+            BegunDecoder::Brotli(decoder) => decoder.get_mut(),
+        }
     }
 }

@@ -126,6 +126,6 @@ impl BodyTransform for MeteredStream {
     /// The upstream ended within a block. Browsers make no event of that, other readers may.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         out.append(&mut self.held);
-        Ok(())
+        self.decoder.as_mut().map_or(Ok(()), Decoder::end)
     }
 }

@@ -183,6 +183,7 @@ impl UpstreamStream<'_> {
                 (Err(TooMuch), _) => Err(Fault::new(Kind::ReplyTooLarge, TOO_MUCH)),
                 (Ok(()), Fill::End) => {
                     blocks.end();
+                    decoder.as_mut().map_or(Ok(()), Decoder::end)?;
                     Ok(Fill::End)
                 }
                 (Ok(()), fill) => Ok(fill),
