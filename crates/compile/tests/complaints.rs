@@ -489,6 +489,22 @@ routes:
 }
 
 #[test]
+fn a_stream_without_room_for_an_event_is_refused() {
+    check(
+        r#"
+upstreams: { u: { targets: ["http://h"] } }
+routes:
+  none: { match: { path: /a }, policies: [{ sse: { event_bytes_max: 0B } }], upstream: u }
+  one:  { match: { path: /b }, policies: [{ sse: { event_bytes_max: 1B } }], upstream: u }
+"#,
+        expect![[r#"
+            gate.yaml:5:69: no event has a size of 0
+              help: write the largest size, such as `64KiB`
+        "#]],
+    );
+}
+
+#[test]
 fn statuses_that_a_cache_cannot_keep() {
     check(
         r#"

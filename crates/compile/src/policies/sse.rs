@@ -29,10 +29,14 @@ pub(crate) fn build(
     let settings = SseSettings {
         by: self::by(&by, report),
         tiers: quotas::tiers(&limits),
-        event_bytes_max: usize::try_from(keys.event_bytes_max.0).unwrap_or(usize::MAX),
+        event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
         idle: keys.idle.map(|idle| idle.0),
         connections: keys.connections.map(|connections| connections.get()),
     };
+    if keys.event_bytes_max.value.0 == 0 {
+        let what = "no event has a size of 0";
+        report.error(keys.event_bytes_max.at, what, "write the largest size, such as `64KiB`");
+    }
     if place.of.upstream.is_none() && place.of.flow.is_none() && intact {
         let what = "no event stream can come here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
@@ -117,7 +121,7 @@ fn shared(
             // The client's own would be that of the first.
             RouteHost::Preserve | RouteHost::Target => None,
         },
-        event_bytes_max: usize::try_from(keys.event_bytes_max.0).unwrap_or(usize::MAX),
+        event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
     };
     let of = crate::destinations::words(place.of);
     let to = place.builder.words_of(&upstream.value);

@@ -29,7 +29,7 @@ keys! {
         by: Option<Spanned<LimitBy>>,
         /// The largest event. The stream ends before a larger one.
         // More than a hundred lines of text. A gateway holds this much for each stream whose event has begun.
-        event_bytes_max: Size = Size(64 * 1024),
+        event_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
         /// The longest time without a byte of the upstream, comments included; the stream ends after. No limit if absent.
         idle: Option<Timeout>,
         /// How many streams may be open at once; 429 above. No limit if absent.
