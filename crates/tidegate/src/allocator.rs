@@ -6,35 +6,24 @@
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::{c_int, c_long};
+use std::time::Duration;
 
 use libmimalloc_sys as mimalloc;
 
-// Their bindings are behind a feature that brings a dependency.
+// Their binding is behind a feature that brings a dependency.
 unsafe extern "C" {
-    safe fn mi_option_get(option: c_int) -> c_long;
-    safe fn mi_option_set(option: c_int, value: c_long);
+    safe fn mi_collect(force: bool);
 }
 
-/// `mi_option_purge_delay`: the milliseconds after which memory that is free goes back to the system.
-const PURGE_DELAY: c_int = 15;
+/// mimalloc lets go of memory that was free for a second, so more often would find nothing.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// While it lives, memory that is free goes back to the system at once.
-pub(crate) struct PurgeAtOnce {
-    usual_delay: c_long,
-}
-
-/// mimalloc keeps what is freed for a while, and for ever if nobody frees more behind that. A start that reads much and is silent then
-/// would keep all that it needed for reading.
-pub(crate) fn purge_at_once() -> PurgeAtOnce {
-    let usual_delay = mi_option_get(PURGE_DELAY);
-    mi_option_set(PURGE_DELAY, 0);
-    PurgeAtOnce { usual_delay }
-}
-
-impl Drop for PurgeAtOnce {
-    fn drop(&mut self) {
-        mi_option_set(PURGE_DELAY, self.usual_delay);
+/// Gives memory that is free back to the system. mimalloc does that by itself only where a page is freed a second later: after a start
+/// that read much, or thousands of clients that left at once, nothing is, and all that they needed would stay.
+pub(crate) async fn give_back() {
+    loop {
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+        mi_collect(false);
     }
 }
 
@@ -96,15 +85,33 @@ unsafe impl GlobalAlloc for Allocator {
 
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::{Builder, LocalOptions};
+
     use super::*;
 
     #[test]
-    fn the_number_is_that_of_the_delay_of_purges() {
-        assert_eq!(mi_option_get(PURGE_DELAY), 1000, "its default, which no option near it has");
-        let purging = purge_at_once();
-        assert_eq!((purging.usual_delay, mi_option_get(PURGE_DELAY)), (1000, 0));
-        drop(purging);
-        assert_eq!(mi_option_get(PURGE_DELAY), 1000);
+    fn free_memory_goes_back_though_nothing_more_is_freed() {
+        let blocks: Vec<Vec<u8>> = (0..64 << 10).map(|_| vec![1; 1000]).collect();
+        let with = resident_pages();
+        drop(blocks);
+        let goes_back = async {
+            // Of 16,000 pages.
+            while resident_pages() + 8_000 > with {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_time().build_local(LocalOptions::default()).unwrap();
+        let gone = runtime.block_on(async {
+            kit::spawn(give_back());
+            tokio::time::timeout(Duration::from_secs(60), goes_back).await
+        });
+        assert!(gone.is_ok(), "of {with} pages there are still {}", resident_pages());
+    }
+
+    fn resident_pages() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
     /// Blocks of every size and alignment, so many at once that each size class has more than a page.

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::Context;
 use control::{Control, Plan, Report};
@@ -77,9 +76,7 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let (started, upkeep) = workers(&plan, &control).map_err(NotStarted::Failed)?;
     let started = gateway.get_or_init(|| Arc::new(started)).clone();
     kit::spawn(upkeep.run());
-    if !plan.hubs.is_empty() {
-        kit::spawn(purge_at_first(crate::allocator::purge_at_once()));
-    }
+    kit::spawn(crate::allocator::give_back());
     let opened = open_store(&plan).await;
     opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     // Before the listeners: a gateway that cannot start takes no request.
@@ -91,12 +88,6 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(control.clone().watch());
     Ok(RunningGateway { control, gateway: started, admin })
-}
-
-/// Ends the purges of the start. A hub has read 100,000 subscriptions in half a second.
-async fn purge_at_first(purging: crate::allocator::PurgeAtOnce) {
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    drop(purging);
 }
 
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
