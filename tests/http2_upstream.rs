@@ -1,6 +1,7 @@
 //! HTTP/2 towards upstreams.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -332,6 +333,41 @@ fn the_targets_limit_of_streams_is_kept() {
     let mut wires: Vec<_> = (0..4).map(|_| gateway.wire()).collect();
     wires.iter_mut().for_each(|wire| wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
     wires.iter_mut().for_each(|wire| assert_eq!(wire.read_reply().text(), "ok"));
+}
+
+/// Servers should say so for a short time only (RFC 9113, 6.5.2).
+#[test]
+fn a_target_that_allows_no_streams_is_waited_for() {
+    let gate = Gate::default();
+    let opened = gate.clone();
+    let origin = Origin::start(move |peer| {
+        peer.greet(&[]);
+        let (first, _) = peer.whole_stream().unwrap();
+        peer.send([settings(&[(3, 0)]), reply(first, "first")].concat());
+        opened.wait();
+        peer.send(settings(&[(3, 100)]));
+        while let Some((stream, _)) = peer.whole_stream() {
+            peer.try_send(reply(stream, "later"));
+        }
+    });
+    let gateway = with("timeout: { connect: 60s }", &origin);
+    assert_eq!(gateway.wire().get("/").text(), "first");
+    let mut wires = [gateway.wire(), gateway.wire()];
+    wires.iter_mut().for_each(|wire| wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    assert!(wires.iter_mut().all(|wire| wire.is_silent_for(Duration::from_millis(20))));
+    gate.open();
+    wires.iter_mut().for_each(|wire| assert_eq!(wire.read_reply().text(), "later"));
+    assert_eq!(origin.accepted(), 1);
+
+    // No longer than for a connection.
+    let origin = Origin::start(|peer| {
+        peer.greet(&[(3, 0)]);
+        while let Some((stream, _)) = peer.whole_stream() {
+            peer.try_send(reset(stream, 7));
+        }
+    });
+    let gateway = with("timeout: { connect: 300ms }", &origin);
+    assert_eq!(gateway.wire().get("/").status(), 504);
 }
 
 /// What a server must not do, with the code that it gets for it, and the fault of the request.

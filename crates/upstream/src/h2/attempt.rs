@@ -6,9 +6,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
+use kit::clock;
 
 use super::call::{Begun, Call};
-use super::shared::{Seat, State};
+use super::shared::{Seat, SharedConnection, State};
 use crate::call::{Failure, ReplyTimeouts};
 use crate::connect::PendingConnection;
 use crate::send::Attempts;
@@ -63,6 +64,9 @@ impl Attempts<'_> {
             // Makes room by closing an idle connection, perhaps of another target.
             self.pool.close_one();
         }
+        if let Some(shut) = self.pool.lane(at, |lane| lane.shut()).flatten() {
+            self.let_in(&shut).await?;
+        }
         let (upstream, pool) = (self.upstream, &self.pool);
         let Some(seat) = pool.lane(at, |lane| lane.seat(upstream, pool, at)) else {
             return Ok(None);
@@ -80,6 +84,22 @@ impl Attempts<'_> {
             State::Over(kind, why) => Err(Fault::new(kind, &*why)),
             State::Http1 | State::Opening => Ok(None),
         }
+    }
+
+    /// Waits for a target whose settings let nobody open a stream, which they should for a short time only (RFC 9113, 6.5.2): no longer
+    /// than a new connection may take.
+    async fn let_in(&self, shut: &SharedConnection) -> Result<(), Fault> {
+        let settings = self.upstream.settings();
+        self.alarm.borrow_mut().set_by(clock::now(), settings.timeout.connect, self.deadline);
+        let late = || {
+            let why = format!("upstream {}: the target allows no streams", settings.name);
+            Fault::new(Kind::ConnectTimeout, why)
+        };
+        poll_fn(|cx| match shut.poll_shut(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => self.alarm.borrow_mut().poll(cx).map(|()| Err(late())),
+        })
+        .await
     }
 
     /// Waits for a connection to be open, until the deadline of the call. Opening has one of its own.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault::{Fault, Kind};
+use fault::Fault;
 use kit::clock::{self, Instant};
 
 use super::connection;
@@ -33,6 +33,12 @@ impl Lane {
         self.http1_until = clock::now().checked_add(HTTP1_TIME);
     }
 
+    /// A connection whose target lets nobody open a stream, if there is one and none has room.
+    pub(super) fn shut(&self) -> Option<Rc<SharedConnection>> {
+        let have_room = self.connections.iter().any(|shared| shared.has_room());
+        self.connections.iter().find(|shared| !have_room && shared.is_shut()).cloned()
+    }
+
     /// A place on a connection that has room, or on a new one.
     pub(super) fn seat(
         &mut self,
@@ -45,10 +51,6 @@ impl Lane {
         let with_room = self.connections.iter().find(|shared| shared.has_room());
         if let Some(shared) = with_room {
             return Seat::take(shared.clone(), upstream.clone(), worker);
-        }
-        if self.connections.iter().any(|shared| shared.is_shut()) {
-            let why = format!("upstream {}: it allows no streams", upstream.settings().name);
-            return Err(Fault::new(Kind::BreakerOpen, why));
         }
         let shared = SharedConnection::new(State::Opening);
         let seat = Seat::take(shared.clone(), upstream.clone(), worker)?;

@@ -23,7 +23,7 @@ pub(crate) struct SharedConnection {
     state: RefCell<State>,
     /// The connection's task, while it does not know that there is something to do.
     task: RefCell<Option<Waker>>,
-    /// Exchanges that wait for the connection to be open.
+    /// Exchanges that wait for the connection to be open, or for its target to allow streams.
     waiting: RefCell<Vec<Waker>>,
     /// Exchanges that have a place on it.
     seats: Cell<usize>,
@@ -97,7 +97,7 @@ impl SharedConnection {
     /// The state changes, and whoever waits for that goes on.
     pub(super) fn become_(&self, state: State) {
         self.state.replace(state);
-        self.waiting.take().into_iter().for_each(Waker::wake);
+        self.wake_waiting();
     }
 
     /// Ready once the connection is no longer being opened.
@@ -106,11 +106,29 @@ impl SharedConnection {
         if !matches!(state, State::Opening) {
             return Poll::Ready(state);
         }
+        self.wait(cx);
+        Poll::Pending
+    }
+
+    /// Ready once the target's settings let somebody open a stream, or the connection is of no more use.
+    pub(super) fn poll_shut(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_shut() || self.is_over() {
+            return Poll::Ready(());
+        }
+        self.wait(cx);
+        Poll::Pending
+    }
+
+    fn wait(&self, cx: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|task| task.will_wake(cx.waker())) {
             waiting.push(cx.waker().clone());
         }
-        Poll::Pending
+    }
+
+    /// Those who wait look again.
+    fn wake_waiting(&self) {
+        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn seats(&self) -> usize {
@@ -160,6 +178,7 @@ impl SharedConnection {
 
     pub(super) fn heard(&self) {
         self.is_suspect.set(false);
+        self.wake_waiting();
     }
 }
 
