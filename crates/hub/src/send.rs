@@ -179,7 +179,7 @@ async fn read_away(mut reply: Reply) {
                 reply.body.poll_fill(cx, &mut bytes).map_ok(|fill| (fill, bytes.len()))
             });
             match read.await {
-                Ok((Fill::More, len)) => left = left.saturating_sub(len),
+                Ok((Fill::More | Fill::Later, len)) => left = left.saturating_sub(len),
                 Ok((Fill::End, _)) | Err(_) => return,
             }
         }

@@ -79,7 +79,10 @@ impl Source for Events {
             return Poll::Pending;
         };
         let fill = fill?;
-        self.made += out.len().saturating_sub(before);
+        self.made = match fill {
+            Fill::Later => 0,
+            Fill::More | Fill::End => self.made + out.len().saturating_sub(before),
+        };
         let Some(scanner) = &mut self.scanner else { return Poll::Ready(Ok(fill)) };
         let mut at = before;
         while let Some(block) = scanner.next_block(out.get(at..).unwrap_or_default()) {

@@ -517,7 +517,7 @@ impl H1 {
             total += u64::try_from(discarded.len()).unwrap_or(u64::MAX);
             match read {
                 Ok(message::Fill::End) => return true,
-                Ok(message::Fill::More) => {}
+                Ok(message::Fill::More | message::Fill::Later) => {}
                 Err(_) => return false,
             }
         }

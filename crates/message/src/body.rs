@@ -70,6 +70,8 @@ pub trait Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     More,
+    /// There is more, but nothing now: the task is woken when there is. Asking again before that costs a look in vain, and is allowed.
+    Later,
     End,
 }
 

@@ -250,11 +250,15 @@ impl Outgoing {
             if self.chunked && added > 0 {
                 frame(out, start, added);
             }
-            if fill == Fill::End {
-                self.ended = true;
-                let trailers = self.body.trailers();
-                if self.chunked {
-                    http1::last_chunk(&trailers, out);
+            match fill {
+                Fill::More => {}
+                Fill::Later => return Poll::Pending,
+                Fill::End => {
+                    self.ended = true;
+                    let trailers = self.body.trailers();
+                    if self.chunked {
+                        http1::last_chunk(&trailers, out);
+                    }
                 }
             }
         }

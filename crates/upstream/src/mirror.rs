@@ -172,7 +172,7 @@ async fn read_away(mut reply: Reply) -> Result<(), Fault> {
             reply.body.poll_fill(cx, &mut bytes).map_ok(|fill| (fill, bytes.len()))
         });
         match read.await? {
-            (Fill::More, len) => left = left.saturating_sub(len),
+            (Fill::More | Fill::Later, len) => left = left.saturating_sub(len),
             (Fill::End, _) => break,
         }
     }

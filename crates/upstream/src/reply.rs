@@ -157,7 +157,18 @@ impl IncomingBody {
             }
             Poll::Ready(read) => {
                 hold.alarm.borrow_mut().clear();
-                Poll::Ready(read.map(|()| self.fill()))
+                read?;
+                let fill = self.fill();
+                // An event usually comes alone, and then the wire is all that has to be waited for.
+                let is_alone = fill == Fill::More
+                    && self.timeout.is_none()
+                    && self.upload.is_none()
+                    && hold.deadline.is_none()
+                    && self.connection.wire.poll_readable(cx).is_pending();
+                Poll::Ready(Ok(match is_alone {
+                    true => Fill::Later,
+                    false => fill,
+                }))
             }
         }
     }

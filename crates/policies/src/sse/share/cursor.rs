@@ -80,6 +80,10 @@ impl Source for Cursor {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         match self.client.ring.take(&mut self.next, self.skips, out) {
             RingRead::Some => Poll::Ready(Ok(Fill::More)),
+            RingRead::Last => {
+                self.place.wait(cx);
+                Poll::Ready(Ok(Fill::Later))
+            }
             RingRead::None => {
                 self.place.wait(cx);
                 Poll::Pending

@@ -85,6 +85,8 @@ const TAKEN_BYTES: usize = 16 << 10;
 /// The result of looking for what comes next.
 pub(super) enum RingRead {
     Some,
+    /// The last that there is.
+    Last,
     /// The client is up to date.
     None,
     /// The next event is not kept any more.
@@ -230,7 +232,7 @@ impl Ring {
             *next = events.first;
         }
         let at = usize::try_from(*next - events.first).unwrap_or(usize::MAX);
-        let begin = out.len();
+        let (begin, end) = (out.len(), events.end());
         for kept in events.kept.iter().skip(at) {
             let taken = out.len() - begin;
             if taken > 0 && taken + kept.bytes.len() > TAKEN_BYTES {
@@ -240,6 +242,7 @@ impl Ring {
             *next += 1;
         }
         match (out.len() > begin, &events.end) {
+            (true, None) if *next == end => RingRead::Last,
             (true, _) => RingRead::Some,
             (false, Some(end)) => RingRead::Ended(end.clone()),
             (false, None) => RingRead::None,
@@ -323,7 +326,7 @@ mod tests {
     fn taken(ring: &Ring, next: &mut u64, skips: bool) -> Option<usize> {
         let mut out = Vec::new();
         match ring.take(next, skips, &mut out) {
-            RingRead::Some => Some(out.len() / 9),
+            RingRead::Some | RingRead::Last => Some(out.len() / 9),
             RingRead::None => Some(0),
             RingRead::TooSlow | RingRead::Ended(_) => None,
         }
@@ -402,10 +405,14 @@ mod tests {
             );
         }
         let mut taken = Vec::new();
-        while let RingRead::Some = ring.take(&mut next, false, &mut out) {
+        let mut take = || {
+            let read = ring.take(&mut next, false, &mut out);
             taken.push(std::mem::take(&mut out).len());
-        }
-        assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2]);
+            read
+        };
+        while let RingRead::Some = take() {}
+        assert!(matches!(take(), RingRead::None));
+        assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2, 0]);
     }
 
     #[test]
