@@ -20,8 +20,8 @@ pub const LARGE_BYTES: usize = 32 * 1024;
 const KEPT_BYTES_MAX: usize = 4 * SCRATCH_BYTES;
 
 thread_local! {
-    /// Two buffers, one to read into and one to build into. An empty one is lent out, or was never made.
-    static KEPT: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
+    /// One buffer to read into, one to build into, and one for a step between them. An empty one is lent out, or was never made.
+    static KEPT: [Cell<Vec<u8>>; 3] = const { [const { Cell::new(Vec::new()) }; 3] };
 }
 
 /// A buffer of at least [`SCRATCH_BYTES`] capacity, lent by the thread.
@@ -29,14 +29,8 @@ pub struct Scratch(Vec<u8>);
 
 /// Lends a buffer. It is empty.
 pub fn lend() -> Scratch {
-    let kept = KEPT.with(|[first, second]| match first.take() {
-        taken if taken.capacity() > 0 => taken,
-        _ => second.take(),
-    });
-    match kept.capacity() {
-        0 => Scratch(Vec::with_capacity(SCRATCH_BYTES)),
-        _ => Scratch(kept),
-    }
+    let kept = KEPT.with(|kept| kept.iter().map(Cell::take).find(|kept| kept.capacity() > 0));
+    Scratch(kept.unwrap_or_else(|| Vec::with_capacity(SCRATCH_BYTES)))
 }
 
 impl Scratch {
@@ -70,11 +64,13 @@ impl Drop for Scratch {
             return;
         }
         buffer.clear();
-        KEPT.with(|[first, second]| {
-            // It goes to an empty place; a third buffer is freed.
-            let displaced = first.replace(buffer);
-            if displaced.capacity() > 0 {
-                drop(second.replace(displaced));
+        KEPT.with(|kept| {
+            // It goes to an empty place; a fourth buffer is freed.
+            for place in kept {
+                buffer = place.replace(buffer);
+                if buffer.capacity() == 0 {
+                    return;
+                }
             }
         });
     }
@@ -109,5 +105,11 @@ mod tests {
         assert_eq!((&a[..], &b[..]), (&b"a"[..], &b"b"[..]));
         drop((a, b));
         assert!(lend().is_empty());
+        let places = |count| {
+            let lent: Vec<Scratch> = std::iter::repeat_with(lend).take(count).collect();
+            lent.iter().map(|lent| lent.as_ptr()).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(places(3), places(3), "three are kept");
+        assert_eq!(places(4).len(), 4);
     }
 }
