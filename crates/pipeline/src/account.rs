@@ -193,8 +193,14 @@ impl Account {
         let Some(log) = &self.recorders.access_log else { return };
         let called = self.called();
         let stream = self.ex.notes.as_ref().and_then(|notes| notes.stream.as_deref());
-        let unread = RequestSummary::unread(&self.ex);
-        let asked = self.asked.as_deref().unwrap_or(&unread);
+        let unread;
+        let asked = match self.asked.as_deref() {
+            Some(asked) => asked,
+            None => {
+                unread = RequestSummary::unread(&self.ex);
+                &unread
+            }
+        };
         let route = self.route.as_deref();
         let target =
             masked(&asked.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));

@@ -74,9 +74,9 @@ impl Field {
         match self {
             Field::Time => Value::Time(entry.time),
             Field::Client => Value::Address(entry.client),
-            Field::Method => Value::Hostile(entry.method),
+            Field::Method => not_empty(entry.method),
             Field::Host => hostile(entry.host),
-            Field::Path => Value::Hostile(entry.path),
+            Field::Path => not_empty(entry.path),
             Field::Protocol => Value::Plain(entry.protocol),
             Field::Status => Value::Number(u64::from(entry.status)),
             Field::RequestBytes => Value::Number(entry.request_bytes),
@@ -104,6 +104,11 @@ impl Field {
             }
         }
     }
+}
+
+/// What a request whose head could not be read has not.
+fn not_empty(text: &[u8]) -> Value<'_> {
+    hostile(Some(text).filter(|text| !text.is_empty()))
 }
 
 fn hostile(text: Option<&[u8]>) -> Value<'_> {
