@@ -35,6 +35,7 @@ use crate::SoapVersion;
 use ::json::{Kind, Tape, TapeEntry};
 use mismatch::Done;
 use model::Message;
+use read::Reader;
 use write::Writer;
 use xsd::datatype::Steps;
 
@@ -97,11 +98,10 @@ impl Api {
         xml: &[u8],
         bytes_max: usize,
     ) -> Result<ReadMessage, ReadError> {
-        let output = operation.output.as_ref();
-        let read = |faults| read::Reader::new(self, faults, output, bytes_max).read(xml);
-        match read(&operation.faults) {
+        let reader = |faults| Reader::new(self, faults, operation.output.as_ref(), bytes_max);
+        match reader(&operation.faults).read_again(xml) {
             // A fault is returned whatever its detail: a detail that breaks its type is given as XML.
-            Err(why @ ReadError::Mismatch(_)) => match read(&[]) {
+            Err(why @ ReadError::Mismatch(_)) => match reader(&[]).read(xml) {
                 Ok(said @ ReadMessage::Fault(_)) => Ok(said),
                 Ok(_) | Err(_) => Err(why),
             },

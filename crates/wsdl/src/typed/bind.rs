@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 
+use xml::Pool;
+
 use super::build::TablesBuilder;
 use super::model::{
     Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot,
@@ -53,6 +55,7 @@ pub fn api(description: &Description, wanted: PortChoice<'_>) -> Result<Api, Str
         address: port.and_then(|port| port.address.clone()),
         version,
         title: title.clone(),
+        replies: Pool::default(),
     })
 }
 

@@ -1,12 +1,14 @@
 //! Tables of a typed API: operations, elements and types, for both directions.
 //!
-//! Immutable and shareable between threads. Indexes refer to the lists of one [`Api`].
+//! Immutable, apart from what is known of earlier replies, and shareable between threads. Indexes refer to the lists of one [`Api`].
 
 use std::sync::Arc;
 
+use xml::Pool;
 use xsd::Schema;
 use xsd::datatype::SimpleType;
 
+use super::read::ReplyCache;
 use crate::SoapVersion;
 
 /// Operations of a description with everything needed to translate their messages.
@@ -24,6 +26,8 @@ pub struct Api {
     pub(crate) address: Option<Box<str>>,
     pub(crate) version: SoapVersion,
     pub(crate) title: Box<str>,
+    /// Replies that were read before.
+    pub(super) replies: Pool<ReplyCache>,
 }
 
 /// One operation.

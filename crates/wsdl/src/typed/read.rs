@@ -13,9 +13,11 @@ use crate::SoapVersion;
 use json::push_string;
 
 mod frames;
+mod recall;
 mod texts;
 
 use frames::Frame;
+pub(super) use recall::ReplyCache;
 pub(super) use texts::{Prefixes, push_value};
 
 /// Result of reading a message.
@@ -148,6 +150,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn read(mut self, bytes: &[u8]) -> Done<ReadMessage> {
         xml::parse(bytes, super::options(), &mut self)?;
+        self.finish(bytes)
+    }
+
+    /// Returns what was read of these bytes.
+    fn finish(self, bytes: &[u8]) -> Done<ReadMessage> {
         if let (true, Some(message)) = (self.unsure, self.message) {
             super::judge::judge(self.api, message, bytes).map_err(ReadError::Mismatch)?;
         }

@@ -17,7 +17,7 @@ type Prefixes = Box<[(Box<str>, Box<str>)]>;
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     element: &'a Element,
-    kind: FrameKind<'a>,
+    pub(super) kind: FrameKind<'a>,
     /// JSON that closes the objects around the value.
     wrap: &'static str,
     /// Prefixes in scope, kept for qualified names.
