@@ -2,7 +2,8 @@
 # What flows cost beside Apache Synapse 3.0.1: the scenarios of examples/integration with messages of four sizes, one worker and one
 # JVM on the same core, one after the other in each round; the load and the echo backend are on the other core. Every other message
 # differs in markup from the one before: prefixes, white space, and where the orders end. Prints CPU per request of both, their ratio,
-# the target, and for `direct` the ratio to a plain route.
+# the target, and for `direct` the ratio to a plain route, and nginx's CPU for the same requests: what passing a message on costs by
+# itself, below which no gateway comes.
 #
 #   flows.sh                  all of that
 #   FLOWS="build enrich"      only those of direct build enrich xslt clone2 clone4
@@ -58,6 +59,42 @@ started+=("$gateway")
 wait_for "$folder/gateway.log" 'listening listener="public"'
 ours=http://$(grep -o 'listening listener="public" address=[0-9.:]*' "$folder/gateway.log" | sed 's/.*=//')
 
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+relay=''
+case " $flows " in *' direct '*)
+  PATH=$PATH:/usr/sbin
+  port=$(free_port)
+  cat > "$folder/nginx.conf" <<NGINX
+user $(id -un);
+worker_processes 1;
+daemon off;
+pid $folder/nginx.pid;
+error_log $folder/nginx.error.log error;
+events { worker_connections 4096; use epoll; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path $folder/nginx-body;
+  proxy_temp_path $folder/nginx-proxy;
+  fastcgi_temp_path $folder/nginx-fastcgi;
+  uwsgi_temp_path $folder/nginx-uwsgi;
+  scgi_temp_path $folder/nginx-scgi;
+  client_body_buffer_size 128k;
+  proxy_buffers 8 32k;
+  upstream ends { server 127.0.0.1:$echo_port; keepalive 1024; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:$port;
+    location / { proxy_pass http://ends; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  }
+}
+NGINX
+  taskset -c 0 nginx -c "$folder/nginx.conf" -p "$folder" > "$folder/nginx.log" 2>&1 &
+  started+=($!)
+  for _ in $(seq 100); do relay=$(pgrep -P $! || true); [ -z "$relay" ] || break; sleep 0.1; done
+  [ -n "$relay" ] || { cat "$folder/nginx.log" "$folder/nginx.error.log" >&2; exit 1; }
+  relayed=http://127.0.0.1:$port ;;
+esac
+
 peer=${PEER:-synapse}
 if [ "$peer" = synapse ]; then
   if [ ! -d "$tools/synapse" ]; then
@@ -67,7 +104,7 @@ if [ "$peer" = synapse ]; then
   fi
   cp -r bench/synapse "$folder/synapse"
   mkdir -p "$folder/synapse/repository"
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  port=$(free_port)
   sed -i "s/8280/$port/" "$folder/synapse/conf/axis2.xml"
   sed -i "s/@BE@/$echo_port/" "$folder/synapse/conf/synapse.xml"
   (cd "$folder/synapse" && exec taskset -c 0 java -Xms256m -Xmx1024m -cp "conf:$tools/synapse/*" \
@@ -140,7 +177,10 @@ for round in $(seq 0 "$rounds"); do
   for flow in $flows; do
     for size in $sizes; do
       echo "round $round: $flow, $size bytes" >&2
-      [ "$flow" = direct ] && load tidegate "$gateway" "$ours" plain "$size"
+      if [ "$flow" = direct ]; then
+        load tidegate "$gateway" "$ours" plain "$size"
+        load nginx "$relay" "$relayed" direct "$size"
+      fi
       load tidegate "$gateway" "$ours" "$flow" "$size"
       [ "$peer" = synapse ] && load synapse "$synapse" "$theirs" "$flow" "$size"
     done
@@ -159,13 +199,14 @@ BEGIN {
   if (!(key in seen)) { seen[key] = 1; order[++n] = key }
 }
 END {
-  printf "%-8s %7s %12s %12s %8s %8s %10s %7s\n", "flow", "bytes", "Tidegate us", "Synapse us", "ratio", "target", "of plain", "errors"
+  printf "%-8s %7s %12s %12s %8s %8s %10s %10s %7s\n", "flow", "bytes", "Tidegate us", "Synapse us", "ratio", "target", "of plain", "nginx us", "errors"
   for (i = 1; i <= n; i++) {
     split(order[i], k, SUBSEP); f = k[1]; z = k[2]; a = least["tidegate", f, z]; b = least["synapse", f, z]
     if (f == "plain") continue
     ratio = b ? sprintf("1/%.1f", b / a) : "-"; want = target[f, z] ? "1/" target[f, z] : "-"
     plain = f == "direct" ? sprintf("%.2f", a / least["tidegate", "plain", z]) : "-"
-    printf "%-8s %7d %12.1f %12.1f %8s %8s %10s %7d\n", f, z, a, b, ratio, want, plain, bad["tidegate", f, z]
+    relay = f == "direct" ? sprintf("%.1f", least["nginx", f, z]) : "-"
+    printf "%-8s %7d %12.1f %12.1f %8s %8s %10s %10s %7d\n", f, z, a, b, ratio, want, plain, relay, bad["tidegate", f, z]
   }
 }' "$folder/results"
 
