@@ -150,18 +150,27 @@ impl BodySender {
             }
             let mut made = scratch::lend();
             let Poll::Ready(fill) = self.body.poll_fill(cx, &mut made) else {
-                self.waiting = Some((clock::now(), false));
-                return stream.poll_gone(cx).map(|()| Err(gone("reset")));
+                return self.poll_body(cx, stream);
             };
-            if fill.map_err(|fault| (fault, Code::INTERNAL_ERROR))? == Fill::End {
+            let fill = fill.map_err(|fault| (fault, Code::INTERNAL_ERROR))?;
+            if fill == Fill::End {
                 self.ended = true;
                 self.trailers = self.body.trailers();
             }
             let sent = self.put(stream, &made);
             self.piece = made.get(sent..).map(Bytes::copy_from_slice).unwrap_or_default();
+            if fill == Fill::Later && self.piece.is_empty() {
+                return self.poll_body(cx, stream);
+            }
         }
         self.finish(stream);
         Poll::Ready(Ok(()))
+    }
+
+    /// Waits for more of the body, or for the client to leave.
+    fn poll_body(&mut self, cx: &mut Context<'_>, stream: &Stream) -> Poll<Result<(), SendError>> {
+        self.waiting = Some((clock::now(), false));
+        stream.poll_gone(cx).map(|()| Err(gone("reset")))
     }
 
     /// Sends what there is room for.
@@ -232,4 +241,64 @@ impl BodySender {
 fn gone(why: &str) -> SendError {
     let what = format!("the client, while it was answered: {why}");
     (Fault::new(Kind::ClientGone, what), Code::CANCEL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::task::Waker;
+
+    use http2::{Block, Config, RequestLine, Session};
+    use kit::Wire;
+    use message::Source;
+
+    use super::super::stream::SharedConnection;
+    use super::*;
+
+    /// A stream that was opened by a client.
+    fn stream() -> Stream {
+        let config = || Config { streams_max: 1, head_bytes_max: 1 << 10 };
+        let mut client = Session::client(config());
+        let request = RequestLine { method: b"GET", is_https: true, target: b"/", authority: b"a" };
+        let number = client.open_stream(&request, [].into_iter(), true).unwrap();
+        let (mut server, mut block) = (Session::new(config()), Block::default());
+        let mut rest = client.unsent();
+        while let Some(read) = server.read(rest, &mut block).unwrap() {
+            rest = &rest[read.len..];
+        }
+        let wire = Wire::Wrapped(Box::new(tokio::io::empty()));
+        Stream::new(SharedConnection::new(server, wire), number)
+    }
+
+    /// Gives an event whenever it is asked, and says each time that nothing is behind it.
+    struct Events(Rc<Cell<usize>>);
+
+    impl Source for Events {
+        fn poll_fill(
+            &mut self,
+            _: &mut Context<'_>,
+            out: &mut Vec<u8>,
+        ) -> Poll<Result<Fill, Fault>> {
+            self.0.set(self.0.get() + 1);
+            out.extend_from_slice(b"data: x\n\n");
+            Poll::Ready(Ok(Fill::Later))
+        }
+
+        fn remaining(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_body_that_has_nothing_now_is_not_asked_until_it_wakes() {
+        let (stream, asked) = (stream(), Rc::<Cell<usize>>::default());
+        let body = Body::Stream(Box::new(Events(asked.clone())));
+        let mut sender = BodySender::new(body, Duration::from_secs(1), None);
+        let mut cx = Context::from_waker(Waker::noop());
+        for times in 1..=3 {
+            assert!(sender.poll_pieces(&mut cx, &stream).is_pending());
+            assert_eq!((asked.get(), sender.sent), (times, times as u64 * 9));
+            assert_eq!(sender.waiting.map(|(_, for_client)| for_client), Some(false));
+        }
+    }
 }
