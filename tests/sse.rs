@@ -263,6 +263,11 @@ fn a_coding_is_checked_to_its_end() {
     let gzip = coded(&mut flate2::read::GzEncoder::new(plain, level));
     let deflate = coded(&mut flate2::read::ZlibEncoder::new(plain, level));
     let bare = coded(&mut flate2::read::DeflateEncoder::new(plain, level));
+    // All of the events, and behind them the end.
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
+    encoder.write_all(plain).unwrap();
+    encoder.flush().unwrap();
+    let flushed = encoder.finish().unwrap();
     let brotli = coded(&mut brotli::CompressorReader::new(plain, 4096, 5, 18));
     let flipped = |coded: &[u8], from_end: usize| {
         let mut coded = coded.to_vec();
@@ -280,8 +285,13 @@ fn a_coding_is_checked_to_its_end() {
         ("a wrong sum of the second member", "gzip", flipped(&again, 8), 2, false),
         ("no sum", "gzip", gzip[..gzip.len() - 8].to_vec(), 1, false),
         ("half a sum", "gzip", gzip[..gzip.len() - 6].to_vec(), 1, false),
-        ("whole", "deflate", deflate, 1, true),
-        ("without the wrapper", "deflate", bare, 1, true),
+        ("whole", "deflate", deflate.clone(), 1, true),
+        ("a wrong sum", "deflate", flipped(&deflate, 1), 1, false),
+        ("half a sum", "deflate", deflate[..deflate.len() - 2].to_vec(), 1, false),
+        ("more behind it", "deflate", [&deflate[..], b"x"].concat(), 1, false),
+        ("nothing", "deflate", Vec::new(), 0, true),
+        ("without the wrapper", "deflate", bare.clone(), 1, true),
+        ("bare, and cut", "deflate", flushed[..flushed.len() - 2].to_vec(), 1, false),
         ("whole", "br", brotli, 1, true),
     ] {
         for keys in ["events: 9, per: 1h", "share: {}"] {

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use fault::{Fault, Kind};
-use flate2::Decompress;
-use flate2::write::{MultiGzDecoder, ZlibDecoder};
+use flate2::write::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 use mediation::content_coding::{self, Coding};
 use message::Headers;
 
@@ -22,8 +22,15 @@ pub(super) struct Decoder {
 
 enum BegunDecoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-    Deflate(Box<ZlibDecoder<Vec<u8>>>),
+    Deflate(Box<Inflater>),
     Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
+}
+
+/// Takes off the coding `deflate`. Unlike the library's own writer it knows whether the end has come.
+struct Inflater {
+    inflate: Decompress,
+    out: Vec<u8>,
+    has_ended: bool,
 }
 
 /// Leaves those codings in `Accept-Encoding` that a stream can be read in.
@@ -96,7 +103,7 @@ impl BegunDecoder {
             Coding::Gzip => BegunDecoder::Gzip(Box::new(MultiGzDecoder::new(out))),
             Coding::Deflate => {
                 let inflate = Decompress::new(content_coding::is_wrapped(first));
-                BegunDecoder::Deflate(Box::new(ZlibDecoder::new_with_decompress(out, inflate)))
+                BegunDecoder::Deflate(Box::new(Inflater { inflate, out, has_ended: false }))
             }
             Coding::Brotli => {
                 let decoder = brotli::DecompressorWriter::new(out, CODED_BYTES_MAX);
@@ -117,7 +124,7 @@ impl BegunDecoder {
     fn end(&mut self) -> io::Result<()> {
         match self {
             BegunDecoder::Gzip(decoder) => decoder.try_finish(),
-            BegunDecoder::Deflate(decoder) => decoder.try_finish(),
+            BegunDecoder::Deflate(decoder) => decoder.end(),
             BegunDecoder::Brotli(decoder) => decoder.close(),
         }
     }
@@ -126,8 +133,47 @@ impl BegunDecoder {
     fn out(&mut self) -> &mut Vec<u8> {
         match self {
             BegunDecoder::Gzip(decoder) => decoder.get_mut(),
-            BegunDecoder::Deflate(decoder) => decoder.get_mut(),
+            BegunDecoder::Deflate(decoder) => &mut decoder.out,
             BegunDecoder::Brotli(decoder) => decoder.get_mut(),
         }
+    }
+}
+
+impl Inflater {
+    /// What it has read and written.
+    fn progress(&self) -> (u64, u64) {
+        (self.inflate.total_in(), self.inflate.total_out())
+    }
+
+    fn end(&self) -> io::Result<()> {
+        match self.has_ended {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Write for Inflater {
+    /// Takes nothing behind the end.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let begin = self.inflate.total_in();
+        let taken = |inflate: &Decompress| {
+            usize::try_from(inflate.total_in() - begin).unwrap_or(usize::MAX)
+        };
+        while !self.has_ended {
+            let before = self.progress();
+            let rest = bytes.get(taken(&self.inflate)..).unwrap_or_default();
+            self.out.reserve(CODED_BYTES_MAX);
+            let status = self.inflate.decompress_vec(rest, &mut self.out, FlushDecompress::None)?;
+            self.has_ended = status == Status::StreamEnd;
+            if self.progress() == before {
+                break;
+            }
+        }
+        Ok(taken(&self.inflate))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
