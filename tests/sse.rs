@@ -107,6 +107,8 @@ fn events_pass_as_they_come_and_whole() {
     assert_eq!(wire.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
     let line = access_line(&gateway, 1);
     assert_eq!((&line["events"], &line["stream_end"]), (&json!(2), &Value::Null), "{line}");
+    let [waited, own] = ["upstream_ms", "own_ms"].map(|name| line[name].as_f64().unwrap());
+    assert!(waited >= 50.0 && own < waited, "{line}");
 }
 
 #[test]

@@ -131,22 +131,42 @@ impl Writing {
         outgoing: &mut Outgoing,
         account: &mut Account,
     ) -> Poll<Result<(), Fault>> {
-        if let Some((since, for_client)) = self.waiting.take() {
-            let waited = clock::now().duration_since(since);
-            match for_client {
-                true => account.ex.totals.client_wait.add(waited),
-                false => account.ex.totals.upstream_wait.add(waited),
-            }
+        // A stream waits for years and passes an event on in no time, which is not worth two looks at the clock.
+        if self.stay.is_none() {
+            self.wait_for(None, account);
         }
-        match outgoing.poll(cx, &mut ClientWriter(client)) {
+        let written = match outgoing.poll(cx, &mut ClientWriter(client)) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(CopyError::Source(fault))) => {
                 outgoing.flush(cx, &mut ClientWriter(client));
                 Poll::Ready(Err(fault))
             }
             Poll::Ready(Err(CopyError::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
-            Poll::Pending => self.poll_waiting(cx, client, outgoing),
+            Poll::Pending => {
+                self.wait_for(Some(outgoing.is_blocked()), account);
+                self.poll_waiting(cx, client, outgoing)
+            }
+        };
+        if written.is_ready() {
+            self.wait_for(None, account);
         }
+        written
+    }
+
+    /// Begins to wait for the client or for whoever makes the body, or ends that.
+    fn wait_for(&mut self, client: Option<bool>, account: &Account) {
+        if self.waiting.map(|(_, for_client)| for_client) == client {
+            return;
+        }
+        let now = clock::now();
+        if let Some((since, for_client)) = self.waiting.take() {
+            let waited = now.duration_since(since);
+            match for_client {
+                true => account.ex.totals.client_wait.add(waited),
+                false => account.ex.totals.upstream_wait.add(waited),
+            }
+        }
+        self.waiting = client.map(|for_client| (now, for_client));
     }
 
     fn poll_waiting(
@@ -158,8 +178,6 @@ impl Writing {
         if let Some(stay) = self.stay.as_ref().filter(|stay| stay.poll_over(cx).is_ready()) {
             return Poll::Ready(Err(stay.cut()));
         }
-        let now = clock::now();
-        self.waiting = Some((now, outgoing.is_blocked()));
         let mut client = client.borrow_mut();
         if outgoing.is_blocked() {
             let mut alarm = self.alarm.get_or_insert_with(alarm::take).borrow_mut();
@@ -167,7 +185,7 @@ impl Writing {
             if outgoing.sent_bytes() != self.sent_before || !alarm.is_set() {
                 self.sent_before = outgoing.sent_bytes();
                 self.write_progress = WriteProgress::default();
-                alarm.set(now, WriteProgress::first_look(self.timeout));
+                alarm.set(clock::now(), WriteProgress::first_look(self.timeout));
             }
             while alarm.poll(cx).is_ready() {
                 if !self.write_progress.goes_on(&client.wire) {
