@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use kit::clock;
+use kit::clock::{self, Instant};
 use message::{ReplyHead, RequestHead};
 use policy::{
     Answerer, BodyTransform, Decision, Exchange, Fetch, Flow, OnCall, OnHead, OnStreamed, Onward,
@@ -29,7 +29,7 @@ use crate::tiers::Tiers;
 pub use share::{ShareSettings, Shares};
 
 use coding::Decoder;
-use metered::MeteredStream;
+use metered::{EventMeter, MeteredStream};
 use share::Share;
 
 /// Settings of the policy.
@@ -55,13 +55,13 @@ pub fn policy(
     share: Option<(ShareSettings, Arc<Shares>, Arc<dyn Fetch>)>,
     slots: &mut Slots,
 ) -> Policy {
-    let share = share.map(|(sharing, shares, upstream)| {
-        let metrics = metrics.clone();
-        Arc::new(Share { sharing, shares, upstream, metrics }) as Arc<dyn Answerer>
-    });
     let ClientUse { quotas, permits, shared } = kept;
-    let sse = Arc::new(Sse { settings, quotas, permits, metrics, share, slot: slots.assign() });
-    let admit = Admit(sse.clone());
+    let sse = Arc::new(Sse { settings, quotas, permits, metrics, slot: slots.assign() });
+    let share = share.map(|(sharing, shares, upstream)| {
+        let sse = sse.clone();
+        Arc::new(Share { sharing, shares, upstream, sse }) as Arc<dyn Answerer>
+    });
+    let admit = Admit { sse: sse.clone(), share };
     Policy {
         name: "sse",
         request: Some(match shared {
@@ -77,8 +77,6 @@ struct Sse {
     quotas: Arc<Quotas>,
     permits: Arc<Permits>,
     metrics: Arc<RouteMetrics>,
-    /// Answers in place of the upstream, if clients share its streams.
-    share: Option<Arc<dyn Answerer>>,
     slot: Slot<AdmittedStream>,
 }
 
@@ -107,7 +105,11 @@ struct Stream {
 }
 
 /// Lets a client have a stream, or not.
-struct Admit(Arc<Sse>);
+struct Admit {
+    sse: Arc<Sse>,
+    /// Answers in place of the upstream, if clients share its streams.
+    share: Option<Arc<dyn Answerer>>,
+}
 
 /// The same, where other gateways count too.
 struct SharedAdmit {
@@ -126,15 +128,24 @@ impl Sse {
         self.settings.by.write(ex, head, &mut hash);
         EventCounter { key: hash.finish(), tier }
     }
+
+    /// Opens the stream of a client that was admitted. Only the first reply gets it.
+    fn open(self: &Arc<Sse>, ex: &mut Exchange) -> Option<EventMeter> {
+        let AdmittedStream { counted, permit } = self.slot.take(ex)?;
+        let notes = ex.notes().stream.get_or_insert_default().clone();
+        let stream = Stream { sse: self.clone(), counted, notes, worker: ex.caller.worker, permit };
+        let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
+        Some(EventMeter::new(stream, expires))
+    }
 }
 
 impl Stream {
     /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
-    fn take(&self, bytes: usize) -> Option<u64> {
+    fn take(&self, bytes: usize, now: Option<Instant>) -> Option<u64> {
         let EventCounter { key, tier } = self.counted;
         let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.sse.quotas.take(key, tier, bytes, clock::now()).ok()
+        self.sse.quotas.take(key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
     }
 
     /// Notes that an event has passed.
@@ -152,13 +163,13 @@ impl Stream {
 
 impl OnHead<RequestHead> for Admit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        self.admit(self.0.counted(ex, head), ex, head)
+        self.admit(self.sse.counted(ex, head), ex, head)
     }
 }
 
 impl OnCall<RequestHead> for SharedAdmit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
-        let Admit(sse) = &self.admit;
+        let sse = &self.admit.sse;
         let counted = sse.counted(ex, head);
         let Some(tier) = sse.settings.tiers.get(counted.tier) else {
             return Decision::Ready(self.admit.admit(counted, ex, head));
@@ -172,7 +183,7 @@ impl OnCall<RequestHead> for SharedAdmit {
 
 impl Admit {
     fn admit(&self, counted: EventCounter, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Admit(sse) = self;
+        let Admit { sse, share } = self;
         let tier = sse.settings.tiers.get(counted.tier);
         if let Some(wait) = tier.and_then(|tier| sse.quotas.wait(counted.key, tier)) {
             let cause = "sse: no event is left in the window".to_owned();
@@ -188,7 +199,7 @@ impl Admit {
             };
             permit = Some(taken.ok_or_else(refused)?);
         }
-        if let Some(share) = sse.share.as_ref().filter(|_| head.method() == b"GET") {
+        if let Some(share) = share.as_ref().filter(|_| head.method() == b"GET") {
             ex.notes().instead = Some(share.clone());
         }
         coding::narrow(&mut head.headers);
@@ -213,16 +224,15 @@ impl OnStreamed<ReplyHead> for Meter {
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Meter(sse) = self;
-        // A place is for a stream: it goes with any other reply.
-        let Some(AdmittedStream { counted, permit }) = sse.slot.take(ex) else { return Ok(None) };
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         if !head.is_event_stream() || asked_head {
+            // A place is for a stream: it goes with any other reply.
+            drop(sse.slot.take(ex));
             return Ok(None);
         }
+        // One that clients share has been opened where it was answered.
+        let Some(meter) = sse.open(ex) else { return Ok(None) };
         let decoder = Decoder::of(&mut head.headers)?;
-        let notes = ex.notes().stream.get_or_insert_default().clone();
-        let stream = Stream { sse: sse.clone(), counted, notes, worker: ex.caller.worker, permit };
-        let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
-        Ok(Some(Box::new(MeteredStream::new(stream, decoder, expires))))
+        Ok(Some(Box::new(MeteredStream::new(meter, decoder))))
     }
 }

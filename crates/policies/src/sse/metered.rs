@@ -12,45 +12,83 @@ use telemetry::StreamEnd;
 use super::Stream;
 use super::coding::Decoder;
 
-/// An open stream. What has gone on is whole blocks, so it may end at any time.
-pub(super) struct MeteredStream {
+/// The bounds of one client's stream: its quota of events, the time of silence, and the end of the client's token.
+pub(super) struct EventMeter {
     stream: Stream,
-    scanner: EventScanner,
-    /// The part of a block that came; bounded by the largest event.
-    held: Vec<u8>,
-    decoder: Option<Decoder>,
     /// For the first of silence and the end of the client's token.
     alarm: Alarm,
     expires: Option<clock::Instant>,
 }
 
+/// An open stream. What has gone on is whole blocks, so it may end at any time.
+pub(super) struct MeteredStream {
+    meter: EventMeter,
+    scanner: EventScanner,
+    /// The part of a block that came; bounded by the largest event.
+    held: Vec<u8>,
+    decoder: Option<Decoder>,
+}
+
 /// Room that is kept for the next part of a block. A stream that waits holds no more.
 const KEPT_BYTES: usize = 1 << 10;
 
-impl MeteredStream {
+impl EventMeter {
     /// `expires` is when the client's token does, in seconds since the Unix epoch.
-    pub(super) fn new(
-        stream: Stream,
-        decoder: Option<Decoder>,
-        expires: Option<u64>,
-    ) -> MeteredStream {
+    pub(super) fn new(stream: Stream, expires: Option<u64>) -> EventMeter {
         let expires = expires.and_then(|expires| {
             let left = Duration::from_secs(expires).saturating_sub(clock::wall());
             clock::now().checked_add(left)
         });
-        let (scanner, alarm) = (EventScanner::default(), Alarm::default());
-        let mut metered =
-            MeteredStream { stream, scanner, held: Vec::new(), decoder, alarm, expires };
-        metered.set_alarm();
-        metered
+        let mut alarm = Alarm::default();
+        let idle = stream.sse.settings.idle.unwrap_or(Duration::MAX);
+        alarm.set_by(clock::now(), idle, expires);
+        EventMeter { stream, alarm, expires }
     }
 
-    fn set_alarm(&mut self) {
-        let idle = self.stream.sse.settings.idle;
-        // The usual stream has neither, and needs no look at the clock for each event.
-        if idle.is_some() || self.expires.is_some() {
-            self.alarm.set_by(clock::now(), idle.unwrap_or(Duration::MAX), self.expires);
+    /// Something came of the upstream: silence begins anew.
+    pub(super) fn heard(&mut self) {
+        // The usual stream may be silent, and needs no look at the clock for each event.
+        if let Some(idle) = self.stream.sse.settings.idle {
+            self.alarm.set_by(clock::now(), idle, self.expires);
         }
+    }
+
+    /// Charges a block that passes, if it is an event. Gives how many events are left, or none if this one may not pass. `now` is the
+    /// time, where that is known.
+    pub(super) fn pass(
+        &self,
+        bytes: usize,
+        is_event: bool,
+        now: Option<clock::Instant>,
+    ) -> Option<u64> {
+        if !is_event {
+            return Some(u64::MAX);
+        }
+        let left = self.stream.take(bytes, now)?;
+        self.stream.passed();
+        Some(left)
+    }
+
+    /// Ready when the stream has to end for silence or with the client's token. That is noted.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.alarm.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let is_over = self.expires.is_some_and(|expires| expires <= clock::now());
+        self.end(if is_over { StreamEnd::Expired } else { StreamEnd::Idle });
+        Poll::Ready(())
+    }
+
+    /// Notes that the policy ends the stream.
+    pub(super) fn end(&self, end: StreamEnd) -> Fill {
+        self.stream.ended(end);
+        Fill::End
+    }
+}
+
+impl MeteredStream {
+    pub(super) fn new(meter: EventMeter, decoder: Option<Decoder>) -> MeteredStream {
+        MeteredStream { meter, scanner: EventScanner::default(), held: Vec::new(), decoder }
     }
 
     /// Hands on the blocks that end in these bytes, and holds the part behind them. The error is the reason to end the stream.
@@ -59,17 +97,12 @@ impl MeteredStream {
         while let Some(block) = self.scanner.next_block(rest) {
             let (ended, behind) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
             self.check_size(ended.len())?;
-            let left = match block.is_event {
-                true => self.take(ended.len())?,
-                false => u64::MAX,
-            };
+            let passed = self.meter.pass(self.held.len() + ended.len(), block.is_event, None);
+            let left = passed.ok_or(StreamEnd::Quota)?;
             out.extend_from_slice(&self.held);
             out.extend_from_slice(ended);
             self.held.clear();
             self.held.shrink_to(KEPT_BYTES);
-            if block.is_event {
-                self.stream.passed();
-            }
             if left == 0 {
                 return Err(StreamEnd::Quota);
             }
@@ -80,14 +113,9 @@ impl MeteredStream {
         Ok(())
     }
 
-    /// Charges the event whose last bytes these are. Gives how many are left.
-    fn take(&self, more: usize) -> Result<u64, StreamEnd> {
-        self.stream.take(self.held.len() + more).ok_or(StreamEnd::Quota)
-    }
-
     /// Checks the block that is held with so many bytes more.
     fn check_size(&self, more: usize) -> Result<(), StreamEnd> {
-        match self.held.len() + more > self.stream.sse.settings.event_bytes_max {
+        match self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
             true => Err(StreamEnd::TooLarge),
             false => Ok(()),
         }
@@ -96,7 +124,7 @@ impl MeteredStream {
 
 impl BodyTransform for MeteredStream {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        self.set_alarm();
+        self.meter.heard();
         let passed = match self.decoder.take() {
             None => self.pass(bytes, out),
             Some(mut decoder) => {
@@ -105,22 +133,14 @@ impl BodyTransform for MeteredStream {
                 passed
             }
         };
-        match passed {
-            Ok(()) => Ok(Fill::More),
-            Err(end) => {
-                self.stream.ended(end);
-                Ok(Fill::End)
-            }
-        }
+        Ok(match passed {
+            Ok(()) => Fill::More,
+            Err(end) => self.meter.end(end),
+        })
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.alarm.poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        let is_over = self.expires.is_some_and(|expires| expires <= clock::now());
-        self.stream.ended(if is_over { StreamEnd::Expired } else { StreamEnd::Idle });
-        Poll::Ready(())
+        self.meter.poll_end(cx)
     }
 
     /// The upstream ended within a block. Browsers make no event of that, other readers may.

@@ -17,10 +17,11 @@ use fault::{Fault, Kind};
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::{Answer, Answerer, Exchange, Explanation, Fetch};
 use serde_json::{Value, json};
-use telemetry::RouteMetrics;
 
-use cursor::{Client, EndWatcher};
+use cursor::Client;
 use ring::{ClientAnswer, Ring};
+
+use super::Sse;
 
 /// Settings of a shared stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(super) struct Share {
     pub(super) sharing: ShareSettings,
     pub(super) shares: Arc<Shares>,
     pub(super) upstream: Arc<dyn Fetch>,
-    pub(super) metrics: Arc<RouteMetrics>,
+    pub(super) sse: Arc<Sse>,
 }
 
 impl Shares {
@@ -128,12 +129,9 @@ impl Share {
         }
         Ok(match ring.opened().await? {
             ClientAnswer::Stream(head) => {
-                let ended = EndWatcher {
-                    notes: ex.notes().stream.get_or_insert_default().clone(),
-                    metrics: self.metrics.clone(),
-                    worker: ex.caller.worker,
-                };
-                let cursor = client.begin(last_id.as_deref(), self.sharing.skips, ended);
+                let unasked = || Fault::new(Kind::Internal, "sse: nobody asked for the stream");
+                let meter = self.sse.open(ex).ok_or_else(unasked)?;
+                let cursor = client.begin(last_id.as_deref(), self.sharing.skips, meter);
                 Reply { head, body: Body::Stream(Box::new(cursor)), tunnel: None }
             }
             ClientAnswer::Other(head, bytes) => {

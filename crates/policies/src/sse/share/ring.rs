@@ -89,6 +89,8 @@ pub(super) enum RingRead {
     Last,
     /// The client is up to date.
     None,
+    /// No event is left for the client.
+    Spent,
     /// The next event is not kept any more.
     TooSlow,
     Ended(RingEnd),
@@ -222,8 +224,15 @@ impl Ring {
         behind.last().map_or(events.first, |(at, _)| at + 1)
     }
 
-    /// Appends what comes next for a client, and moves it on.
-    pub(super) fn take(&self, next: &mut u64, skips: bool, out: &mut Vec<u8>) -> RingRead {
+    /// Appends what comes next for a client, and moves it on. `charge` gives how many events are left behind a block, or none if that
+    /// may not pass.
+    pub(super) fn take(
+        &self,
+        next: &mut u64,
+        skips: bool,
+        out: &mut Vec<u8>,
+        charge: impl Fn(&RingBlock) -> Option<u64>,
+    ) -> RingRead {
         let events = self.lock();
         if *next < events.first {
             if !skips {
@@ -238,8 +247,12 @@ impl Ring {
             if taken > 0 && taken + kept.bytes.len() > TAKEN_BYTES {
                 break;
             }
+            let Some(left) = charge(kept) else { return RingRead::Spent };
             out.extend_from_slice(&kept.bytes);
             *next += 1;
+            if left == 0 {
+                return RingRead::Spent;
+            }
         }
         match (out.len() > begin, &events.end) {
             (true, None) if *next == end => RingRead::Last,
@@ -308,6 +321,8 @@ impl SharedAnswer {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn ring(replay: usize, ids: &[&str]) -> Ring {
@@ -323,12 +338,16 @@ mod tests {
         RingBlock { bytes: Bytes::from_static(bytes), id: None, is_event: true }
     }
 
+    fn free(_: &RingBlock) -> Option<u64> {
+        Some(u64::MAX)
+    }
+
     fn taken(ring: &Ring, next: &mut u64, skips: bool) -> Option<usize> {
         let mut out = Vec::new();
-        match ring.take(next, skips, &mut out) {
+        match ring.take(next, skips, &mut out, free) {
             RingRead::Some | RingRead::Last => Some(out.len() / 9),
             RingRead::None => Some(0),
-            RingRead::TooSlow | RingRead::Ended(_) => None,
+            RingRead::Spent | RingRead::TooSlow | RingRead::Ended(_) => None,
         }
     }
 
@@ -406,13 +425,34 @@ mod tests {
         }
         let mut taken = Vec::new();
         let mut take = || {
-            let read = ring.take(&mut next, false, &mut out);
+            let read = ring.take(&mut next, false, &mut out, free);
             taken.push(std::mem::take(&mut out).len());
             read
         };
         while let RingRead::Some = take() {}
         assert!(matches!(take(), RingRead::None));
         assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2, 0]);
+    }
+
+    #[test]
+    fn a_client_gets_no_more_than_it_may() {
+        let ring = Ring::new(9, Arc::default());
+        let mut next = ring.next();
+        ring.push((0..4).map(|at| RingBlock { is_event: at != 1, ..event(b"data: x\n\n") }));
+        for (may, expected) in [(3, 4), (2, 3), (1, 1), (0, 0)] {
+            let (mut out, left) = (Vec::new(), Cell::new(may));
+            let charge = |block: &RingBlock| {
+                if !block.is_event {
+                    return Some(u64::MAX);
+                }
+                left.set(u64::checked_sub(left.get(), 1)?);
+                Some(left.get())
+            };
+            next -= next;
+            let read = ring.take(&mut next, false, &mut out, charge);
+            assert!(matches!(read, RingRead::Spent), "{may}");
+            assert_eq!((out.len() / 9, next), (expected, expected as u64), "{may}");
+        }
     }
 
     #[test]
