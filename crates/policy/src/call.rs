@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kit::SharedAlarm;
-use kit::clock::Instant;
+use kit::clock::{self, Instant};
 
 use crate::{Caller, Exchange, Interim, RequestId};
 
@@ -45,7 +45,19 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub struct WaitTime(Cell<Duration>);
 
+/// A wait that goes on. Whatever ends it, it is added to its sum: a future that waits is dropped if the client goes meanwhile.
+#[derive(Debug)]
+pub struct OpenWait<'a> {
+    sum: &'a WaitTime,
+    pub began: Instant,
+}
+
 impl WaitTime {
+    /// Begins a wait, which lasts until that is dropped.
+    pub fn begin(&self) -> OpenWait<'_> {
+        OpenWait { sum: self, began: clock::now() }
+    }
+
     pub fn get(&self) -> Duration {
         self.0.get()
     }
@@ -57,6 +69,12 @@ impl WaitTime {
     /// Takes back what is above a sum: waits that went on at once are one.
     pub fn at_most(&self, sum: Duration) {
         self.0.set(self.0.get().min(sum));
+    }
+}
+
+impl Drop for OpenWait<'_> {
+    fn drop(&mut self) {
+        self.sum.add(clock::now().duration_since(self.began));
     }
 }
 

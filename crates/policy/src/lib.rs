@@ -20,7 +20,7 @@ mod step;
 mod template;
 
 pub use answerer::{Answer, Answerer, Explanation};
-pub use call::{Call, Totals, WaitTime};
+pub use call::{Call, OpenWait, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
