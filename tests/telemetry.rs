@@ -752,6 +752,84 @@ fn a_client_that_leaves_is_told_apart() {
     );
 }
 
+/// Whatever was waited for when the client went, or when a flow gave a call up, is no work of the gateway.
+#[test]
+fn waits_that_nobody_ends_are_told_apart() {
+    const WAIT: Duration = Duration::from_millis(300);
+    let origin = Origin::start(|peer: &mut Peer| {
+        let Some(head) = peer.request_head() else { return };
+        if head.target().ends_with("/half") {
+            peer.send(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+            );
+        }
+        // Says nothing more until the gateway has gone.
+        peer.read_to_end();
+    });
+    let gateway = Gateway::start(
+        routes(
+            &origin,
+            "  plain: { match: { path: \"/plain/**\" }, upstream: origin }\n  \
+               whole: { match: { path: \"/whole/**\" }, upstream: origin, policies: [{ soap: { envelope: off, action: off } }] }\n  \
+               reply: { match: { path: \"/reply/**\" }, upstream: origin, policies: [{ transform: { response: { json: { remove: [a] } } } }] }\n  \
+               flow: { match: { path: \"/flow/**\" }, flow: asks }\n  \
+               short: { match: { path: \"/short/**\" }, flow: gives_up }\n  \
+               scatter: { match: { path: \"/scatter/**\" }, flow: scatters }\n\
+             flows:\n  \
+               asks: [{ call: origin }, { set: { a: $body } }, { respond: {} }]\n  \
+               gives_up: [{ call: { upstream: origin, timeout: 300ms } }, { respond: {} }]\n  \
+               scatters: [{ scatter: { branches: [{ call: origin }, { call: origin }], gather: { into: <a/>, timeout: 300ms } } }, { respond: {} }]\n",
+        ) + LOG,
+    );
+    let path = gateway.path("access.log");
+    let mut count = 0;
+    let mut told = |line: &str, status: u16, waited_for: &str| {
+        count += 1;
+        let told = json_lines(&path, count).pop().unwrap();
+        assert_eq!(told["status"], status, "{line}: {told}");
+        let [total, own, upstream] =
+            ["duration_ms", "own_ms", "upstream_ms"].map(|name| told[name].as_f64().unwrap());
+        let wait = WAIT.as_secs_f64() * 1e3;
+        assert!(total >= wait * 0.9 && own < wait / 2.0, "{line}: {told}");
+        match waited_for {
+            "upstream" => assert!(upstream >= wait * 0.75, "{line}: {told}"),
+            _ => assert!(upstream < wait / 2.0, "{line}: {told}"),
+        }
+    };
+    for (line, body, waited_for) in [
+        ("GET /plain", "", "upstream"),
+        ("GET /reply", "", "upstream"),
+        ("GET /reply/half", "", "upstream"),
+        ("GET /flow", "", "upstream"),
+        ("GET /flow/half", "", "upstream"),
+        ("POST /plain", "Content-Length: 9\r\n\r\nhalf", "client"),
+        ("PUT /plain", "Content-Length: 9\r\n\r\nhalf", "client"),
+        ("POST /whole", "Content-Type: text/xml\r\nContent-Length: 9\r\n\r\n<a", "client"),
+        ("POST /flow", "Content-Length: 9\r\n\r\nhalf", "client"),
+        ("POST /flow", "Content-Type: text/xml\r\nContent-Length: 9\r\n\r\n<a", "client"),
+    ] {
+        let mut wire = gateway.wire();
+        let body = if body.is_empty() { "\r\n" } else { body };
+        wire.send(format!("{line} HTTP/1.1\r\nHost: a\r\n{body}"));
+        thread::sleep(WAIT);
+        wire.reset();
+        told(line, 499, waited_for);
+    }
+    let h2 = H2::connect(gateway.address("public"));
+    let sender = h2.sender.clone();
+    for target in ["/plain", "/reply/half", "/flow"] {
+        let request = hyper::Request::get(format!("http://a.test{target}")).body(full("")).unwrap();
+        let asked = sender.clone().send_request(request);
+        thread::sleep(WAIT);
+        drop(asked);
+        told(target, 499, "upstream");
+    }
+    for target in ["/short", "/scatter"] {
+        assert_eq!(gateway.wire().get(target).status(), 504);
+        told(target, 504, "upstream");
+    }
+}
+
 #[test]
 fn a_log_that_nobody_reads_holds_up_no_request() {
     let gateway = Gateway::start(

@@ -10,6 +10,7 @@ use mediation::charset;
 use mediation::form::{self, FormKind};
 use mediation::multipart::Multipart;
 use message::{GatheredBody, Trailers};
+use policy::{Totals, WaitTime};
 use telemetry::parses;
 use xml::Document;
 
@@ -46,6 +47,14 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
+    /// The waits for more of its bodies.
+    pub(crate) fn waits(self, totals: &Totals) -> &WaitTime {
+        match self {
+            Maker::Client => &totals.client_wait,
+            Maker::Upstream | Maker::Flow => &totals.upstream_wait,
+        }
+    }
+
     /// The fault of whoever made a message that cannot be read.
     pub(crate) fn malformed(self, what: &str) -> Fault {
         let kind = match self {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use kit::clock;
 use mediation::charset;
 use mediation::content_coding::{self, Coding, DecodeError};
 use message::{Body, GatheredBody, Headers, Names, Reply};
+use policy::OpenWait;
 
 use crate::content::{Content, Maker};
 use crate::state::Run;
@@ -127,13 +127,8 @@ impl Message {
             // It is in memory, so that there is nothing to wait for.
             false => gathering.await,
             true => {
-                let began = clock::now();
-                let gathered = within_from(began, limit, gathering.as_mut()).await;
-                let wait = match maker {
-                    Maker::Client => &run.ex.totals.client_wait,
-                    Maker::Upstream | Maker::Flow => &run.ex.totals.upstream_wait,
-                };
-                wait.add(clock::now().duration_since(began));
+                let waiting = maker.waits(&run.ex.totals).begin();
+                let gathered = within_from(waiting.began, limit, gathering.as_mut()).await;
                 let late = || if limit < left { call_timeout() } else { flow_timeout() };
                 gathered.unwrap_or_else(|| Err(late()))
             }
@@ -149,6 +144,14 @@ impl Message {
         let content = Content::of(body, self.content_type(), maker);
         self.payload = Payload::Held(Rc::new(content));
         Ok(())
+    }
+
+    /// The wait for the rest of its body; none if it is in memory.
+    pub(crate) fn waiting<'r>(&self, run: &'r Run<'_>) -> Option<OpenWait<'r>> {
+        let Payload::Stream { body: Body::Stream(_), maker, .. } = &self.payload else {
+            return None;
+        };
+        Some(maker.waits(&run.ex.totals).begin())
     }
 
     /// The content of the body; none while the body is still a stream.

@@ -5,7 +5,6 @@
 use std::future::poll_fn;
 
 use fault::Fault;
-use kit::clock;
 use message::{Body, Fill, GatheredBody};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
@@ -77,22 +76,14 @@ async fn in_pieces<H: Head>(
 }
 
 /// The next bytes. The time until they come counts for their sender. If they are there already, no clock is read.
-async fn fill<H: Head>(
-    ex: &mut Exchange,
-    body: &mut Body,
-    bytes: &mut Vec<u8>,
-) -> Result<Fill, Fault> {
+async fn fill<H: Head>(ex: &Exchange, body: &mut Body, bytes: &mut Vec<u8>) -> Result<Fill, Fault> {
     let mut waiting = None;
     let filled = poll_fn(|cx| {
         let filled = body.poll_fill(cx, bytes);
         if filled.is_pending() {
-            waiting.get_or_insert_with(clock::now);
+            waiting.get_or_insert_with(|| H::wait(ex).begin());
         }
         filled
     });
-    let filled = filled.await;
-    if let Some(since) = waiting {
-        H::wait(ex).add(clock::now().duration_since(since));
-    }
-    filled
+    filled.await
 }

@@ -151,10 +151,13 @@ async fn across(
         request.body.guard_trailers(&request.head.headers);
     }
     let kept = match problem::keeps_body(route.errors, ex, &request.head) {
-        true => match Box::pin(problem::keep_body(&mut request.body)).await {
-            Ok(kept) => kept,
-            Err(fault) => return problem::reply(ex, route.errors, fault),
-        },
+        true => {
+            let keeping = problem::keep_body(&mut request.body, &ex.totals.client_wait);
+            match Box::pin(keeping).await {
+                Ok(kept) => kept,
+                Err(fault) => return problem::reply(ex, route.errors, fault),
+            }
+        }
         false => None,
     };
     let started = ex.grpc.as_ref().map(|_| ex.started);

@@ -13,7 +13,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, LARGE_BYTES, SCRATCH_BYTES, Scratch};
 use message::{Body, CopyError, Outgoing, ReplyHead, RequestHead};
-use policy::Interim;
+use policy::{Interim, OpenWait, WaitTime};
 
 use crate::connect::Connection;
 
@@ -27,7 +27,7 @@ pub(crate) struct Call<'a> {
     upgrade_asked: bool,
     /// The beginning of a reply's head that arrives in pieces.
     partial: Vec<u8>,
-    starvation: Starvation,
+    starvation: Starvation<'a>,
     /// Some of it may have been sent.
     polled: bool,
     wait: ReplyTimeouts<'a>,
@@ -61,8 +61,6 @@ pub(crate) struct Begun {
     pub(crate) ahead: Bytes,
     /// The bytes after a complete reply, or the first bytes of an upgraded connection.
     pub(crate) behind: Vec<u8>,
-    /// Time spent waiting for the client.
-    pub(crate) starved: Duration,
 }
 
 /// The reason why there is no reply.
@@ -109,31 +107,23 @@ impl ReplyTimeouts<'_> {
     }
 }
 
-/// The time for which a call waits for more of its client's body.
-#[derive(Default)]
-pub(crate) struct Starvation {
-    /// The beginning of the wait that goes on.
-    since: Option<Instant>,
-    /// The waits that have ended.
-    before: Duration,
+/// The waits of a call for more of its client's body.
+pub(crate) struct Starvation<'a> {
+    sum: &'a WaitTime,
+    open: Option<OpenWait<'a>>,
 }
 
-impl Starvation {
+impl<'a> Starvation<'a> {
+    pub(crate) fn none(sum: &'a WaitTime) -> Starvation<'a> {
+        Starvation { sum, open: None }
+    }
+
     /// Notes whether there is nothing to send at present.
     pub(crate) fn note(&mut self, is_starved: bool) {
         match is_starved {
-            true => drop(self.since.get_or_insert_with(clock::now)),
-            false => {
-                self.before = self.time();
-                self.since = None;
-            }
+            true => drop(self.open.get_or_insert_with(|| self.sum.begin())),
+            false => self.open = None,
         }
-    }
-
-    /// All of it so far.
-    pub(crate) fn time(&self) -> Duration {
-        let now = |since| clock::now().duration_since(since);
-        self.before + self.since.map(now).unwrap_or_default()
     }
 }
 
@@ -144,7 +134,7 @@ impl<'a> Call<'a> {
         host: Option<&str>,
         body: Body,
         wait: ReplyTimeouts<'a>,
-        (url, interim): (&'a str, Option<&'a Interim>),
+        (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
     ) -> Call<'a> {
         // Read only once: a body that is still arriving may know more later.
         let body_len = body.remaining();
@@ -163,7 +153,7 @@ impl<'a> Call<'a> {
             asked,
             upgrade_asked: head.headers.contains("upgrade"),
             partial: Vec::new(),
-            starvation: Starvation::default(),
+            starvation: Starvation::none(client_wait),
             polled: false,
             wait,
             url,
@@ -194,22 +184,11 @@ impl<'a> Call<'a> {
                 }
             };
             let (decoder, ahead, behind) = self.split(&parsed, input)?;
-            let starved = self.starvation.time();
             // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
             let intact = self.upload_broken.is_none() && !self.upload.is_held();
             let upload = (intact && !self.upload.is_done()).then_some(self.upload);
             let connection = self.connection;
-            Ok(Box::new(Begun {
-                connection,
-                upload,
-                intact,
-                head,
-                parsed,
-                decoder,
-                ahead,
-                behind,
-                starved,
-            }))
+            Ok(Box::new(Begun { connection, upload, intact, head, parsed, decoder, ahead, behind }))
         }
     }
 

@@ -8,6 +8,7 @@ use grpc::health::ServingStatus;
 use grpc::{Dialect, Outcome, Status};
 use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
+use policy::WaitTime;
 
 use crate::call::{Call, ReplyTimeouts};
 use crate::connect::Connection;
@@ -131,7 +132,8 @@ impl Upstream {
         let alarm = SharedAlarm::default();
         let wait = ReplyTimeouts { alarm: &alarm, response: health.timeout, deadline: None };
         let (began, authority) = (clock::now(), target.authority());
-        let (body, to) = (Body::Empty, (&**target.url(), None));
+        let client_wait = WaitTime::default();
+        let (body, to) = (Body::Empty, (&**target.url(), None, &client_wait));
         let status = match is_http2 {
             false => {
                 let call = Call::new(connection, &head, Some(authority), body, wait, to);
@@ -176,8 +178,9 @@ impl Upstream {
         let wait = ReplyTimeouts { alarm: &alarm, response: timeout, deadline: None };
         let seat = h2::apart(self, connection, target);
         let at = (target.settings().https, target.authority().as_bytes());
-        let (body, to) =
-            (Body::whole(grpc::health::request(service).into()), (&**target.url(), None));
+        let client_wait = WaitTime::default();
+        let body = Body::whole(grpc::health::request(service).into());
+        let to = (&**target.url(), None, &client_wait);
         let call = h2::Call::new(seat, &head, at, body, wait, to);
         let begun = match call {
             Ok(call) => call.begin(clock::now()).await,

@@ -10,7 +10,7 @@ use grpc::Outcome;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Body, Reply, ReplyHead, Request};
-use policy::Interim;
+use policy::{Interim, Totals, WaitTime};
 
 use crate::balance::Wish;
 use crate::call::{Begun, Call, Failure, ReplyTimeouts};
@@ -31,6 +31,7 @@ pub(crate) struct Attempts<'a> {
     pub(crate) deadline: Option<Instant>,
     pub(crate) request: &'a mut Request,
     pub(crate) interim: Option<&'a Interim>,
+    pub(crate) client_wait: &'a WaitTime,
     /// True if a body that cannot be replayed is being sent.
     pub(crate) spent: bool,
     /// The copy of a sent body whose length nobody knew.
@@ -51,6 +52,17 @@ pub(crate) struct Attempts<'a> {
     stale_left: bool,
     /// True if a pooled connection was stale: the others of the pool may be stale as well.
     pub(crate) was_stale: bool,
+}
+
+/// The wait of a call for its upstream: all of its time until the reply begins, less that which it waits for its client. Dropping it
+/// adds it to the totals, whatever ended the call. A client may have gone, or a time that the caller keeps may be over.
+struct CallWait<'a> {
+    totals: &'a Totals,
+    began: Instant,
+    /// The total of the waits for the client when it began.
+    client_wait: Duration,
+    /// When the reply began.
+    ended: Option<Instant>,
 }
 
 /// A reply that has begun, over one of the protocols.
@@ -75,20 +87,13 @@ impl Upstream {
         if !self.settings.writes_at_once {
             request.body.yield_to_ready().await;
         }
-        let (began, before) = (clock::now(), call.totals.client_wait.get());
+        let began = clock::now();
         if let Some(end) = self.settings.timeout.total.and_then(|total| began.checked_add(total)) {
             call.deadline = Some(call.deadline.map_or(end, |deadline| deadline.min(end)));
         }
-        let mut sent = self.attempt(call, request, host, began).await;
-        match &mut sent {
-            Ok(reply) => forward::reply(reply),
-            Err(_) => {
-                let client = call.totals.client_wait.get().saturating_sub(before);
-                let waited = clock::now().duration_since(began).saturating_sub(client);
-                call.totals.upstream_wait.add(waited);
-            }
-        }
-        sent
+        let mut reply = self.attempt(call, request, host, began).await?;
+        forward::reply(&mut reply);
+        Ok(reply)
     }
 
     async fn attempt(
@@ -98,6 +103,7 @@ impl Upstream {
         host: &HostSent,
         mut began: Instant,
     ) -> Result<Reply, Fault> {
+        let mut wait = CallWait::new(call.totals, began);
         let pool = self.pool(call.worker);
         let mut permit = RequestPermit::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
@@ -109,10 +115,10 @@ impl Upstream {
             // It may have to be sent twice.
             let body = std::mem::take(&mut request.body);
             let gathered = body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge);
+            let waiting = call.totals.client_wait.begin();
             request.body = Box::pin(gathered).await?;
-            let now = clock::now();
-            call.totals.client_wait.add(now.duration_since(began));
-            began = now;
+            drop(waiting);
+            began = clock::now();
         }
         let mut attempts = self.attempts(pool, call, request, host, began);
         let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
@@ -143,9 +149,7 @@ impl Upstream {
                             _permit: permit,
                         };
                         let now = clock::now();
-                        let waited = now.duration_since(began).saturating_sub(begun.starved());
-                        call.totals.client_wait.add(begun.starved());
-                        call.totals.upstream_wait.add(waited);
+                        wait.ended = Some(now);
                         return Ok(match begun {
                             OpenReply::Http1(begun) => reply(begun, hold, now),
                             OpenReply::Http2(begun) => h2::reply(*begun, hold),
@@ -186,6 +190,7 @@ impl Upstream {
             deadline: call.deadline,
             request,
             interim: call.interim,
+            client_wait: &call.totals.client_wait,
             spent: false,
             copy,
             host,
@@ -301,7 +306,14 @@ impl<'a> Attempts<'a> {
             response: self.upstream.settings.timeout.response,
             deadline: self.deadline,
         };
-        let call = Call::new(connection, head, host, body, wait, (target.url(), self.interim));
+        let call = Call::new(
+            connection,
+            head,
+            host,
+            body,
+            wait,
+            (target.url(), self.interim, self.client_wait),
+        );
         if !again {
             // The head is written and never needed again: the next request reuses its memory while it is still in the CPU's
             // cache.
@@ -413,6 +425,20 @@ fn counts_against(kind: Kind) -> bool {
     kind.side() == fault::Side::Upstream && !unasked
 }
 
+impl<'a> CallWait<'a> {
+    fn new(totals: &'a Totals, began: Instant) -> CallWait<'a> {
+        CallWait { totals, began, client_wait: totals.client_wait.get(), ended: None }
+    }
+}
+
+impl Drop for CallWait<'_> {
+    fn drop(&mut self) {
+        let ended = self.ended.unwrap_or_else(clock::now);
+        let client = self.totals.client_wait.get().saturating_sub(self.client_wait);
+        self.totals.upstream_wait.add(ended.duration_since(self.began).saturating_sub(client));
+    }
+}
+
 impl OpenReply {
     fn head(&mut self) -> &mut ReplyHead {
         match self {
@@ -433,14 +459,6 @@ impl OpenReply {
                     Some(Outcome::Other) | None => begun.head.status < 500,
                 }
             }
-        }
-    }
-
-    /// Time spent waiting for the client.
-    fn starved(&self) -> Duration {
-        match self {
-            OpenReply::Http1(begun) => begun.starved,
-            OpenReply::Http2(begun) => begun.starved,
         }
     }
 }

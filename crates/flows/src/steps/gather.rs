@@ -304,10 +304,6 @@ async fn collect<'a>(
         };
         within(limit, pin!(waiting)).await
     };
-    if ended.is_none() {
-        // The calls that were cut off waited up to now.
-        run.ex.totals.upstream_wait.add(clock::now().duration_since(at_once.began));
-    }
     drop(at_once);
     too_large?;
     if good >= needed {

@@ -21,9 +21,11 @@ pub(crate) async fn store(
     state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);
+    let waiting = state.message.waiting(run);
     let body = state.message.body();
     let stored = async {
         let bytes = body.gather(run.body_bytes_max, Kind::BodyTooLarge).await?;
+        drop(waiting);
         queue.put(&head, &bytes).await
     };
     within(state.left(), pin!(stored)).await.unwrap_or_else(|| Err(flow_timeout()))?;

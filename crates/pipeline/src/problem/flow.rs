@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fault::{Fault, Kind, Side};
 use message::{Body, RequestHead};
 use plan::Errors;
-use policy::{Exchange, MessageFormat};
+use policy::{Exchange, MessageFormat, WaitTime};
 use wsdl::{SOAP_11, SOAP_12};
 use xml::Document;
 
@@ -48,11 +48,16 @@ pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> b
 }
 
 /// Reads a small body into memory, for the case of a fault, and gives it a second time.
-pub(crate) async fn keep_body(body: &mut Body) -> Result<Option<Body>, Fault> {
+pub(crate) async fn keep_body(
+    body: &mut Body,
+    client_wait: &WaitTime,
+) -> Result<Option<Body>, Fault> {
     if body.awaits_leave() {
         return Ok(None);
     }
+    let waiting = matches!(body, Body::Stream(_)).then(|| client_wait.begin());
     *body = std::mem::take(body).gather_small(KEPT_BYTES_MAX, Kind::BodyTooLarge).await?;
+    drop(waiting);
     Ok(body.replay())
 }
 

@@ -32,7 +32,9 @@ pub(super) async fn call(
     let Reply { head, body, .. } = reply;
     // Base64 takes four bytes for three.
     let bytes_max = service.body_bytes_max.saturating_mul(4) / 3 + REST_BYTES_MAX;
+    let waiting = matches!(body, Body::Stream(_)).then(|| ex.totals.upstream_wait.begin());
     let bytes = body.gather(bytes_max, Kind::ReplyTooLarge).await.map_err(failed)?;
+    drop(waiting);
     match head.status {
         200 => Ok(Some(bytes)),
         204 => Ok(None),

@@ -132,7 +132,8 @@ impl Attempts<'_> {
             None => head.host(),
         };
         let to = (target.settings().https, authority);
-        let call = Call::new(seat, head, to, body, wait, (target.url(), self.interim));
+        let call =
+            Call::new(seat, head, to, body, wait, (target.url(), self.interim, self.client_wait));
         let mut begun = match call {
             Ok(call) => call.begin(self.began).await,
             Err(failure) => Err(failure),

@@ -2,13 +2,12 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http2::{Block, Gone, RequestLine};
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
-use policy::Interim;
+use policy::{Interim, WaitTime};
 
 use super::shared::{Seat, Stream};
 use super::upload::Upload;
@@ -18,7 +17,7 @@ use crate::call::{Failure, LEAVE_WAIT, ReplyTimeouts, Starvation};
 pub(crate) struct Call<'a> {
     pub(super) stream: Stream,
     upload: Upload,
-    starvation: Starvation,
+    starvation: Starvation<'a>,
     wait: ReplyTimeouts<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -30,8 +29,6 @@ pub(crate) struct Begun {
     pub(super) stream: Stream,
     pub(super) upload: Upload,
     pub(crate) head: ReplyHead,
-    /// Time spent waiting for the client.
-    pub(crate) starved: Duration,
 }
 
 /// As over HTTP/1.
@@ -45,7 +42,7 @@ impl<'a> Call<'a> {
         (is_https, authority): (bool, &[u8]),
         body: Body,
         wait: ReplyTimeouts<'a>,
-        (url, interim): (&'a str, Option<&'a Interim>),
+        (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
     ) -> Result<Call<'a>, Failure> {
         let awaits_leave = body.awaits_leave();
         let opened = {
@@ -61,7 +58,7 @@ impl<'a> Call<'a> {
         };
         seat.shared.wake_task();
         let stream = Stream::new(seat, number);
-        let starvation = Starvation::default();
+        let starvation = Starvation::none(client_wait);
         Ok(Call { stream, upload, starvation, wait, url, interim })
     }
 
@@ -72,10 +69,7 @@ impl<'a> Call<'a> {
             false => self.wait.set(began),
         }
         match poll_fn(|cx| self.poll_reply(cx)).await {
-            Ok(head) => {
-                let starved = self.starvation.time();
-                Ok(Begun { stream: self.stream, upload: self.upload, head, starved })
-            }
+            Ok(head) => Ok(Begun { stream: self.stream, upload: self.upload, head }),
             Err(failure) => Err(Failure { unsent: self.upload.into_body(), ..failure }),
         }
     }
