@@ -1,8 +1,8 @@
-//! Fakes of the network and the wall clock of one thread, for tests. Nothing of the program turns the feature `fake` on.
+//! Fakes of the network, its names and the wall clock of one thread, for tests. Nothing of the program turns the feature `fake` on.
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,7 +12,11 @@ use crate::{Duplex, Wire};
 /// Connects in place of an address.
 type Network = Rc<dyn Fn(SocketAddr) -> io::Result<Box<dyn Duplex>>>;
 
+/// Looks names up in place of the system's resolver.
+type Names = Rc<dyn Fn(&str) -> io::Result<Vec<IpAddr>>>;
+
 thread_local! {
+    static NAMES: RefCell<Option<Names>> = const { RefCell::new(None) };
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
     static WALL: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
 }
@@ -20,6 +24,11 @@ thread_local! {
 /// From now on this thread's connections to upstreams come from `network`.
 pub fn network(network: impl Fn(SocketAddr) -> io::Result<Box<dyn Duplex>> + 'static) {
     NETWORK.set(Some(Rc::new(network)));
+}
+
+/// From now on this thread looks names up by `names`.
+pub fn names(names: impl Fn(&str) -> io::Result<Vec<IpAddr>> + 'static) {
+    NAMES.set(Some(Rc::new(names)));
 }
 
 /// From now on this thread's wall clock is at `time` and goes on with the monotonic one, which may be paused.
@@ -30,6 +39,11 @@ pub fn wall(time: Duration) {
 pub(crate) fn dialled(address: SocketAddr) -> Option<io::Result<Wire>> {
     let network = NETWORK.with_borrow(Clone::clone)?;
     Some(network(address).map(Wire::Wrapped))
+}
+
+pub(crate) fn found(host: &str) -> Option<io::Result<Vec<IpAddr>>> {
+    let names = NAMES.with_borrow(Clone::clone)?;
+    Some(names(host))
 }
 
 pub(crate) fn told() -> Option<Duration> {

@@ -27,6 +27,9 @@ const SETTLED_AFTER: Duration = Duration::from_secs(300);
 /// The rounds of background work before the first request; it fetches key sets among others.
 const ROUNDS: usize = 2;
 
+/// As often as a worker looks after its connections.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
 
@@ -72,6 +75,18 @@ impl Gateway {
             }
         }
         self.services.asked();
+    }
+
+    /// Begins the work of upstreams beside the requests, which looks their names up among others, until the thread's runtime ends.
+    pub fn keep_up(&self) {
+        self.services.stand_in();
+        self.plan.upstreams.iter().for_each(upstream::maintain);
+        drop(kit::spawn(async {
+            loop {
+                tokio::time::sleep(SWEEP_EVERY).await;
+                upstream::sweep();
+            }
+        }));
     }
 
     /// Serves one connection to its end, or until it was polled as often as the client says, and all that comes of it.

@@ -12,6 +12,7 @@ use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
 use crate::breaker::Permit;
+use crate::settings::TargetSettings;
 use crate::target::Target;
 use crate::{AddressRule, Upstream};
 
@@ -20,6 +21,10 @@ pub(crate) struct Connection {
     pub(crate) wire: Wire,
     /// True if it has carried an exchange before, so that the target may have closed it meanwhile.
     pub(crate) reused: bool,
+    /// The losses of its pool when it was last seen that it may stay.
+    pub(crate) losses: u32,
+    /// None if something stands in for the target.
+    pub(crate) address: Option<Box<SocketAddr>>,
     /// Held for the connection's life.
     pub(crate) open: OpenGauge,
 }
@@ -89,34 +94,43 @@ impl Upstream {
                     format!("{}: no connection within {time:?}", target.url()),
                 ))
             });
-        let (wire, is_http2) = opened.inspect_err(|_| metrics.connections_failed.add(1))?;
+        let (wire, is_http2, address) =
+            opened.inspect_err(|_| metrics.connections_failed.add(1))?;
         metrics.connections_created.add(1);
         metrics.connections_open.add(1);
         let open = OpenGauge { metrics: self.metrics.clone(), worker };
-        Ok((Connection { wire, reused: false, open }, is_http2))
+        let address = address.map(Box::new);
+        Ok((Connection { wire, reused: false, losses: 0, address, open }, is_http2))
     }
 
-    async fn open(&self, target: &Target, offer: Offer) -> Result<(Wire, bool), Fault> {
+    async fn open(
+        &self,
+        target: &Target,
+        offer: Offer,
+    ) -> Result<(Wire, bool, Option<SocketAddr>), Fault> {
         if let Some(dialled) = kit::stand_in::dialled(&self.settings().name) {
             // What stands in for a service reads and writes messages of HTTP/1.
-            return dialled.map(|wire| (wire, false)).map_err(|e| failure(target, &e));
+            return dialled.map(|wire| (wire, false, None)).map_err(|e| failure(target, &e));
         }
         let knows = offer == Offer::Http2;
         if let Some(rule) = &self.settings().addresses {
             target.look_up_permitted(rule).await.map_err(|e| failure(target, &e))?;
         } else if target.addresses().is_empty() {
-            target.look_up().await.map_err(|e| failure(target, &e))?;
+            let TargetSettings { host, port, .. } = target.settings();
+            target.known.first(host, *port).await.map_err(|e| failure(target, &e))?;
         }
-        let socket = match dial(target).await.map_err(|e| failure(target, &e))? {
+        let (wire, address) = dial(target).await.map_err(|e| failure(target, &e))?;
+        let address = Some(address);
+        let socket = match wire {
             Wire::Plain(socket) => socket,
             // What stands in for a target speaks for its TLS too.
-            wrapped @ Wire::Wrapped(_) => return Ok((wrapped, knows)),
+            wrapped @ Wire::Wrapped(_) => return Ok((wrapped, knows, address)),
         };
         // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
-            return Ok((Wire::Plain(socket), knows));
+            return Ok((Wire::Plain(socket), knows, address));
         }
         let refused =
             |why: &str| Fault::new(Kind::UpstreamTls, format!("{}: TLS: {why}", target.url()));
@@ -132,7 +146,7 @@ impl Upstream {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         match knows && !is_http2 {
             true => Err(refused("it does not offer HTTP/2 by ALPN")),
-            false => Ok((Wire::Wrapped(Box::new(stream)), is_http2)),
+            false => Ok((Wire::Wrapped(Box::new(stream)), is_http2, address)),
         }
     }
 
@@ -148,13 +162,13 @@ impl Upstream {
 static LOOK_UPS: LookUps = LookUps::new(256);
 
 /// Tries the target's addresses, beginning with the next in turn.
-async fn dial(target: &Target) -> io::Result<Wire> {
+async fn dial(target: &Target) -> io::Result<(Wire, SocketAddr)> {
     let tries = target.addresses().len().clamp(1, ADDRESSES_TRIED_MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for _ in 0..tries {
-        let Some(address) = target.next_address() else { break };
+        let Some(address) = target.known.next() else { break };
         match kit::dial::to(address).await {
-            Ok(wire) => return Ok(wire),
+            Ok(wire) => return Ok((wire, address)),
             Err(e) => last = e,
         }
     }
@@ -175,24 +189,8 @@ impl Target {
             let why = "the name has no address that may be called";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        self.set_addresses(permitted);
+        self.known.set(permitted);
         Ok(())
-    }
-
-    /// Resolves the target's name by the system's resolver and keeps the addresses.
-    pub(crate) async fn look_up(&self) -> io::Result<()> {
-        let settings = self.settings();
-        let found = tokio::net::lookup_host((settings.host.as_str(), settings.port)).await?;
-        let mut addresses: Vec<SocketAddr> = found.collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        match addresses.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
-            false => {
-                self.set_addresses(addresses);
-                Ok(())
-            }
-        }
     }
 }
 

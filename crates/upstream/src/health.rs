@@ -12,7 +12,7 @@ use policy::WaitTime;
 
 use crate::call::{Call, ReplyTimeouts};
 use crate::connect::Connection;
-use crate::settings::Health;
+use crate::settings::{Health, TargetSettings};
 use crate::target::Target;
 use crate::{Upstream, h2};
 
@@ -33,10 +33,11 @@ async fn refresh(upstream: Weak<Upstream>, at: usize) {
         let pause = {
             let Some(upstream) = upstream.upgrade() else { return };
             let Some(target) = upstream.targets.get(at) else { return };
-            if target.settings().host.parse::<std::net::IpAddr>().is_ok() {
+            let TargetSettings { host, port, .. } = target.settings();
+            if host.parse::<std::net::IpAddr>().is_ok() {
                 return;
             }
-            if let Err(e) = target.look_up().await {
+            if let Err(e) = target.known.look_up(host, *port).await {
                 tracing::warn!(upstream = upstream.settings.name, target = %target.url(), "name look-up failed: {e}");
             }
             upstream.settings.dns_refresh

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod address_rule;
+mod addresses;
 mod balance;
 mod breaker;
 mod call;
@@ -34,6 +35,7 @@ pub use settings::{
 };
 pub use target::Target;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,6 +80,12 @@ impl Upstream {
 
     pub fn settings(&self) -> &UpstreamSettings {
         &self.settings
+    }
+
+    /// True if a target's name no longer has an address.
+    fn has_lost(&self, target: usize, address: Option<&SocketAddr>) -> bool {
+        let target = self.targets.get(target);
+        address.zip(target).is_some_and(|(address, target)| !target.known.keep(*address))
     }
 
     /// Targets in their configured order, with their live state.

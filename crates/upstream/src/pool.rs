@@ -1,6 +1,6 @@
 //! The connection pool: idle connections, per worker. A worker never touches another's, so there are no locks.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub(crate) struct Pool {
     /// By target: shared connections. None if the upstream is asked in HTTP/1.
     lanes: RefCell<Vec<h2::Lane>>,
     pub(crate) turn: RefCell<BalanceState>,
+    /// The addresses that targets had lost when that was last looked at, as a number that changes.
+    losses: Cell<u32>,
 }
 
 struct Idle {
@@ -67,10 +69,10 @@ impl Upstream {
                     }
                 };
                 let (idle, lanes) = (RefCell::new(idle), RefCell::new(lanes));
-                let turn = RefCell::default();
+                let (turn, losses) = (RefCell::default(), Cell::new(0));
                 let metrics = self.metrics.clone();
                 let (upstream, idle_max) = (Arc::downgrade(self), self.settings.idle_max);
-                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, lanes, turn })
+                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, lanes, turn, losses })
             });
             pool.clone()
         })
@@ -102,7 +104,7 @@ impl Pool {
 
     /// Puts a connection back for the next request.
     pub(crate) fn give(&self, target: usize, mut connection: Connection, now: Instant) {
-        if self.upstream.strong_count() == 0 {
+        if self.upstream.strong_count() == 0 || self.has_lost(target, &mut connection) {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -112,6 +114,17 @@ impl Pool {
         connection.reused = true;
         list.push(Idle { connection, since: now });
         self.count_idle(1);
+    }
+
+    /// True for a connection to an address that its target's name no longer has.
+    fn has_lost(&self, target: usize, connection: &mut Connection) -> bool {
+        let losses = self.losses.get();
+        if connection.losses == losses {
+            return false;
+        }
+        let Some(upstream) = self.upstream.upgrade() else { return true };
+        connection.losses = losses;
+        upstream.has_lost(target, connection.address.as_deref())
     }
 
     /// Works on the shared connections to a target.
@@ -139,14 +152,24 @@ impl Pool {
     /// Closes connections that have been idle too long, and those that the target has closed.
     fn sweep(&self, upstream: &Upstream, now: Instant) {
         let idle_max = upstream.settings().timeout.idle;
-        for list in self.idle.borrow_mut().iter_mut() {
+        let losses = upstream.targets.iter().map(|target| target.known.losses());
+        let losses = losses.fold(0, u32::wrapping_add);
+        let have_lost = self.losses.replace(losses) != losses;
+        for (at, list) in self.idle.borrow_mut().iter_mut().enumerate() {
             let before = list.len();
             list.retain_mut(|i| {
-                now.duration_since(i.since) < idle_max && i.connection.wire.is_quiet()
+                now.duration_since(i.since) < idle_max
+                    && !(have_lost && self.has_lost(at, &mut i.connection))
+                    && i.connection.wire.is_quiet()
             });
             self.count_idle(-i64::try_from(before - list.len()).unwrap_or_default());
         }
-        self.lanes.borrow_mut().iter_mut().for_each(h2::Lane::sweep);
+        for (at, lane) in self.lanes.borrow_mut().iter_mut().enumerate() {
+            if have_lost {
+                lane.leave(|address| upstream.has_lost(at, address));
+            }
+            lane.sweep();
+        }
     }
 
     pub(crate) fn metrics(&self) -> &PoolMetrics {

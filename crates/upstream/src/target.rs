@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use kit::clock::{self, Instant};
 use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
+use crate::addresses::Addresses;
 use crate::settings::{Outlier, Suspend, TargetSettings};
 use crate::suspension::Suspension;
 
@@ -17,9 +17,7 @@ pub struct Target {
     settings: TargetSettings,
     url: Arc<str>,
     authority: Box<str>,
-    /// The resolved addresses. Background look-ups set them, never a request.
-    addresses: ArcSwap<Vec<SocketAddr>>,
-    next_address: AtomicU32,
+    pub(crate) known: Addresses,
     /// Active requests, for `least_requests`.
     active: AtomicU32,
     /// End of its ejection, in milliseconds since the Unix epoch; 0 if it is not ejected.
@@ -58,15 +56,14 @@ impl Target {
         let url = settings.url();
         // What clients name is no label: there would be as many as they like.
         let metrics = metrics.target(if is_named_by_clients { CALLBACKS } else { &url });
-        let literal = settings.host.parse().map(|ip| vec![SocketAddr::new(ip, settings.port)]);
+        let literal = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
         Target {
             authority: settings.authority().into(),
             checked,
             passes_checks: AtomicBool::new(!checked || metrics.health() != TargetHealth::Unhealthy),
             metrics,
             url: url.into(),
-            addresses: ArcSwap::from_pointee(literal.unwrap_or_default()),
-            next_address: AtomicU32::new(0),
+            known: literal.map(Addresses::literal).unwrap_or_default(),
             active: AtomicU32::new(0),
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
@@ -93,7 +90,7 @@ impl Target {
 
     /// The addresses of the last look-up.
     pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
-        self.addresses.load_full()
+        self.known.latest.load_full()
     }
 
     /// Its health by its health checks or, without them, by its replies.
@@ -188,19 +185,6 @@ impl Target {
         if self.unreachable_until.load(Ordering::Relaxed) != 0 {
             self.set_unreachable();
         }
-    }
-
-    pub(crate) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
-        if **self.addresses.load() != addresses {
-            self.addresses.store(Arc::new(addresses));
-        }
-    }
-
-    /// The next address to connect to, in turn, so that all addresses of a name share the load.
-    pub(crate) fn next_address(&self) -> Option<SocketAddr> {
-        let addresses = self.addresses.load();
-        let turn = self.next_address.fetch_add(1, Ordering::Relaxed) as usize;
-        addresses.get(turn.checked_rem(addresses.len())?).copied()
     }
 
     /// Counts a request as active until the mark is dropped.

@@ -99,6 +99,9 @@ pub(super) async fn open(
         pool.give(at, connection, clock::now());
         return shared.become_(State::Http1);
     }
+    if let Some(address) = connection.address.as_deref() {
+        shared.address.get_or_init(|| *address);
+    }
     let timeouts = upstream.settings.timeout.clone();
     let h2 = H2::new(shared, connection, &target, timeouts);
     // Held any longer, they would keep an upstream that a reload has removed.

@@ -1,5 +1,6 @@
 //! The shared connections of one worker to one target.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,12 @@ impl Lane {
     /// Forgets connections that have ended.
     pub(crate) fn sweep(&mut self) {
         self.connections.retain(|shared| !shared.is_over());
+    }
+
+    /// Ends connections to addresses that are lost, once nobody uses them any more.
+    pub(crate) fn leave(&mut self, is_lost: impl Fn(Option<&SocketAddr>) -> bool) {
+        let lost = self.connections.iter().filter(|shared| is_lost(shared.address.get()));
+        lost.for_each(|shared| shared.close());
     }
 
     /// Ends one connection that nobody uses, if there is one.

@@ -1,6 +1,7 @@
 //! State that a connection's task shares with the exchanges on it.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -20,6 +21,8 @@ const HEAD_BYTES_MAX: usize = 256 * 1024;
 /// One connection, as the exchanges on it know it.
 pub(crate) struct SharedConnection {
     session: RefCell<Session>,
+    /// Where it leads to, once it is open.
+    pub(super) address: OnceCell<SocketAddr>,
     state: RefCell<State>,
     /// The connection's task, while it does not know that there is something to do.
     task: RefCell<Option<Waker>>,
@@ -64,6 +67,7 @@ impl SharedConnection {
         let config = Config { streams_max: STREAMS_MAX, head_bytes_max: HEAD_BYTES_MAX };
         Rc::new(SharedConnection {
             session: RefCell::new(Session::client(config)),
+            address: OnceCell::new(),
             state: RefCell::new(state),
             task: RefCell::default(),
             waiting: RefCell::default(),

@@ -1,0 +1,188 @@
+//! The addresses of a target's name: those of the latest look-up, which new connections take in turn, and those on which open
+//! connections may stay.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use kit::clock::{self, Instant};
+use kit::names::LookUps;
+use tokio::sync::Mutex;
+
+/// What is known of a name.
+#[derive(Default)]
+pub(crate) struct Addresses {
+    /// Those of the last good look-up, in order. An answer of the system's resolver has at most 64 KiB, which bounds them.
+    pub(crate) latest: ArcSwap<Vec<SocketAddr>>,
+    /// Those, and those that are missing since a few look-ups, in order.
+    kept: ArcSwap<Vec<SocketAddr>>,
+    next: AtomicU32,
+    /// Grows when addresses are not kept any more.
+    losses: AtomicU32,
+    /// Held by the look-up that goes on: others wait for it.
+    looking: Mutex<LookUpState>,
+}
+
+#[derive(Default)]
+struct LookUpState {
+    /// Each address that is kept, and how many look-ups have missed it.
+    seen: Vec<(SocketAddr, u32)>,
+    /// When the last look-up failed, and why.
+    failed: Option<(Instant, io::ErrorKind, String)>,
+}
+
+/// Connections to an address stay until so many look-ups in a row have missed it: some resolvers answer with another part of the
+/// addresses each time, and connections are expensive.
+const MISSES_MAX: u32 = 6;
+
+/// A failure is the answer to all who ask within this time.
+const FAILURE_TIME: Duration = Duration::from_secs(1);
+
+/// Names of targets, looked up at once. The resolver may be silent for half a minute, and what else needs a thread goes on.
+static LOOK_UPS: LookUps = LookUps::new(128);
+
+impl Addresses {
+    /// Of a target that is named by an address, which is never looked up.
+    pub(crate) fn literal(address: SocketAddr) -> Addresses {
+        let addresses = Addresses::default();
+        addresses.found(&mut Vec::new(), vec![address]);
+        addresses
+    }
+
+    /// The next address to connect to, in turn, so that all addresses of a name share the load.
+    pub(crate) fn next(&self) -> Option<SocketAddr> {
+        let addresses = self.latest.load();
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) as usize;
+        addresses.get(turn.checked_rem(addresses.len())?).copied()
+    }
+
+    /// A number that is another one once addresses are not kept any more.
+    pub(crate) fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Relaxed)
+    }
+
+    /// True if a connection to this address may stay.
+    pub(crate) fn keep(&self, address: SocketAddr) -> bool {
+        self.kept.load().binary_search(&address).is_ok()
+    }
+
+    /// Takes these for the latest.
+    pub(crate) fn set(&self, addresses: Vec<SocketAddr>) {
+        if **self.latest.load() != addresses {
+            self.latest.store(Arc::new(addresses));
+        }
+    }
+
+    /// Looks the name up by the system's resolver. If that fails, the addresses stay.
+    pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<()> {
+        let mut state = self.looking.lock().await;
+        self.look_up_in(&mut state, host, port).await
+    }
+
+    /// The first look-up, which requests may come before. They all wait for one.
+    pub(crate) async fn first(&self, host: &str, port: u16) -> io::Result<()> {
+        let mut state = self.looking.lock().await;
+        if !self.latest.load().is_empty() {
+            return Ok(());
+        }
+        if let Some((at, kind, why)) = &state.failed
+            && clock::now().duration_since(*at) < FAILURE_TIME
+        {
+            return Err(io::Error::new(*kind, why.as_str()));
+        }
+        self.look_up_in(&mut state, host, port).await
+    }
+
+    async fn look_up_in(&self, state: &mut LookUpState, host: &str, port: u16) -> io::Result<()> {
+        let found = LOOK_UPS.find(host, port).await.and_then(|found| match found.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+            false => Ok(found),
+        });
+        match found {
+            Ok(found) => {
+                state.failed = None;
+                self.found(&mut state.seen, found);
+                Ok(())
+            }
+            Err(error) => {
+                state.failed = Some((clock::now(), error.kind(), error.to_string()));
+                Err(error)
+            }
+        }
+    }
+
+    fn found(&self, seen: &mut Vec<(SocketAddr, u32)>, mut found: Vec<SocketAddr>) {
+        found.sort_unstable();
+        found.dedup();
+        let missed = seen.iter().filter(|(address, _)| found.binary_search(address).is_err());
+        let missed = missed.map(|(address, misses)| (*address, misses + 1));
+        let mut now: Vec<(SocketAddr, u32)> = found.iter().map(|address| (*address, 0)).collect();
+        now.extend(missed.filter(|(_, misses)| *misses < MISSES_MAX));
+        now.sort_unstable();
+        let kept: Vec<SocketAddr> = now.iter().map(|(address, _)| *address).collect();
+        let lost = seen.iter().any(|(address, _)| kept.binary_search(address).is_err());
+        *seen = now;
+        if **self.kept.load() != kept {
+            self.kept.store(Arc::new(kept));
+        }
+        if lost {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
+        self.set(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(last: &[u8]) -> Vec<SocketAddr> {
+        last.iter().map(|last| SocketAddr::from(([192, 0, 2, *last], 80))).collect()
+    }
+
+    fn of(known: &Addresses, last: u8) -> (bool, bool) {
+        let address = SocketAddr::from(([192, 0, 2, last], 80));
+        (known.latest.load().contains(&address), known.keep(address))
+    }
+
+    /// New ones are used at once; those that are missing are not connected to, and kept for a while.
+    #[test]
+    fn connections_leave_an_address_that_is_gone_for_good() {
+        let (known, mut seen) = (Addresses::default(), Vec::new());
+        known.found(&mut seen, addresses(&[2, 1, 1]));
+        assert_eq!(**known.latest.load(), addresses(&[1, 2]));
+        for _ in 1..MISSES_MAX {
+            known.found(&mut seen, addresses(&[3, 2]));
+            assert_eq!((of(&known, 1), of(&known, 3)), ((false, true), (true, true)));
+        }
+        assert_eq!(known.losses(), 0);
+        known.found(&mut seen, addresses(&[3, 2]));
+        assert_eq!((of(&known, 1), known.losses()), ((false, false), 1));
+        assert_eq!((of(&known, 2), of(&known, 3)), ((true, true), (true, true)));
+    }
+
+    #[test]
+    fn an_address_that_comes_back_in_time_is_kept() {
+        let (known, mut seen) = (Addresses::default(), Vec::new());
+        for round in 0..100 {
+            known.found(&mut seen, addresses(&[round % 4, 10]));
+        }
+        assert_eq!((known.losses(), seen.len()), (0, 5));
+    }
+
+    #[test]
+    fn a_thousand_addresses_are_taken_in_turn() {
+        let (known, mut seen) = (Addresses::default(), Vec::new());
+        let all = (0..1000_u16).map(|n| {
+            let [high, low] = n.to_be_bytes();
+            SocketAddr::from(([198, 51, high, low], 80))
+        });
+        let all: Vec<SocketAddr> = all.collect();
+        known.found(&mut seen, all.clone());
+        let taken: std::collections::BTreeSet<_> = (0..1000).filter_map(|_| known.next()).collect();
+        assert_eq!(taken.len(), all.len());
+    }
+}
