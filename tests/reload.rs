@@ -471,6 +471,32 @@ fn begin_request(wire: &mut Wire) -> &'static str {
     "st\r\n\r\n"
 }
 
+/// What a listener that stays says of requests holds from the next request on, also for a client that was there before.
+#[test]
+fn the_next_request_of_an_open_connection_has_the_new_limits() {
+    let gateway = Gateway::start(version("1"));
+    let (mut idle, mut begun) = (gateway.wire(), gateway.wire());
+    let h2 = H2::connect(gateway.address("public"));
+    let long = format!("/version?{}", "x".repeat(2_000));
+    let asks = |target: &str| {
+        let request = hyper::Request::get(format!("http://a.test{target}")).body(full("")).unwrap();
+        h2.block_on(h2.sender.clone().send_request(request)).unwrap().status()
+    };
+    assert_eq!((idle.get(&long).status(), begun.get(&long).status()), (200, 200));
+    assert_eq!(asks(&long), 200);
+    begun.send("GET /ver");
+    let limited = version("2").replacen(
+        "127.0.0.1:0\" }",
+        "127.0.0.1:0\", limits: { target_bytes_max: 1KiB } }",
+        1,
+    );
+    put_ok(&gateway, &limited);
+    assert_eq!(idle.get(&long).status(), 414);
+    assert_eq!(asks(&long), 414);
+    begun.send(format!("{} HTTP/1.1\r\nHost: a\r\n\r\n", &long[4..]));
+    assert_eq!(begun.read_reply().status(), 414);
+}
+
 #[test]
 fn a_certificate_is_swapped_without_a_restart() {
     let (old, new) = (Authority::new(), Authority::new());

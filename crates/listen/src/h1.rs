@@ -194,7 +194,12 @@ impl H1 {
         self.alarm.borrow_mut().set(now, wait);
         self.connection.permit.set_idle(Some(now));
         let mut waiting = WaitReason::default();
-        let next = poll_fn(|cx| self.poll_next(cx, &mut waiting)).await;
+        let next = poll_fn(|cx| {
+            // A reload may have come while it was idle.
+            self.connection.permit.listener_state.refresh(&mut self.listener);
+            self.poll_next(cx, &mut waiting)
+        });
+        let next = next.await;
         self.connection.permit.set_idle(None);
         next
     }
