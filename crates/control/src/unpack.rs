@@ -6,7 +6,7 @@ use std::io::{Cursor, Read, Write as _};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use import::synapse;
+use import::{synapse, zip_names};
 use zip::ZipArchive;
 
 /// The result of unpacking.
@@ -56,6 +56,7 @@ fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     if zip.len() > FILES_MAX {
         return Err(too_many());
     }
+    zip_names::check_once(archive, zip.central_directory_start(), zip.len())?;
     let names = names(&mut zip)?;
     if names.iter().any(|name| name == "artifacts.xml") {
         return convert(archive, folder);
@@ -285,6 +286,39 @@ mod tests {
         zip.finish().unwrap().into_inner()
     }
 
+    /// The same with the entry `ab` in the place of `cd`: the writer of archives writes no name twice.
+    fn renamed(archive: &[u8]) -> Vec<u8> {
+        let mut bytes = archive.to_vec();
+        for at in 0..bytes.len() - 1 {
+            if bytes[at..].starts_with(b"cd") {
+                bytes[at..at + 2].copy_from_slice(b"ab");
+            }
+        }
+        bytes
+    }
+
+    /// A folder may be an entry as often as it likes, in either form.
+    #[test]
+    fn folders_may_come_twice() {
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for name in ["ab", "cd"] {
+            zip.add_directory(name, SimpleFileOptions::default()).unwrap();
+        }
+        zip.start_file("ab/x.yaml", SimpleFileOptions::default()).unwrap();
+        let zip = renamed(&zip.finish().unwrap().into_inner());
+        use tar::EntryType::{Directory, Regular};
+        let tar = tar_gz(&[
+            (Directory, "ab/", b""),
+            (Directory, "ab/", b""),
+            (Regular, "ab/x.yaml", b""),
+        ]);
+        for bytes in [zip, tar] {
+            let folder = tempfile::tempdir().unwrap();
+            unpack(&bytes, folder.path()).unwrap();
+            assert!(folder.path().join("x.yaml").exists());
+        }
+    }
+
     /// A `.tar.gz` with names that tar itself would not write.
     fn tar_gz(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
         let coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -344,6 +378,9 @@ mod tests {
         let why = refused(&zip.finish().unwrap().into_inner());
         assert!(why.contains("a link"), "{why}");
         assert!(refused(&archive(&[("a.yaml", ""), ("A.yaml", "")])).contains("twice"));
+        assert!(refused(&renamed(&archive(&[("ab", ""), ("cd", "")]))).contains("\"ab\" twice"));
+        let car = renamed(&archive(&[("artifacts.xml", ""), ("ab", ""), ("cd", "")]));
+        assert!(refused(&car).contains("\"ab\" twice"));
         assert!(refused(&archive(&[])).contains("no files"));
         assert!(refused(b"PK nothing").contains("no ZIP"));
         let deep = "x/".repeat(40) + "a";

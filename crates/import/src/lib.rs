@@ -6,7 +6,8 @@
 //! that `config` decodes or [`yaml`] writes.
 //!
 //! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses).
+//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
+//! [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
 mod documents;
@@ -21,6 +22,7 @@ pub mod synapse;
 mod upgrade;
 pub mod wsdl;
 mod yaml;
+pub mod zip_names;
 
 pub use documents::{Documents, JsonLocation};
 pub use expand::{GeneratedApi, GeneratedRoute, Options, expand};

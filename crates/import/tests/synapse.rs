@@ -2625,6 +2625,23 @@ fn a_resource_of_the_registry_is_found_by_its_path_there() {
     assert!(places[0].is_some() && places[0] < places[1], "{}", made.configuration);
 }
 
+/// Some readers take the first of two entries, others the last. The writer of archives writes no name twice.
+#[test]
+fn an_archive_with_a_name_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.car");
+    archive(&path, &[("one.xml", b"<a/>"), ("two.xml", b"<b/>")]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        if bytes[at..].starts_with(b"two.xml") {
+            bytes[at..at + 3].copy_from_slice(b"one");
+        }
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let why = import(&path).unwrap_err();
+    assert!(why.contains("a.car`: the archive has \"one.xml\" twice"), "{why}");
+}
+
 #[test]
 fn hostile_input_is_refused() {
     let folder = tempfile::tempdir().unwrap();

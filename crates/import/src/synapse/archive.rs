@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
+use crate::zip_names;
+
 /// The maximum size of one file: exported artifacts have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -120,6 +122,7 @@ impl Sources {
         if archive.len() > FILES_MAX {
             return Err(format!("it has more than {FILES_MAX} entries"));
         }
+        zip_names::check_once(bytes, archive.central_directory_start(), archive.len())?;
         for at in 0..archive.len() {
             let entry = archive.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
             let within = entry.name().to_owned();
