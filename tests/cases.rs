@@ -215,6 +215,38 @@ fn a_failure_is_in_the_junit_file() {
     assert!(whole.stderr.contains("/none/j cannot be written"), "{whole:?}");
 }
 
+/// A build server reads the file whatever comes of the run: it must not take an older one for this run's.
+#[test]
+fn an_older_report_is_gone_where_cases_cannot_be_run() {
+    let folder = Folder::new("  a: { request: { path: /limited }, reply: {} }");
+    let file = folder.path("junit.xml");
+    let junit = file.to_str().unwrap();
+    let reads = || fs::read_to_string(&file).unwrap();
+    let gateway = folder.path("gateway.yaml");
+    let good = fs::read_to_string(&gateway).unwrap();
+    for (text, more, why) in [
+        (good.as_str(), &["--only", "b"][..], "gateway.yaml: no case has a name that matches"),
+        (&good, &["--only", "["], "--only: regex parse error:"),
+        (good.split("cases:").next().unwrap(), &[], "gateway.yaml: it has no `cases`"),
+        (&good.replace("/limited", "limited"), &[], "`limited` is not a path"),
+    ] {
+        fs::write(&gateway, &good).unwrap();
+        assert_eq!(folder.run("test", &["--junit", junit]).code, Some(0));
+        assert!(reads().contains(r#"failures="0" errors="0""#));
+        fs::write(&gateway, text).unwrap();
+        let run = folder.run("test", &[&["--junit", junit], more].concat());
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.contains(why), "{run:?}");
+        let report = reads();
+        for part in [r#"tests="1" failures="0" errors="1""#, r#"<error message=""#, why] {
+            assert!(report.contains(part), "{part} in {report}");
+        }
+        fs::remove_file(&file).unwrap();
+        folder.run("test", &[&["--junit", junit], more].concat());
+        assert!(reads().contains(r#"errors="1""#), "also without an older one");
+    }
+}
+
 /// Issue 21: on a listener with TLS a case counts as a client of TLS.
 #[test]
 fn a_case_on_a_listener_with_tls_is_https() {
@@ -310,6 +342,50 @@ fn explain_runs_a_request_and_shows_each_step() {
     fs::write(&request, "no request").unwrap();
     let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
     assert_eq!(run.code, Some(2), "{run:?}");
+}
+
+/// The gateway takes a URL as a target, and so does what shows how it runs.
+#[test]
+fn explain_runs_a_request_whose_target_is_a_url() {
+    let folder = Folder::new(FLOW);
+    let request = folder.path("request.http");
+    for (head, told) in [
+        ("POST http://a.test:8080/orders/7?x HTTP/1.1\n", "POST /o/7 to `orders`: 200 by a case"),
+        ("GET HTTPS://a.test HTTP/1.1\nHost: a.test\n", "reply: 404"),
+        ("GET http://a.test/plain/x HTTP/1.1\n", "  GET /x to `stock`: no case answers it"),
+        // As the gateway answers it: two hosts.
+        ("GET http://a.test/plain/x HTTP/1.1\nHost: b.test\n", "reply: 400"),
+    ] {
+        let body = "<order xmlns=\"urn:o\"><password>geheim</password></order>";
+        fs::write(&request, format!("{head}Content-Type: application/xml\n\n{body}")).unwrap();
+        let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        assert!(run.stdout.contains(told), "{head}: {run:?}");
+    }
+}
+
+/// A device has no size, and no end.
+#[test]
+fn no_file_takes_all_memory() {
+    let folder = Folder::new(FLOW);
+    let explained = folder.run("explain", &["--run", "/dev/zero"]);
+    assert_eq!(explained.code, Some(2), "{explained:?}");
+    assert!(explained.stderr.contains("/dev/zero: it is larger than"), "{explained:?}");
+}
+
+/// What came over a wire could take the terminal for its own.
+#[test]
+fn no_control_character_reaches_the_terminal() {
+    let folder = Folder::new(
+        "  a: { request: { path: /plain/x }, calls: [{ upstream: stock, expect: {}, reply: { body: \"a\\e]0;x\\a\\tb\\x9bc\" } }, { upstream: copies, expect: {}, reply: {} }], reply: { contains: [y] } }",
+    );
+    let request = folder.path("request.http");
+    fs::write(&request, "GET /plain/x HTTP/1.1\n\n").unwrap();
+    let shown = "a\\u{1b}]0;x\\u{7}\tb\\u{9b}c";
+    let explained = folder.run("explain", &["--run", request.to_str().unwrap()]);
+    assert!(explained.stdout.contains(&format!("\n  {shown}\n")), "{explained:?}");
+    let tested = folder.run("test", &[]);
+    assert!(tested.stdout.contains(&format!("came:     {shown}\n")), "{tested:?}");
 }
 
 /// Configurations of the examples that have cases hold them.

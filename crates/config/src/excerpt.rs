@@ -36,7 +36,10 @@ pub(crate) struct Excerpt {
 pub(crate) fn excerpt(sources: &Sources, at: At) -> Option<Excerpt> {
     let (line, hidden) = line(sources, at)?;
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
-    Some(cut(without(line, &hidden, column)))
+    let Excerpt { line, column } = cut(without(line, &hidden, column));
+    // A terminal would take them for commands.
+    let plain = |c: char| if c.is_control() && c != '\t' { '\u{FFFD}' } else { c };
+    Some(Excerpt { line: line.chars().map(plain).collect(), column })
 }
 
 /// The secret that stands at a place, if one does.
@@ -247,6 +250,14 @@ mod tests {
         let source = Source { name: "a".to_owned(), folder: "".into(), text: text.to_owned() };
         let excerpt = excerpt(&Sources::new(vec![source]), At { file: 0, line, column }).unwrap();
         (excerpt.line, excerpt.column)
+    }
+
+    #[test]
+    fn no_control_character_is_shown() {
+        assert_eq!(
+            shown("a: \u{1b}[31m\tb\u{9b}c", 1, 4),
+            ("a: \u{FFFD}[31m\tb\u{FFFD}c".to_owned(), 4)
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod pending;
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -76,6 +77,21 @@ pub(crate) fn say_error(line: &str) {
 /// Writes a line to standard output, as far as somebody listens.
 pub(crate) fn say(line: &str) {
     let _unheard = writeln!(std::io::stdout(), "{line}");
+}
+
+/// A line of what came over a wire, for a terminal: nothing in it moves the cursor or takes it for a command.
+pub(crate) fn printable(line: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && c != '\t';
+    match line.contains(is_command) {
+        false => line.into(),
+        true => {
+            let escaped = |c: char| match is_command(c) {
+                true => c.escape_debug().to_string(),
+                false => c.to_string(),
+            };
+            line.chars().map(escaped).collect()
+        }
+    }
 }
 
 /// Writes the result of a command to standard output: if that cannot be written, the command has failed. A reader that

@@ -47,7 +47,9 @@ fn main() -> ExitCode {
             check::check(&file, strict, format)
         }
         Command::Explain { file, run: Some(request), .. } => cases::explain_run(&file, &request),
-        Command::Test { file, only, junit } => cases::test(&file, only.as_ref(), junit.as_deref()),
+        Command::Test { file, only, junit } => {
+            cases::test(&file, only.as_deref(), junit.as_deref())
+        }
         Command::Explain { file, method, url, headers, from, run: None } => {
             check::explain(&file, from, method.as_deref(), url.as_deref(), &headers)
         }

@@ -34,6 +34,19 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
     text
 }
 
+/// A suite whose cases could not be run, and why.
+pub(super) fn not_run(file: &str, why: &str) -> String {
+    let counts = r#"tests="1" failures="0" errors="1" time="0.000""#;
+    let (file, all) = (attribute(file), content(why));
+    let first = attribute(why.lines().next().unwrap_or_default());
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n\
+         <testsuite name=\"{file}\" {counts}>\n\
+         <testcase classname=\"{file}\" name=\"cases\" time=\"0.000\">\n\
+         <error message=\"{first}\">{all}</error>\n</testcase>\n</testsuite>\n</testsuites>\n"
+    )
+}
+
 /// Without the characters that XML cannot have.
 fn clean(text: &str) -> String {
     let good = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);

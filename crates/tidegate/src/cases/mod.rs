@@ -39,43 +39,33 @@ struct Outcome {
     failures: Vec<String>,
 }
 
+/// The file of outcomes for a build server, if one is wanted.
+struct JunitReport<'a> {
+    suite: String,
+    path: Option<&'a Path>,
+}
+
 /// Cases mostly wait for their own delays, so there may be more of them than cores.
 const THREADS_MAX: usize = 8;
 
 /// Runs the cases of a configuration whose names match `only`.
 pub(crate) fn test(
     file: &Path,
-    only: Option<&Regex>,
+    only: Option<&str>,
     junit: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
-    let loaded = match compiled(file) {
-        Ok((compiled, loaded)) => {
-            say_report(&compiled.warnings);
-            loaded
-        }
-        Err(report) => {
-            say_report(&report);
-            return Ok(ExitCode::from(WRONG_USAGE));
-        }
+    let report = JunitReport { suite: file.display().to_string(), path: junit };
+    report.replace_older()?;
+    let loaded = match loaded(file) {
+        Ok(loaded) => loaded,
+        Err(why) => return report.not_run(&why),
     };
-    let all = loaded.config.iter().flat_map(|config| config.cases.iter());
-    let cases: Vec<(&str, &Case)> = all
-        .map(|(name, case)| (name.value.as_str(), &case.value))
-        .filter(|(name, _)| only.is_none_or(|only| only.is_match(name)))
-        .collect();
-    if cases.is_empty() {
-        let why = match only {
-            Some(_) => "no case has a name that matches",
-            None => "it has no `cases`",
-        };
-        log::say_error(&format!("{}: {why}", file.display()));
-        return Ok(ExitCode::from(WRONG_USAGE));
-    }
+    let cases = match chosen(&loaded, only) {
+        Ok(cases) => cases,
+        Err(why) => return report.not_run(&format!("{}: {why}", file.display())),
+    };
     let outcomes = run_all(&loaded, &cases)?;
-    if let Some(path) = junit {
-        let written = fs::write(path, junit::written(&file.display().to_string(), &outcomes));
-        written.with_context(|| format!("{} cannot be written", path.display()))?;
-    }
+    report.write(|suite| junit::written(suite, &outcomes))?;
     let failed = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).count();
     let (all, passed) = (outcomes.len(), outcomes.len() - failed);
     let cases = if all == 1 { "case" } else { "cases" };
@@ -84,6 +74,58 @@ pub(crate) fn test(
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// The configuration, whose warnings are said; or its complaints.
+fn loaded(file: &Path) -> Result<LoadedConfig, String> {
+    match compiled(file) {
+        Ok((compiled, loaded)) => {
+            say_report(&compiled.warnings);
+            Ok(loaded)
+        }
+        Err(report) => Err(format!("{report:#}").trim_end().to_owned()),
+    }
+}
+
+/// The cases whose names match, or the reason why there are none.
+fn chosen<'l>(
+    loaded: &'l LoadedConfig,
+    only: Option<&str>,
+) -> Result<Vec<(&'l str, &'l Case)>, String> {
+    let only = only.map(Regex::new).transpose().map_err(|error| format!("--only: {error}"))?;
+    let all = loaded.config.iter().flat_map(|config| config.cases.iter());
+    let cases: Vec<(&str, &Case)> = all
+        .map(|(name, case)| (name.value.as_str(), &case.value))
+        .filter(|(name, _)| only.as_ref().is_none_or(|only| only.is_match(name)))
+        .collect();
+    match (cases.is_empty(), only) {
+        (false, _) => Ok(cases),
+        (true, Some(_)) => Err("no case has a name that matches".to_owned()),
+        (true, None) => Err("it has no `cases`".to_owned()),
+    }
+}
+
+impl JunitReport<'_> {
+    /// A build server reads the file whatever comes of the run, and must not take an older one for it.
+    fn replace_older(&self) -> anyhow::Result<()> {
+        match self.path.is_some_and(Path::is_file) {
+            true => self.write(|suite| junit::not_run(suite, "the run has not ended")),
+            false => Ok(()),
+        }
+    }
+
+    /// Says why there are no outcomes.
+    fn not_run(&self, why: &str) -> anyhow::Result<ExitCode> {
+        log::say_error(why);
+        self.write(|suite| junit::not_run(suite, why))?;
+        Ok(ExitCode::from(WRONG_USAGE))
+    }
+
+    fn write(&self, text: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
+        let Some(path) = self.path else { return Ok(()) };
+        fs::write(path, text(&self.suite))
+            .with_context(|| format!("{} cannot be written", path.display()))
+    }
 }
 
 /// Runs cases side by side, and tells of each in their order.
@@ -207,7 +249,7 @@ impl Outcome {
         let mut text = format!("{mark} {} ({} ms)", self.name, self.took.as_millis());
         for line in self.failures.iter().flat_map(|failure| failure.lines()) {
             text.push_str("\n       ");
-            text.push_str(line);
+            text.push_str(&log::printable(line));
         }
         log::write_out(&text)
     }

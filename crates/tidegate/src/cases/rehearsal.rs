@@ -3,6 +3,7 @@
 //! The seam is the connection, not the call: a stand-in for an upstream speaks HTTP over a wire inside the process. So
 //! everything above the socket is the code that serves traffic: framing, hop-by-hop headers, timeouts, retries, breakers.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use super::services::{Services, WIRE_BYTES};
 /// A request to send.
 pub(super) struct SentRequest {
     pub(super) method: String,
-    /// Path and query.
+    /// Path and query, alone or in a URL.
     pub(super) target: String,
     pub(super) lines: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -110,8 +111,11 @@ async fn begin(plan: &Plan, services: &Services) {
 
 /// The first listener by which a route takes the request, or else the first.
 fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
-    let mut head =
-        RequestHead::new(Protocol::Http11, sent.method.as_bytes(), sent.target.as_bytes());
+    let (host, target) = sent.origin();
+    let mut head = RequestHead::new(Protocol::Http11, sent.method.as_bytes(), target.as_bytes());
+    if let Some(host) = host.filter(|_| !sent.has("host")) {
+        head.headers.add_known("Host", host.as_bytes());
+    }
     for (name, value) in &sent.lines {
         // A name that cannot be a header's finds no route, and is refused as it should be.
         let _refused = head.headers.add(name, value.as_bytes());
@@ -124,10 +128,19 @@ fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
 }
 
 impl SentRequest {
+    /// The host of its URL, if its target is one, and path and query.
+    pub(super) fn origin(&self) -> (Option<&str>, Cow<'_, str>) {
+        origin(&self.target)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
     /// The request as it goes over the wire.
     fn bytes(&self) -> Vec<u8> {
-        let has = |name: &str| self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-        let host = (!has("host")).then_some(("Host", "localhost"));
+        let host = self.origin().0.unwrap_or("localhost");
+        let host = (!self.has("host")).then_some(("Host", host));
         let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let length = (!self.body.is_empty() || !matches!(&*self.method, "GET" | "HEAD"))
             .then_some(self.body.len());
@@ -135,5 +148,19 @@ impl SentRequest {
         let mut bytes = head(&start, host.into_iter().chain(lines), length).into_bytes();
         bytes.extend_from_slice(&self.body);
         bytes
+    }
+}
+
+/// The host of a target in absolute form, as clients of a proxy write it (RFC 9112, 3.2.2), and the path and query of any.
+pub(super) fn origin(target: &str) -> (Option<&str>, Cow<'_, str>) {
+    let Some((scheme, rest)) = target.split_once("://") else { return (None, target.into()) };
+    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return (None, target.into());
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    match path.starts_with('/') {
+        true => (Some(host), path.into()),
+        false => (Some(host), format!("/{path}").into()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,7 +50,7 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
 /// and path, since the request is another one than the case's.
 fn calls(config: &Config, sent: &SentRequest) -> Vec<CaseCall> {
     let is_this = |case: &&Case| {
-        case.request.method.value == sent.method && case.request.path.value == sent.target
+        case.request.method.value == sent.method && case.request.path.value == sent.origin().1
     };
     let all = config.cases.iter().map(|(_, case)| &case.value);
     let (own, others): (Vec<&Case>, Vec<&Case>) = all.partition(is_this);
@@ -70,10 +71,14 @@ fn looser(mut call: CaseCall) -> CaseCall {
 
 /// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
 fn read(file: &Path) -> anyhow::Result<SentRequest> {
-    let unread = |error: std::io::Error| anyhow::anyhow!(config::reason(&error));
-    let size = fs::metadata(file).map_err(unread)?.len();
-    anyhow::ensure!(size <= REQUEST_BYTES_MAX, "it is larger than {REQUEST_BYTES_MAX} bytes");
-    request(&fs::read(file).map_err(unread)?)
+    let mut bytes = Vec::new();
+    // A device has no end, and no size.
+    let read = fs::File::open(file)
+        .and_then(|file| file.take(REQUEST_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let read = read.map_err(|error| anyhow::anyhow!(config::reason(&error)))?;
+    let fits = u64::try_from(read).is_ok_and(|read| read <= REQUEST_BYTES_MAX);
+    anyhow::ensure!(fits, "it is larger than {REQUEST_BYTES_MAX} bytes");
+    request(&bytes)
 }
 
 fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
@@ -93,7 +98,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     let mut words = start.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     anyhow::ensure!(
-        http1::is_target(method.as_bytes(), target.as_bytes())
+        is_target(method, target)
             && http1::is_token(method.as_bytes())
             && words.next().is_none_or(|version| version == "HTTP/1.1" || version == "HTTP/1.0"),
         "its first line is `{}`: write `POST /path HTTP/1.1`",
@@ -113,8 +118,16 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     Ok(SentRequest { method, target, lines, body: rest.to_vec() })
 }
 
+/// True for the forms of a target that a client of a gateway writes.
+fn is_target(method: &str, target: &str) -> bool {
+    let (host, path) = rehearsal::origin(target);
+    let is_host = host.is_none_or(|host| http1::is_host(host.as_bytes()));
+    is_host && http1::is_target(method.as_bytes(), path.as_bytes())
+}
+
 fn told(sent: &SentRequest, trace: Option<Trace>, services: &Services, reply: &Message) -> String {
-    let mut text = format!("{} {}\n", sent.method, masked(sent.target.as_bytes()));
+    let mut text = String::new();
+    line(&mut text, 0, &format!("{} {}", sent.method, masked(sent.target.as_bytes())));
     match &trace {
         Some(trace) => steps(&mut text, trace),
         None => text.push_str("no step ran: the route ends elsewhere, or its flow only forwards\n"),
@@ -173,6 +186,7 @@ fn body(text: &mut String, depth: usize, body: &str) {
 }
 
 fn line(text: &mut String, depth: usize, line: &str) {
+    let line = log::printable(line);
     // Writing into a text never fails.
     let _infallible = writeln!(text, "{:depth$}{line}", "", depth = depth * 2);
 }
@@ -192,7 +206,26 @@ mod tests {
             assert_eq!(sent.lines, [("A".to_owned(), "b".to_owned())]);
             assert_eq!(sent.body, b"x\r\n\r\ny");
         }
+        for (target, expected) in [
+            ("http://a.test:80/b?c", Some(("a.test:80", "/b?c"))),
+            ("HTTPS://[::1]", Some(("[::1]", "/"))),
+            ("http://a?c", Some(("a", "/?c"))),
+            ("/a://b", None),
+        ] {
+            let sent = request(format!("GET {target} HTTP/1.1\n").as_bytes()).unwrap();
+            assert_eq!(sent.target, target);
+            let (host, path) = sent.origin();
+            assert_eq!(
+                (host, &*path),
+                expected.map_or((None, target), |(host, path)| (Some(host), path))
+            );
+        }
         for (text, why) in [
+            ("GET ftp://a/ HTTP/1.1\n", "its first line"),
+            ("GET http://a b/ HTTP/1.1\n", "its first line"),
+            ("GET http://u@a/ HTTP/1.1\n", "its first line"),
+            ("GET http:///b HTTP/1.1\n", "its first line"),
+            ("GET a:80 HTTP/1.1\n", "its first line"),
             ("", "no request line"),
             ("POST", "its first line"),
             ("PO,ST / HTTP/1.1\n", "its first line"),
