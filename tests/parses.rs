@@ -64,6 +64,22 @@ routes: {{ all: {{ match: {{ path: "/api/**" }}, upstream: origin, policies: [{}
     Gateway::start_beside(yaml, &files)
 }
 
+/// A gateway whose route is a flow of these steps.
+fn flow_gateway(origin: &Origin, steps: &str) -> Gateway {
+    let yaml = format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+workers: 1
+upstreams: {{ origin: {{ targets: ["{}"] }} }}
+routes: {{ all: {{ match: {{ path: "/api/**" }}, flow: main }} }}
+flows: {{ main: [{steps}] }}
+"#,
+        origin.url()
+    );
+    Gateway::start_beside(yaml, &[("tree.xsl", TREE), ("stream.xsl", STREAM)])
+}
+
 /// Messages parsed so far, as JSON and as XML, after so many requests.
 fn parses(gateway: &Gateway, requests: f64) -> (f64, f64) {
     until("the requests are recorded", || {
@@ -146,6 +162,33 @@ fn a_tree_of_another_encoding_is_not_shared() {
     request.extend_from_slice(body);
     assert_eq!(gateway.wire().ask(request).status(), 200);
     assert_eq!(parses(&gateway, 1.0), (0.0, 2.0));
+}
+
+/// Issue 21: a step `xslt` parsed each message into a tree, also where its stylesheet needs none.
+#[test]
+fn a_stylesheet_of_a_flow_has_a_tree_only_where_it_needs_one() {
+    let (streams, transforms) =
+        ("{ xslt: { stylesheet: stream.xsl } }", "{ xslt: { stylesheet: tree.xsl } }");
+    let (calls, looks) = ("{ call: origin }", "{ set: { a: //a } }");
+    let body = "<r><a>1</a></r>";
+    for (steps, expected) in [
+        (&[streams, calls, streams][..], 0.0),
+        (&[transforms, calls], 1.0),
+        (&[transforms, calls, transforms], 2.0),
+        // What another step has read is not read again.
+        (&[looks, transforms, calls], 1.0),
+        (&[looks, streams, calls], 1.0),
+        (&[streams, looks, calls, streams], 1.0),
+    ] {
+        let origin = Origin::echo();
+        let gateway = flow_gateway(&origin, &steps.join(", "));
+        let reply = gateway.wire().ask(format!(
+            "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(reply.status(), 200, "{steps:?}");
+        assert_eq!(parses(&gateway, 1.0), (0.0, expected), "{steps:?}");
+    }
 }
 
 /// A policy that goes less deep than the one before it still says so.

@@ -144,9 +144,9 @@ impl Content {
         Root::is_in(self.content_type.as_deref().unwrap_or_default())
     }
 
-    /// The root part of a message with attachments.
+    /// The root part of a message with attachments. No other message is parsed for that.
     pub(crate) fn root(&self) -> Option<&Root> {
-        let _read = self.view();
+        let _read = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }
 
