@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kit::TextPosition;
 
 use crate::jsonpath::Query;
-use crate::path::Path;
+use crate::path::{BODY_LEVEL, Path};
 use crate::rule::Rule;
 use crate::tape::JsonText;
 use crate::value::JsonNodes;
@@ -33,6 +33,8 @@ pub enum Language {
 #[derive(Debug, Clone)]
 pub struct Expression {
     program: Program,
+    /// See [`Expression::levels`].
+    levels: Option<usize>,
     required: bool,
     at: TextPosition,
 }
@@ -80,7 +82,8 @@ impl Expression {
             }
             Language::Cel => Program::Rule(Rule::compile(text, names)?.into()),
         };
-        Ok(Expression { program, required: false, at: TextPosition::of(text, 0) })
+        let levels = program.levels(names);
+        Ok(Expression { program, levels, required: false, at: TextPosition::of(text, 0) })
     }
 
     /// The same with [`FailureKind::Missing`] in place of nothing.
@@ -103,6 +106,12 @@ impl Expression {
             | Program::Either { .. }
             | Program::Rule(_) => None,
         }
+    }
+
+    /// The number of levels of elements of the message that it looks at, of the Body of SOAP at those around it as well. None
+    /// unless it is known to look at no deeper ones, and at nothing but nodes of the message.
+    pub fn levels(&self) -> Option<usize> {
+        self.levels
     }
 
     /// The values and groups that it may ask its scope for.
@@ -164,6 +173,17 @@ impl Expression {
 }
 
 impl Program {
+    fn levels(&self, names: &dyn Names) -> Option<usize> {
+        match self {
+            Program::Slot(slot) => (*slot == names.body()).then_some(BODY_LEVEL),
+            Program::Path(path) => path.levels(names.body()),
+            Program::Literal(_)
+            | Program::Query { .. }
+            | Program::Either { .. }
+            | Program::Rule(_) => None,
+        }
+    }
+
     fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, FailureKind> {
         budget.charge(1)?;
         match self {

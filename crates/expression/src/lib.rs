@@ -39,6 +39,7 @@ pub use budget::{Budget, Limits};
 pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use expression::{Expression, Language};
 pub use jsonpath::Query;
+pub use markup::parse_levels;
 pub use names::{Member, NameKind, Names, Scope, Slot};
 pub use tape::{JsonNode, JsonText};
 pub use template::{Kind, Template};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use xml::{Document, Form, Kind, NodeId};
+use xml::{Document, Form, Kind, NodeId, Options};
 
 use crate::{Budget, FailureKind};
 
@@ -11,6 +11,22 @@ const AROUND_MAX: usize = 8;
 
 /// Namespace declarations around an element that cost no more than the element itself.
 const DECLARED_FEW: usize = 32;
+
+/// Parses a message for an expression that looks at its first levels alone ([`Expression::levels`](crate::Expression::levels)) and
+/// whose nodes are written as markup. What is further down has no nodes where elements are copied as they stand.
+pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error> {
+    let options = Options::default();
+    match has_references(bytes) {
+        true => Document::parse(bytes, &options),
+        // One namespace that is around all others is `xml`.
+        false => Document::parse_levels(bytes, &options, levels, AROUND_MAX - 1),
+    }
+}
+
+/// Numeric references stand in it, so that what is copied is written anew.
+fn has_references(bytes: &[u8]) -> bool {
+    memchr::memchr(b'&', bytes).is_some() && memchr::memmem::find(bytes, b"&#").is_some()
+}
 
 /// Appends text as content of an element.
 pub(crate) fn push_text(
@@ -150,8 +166,7 @@ impl Look {
             None => Look { has_references: false, has_prefixes: false, has_declarations: false },
             // A search for several bytes is made ready at a cost, so that one for a byte of them comes first.
             Some(_) => Look {
-                has_references: memchr::memchr(b'&', bytes).is_some()
-                    && memchr::memmem::find(bytes, b"&#").is_some(),
+                has_references: has_references(bytes),
                 has_prefixes: memchr::memchr(b':', bytes).is_some(),
                 has_declarations: memchr::memchr(b'=', bytes).is_some()
                     && memchr::memmem::find(bytes, b"xmlns").is_some(),
@@ -314,7 +329,7 @@ fn prefixes_in(around: &[(&str, &str)], markup: &str) -> u32 {
 /// True if an element of a subtree has no prefix, or a type is named without one: both are in the default namespace.
 fn uses_default(document: &Document, node: NodeId) -> bool {
     (node.0..document.end(node).0).map(NodeId).any(|id| match document.kind(id) {
-        Kind::Element => document.name(id).prefix.is_empty(),
+        Kind::Element => document.name(id).prefix.is_empty() || document.hides_bare_names(id),
         Kind::Attribute => names_plain_type(document, id),
         Kind::Document | Kind::Text | Kind::Comment | Kind::Instruction => false,
     })

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use xml::Document;
 use xpath::{
-    Call, DocId, DocumentSet, Evaluation, Expr, Host, Lookup, Name, Node, Options, Plain, Statics,
+    Call, DocId, DocumentSet, DownStart, Evaluation, Expr, Host, Lookup, Name, Node, Options,
+    Plain, Statics,
 };
 
 use crate::expression::{below, followed, resolve};
@@ -23,6 +24,9 @@ use crate::value::NodeGroup;
 use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
 };
+
+/// The level of the Body in a message of SOAP; the root element is the first.
+pub(crate) const BODY_LEVEL: usize = 2;
 
 /// A compiled path, or any other expression of XPath.
 #[derive(Debug)]
@@ -63,6 +67,21 @@ impl Path {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let variables = self.variables.iter().map(|variable| variable.slot);
         variables.chain(self.document).collect()
+    }
+
+    /// The levels of elements of the message that it looks at, if it looks at no deeper ones and at nothing else. The Body of
+    /// SOAP, which `body` may be, is the second.
+    pub(crate) fn levels(&self, body: Slot) -> Option<usize> {
+        let of_message = |(start, levels): (DownStart, usize)| match start {
+            DownStart::Root => Some(levels),
+            DownStart::Variable(number) => {
+                let variable = self.variables.get(number as usize)?;
+                let is_body = variable.slot == body && variable.members.is_none();
+                is_body.then_some(BODY_LEVEL + levels)
+            }
+        };
+        let levels: Option<Vec<usize>> = self.expr.levels()?.into_iter().map(of_message).collect();
+        levels?.into_iter().max()
     }
 
     /// The first node's text while the document is read; the outer none where it is read already, or needs a tree.

@@ -171,8 +171,16 @@ impl Content {
 
     /// The parsed body. It is parsed once.
     pub(crate) fn view(&self) -> Result<&View, FailureKind> {
-        let view = self.view.get_or_init(|| self.read());
+        let view = self.view.get_or_init(|| self.read(None));
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
+    }
+
+    /// Parses it for whoever has it alone, looks at so many levels of elements and copies markup: what is further down may have no
+    /// nodes.
+    pub(crate) fn read_levels(&self, levels: usize) {
+        // An envelope is known by its parts.
+        let levels = levels.max(Envelope::LEVELS);
+        let _parsed = self.view.get_or_init(|| self.read(Some(levels)));
     }
 
     /// The parsed body, for a step that needs it in any format.
@@ -239,49 +247,52 @@ impl Content {
         }
     }
 
-    fn read(&self) -> Result<View, Box<str>> {
+    fn read(&self, levels: Option<usize>) -> Result<View, Box<str>> {
         if self.bytes.is_empty() {
             return Ok(View::Empty);
         }
         let Some(content_type) = self.content_type.as_deref() else {
-            return Ok(self.read_unnamed());
+            return Ok(self.read_unnamed(levels));
         };
         if Format::of(Some(content_type)) != Format::Other {
-            return read(content_type, &self.bytes);
+            return read(content_type, &self.bytes, levels);
         }
         if FormKind::of(content_type) == Some(FormKind::Multipart) {
             Multipart::read(content_type, &self.bytes)?;
         }
         match Root::of(content_type, &self.bytes)? {
-            None => read(content_type, &self.bytes),
+            None => read(content_type, &self.bytes, levels),
             Some(root) => {
                 let root = self.root.get_or_init(|| Box::new(root));
-                read(&root.content_type, &root.bytes)
+                read(&root.content_type, &root.bytes, levels)
             }
         }
     }
 
     /// The format of a body without a content type follows from its first character (RFC 9110, 8.3). A malformed one is text.
-    fn read_unnamed(&self) -> View {
+    fn read_unnamed(&self, levels: Option<usize>) -> View {
         let first = self.bytes.trim_ascii_start().first();
         let content_type: &[u8] = match first {
             Some(b'<') => b"application/xml",
             Some(b'{' | b'[') => b"application/json",
             _ => return text(None, &self.bytes),
         };
-        read(content_type, &self.bytes).unwrap_or_else(|_| text(None, &self.bytes))
+        read(content_type, &self.bytes, levels).unwrap_or_else(|_| text(None, &self.bytes))
     }
 }
 
 /// The form of a body that its content type says.
-fn read(content_type: &[u8], bytes: &Bytes) -> Result<View, Box<str>> {
+fn read(content_type: &[u8], bytes: &Bytes, levels: Option<usize>) -> Result<View, Box<str>> {
     match Format::of(Some(content_type)) {
         Format::Xml => {
             let settled = charset::settled(Some(content_type), bytes);
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
-            let document = Document::parse(bytes, &xml::Options::default())
-                .map_err(|error| error.to_string().into_boxed_str())?;
+            let document = match levels {
+                Some(levels) => expression::parse_levels(bytes, levels),
+                None => Document::parse(bytes, &xml::Options::default()),
+            };
+            let document = document.map_err(|error| error.to_string().into_boxed_str())?;
             let envelope = Envelope::of(&document);
             Ok(View::Xml { document: Arc::new(document), envelope })
         }

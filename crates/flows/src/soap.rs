@@ -22,6 +22,9 @@ pub(crate) fn content_type(version: Version) -> &'static str {
 }
 
 impl Envelope {
+    /// The levels of elements that show what is an envelope: the root element, and its parts.
+    pub(crate) const LEVELS: usize = 2;
+
     /// None: it is no SOAP message.
     pub(crate) fn of(document: &Document) -> Option<Envelope> {
         let root = document.root_element()?;

@@ -6,6 +6,7 @@
 mod arena_pool;
 mod build;
 mod from_bytes;
+mod levels;
 mod markup;
 mod names;
 mod positions;
@@ -49,6 +50,8 @@ struct Node {
     kind: Kind,
     /// An element with namespace declarations.
     declares: bool,
+    /// An element whose content has no nodes, and names in it that are in the default namespace.
+    hides_bare_names: bool,
     /// Of elements, attributes and instructions; the empty name otherwise.
     name: NameId,
     /// The document's own parent is itself.
@@ -107,6 +110,25 @@ impl Document {
     /// Parses a document into a tree.
     pub fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
         from_bytes::parse(bytes, options)
+    }
+
+    /// Parses a document into a tree of its first levels, for whoever looks no deeper: the root element is the first. An element
+    /// of the last one has its attributes and its [`Document::markup`], and nothing inside it has nodes.
+    ///
+    /// The tree is whole where markup cannot be copied, and where elements with nodes declare more than so many namespaces.
+    pub fn parse_levels(
+        bytes: &[u8],
+        options: &Options,
+        levels: usize,
+        declarations_max: usize,
+    ) -> Result<Document, Error> {
+        levels::parse(bytes, options, levels, declarations_max)
+    }
+
+    /// Returns whether an element whose content has no nodes has something in the default namespace there: an element without a
+    /// prefix, or the name of a type without one.
+    pub fn hides_bare_names(&self, element: NodeId) -> bool {
+        self.node(element).is_some_and(|node| node.hides_bare_names)
     }
 
     /// Returns the number of nodes; all ids are below it. A document has at least [`Document::ROOT`].

@@ -42,6 +42,7 @@ pub use number::{number_text, text_number};
 pub use pattern::{Alternative, Pattern, Shape};
 pub use statics::{Lookup, Name, NameTest, Options, Plain, Statics, Unknown};
 pub use streaming::{
-    Ancestors, Needs, NodeFacts, Selection, StreamNode, StreamStep, StreamString, StreamTest,
+    Ancestors, DownStart, Needs, NodeFacts, Selection, StreamNode, StreamStep, StreamString,
+    StreamTest,
 };
 pub use value::Value;

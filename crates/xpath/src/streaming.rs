@@ -72,6 +72,15 @@ pub struct Selection {
     pub below: Vec<Vec<StreamStep>>,
 }
 
+/// The start of a path that goes straight down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DownStart {
+    /// The root of the document.
+    Root,
+    /// The nodes of the variable of that number.
+    Variable(u32),
+}
+
 /// The facts that a pattern needs of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
@@ -103,6 +112,50 @@ impl Expr {
             Op::Union(all, _) => Selection::joined(all),
             _ => None,
         }
+    }
+
+    /// Returns the starts of the paths that the expression consists of, each with the number of levels of nodes below that it
+    /// looks at, if it looks at no deeper ones: not even for the string-value of a node that it finds on its way.
+    pub fn levels(&self) -> Option<Vec<(DownStart, usize)>> {
+        match self.op() {
+            Op::Path(path) => Some(vec![path_levels(path)?]),
+            Op::Union(all, _) => {
+                let one = |op: &Op| match op {
+                    Op::Path(path) => path_levels(path),
+                    _ => None,
+                };
+                all.iter().map(one).collect()
+            }
+            _ => None,
+        }
+    }
+}
+
+fn path_levels(path: &Path) -> Option<(DownStart, usize)> {
+    let start = match &path.start {
+        Start::Root => DownStart::Root,
+        Start::Op(Op::Variable { number, .. }, predicates) if predicates.is_empty() => {
+            DownStart::Variable(*number)
+        }
+        Start::Focus | Start::Op(..) => return None,
+    };
+    let (last, before) = path.steps.split_last()?;
+    let is_attribute = last.axis == Axis::Attribute;
+    let below = if is_attribute { before } else { &*path.steps };
+    let is_down = |step: &Step| {
+        step.axis == Axis::Child && step.predicates.iter().all(|one| is_shallow(one, ELEMENT))
+    };
+    let is_told = below.iter().all(is_down)
+        && (!is_attribute || last.predicates.iter().all(|one| is_shallow(one, LEAF)));
+    is_told.then_some((start, below.len()))
+}
+
+/// Returns whether a predicate looks at nothing inside a node.
+fn is_shallow(predicate: &Predicate, known: NodeFacts) -> bool {
+    match predicate {
+        Predicate::Position(_) | Predicate::Last => true,
+        Predicate::Test(op) => is_answered(op, known),
+        Predicate::Place(_) => false,
     }
 }
 

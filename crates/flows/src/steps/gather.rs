@@ -1,7 +1,8 @@
 //! `scatter`, `split` and `foreach`: several messages of one, and one of several.
 //!
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
-//! The part that is taken of a result is cut out at once, and its tree is dropped.
+//! The part that is taken of a result is cut out at once. Where that is an element as it stands, the result is parsed into the
+//! levels that the expression looks at, and no further; that tree is dropped with it.
 
 mod parts;
 
@@ -23,7 +24,7 @@ use xml::{Document, NodeId};
 use crate::content::{Content, Maker, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
-use crate::soap;
+use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
 use crate::step::{Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
@@ -335,6 +336,11 @@ async fn taken(
 ) -> Result<TakenPart, Fault> {
     ran?;
     state.hold(run).await?;
+    let levels = match &gather.take {
+        None => Some(WHOLE_LEVELS),
+        Some(take) => take.levels(),
+    };
+    read_levels(&state.message, levels, gather.into.as_ref());
     let value = match &gather.take {
         None => whole_value(&state.message)?,
         Some(take) => run.value(&state, take)?,
@@ -349,8 +355,22 @@ async fn taken(
     Ok(taken)
 }
 
+/// Levels of elements down to the content of the Body of SOAP.
+const WHOLE_LEVELS: usize = Envelope::LEVELS + 1;
+
+/// Parses a result that nobody else has, from which elements of its first levels are cut. JSON takes the texts inside them.
+fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
+    if let (Some(levels), Some(content)) = (levels, message.content())
+        && into != Some(&Into::Json)
+        && Rc::strong_count(content) == 1
+    {
+        content.read_levels(levels);
+    }
+}
+
 /// The whole body as it stands in the place of a part.
 fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<String, Fault> {
+    read_levels(message, Some(WHOLE_LEVELS), into.as_ref());
     let value = whole_value(message)?;
     let (mut text, mut budget) = (String::new(), run.budget());
     let written = match into {
@@ -518,3 +538,6 @@ fn replace(
     state.message = Message { status: Some(200), lines, payload: Payload::Held(Rc::new(content)) };
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,7 @@ impl Builder {
         nodes.push(Node {
             kind: Kind::Document,
             declares: false,
+            hides_bare_names: false,
             name: NameId(0),
             parent: 0,
             end: 0,
@@ -213,6 +214,19 @@ impl Builder {
     #[inline]
     pub(crate) fn begun(&self) -> Option<u32> {
         (self.open != 0 && self.last == 0).then_some(self.open)
+    }
+
+    /// The open element has no nodes for its content, and something there is in the default namespace.
+    #[inline]
+    pub(crate) fn hides_bare_name(&mut self) {
+        if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
+            node.hides_bare_names = true;
+        }
+    }
+
+    /// Returns the number of namespace declarations so far.
+    pub(crate) fn declarations_len(&self) -> usize {
+        self.document.declarations.len()
     }
 
     pub(crate) fn names(&mut self) -> &mut Names {
@@ -409,6 +423,7 @@ impl Builder {
         self.document.nodes.push(Node {
             kind,
             declares: false,
+            hides_bare_names: false,
             name,
             parent: self.open,
             end,

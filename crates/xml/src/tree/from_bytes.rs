@@ -25,8 +25,8 @@ const RECENT: usize = 32;
 /// The longest name among them, as written.
 const RECENT_BYTES: usize = 16;
 
-struct TreeSink<'s> {
-    builder: Builder,
+pub(crate) struct TreeSink<'s> {
+    pub(crate) builder: Builder,
     /// The source, if values may stand in it; else empty.
     source: &'s str,
     /// The tree's numbers of the parser's first namespaces.
@@ -49,31 +49,11 @@ struct RecentName {
 }
 
 pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
-    let mut builder = Builder::new();
     let source = plain(bytes);
-    builder.reserve(bytes.len());
-    let mut sink = TreeSink {
-        builder,
-        source: source.unwrap_or_default(),
-        spaces: [UNKNOWN; SPACES],
-        met: [NameId(0); TagCache::LEN],
-        recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
-        places: source.is_none().then(|| vec![(1, 1)]),
-    };
+    let mut sink = TreeSink::new(source);
+    sink.builder.reserve(bytes.len());
     parse_known(bytes, source, options, &mut sink)?;
-    let TreeSink { builder, places, .. } = sink;
-    Ok(match source {
-        Some(source) => {
-            let mut document = builder.finish_with(source);
-            document.allow_copies();
-            document
-        }
-        None => {
-            let mut document = builder.finish();
-            document.positions = Positions::Nodes(places.unwrap_or_default());
-            document
-        }
-    })
+    Ok(sink.finish(source))
 }
 
 /// Returns the bytes of a name of the source as one number; None if it is longer or stands elsewhere.
@@ -96,6 +76,37 @@ fn pair(key: u128) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "the two halves of a key are wanted")]
     let mixed = fold((key >> 64) as u64 ^ key as u64);
     usize::try_from(mixed % (RECENT / 2) as u64).unwrap_or(0)
+}
+
+impl<'s> TreeSink<'s> {
+    /// With the source, if values may stand in it. Inlined, since it is too large to be moved for nothing.
+    #[inline(always)]
+    pub(crate) fn new(source: Option<&'s str>) -> TreeSink<'s> {
+        TreeSink {
+            builder: Builder::new(),
+            source: source.unwrap_or_default(),
+            spaces: [UNKNOWN; SPACES],
+            met: [NameId(0); TagCache::LEN],
+            recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
+            places: source.is_none().then(|| vec![(1, 1)]),
+        }
+    }
+
+    /// The document, once it was read.
+    pub(crate) fn finish(self, source: Option<&str>) -> Document {
+        match source {
+            Some(source) => {
+                let mut document = self.builder.finish_with(source);
+                document.allow_copies();
+                document
+            }
+            None => {
+                let mut document = self.builder.finish();
+                document.positions = Positions::Nodes(self.places.unwrap_or_default());
+                document
+            }
+        }
+    }
 }
 
 impl TreeSink<'_> {

@@ -20,6 +20,11 @@ impl Document {
         text.get(from..end)
     }
 
+    /// Returns whether [`Document::markup`] copies from the source.
+    pub(crate) fn has_copies(&self) -> bool {
+        matches!(&self.positions, Positions::Source(source) if source.copies)
+    }
+
     /// Lets [`Document::markup`] copy from the source, unless it has a document type in front of its root element.
     pub(crate) fn allow_copies(&mut self) {
         let root =

@@ -1,0 +1,194 @@
+//! A tree of the first levels of a document: what is further down has no nodes, and is read all the same.
+//!
+//! Whoever looks no deeper, and copies elements as they stand ([`Document::markup`]), needs no more. The sink counts what is open
+//! below the last level; everything above goes to the sink of whole trees.
+
+use crate::parser::parse_known;
+use crate::sink::ShortEvent;
+use crate::tag_cache::{TagCache, TagSlot};
+use crate::tree::Document;
+use crate::tree::from_bytes::{self, TreeSink};
+use crate::tree::positions::plain;
+use crate::{Error, Here, Options, QName, Sink, Start};
+
+// A place of the cache of tags has a bit in a mask.
+const _: () = assert!(TagCache::LEN <= u64::BITS as usize);
+
+struct LevelSink<'s> {
+    tree: TreeSink<'s>,
+    /// Elements this deep are the last that have nodes; the root element is 1.
+    levels: usize,
+    declarations_max: usize,
+    /// Open elements from such a one on; 0 above.
+    below: usize,
+    /// Something was left out.
+    is_part: bool,
+    /// Declarations came after that, and there are too many.
+    is_over: bool,
+    /// Tags met whose element has no prefix, and tags first met where no nodes are made: the tree does not know them.
+    bare: u64,
+    unknown: u64,
+}
+
+/// The tree of that many levels, or the whole one where not every element could be copied from the source, or where elements that
+/// have nodes declare more than that many namespaces.
+pub(crate) fn parse(
+    bytes: &[u8],
+    options: &Options,
+    levels: usize,
+    declarations_max: usize,
+) -> Result<Document, Error> {
+    let Some(source) = plain(bytes).filter(|_| levels > 0) else {
+        return from_bytes::parse(bytes, options);
+    };
+    let mut sink = LevelSink {
+        tree: TreeSink::new(Some(source)),
+        levels,
+        declarations_max,
+        below: 0,
+        is_part: false,
+        is_over: false,
+        bare: 0,
+        unknown: 0,
+    };
+    parse_known(bytes, Some(source), options, &mut sink)?;
+    let (is_part, is_over) = (sink.is_part, sink.is_over);
+    let document = sink.tree.finish(Some(source));
+    match is_over || (is_part && !document.has_copies()) {
+        true => from_bytes::parse(bytes, options),
+        false => Ok(document),
+    }
+}
+
+impl LevelSink<'_> {
+    /// An element with a node has begun.
+    #[inline]
+    fn began(&mut self) {
+        if self.tree.builder.depth() >= self.levels {
+            self.below = 1;
+        }
+    }
+
+    /// An element without a node has begun.
+    #[inline]
+    fn left_out(&mut self, is_bare: bool) {
+        self.below += 1;
+        self.is_part = true;
+        if is_bare {
+            self.tree.builder.hides_bare_name();
+        }
+    }
+
+    /// Notes a tag that has its place now.
+    fn met(&mut self, start: &Start<'_>) {
+        let TagSlot::New(place) = start.place else { return };
+        let bit = 1u64 << (place as u64 & 63);
+        self.bare = self.bare & !bit | if start.name.prefix.is_empty() { bit } else { 0 };
+        self.unknown = self.unknown & !bit | if self.below > 0 { bit } else { 0 };
+    }
+}
+
+/// Returns whether a name in a start tag is in the default namespace: its own, or that of a type.
+fn names_bare(start: &Start<'_>) -> bool {
+    let is_bare_type = |attribute: &crate::Attribute<'_>| {
+        let name = attribute.name;
+        name.local == "type" && !name.prefix.is_empty() && !attribute.value.contains(':')
+    };
+    start.name.prefix.is_empty() || start.attributes.iter().any(|one| is_bare_type(&one))
+}
+
+impl Sink for LevelSink<'_> {
+    type Error = Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Error> {
+        self.met(start);
+        if self.below > 0 {
+            self.left_out(names_bare(start));
+            return Ok(());
+        }
+        self.tree.start(start, here)?;
+        if start.scope.declares() && self.tree.builder.declarations_len() > self.declarations_max {
+            match self.is_part {
+                true => self.is_over = true,
+                // Nothing is left out yet, and nothing will be.
+                false => self.levels = usize::MAX,
+            }
+        }
+        self.began();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn quick(&mut self, event: ShortEvent, offset: u64) -> Option<Result<(), Error>> {
+        if self.below == 0 {
+            if let ShortEvent::Start(place) = event
+                && self.unknown >> (place as u64 & 63) & 1 == 1
+            {
+                return None;
+            }
+            let done = self.tree.quick(event, offset);
+            if let (ShortEvent::Start(_), Some(Ok(()))) = (event, &done) {
+                self.began();
+            }
+            return done;
+        }
+        match event {
+            ShortEvent::Start(place) => self.left_out(self.bare >> (place as u64 & 63) & 1 == 1),
+            ShortEvent::Text(_) => self.is_part = true,
+            ShortEvent::End => {
+                self.below -= 1;
+                if self.below == 0 {
+                    return self.tree.quick(event, offset);
+                }
+            }
+        }
+        Some(Ok(()))
+    }
+
+    fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), Error> {
+        match self.below {
+            0 => self.tree.text(text, cdata, here),
+            _ => {
+                self.is_part = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Error> {
+        self.below = self.below.saturating_sub(1);
+        match self.below {
+            0 => self.tree.end(name, here),
+            _ => Ok(()),
+        }
+    }
+
+    fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), Error> {
+        match self.below {
+            0 => self.tree.comment(text, here),
+            _ => {
+                self.is_part = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), Error> {
+        match self.below {
+            0 => self.tree.instruction(target, data, here),
+            _ => {
+                self.is_part = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn unparsed_entity(
+        &mut self,
+        name: &str,
+        system: &str,
+        public: Option<&str>,
+    ) -> Result<(), Error> {
+        self.tree.unparsed_entity(name, system, public)
+    }
+}
