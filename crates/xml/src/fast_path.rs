@@ -3,11 +3,15 @@
 //! Whatever is not that is left to the rest of the tokenizer, which reads all of it and makes the same events.
 
 use crate::Sink;
-use crate::chars::{plain_text_end, short_text_end};
-use crate::machine::{Halt, Machine, OpenElement, Run, Window};
-use crate::sink::{ShortEvent, qname};
+use crate::chars::{plain_text_end, short_name, short_text_end};
+use crate::machine::{Halt, Machine, OpenElement, PassingElement, Run, Scan, Window};
+use crate::scope::NO_NAMESPACE;
+use crate::sink::{Passed, ShortEvent, qname};
 use crate::tag::StartTag;
-use crate::tag_cache::{CachedTag, TagSlot};
+use crate::tag_cache::{CachedTag, TagBytes, TagSlot};
+
+/// Stands for the namespace of a name without a prefix while nobody asks for it.
+const UNRESOLVED: u32 = u32::MAX;
 
 impl Machine {
     /// Reads what most content consists of: text without references, start tags that were met, and end tags as short. Returns
@@ -22,11 +26,11 @@ impl Machine {
         let bytes = window.text.as_bytes();
         let mut at = from;
         loop {
+            if let Some(passed) = sink.passed() {
+                at = self.pass(window, at, passed)?;
+            }
             if bytes.get(at) != Some(&b'<') {
-                let end = match self.has_plain_text {
-                    true => plain_text_end(bytes, at),
-                    false => short_text_end(bytes, at),
-                };
+                let end = self.text_run_end(bytes, at);
                 if end <= at || end >= bytes.len() {
                     return Ok(at);
                 }
@@ -49,6 +53,15 @@ impl Machine {
                 };
                 at = self.start_again(window, at, &met, place, sink)?;
             }
+        }
+    }
+
+    /// Returns where text as it is meant ends with a `<`; `at` if there may be anything else to look at.
+    #[inline(always)]
+    fn text_run_end(&self, bytes: &[u8], at: usize) -> usize {
+        match self.has_plain_text {
+            true => plain_text_end(bytes, at),
+            false => short_text_end(bytes, at),
         }
     }
 
@@ -139,5 +152,81 @@ impl Machine {
             self.kept.truncate(open.name_from);
         }
         Ok(())
+    }
+
+    /// Reads the same inside the innermost open element, for a sink that needs no events of that: what is left to do is to check that
+    /// each end tag has the name of its start tag. Returns where something else stands, or the end tag of that element.
+    fn pass(&mut self, window: &Window<'_>, from: usize, passed: &mut Passed) -> Scan<usize> {
+        let bytes = window.text.as_bytes();
+        let (mut at, mut is_bare) = (from, false);
+        loop {
+            if bytes.get(at) != Some(&b'<') {
+                let end = self.text_run_end(bytes, at);
+                if end <= at || end >= bytes.len() {
+                    break;
+                }
+                at = end;
+            }
+            if bytes.get(at + 1) == Some(&b'/') {
+                let Some(open) = self.passing.last() else { break };
+                let (name_from, len) = (open.name_from, open.name_len + 1);
+                if !TagBytes::same(bytes, name_from, at + 2, len) {
+                    break;
+                }
+                self.token(at)?;
+                self.passing.pop();
+                at += 2 + len;
+            } else {
+                let Some(start) = self.passing_start(bytes, at + 1) else { break };
+                self.count_start(at)?;
+                is_bare |= start.prefix_len == 0;
+                self.passing.push(start);
+                at += start.name_len + 2;
+            }
+        }
+        passed.is_any |= at > from;
+        passed.is_bare |= is_bare;
+        passed.open += self.passing.len();
+        self.keep_passing(bytes);
+        Ok(at)
+    }
+
+    /// Reads a start tag of a name alone: of a few letters, or one that was met in this scope.
+    #[inline(always)]
+    fn passing_start(&self, bytes: &[u8], from: usize) -> Option<PassingElement> {
+        let word = bytes.get(from..)?.first_chunk()?;
+        if let Some(name_len) = short_name(u64::from_le_bytes(*word))
+            && self.dtd.is_none()
+            && name_len <= self.options.limits.name_bytes_max as usize
+        {
+            return Some(PassingElement {
+                name_from: from,
+                name_len,
+                prefix_len: 0,
+                namespace: UNRESOLVED,
+            });
+        }
+        let (met, _) = self.met.find(bytes, from, self.scope)?;
+        Some(PassingElement {
+            name_from: from,
+            name_len: met.tag.name_len(),
+            prefix_len: met.prefix_len,
+            namespace: met.namespace,
+        })
+    }
+
+    /// Adds the elements that are still open to the others.
+    fn keep_passing(&mut self, bytes: &[u8]) {
+        let bare = match self.options.namespaces {
+            true => self.spaces.default_namespace(),
+            false => NO_NAMESPACE,
+        };
+        let (spaces_len, scope) = (self.spaces.len(), self.scope);
+        self.open.extend(self.passing.drain(..).map(|passing| {
+            let PassingElement { name_from, name_len, prefix_len, .. } = passing;
+            let namespace = if prefix_len == 0 { bare } else { passing.namespace };
+            let tag = TagBytes::of_name(bytes, name_from, name_len);
+            OpenElement { name_from, name_len, prefix_len, namespace, spaces_len, scope, tag }
+        }));
     }
 }

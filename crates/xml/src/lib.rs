@@ -43,9 +43,9 @@ pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use parser::{Parser, parse};
 pub use pool::Pool;
 pub use serialize::{Form, escape_attribute, escape_text};
-#[doc(hidden)]
-pub use sink::ShortEvent;
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
+#[doc(hidden)]
+pub use sink::{Passed, ShortEvent};
 pub use template_cache::{Recall, TemplateCache};
 pub use transcript::Transcript;
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -82,6 +82,16 @@ pub(crate) struct OpenElement {
     pub(crate) tag: TagBytes,
 }
 
+/// An open element that is read without events. It declares nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PassingElement {
+    /// Start of its name in the window.
+    pub(crate) name_from: usize,
+    pub(crate) name_len: usize,
+    pub(crate) prefix_len: usize,
+    pub(crate) namespace: u32,
+}
+
 /// The text that the tokenizer reads at the moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window<'w> {
@@ -152,6 +162,8 @@ pub(crate) struct Machine {
     pub(crate) options: Options,
     pub(crate) phase: Phase,
     pub(crate) open: Vec<OpenElement>,
+    /// Elements inside those that are read without events; empty between two stretches of them.
+    pub(crate) passing: Vec<PassingElement>,
     /// Names of the first `kept_len` open elements, whose windows are dropped.
     pub(crate) kept: String,
     pub(crate) kept_len: usize,
@@ -191,6 +203,7 @@ impl Machine {
             options,
             phase: Phase::Start,
             open: Vec::new(),
+            passing: Vec::new(),
             kept: String::new(),
             kept_len: 0,
             spaces: Spaces::new(),
@@ -216,6 +229,7 @@ impl Machine {
     pub(crate) fn clear(&mut self) {
         self.phase = Phase::Start;
         self.open.clear();
+        self.passing.clear();
         self.kept.clear();
         self.kept_len = 0;
         self.spaces.clear();

@@ -23,6 +23,13 @@ pub trait Sink {
         None
     }
 
+    /// Where to note what is inside the innermost open element, if the sink needs no events of that.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn passed(&mut self) -> Option<&mut Passed> {
+        None
+    }
+
     /// Character data, references replaced, line ends normalised. One run of text may come in several pieces; no piece is
     /// empty. `cdata` says that the piece came from a CDATA section.
     fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), Self::Error>;
@@ -64,6 +71,18 @@ pub enum ShortEvent {
     Text(usize),
     /// An end tag.
     End,
+}
+
+/// The part of a document that a sink leaves out: what is inside an element.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Passed {
+    /// Elements that are open there, that one included.
+    pub(crate) open: usize,
+    /// There is something.
+    pub(crate) is_any: bool,
+    /// A name there has no prefix.
+    pub(crate) is_bare: bool,
 }
 
 /// A start tag.

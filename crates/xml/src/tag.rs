@@ -221,7 +221,7 @@ impl Machine {
     pub(crate) fn count_start(&mut self, at: usize) -> Scan<()> {
         self.token(at)?;
         let depth_max = self.options.limits.depth_max;
-        match self.open.len() >= depth_max as usize {
+        match self.open.len() + self.passing.len() >= depth_max as usize {
             true => Err(over(at, "depth_max", depth_max)),
             false => Ok(()),
         }

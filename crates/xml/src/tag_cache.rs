@@ -75,6 +75,15 @@ impl TagBytes {
         word(bytes, from).is_some_and(|word| word & mask == self.bytes)
     }
 
+    /// Returns whether the same so many bytes of a tag stand at both places. False also for what is long.
+    #[inline(always)]
+    pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
+        match (word(bytes, a), word(bytes, b), MASKS.get(len)) {
+            (Some(a), Some(b), Some(mask)) => (a ^ b) & mask == 0,
+            _ => false,
+        }
+    }
+
     /// Length of the name.
     #[inline(always)]
     pub(crate) fn name_len(&self) -> usize {

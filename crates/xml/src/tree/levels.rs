@@ -1,10 +1,10 @@
 //! A tree of the first levels of a document: what is further down has no nodes, and is read all the same.
 //!
 //! Whoever looks no deeper, and copies elements as they stand ([`Document::markup`]), needs no more. The sink counts what is open
-//! below the last level; everything above goes to the sink of whole trees.
+//! below the last level, where the parser makes no events of most; everything above goes to the sink of whole trees.
 
 use crate::parser::parse_known;
-use crate::sink::ShortEvent;
+use crate::sink::{Passed, ShortEvent};
 use crate::tag_cache::{TagCache, TagSlot};
 use crate::tree::Document;
 use crate::tree::from_bytes::{self, TreeSink};
@@ -19,10 +19,8 @@ struct LevelSink<'s> {
     /// Elements this deep are the last that have nodes; the root element is 1.
     levels: usize,
     declarations_max: usize,
-    /// Open elements from such a one on; 0 above.
-    below: usize,
-    /// Something was left out.
-    is_part: bool,
+    /// What is inside such a one. None is open above.
+    passed: Passed,
     /// Declarations came after that, and there are too many.
     is_over: bool,
     /// Tags met whose element has no prefix, and tags first met where no nodes are made: the tree does not know them.
@@ -45,14 +43,13 @@ pub(crate) fn parse(
         tree: TreeSink::new(Some(source)),
         levels,
         declarations_max,
-        below: 0,
-        is_part: false,
+        passed: Passed::default(),
         is_over: false,
         bare: 0,
         unknown: 0,
     };
     parse_known(bytes, Some(source), options, &mut sink)?;
-    let (is_part, is_over) = (sink.is_part, sink.is_over);
+    let (is_part, is_over) = (sink.passed.is_any, sink.is_over);
     let document = sink.tree.finish(Some(source));
     match is_over || (is_part && !document.has_copies()) {
         true => from_bytes::parse(bytes, options),
@@ -65,18 +62,27 @@ impl LevelSink<'_> {
     #[inline]
     fn began(&mut self) {
         if self.tree.builder.depth() >= self.levels {
-            self.below = 1;
+            self.passed.open = 1;
         }
     }
 
     /// An element without a node has begun.
     #[inline]
     fn left_out(&mut self, is_bare: bool) {
-        self.below += 1;
-        self.is_part = true;
-        if is_bare {
+        self.passed.open += 1;
+        self.passed.is_any = true;
+        self.passed.is_bare |= is_bare;
+    }
+
+    /// An element below the last level has ended, or the one that has the last node. Returns whether it is that.
+    #[inline]
+    fn ended(&mut self) -> bool {
+        self.passed.open -= 1;
+        let has_node = self.passed.open == 0;
+        if has_node && std::mem::take(&mut self.passed.is_bare) {
             self.tree.builder.hides_bare_name();
         }
+        has_node
     }
 
     /// Notes a tag that has its place now.
@@ -84,7 +90,7 @@ impl LevelSink<'_> {
         let TagSlot::New(place) = start.place else { return };
         let bit = 1u64 << (place as u64 & 63);
         self.bare = self.bare & !bit | if start.name.prefix.is_empty() { bit } else { 0 };
-        self.unknown = self.unknown & !bit | if self.below > 0 { bit } else { 0 };
+        self.unknown = self.unknown & !bit | if self.passed.open > 0 { bit } else { 0 };
     }
 }
 
@@ -102,13 +108,13 @@ impl Sink for LevelSink<'_> {
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Error> {
         self.met(start);
-        if self.below > 0 {
+        if self.passed.open > 0 {
             self.left_out(names_bare(start));
             return Ok(());
         }
         self.tree.start(start, here)?;
         if start.scope.declares() && self.tree.builder.declarations_len() > self.declarations_max {
-            match self.is_part {
+            match self.passed.is_any {
                 true => self.is_over = true,
                 // Nothing is left out yet, and nothing will be.
                 false => self.levels = usize::MAX,
@@ -120,7 +126,7 @@ impl Sink for LevelSink<'_> {
 
     #[inline(always)]
     fn quick(&mut self, event: ShortEvent, offset: u64) -> Option<Result<(), Error>> {
-        if self.below == 0 {
+        if self.passed.open == 0 {
             if let ShortEvent::Start(place) = event
                 && self.unknown >> (place as u64 & 63) & 1 == 1
             {
@@ -134,10 +140,9 @@ impl Sink for LevelSink<'_> {
         }
         match event {
             ShortEvent::Start(place) => self.left_out(self.bare >> (place as u64 & 63) & 1 == 1),
-            ShortEvent::Text(_) => self.is_part = true,
+            ShortEvent::Text(_) => self.passed.is_any = true,
             ShortEvent::End => {
-                self.below -= 1;
-                if self.below == 0 {
+                if self.ended() {
                     return self.tree.quick(event, offset);
                 }
             }
@@ -145,39 +150,43 @@ impl Sink for LevelSink<'_> {
         Some(Ok(()))
     }
 
+    #[inline(always)]
+    fn passed(&mut self) -> Option<&mut Passed> {
+        (self.passed.open > 0).then_some(&mut self.passed)
+    }
+
     fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), Error> {
-        match self.below {
+        match self.passed.open {
             0 => self.tree.text(text, cdata, here),
             _ => {
-                self.is_part = true;
+                self.passed.is_any = true;
                 Ok(())
             }
         }
     }
 
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Error> {
-        self.below = self.below.saturating_sub(1);
-        match self.below {
-            0 => self.tree.end(name, here),
-            _ => Ok(()),
+        match self.passed.open == 0 || self.ended() {
+            true => self.tree.end(name, here),
+            false => Ok(()),
         }
     }
 
     fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), Error> {
-        match self.below {
+        match self.passed.open {
             0 => self.tree.comment(text, here),
             _ => {
-                self.is_part = true;
+                self.passed.is_any = true;
                 Ok(())
             }
         }
     }
 
     fn instruction(&mut self, target: &str, data: &str, here: Here<'_>) -> Result<(), Error> {
-        match self.below {
+        match self.passed.open {
             0 => self.tree.instruction(target, data, here),
             _ => {
-                self.is_part = true;
+                self.passed.is_any = true;
                 Ok(())
             }
         }

@@ -125,7 +125,7 @@ impl Dice {
     }
 
     fn element(&mut self, depth: usize, out: &mut String) {
-        let name = self.one(&["a", "a", "b", "c", "p:a", "p:b", "p:c", "q:a"]);
+        let name = self.one(&["a", "a", "b", "c", "p:a", "p:b", "p:c", "q:a", "longerName", "b2"]);
         let declared = self.one(&[
             "",
             "",
