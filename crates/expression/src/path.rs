@@ -8,7 +8,7 @@ mod scan;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use xml::Document;
 use xpath::{
@@ -105,8 +105,10 @@ impl Path {
             Some(Value::Nodes(nodes)) => nodes.iter().next().map(|(document, _)| document.clone()),
             _ => None,
         };
-        // Paths over a message that is no XML find nothing in it.
-        let start = start.unwrap_or_else(|| Arc::new(xml::Builder::new().finish()));
+        // Paths over a message that is no XML find nothing in it, and many begin at a variable.
+        static NOTHING: LazyLock<Arc<Document>> =
+            LazyLock::new(|| Arc::new(xml::Builder::new().finish()));
+        let start = start.unwrap_or_else(|| NOTHING.clone());
         let world = DocumentSet::new(start);
         let mut spent = xpath::Budget::new(xpath::Limits {
             steps_max: budget.steps_left(),
