@@ -111,6 +111,11 @@ impl Message {
         self.lines.get("content-type")
     }
 
+    /// True if its body is not in memory.
+    pub(crate) fn arrives(&self) -> bool {
+        matches!(self.payload, Payload::Stream { body: Body::Stream(_), .. })
+    }
+
     /// Reads its body into memory, in the time that is left.
     pub(crate) async fn hold(&mut self, run: &Run<'_>, left: Duration) -> Result<(), Fault> {
         let Payload::Stream { body, maker, time } = &mut self.payload else { return Ok(()) };

@@ -64,6 +64,10 @@ pub(crate) struct Run<'a> {
     steps_left: Cell<u64>,
     /// The time that the running step has waited for others. It is read before the next wait.
     pub(crate) waited: Cell<Duration>,
+    /// Looks at the clock that are still of now: when the step began, for that step before it waits, and when its wait ended, for
+    /// whoever reads that first.
+    pub(crate) began: Cell<Option<Instant>>,
+    pub(crate) ended: Cell<Option<Instant>>,
     /// The target of the last call.
     pub(crate) target: RefCell<Option<Arc<str>>>,
     /// The record of its steps, if a trace was requested.
@@ -157,7 +161,11 @@ impl State {
 
     /// Reads the message's body into memory.
     pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
-        let left = self.left();
+        // One that is in memory takes no time.
+        let left = match self.message.arrives() {
+            true => self.left(),
+            false => Duration::MAX,
+        };
         self.message.hold(run, left).await
     }
 
@@ -185,6 +193,8 @@ impl<'a> Run<'a> {
             request: RefCell::new(None),
             steps_left: Cell::new(Limits::default().steps_max),
             waited: Cell::new(Duration::ZERO),
+            began: Cell::new(None),
+            ended: Cell::new(None),
             target: RefCell::new(None),
             recording: None,
         }

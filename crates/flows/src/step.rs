@@ -363,8 +363,9 @@ pub(crate) fn run_all<'a>(
     Box::pin(async move {
         let mut began = clock::now();
         for step in steps {
+            run.began.set(Some(began));
             let ended = one(step, run, state).await;
-            let now = clock::now();
+            let now = run.ended.take().unwrap_or_else(clock::now);
             step.record(&ended, now.duration_since(began), run);
             began = now;
             if ended? == StepsEnd::Answered {
@@ -379,9 +380,14 @@ pub(crate) fn run_all<'a>(
 async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     run.waited.set(Duration::ZERO);
     if step.looks && state.message.content().is_none() {
-        let began = clock::now();
-        state.hold(run).await?;
-        run.waited.set(clock::now().duration_since(began));
+        match state.message.arrives() {
+            false => state.hold(run).await?,
+            true => {
+                let began = run.began.take().unwrap_or_else(clock::now);
+                state.hold(run).await?;
+                run.waited.set(clock::now().duration_since(began));
+            }
+        }
     }
     Ok(match &step.action {
         Action::Filter { when, then, otherwise } => {

@@ -155,11 +155,16 @@ fn push_encoded(text: &str, out: &mut String) {
 
 /// Calls, and takes the reply: in the message's place, or into a variable.
 pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    if state.left().is_zero() {
+    let mut began = run.began.take().unwrap_or_else(clock::now);
+    if state.left_at(began).is_zero() {
         return Err(flow_timeout());
     }
     if state.keeps && call.body.is_none() {
+        let arrives = state.message.arrives();
         state.hold(run).await?;
+        if arrives {
+            began = clock::now();
+        }
     }
     let request = call.request(run, state)?;
     // Its client gives the whole call up then, whatever the flow allows.
@@ -167,7 +172,6 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
-    let began = clock::now();
     let left = state.left_at(began);
     let given = deadline.map(|deadline| deadline.saturating_duration_since(began));
     let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);
@@ -203,7 +207,9 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     )
     .await
     .unwrap_or_else(|| Err(late()));
-    run.waited.set(clock::now().duration_since(began));
+    let ended = clock::now();
+    run.waited.set(ended.duration_since(began));
+    run.ended.set(Some(ended));
     *run.target.borrow_mut() = target;
     let (status, message) = taken?;
     state.status = Some(status);

@@ -27,7 +27,7 @@ use crate::message::{Message, Payload};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
 use crate::step::{Steps, StepsEnd, run as run_steps};
-use crate::steps::call::{flow_timeout, within};
+use crate::steps::call::{flow_timeout, within_from};
 use crate::steps::payload;
 use parts::Parts;
 
@@ -142,7 +142,7 @@ pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) ->
                 (at, taken(at, ran, gather, run, own, first).await)
             })
         });
-        collect(jobs, total, total, &made.gather, run, state.left()).await?
+        collect(jobs, total, total, &made.gather, run, state).await?
     };
     join(&gathered, &made.gather, run, state)
 }
@@ -165,7 +165,7 @@ pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Res
                 (at, taken(at, ran, &made.gather, run, own, first).await)
             })
         });
-        collect(jobs, total, made.parallel, &made.gather, run, state.left()).await?
+        collect(jobs, total, made.parallel, &made.gather, run, state).await?
     };
     join(&gathered, &made.gather, run, state)
 }
@@ -202,7 +202,7 @@ pub(crate) async fn foreach(
         results.resize_with(parts.items.len(), || None);
         let outer = &*state;
         let parts = &parts;
-        let _at_once = AtOnce::new(&run.ex.totals);
+        let _at_once = AtOnce::new(clock::now(), &run.ex.totals);
         let mut jobs = (0..parts.items.len()).map(|at| {
             Box::pin(async move {
                 let mut own = outer.copy(at);
@@ -241,8 +241,8 @@ struct AtOnce<'a> {
 }
 
 impl<'a> AtOnce<'a> {
-    fn new(totals: &'a Totals) -> AtOnce<'a> {
-        AtOnce { totals, before: totals.upstream_wait.get(), began: clock::now() }
+    fn new(began: Instant, totals: &'a Totals) -> AtOnce<'a> {
+        AtOnce { totals, before: totals.upstream_wait.get(), began }
     }
 }
 
@@ -260,14 +260,16 @@ async fn collect<'a>(
     parallel: usize,
     gather: &Gather,
     run: &Run<'_>,
-    left: Duration,
+    state: &State,
 ) -> Result<Vec<Option<TakenPart>>, Fault> {
+    let began = clock::now();
+    let left = state.left_at(began);
     let needed = gather.complete.unwrap_or(total);
     let mut results: Vec<Option<TakenPart>> = Vec::new();
     results.resize_with(total, || None);
     let (mut good, mut failed, mut last) = (0, 0, None);
     let (mut len, mut too_large) = (0, Ok(()));
-    let at_once = AtOnce::new(&run.ex.totals);
+    let at_once = AtOnce::new(began, &run.ex.totals);
     // With too few branches there is nothing to wait for.
     let limit = match needed > total && !gather.keep {
         true => Duration::ZERO,
@@ -303,7 +305,7 @@ async fn collect<'a>(
                 give_way(good + failed).await;
             }
         };
-        within(limit, pin!(waiting)).await
+        within_from(began, limit, pin!(waiting)).await
     };
     drop(at_once);
     too_large?;
