@@ -249,6 +249,77 @@ fn branches_that_fail_or_hang_give_one_answer() {
     }
 }
 
+/// What a gather does not look at is read as strictly as what it takes.
+#[test]
+fn a_hostile_result_is_a_fault_or_missing_among_those_that_are_gathered() {
+    let below = |inside: &str| format!("<r><a><b><c>{inside}</c></b></a></r>");
+    let deep = below(&["<d>".repeat(10_000), "</d>".repeat(10_000)].concat());
+    let unclosed = "<e>".repeat(1_000);
+    let good = Origin::answering(reply_of("text/xml", "<r><a>1</a></r>"));
+    for hostile in [
+        BOMB,
+        &deep,
+        &below("<d><e></d></e>"),
+        &below("<d></e>"),
+        &below(&unclosed),
+        &below("<d>&b;</d>"),
+        &below("<p:d/>"),
+        &below("<d x='1' x='2'/>"),
+        &below("]]>"),
+        &below("<d>\u{1}</d>"),
+    ] {
+        let bad = Origin::answering(reply_of("text/xml", hostile));
+        for (branches, gather, expected) in [
+            ("{ call: bad }, { call: bad }", "partial: keep", Err((502, "reply_invalid"))),
+            ("{ call: good }, { call: bad }", "partial: keep", Ok("<all><a>1</a></all>")),
+            ("{ call: good }, { call: bad }", "complete: 1", Ok("<all><a>1</a></all>")),
+            ("{ call: good }, { call: bad }", "timeout: 20s", Err((504, "gather_timeout"))),
+        ] {
+            let steps = format!(
+                "[{{ scatter: {{ branches: [{branches}], gather: {{ take: /r/a, into: '<all/>', {gather} }} }} }}, {{ respond: {{}} }}]"
+            );
+            let gateway = start(&[("good", &good), ("bad", &bad)], &steps);
+            let reply = post(&gateway, "text/xml", b"<a/>");
+            let shown = hostile.get(..80).unwrap_or(hostile);
+            match expected {
+                Ok(text) => {
+                    let got = (reply.status(), reply.text());
+                    assert_eq!(got, (200, text.to_owned()), "{gather} {shown}");
+                }
+                Err((status, label)) => is_fault(&reply, status, label),
+            }
+        }
+    }
+}
+
+/// Four results of ten megabytes, of which a few bytes are taken. Nothing is made of what is left.
+#[test]
+fn large_results_are_gathered_in_bounded_memory() {
+    let order = "<order><symbol>IBM</symbol><price>140.34</price></order>";
+    let large = format!("<r><a>1</a><b>{}</b></r>", order.repeat(10_000_000 / order.len()));
+    let origin = Origin::answering(reply_of("text/xml", &large));
+    let branches = ["{ call: a }"; 4].join(", ");
+    let steps = format!(
+        "[{{ scatter: {{ branches: [{branches}], gather: {{ take: /r/a, into: '<all/>' }} }} }}, {{ respond: {{}} }}]"
+    );
+    let gateway = start(&[("a", &origin)], &steps);
+    let began = Instant::now();
+    for _ in 0..2 {
+        let reply = post(&gateway, "text/xml", b"<a/>");
+        let all = format!("<all>{}</all>", "<a>1</a>".repeat(4));
+        assert_eq!((reply.status(), reply.text()), (200, all));
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    // The four as they came, one of them once more beside its tree, and the program.
+    let peak = gateway.peak_bytes();
+    assert!(peak < 250 << 20, "{peak}");
+    let gateway = start(
+        &[("a", &origin)],
+        &format!("{{ limits: {{ body_bytes_max: 8MiB }}, steps: {steps} }}"),
+    );
+    is_fault(&post(&gateway, "text/xml", b"<a/>"), 504, "gather_timeout");
+}
+
 /// The steps of a flow have its time, and those of its `catch` once more, so that they may call a service instead.
 #[test]
 fn a_flow_has_a_timeout_and_its_catch_as_long_again() {

@@ -42,18 +42,18 @@ const TRANSFORMS: &str = "{ xslt: { on: request, stylesheet: tree.xsl } }";
 const STREAMS: &str = "{ xslt: { on: request, stylesheet: stream.xsl } }";
 const TRANSLATES: &str = "{ soap_rest: { wsdl: service.wsdl } }";
 
-/// A gateway whose route has these policies.
-fn gateway(origin: &Origin, policies: &[&str]) -> Gateway {
+/// A gateway with one route, and whatever else its configuration has.
+fn serving(origin: &Origin, route: &str, more: &str) -> Gateway {
     let yaml = format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
 admin: {{ address: "127.0.0.1:0" }}
 workers: 1
 upstreams: {{ origin: {{ targets: ["{}"] }} }}
-routes: {{ all: {{ match: {{ path: "/api/**" }}, upstream: origin, policies: [{}] }} }}
+routes: {{ all: {{ match: {{ path: "/api/**" }}, {route} }} }}
+{more}
 "#,
-        origin.url(),
-        policies.join(", ")
+        origin.url()
     );
     let files = [
         ("any.yaml", DOCUMENT),
@@ -64,20 +64,20 @@ routes: {{ all: {{ match: {{ path: "/api/**" }}, upstream: origin, policies: [{}
     Gateway::start_beside(yaml, &files)
 }
 
-/// A gateway whose route is a flow of these steps.
-fn flow_gateway(origin: &Origin, steps: &str) -> Gateway {
-    let yaml = format!(
-        r#"
-listen: {{ public: {{ address: "127.0.0.1:0" }} }}
-admin: {{ address: "127.0.0.1:0" }}
-workers: 1
-upstreams: {{ origin: {{ targets: ["{}"] }} }}
-routes: {{ all: {{ match: {{ path: "/api/**" }}, flow: main }} }}
-flows: {{ main: [{steps}] }}
-"#,
-        origin.url()
-    );
-    Gateway::start_beside(yaml, &[("tree.xsl", TREE), ("stream.xsl", STREAM)])
+fn with_policies(origin: &Origin, policies: &[&str]) -> Gateway {
+    serving(origin, &format!("upstream: origin, policies: [{}]", policies.join(", ")), "")
+}
+
+fn with_flow(origin: &Origin, steps: &str) -> Gateway {
+    serving(origin, "flow: main", &format!("flows: {{ main: [{steps}] }}"))
+}
+
+/// A request with a body in XML.
+fn xml_request(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
 }
 
 /// Messages parsed so far, as JSON and as XML, after so many requests.
@@ -131,7 +131,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
                 ));
             }
         });
-        let gateway = gateway(&origin, policies);
+        let gateway = with_policies(&origin, policies);
         let mut wire = gateway.wire();
         let length = body.len();
         for count in [1.0, 2.0] {
@@ -152,7 +152,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
 #[test]
 fn a_tree_of_another_encoding_is_not_shared() {
     let origin = Origin::echo();
-    let gateway = gateway(&origin, &[FINDS, TRANSFORMS]);
+    let gateway = with_policies(&origin, &[FINDS, TRANSFORMS]);
     let body = b"<r><a>\xe9</a></r>";
     let mut request = format!(
         "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml; charset=iso-8859-1\r\nContent-Length: {}\r\n\r\n",
@@ -181,13 +181,50 @@ fn a_stylesheet_of_a_flow_has_a_tree_only_where_it_needs_one() {
         (&[streams, looks, calls, streams], 1.0),
     ] {
         let origin = Origin::echo();
-        let gateway = flow_gateway(&origin, &steps.join(", "));
-        let reply = gateway.wire().ask(format!(
-            "POST /api/Order HTTP/1.1\r\nHost: a.test\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ));
+        let gateway = with_flow(&origin, &steps.join(", "));
+        let reply = gateway.wire().ask(xml_request(body));
         assert_eq!(reply.status(), 200, "{steps:?}");
         assert_eq!(parses(&gateway, 1.0), (0.0, expected), "{steps:?}");
+    }
+}
+
+/// A gather reads each result once, and neither the message that its branches send nor the one that it makes.
+#[test]
+fn a_gather_reads_each_result_once() {
+    let soap = |content: &str| {
+        format!(
+            r#"<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body>{content}</s:Body></s:Envelope>"#
+        )
+    };
+    let body = soap("<r><a>1</a><a>2</a><a>3</a></r>");
+    let scatter = |branches: usize, gather: &str| {
+        let branches = vec!["{ call: origin }"; branches].join(", ");
+        format!("{{ scatter: {{ branches: [{branches}], gather: {{ {gather} }} }} }}")
+    };
+    let one = "<r><a>1</a><a>2</a><a>3</a></r>";
+    let all = "into: '<all/>'";
+    for (steps, parts, expected) in [
+        (scatter(2, &format!("take: '$body/*[1]', {all}")), one.repeat(2), 2.0),
+        (scatter(4, &format!("take: '$body/*[1]', {all}")), one.repeat(4), 4.0),
+        (scatter(2, &format!("take: '$body/r/a[2]', {all}")), "<a>2</a><a>2</a>".into(), 2.0),
+        // One that needs a whole tree, and one that takes all.
+        (scatter(2, &format!("take: '$body//a[. = 3]', {all}")), "<a>3</a><a>3</a>".into(), 2.0),
+        (scatter(2, all), one.repeat(2), 2.0),
+        // Split into parts, each is a message whose result is read, and so is the whole.
+        (
+            format!(
+                "{{ split: {{ over: '$body/r/a', steps: [{{ call: origin }}], gather: {{ take: '$body/a', {all} }} }} }}"
+            ),
+            "<a>1</a><a>2</a><a>3</a>".into(),
+            4.0,
+        ),
+    ] {
+        let origin = Origin::echo();
+        let gateway = with_flow(&origin, &format!("{steps}, {{ respond: {{}} }}"));
+        let reply = gateway.wire().ask(xml_request(&body));
+        let made = soap(&format!("<all>{parts}</all>"));
+        assert_eq!((reply.status(), reply.text()), (200, made), "{steps}");
+        assert_eq!(parses(&gateway, 1.0), (0.0, expected), "{steps}");
     }
 }
 
@@ -195,7 +232,7 @@ fn a_stylesheet_of_a_flow_has_a_tree_only_where_it_needs_one() {
 #[test]
 fn what_was_read_deeper_is_read_again() {
     let origin = Origin::echo();
-    let gateway = gateway(&origin, &[READS, TRANSLATES]);
+    let gateway = with_policies(&origin, &[READS, TRANSLATES]);
     let (open, close) = (r#"{"name":"a","item":["#.repeat(55), "]}".repeat(55));
     let body = format!(r#"{{"number":1,"item":[{open}{close}]}}"#);
     let reply = gateway.wire().ask(format!(

@@ -221,6 +221,17 @@ impl Gateway {
         line.trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
     }
 
+    /// The most that it was; 0 on systems without /proc.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        if cfg!(not(target_os = "linux")) {
+            return 0;
+        }
+        let path = format!("/proc/{}/status", self.pid().as_raw_nonzero());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
+    }
+
     #[track_caller]
     fn logged_address(&self, label: &str) -> SocketAddr {
         self.wait_for_log(label);
