@@ -57,6 +57,11 @@ pub async fn yield_to_events() {
     tokio::task::yield_now().await;
 }
 
+/// False where the runtime may have put this task off, so that a look at a connection that waits is not registered to hear of it.
+pub fn has_budget() -> bool {
+    tokio::task::coop::has_budget_remaining()
+}
+
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())

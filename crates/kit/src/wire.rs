@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Bytes both ways: TLS over a socket, or an in-memory pipe in tests. Its maker knows its type, and can get the socket below.
@@ -114,6 +114,18 @@ impl Wire {
             }
         }
         Pin::new(self).poll_flush(cx)
+    }
+
+    /// True if nothing can have come since a look at what there is to read has waited: its task is still registered to hear of that. Costs
+    /// neither a system call nor a lock.
+    pub fn has_no_news(&self) -> bool {
+        match self {
+            Wire::Plain(stream) => {
+                // Without an event of the runtime the work is not done, and this would block.
+                would_block(stream.try_io(Interest::READABLE, || Ok(0)))
+            }
+            Wire::Wrapped(_) => false,
+        }
     }
 
     /// True if an idle connection is still usable: nothing to read, and not closed. Costs no system call as long as the runtime

@@ -210,6 +210,11 @@ impl Client {
         if self.half_closed { Poll::Ready(()) } else { broken }
     }
 
+    /// True if a task that waited by [`Client::poll_gone`] waits still, and nothing has come since.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.interim.is_empty() && self.wire.has_no_news()
+    }
+
     /// Ready when the client has gone before its reply begins. One that only closed its side looks the same at first. So an
     /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset.
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {

@@ -104,8 +104,16 @@ pub(crate) async fn write(
     let endless = outgoing.is_endless();
     let write_progress = WriteProgress::default();
     let (waiting, alarm) = (None, None);
-    let mut writing =
-        Writing { timeout, endless, waiting, sent_before: 0, write_progress, alarm, stay };
+    let mut writing = Writing {
+        timeout,
+        endless,
+        waiting,
+        sent_before: 0,
+        write_progress,
+        alarm,
+        stay,
+        listens: false,
+    };
     let written = poll_fn(|cx| writing.poll(cx, client, outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
     written
@@ -121,6 +129,8 @@ struct Writing {
     /// Taken when it is first needed: most clients take their reply at once.
     alarm: Option<SharedAlarm>,
     stay: Option<Rc<StreamLifetime>>,
+    /// Its task hears of what comes of the client.
+    listens: bool,
 }
 
 impl Writing {
@@ -195,6 +205,10 @@ impl Writing {
             }
             return Poll::Pending;
         }
+        // A stream passes events on and seldom hears of its client.
+        if self.listens && client.is_silent() {
+            return Poll::Pending;
+        }
         // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
         let gone_for_good = match self.endless {
             true => client.poll_gone(cx),
@@ -202,7 +216,10 @@ impl Writing {
         };
         match gone_for_good.is_ready() {
             true => Poll::Ready(Err(gone("closed"))),
-            false => Poll::Pending,
+            false => {
+                self.listens = self.stay.is_some() && kit::task::has_budget();
+                Poll::Pending
+            }
         }
     }
 }

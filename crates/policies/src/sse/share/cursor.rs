@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{self, Arc};
 use std::task::{Context, Poll, Waker};
 
 use fault::Fault;
@@ -12,7 +12,7 @@ use message::{Fill, Source};
 use telemetry::StreamEnd;
 use tokio::sync::Notify;
 
-use super::ring::{Ring, RingBlock, RingEnd, RingRead};
+use super::ring::{Ring, RingBlock, RingEnd, RingNews, RingRead};
 use crate::sse::metered::EventMeter;
 
 /// A client of a ring, which counts it as long as this lives.
@@ -44,6 +44,8 @@ struct Waiters {
     /// When they were woken, until all of them have had their turn. What they take meanwhile counts from then: one look at the clock
     /// does for all.
     now: Cell<Option<Instant>>,
+    /// What they were woken for, for as long: one look at the ring does for all.
+    news: RefCell<Option<RingNews>>,
     wake: Arc<Notify>,
 }
 
@@ -85,21 +87,23 @@ impl Source for Cursor {
         if self.meter.poll_end(cx).is_ready() {
             return Poll::Ready(Ok(Fill::End));
         }
-        let Cursor { client, meter, .. } = self;
-        let now = self.place.waiters.now.get();
+        let Cursor { client, skips, next, place, meter } = self;
+        let now = place.waiters.now.get();
         let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, now);
-        let fill = match client.ring.take(&mut self.next, self.skips, out, charge) {
+        let news = place.waiters.news.borrow();
+        let taken = news.as_ref().and_then(|news| news.take(next, out, charge));
+        let fill = match taken.unwrap_or_else(|| client.ring.take(next, *skips, out, charge)) {
             RingRead::Some => {
                 meter.heard();
                 Fill::More
             }
             RingRead::Last => {
                 meter.heard();
-                self.place.wait(cx);
+                place.wait(cx);
                 Fill::Later
             }
             RingRead::None => {
-                self.place.wait(cx);
+                place.wait(cx);
                 return Poll::Pending;
             }
             RingRead::Spent => meter.end(StreamEnd::Quota),
@@ -171,22 +175,27 @@ impl Waiters {
                 places: RefCell::default(),
                 free: RefCell::default(),
                 now: Cell::default(),
+                news: RefCell::default(),
                 wake: wake.clone(),
             });
             all.insert(address, Rc::downgrade(&waiters));
-            kit::spawn(wake_all(wake, Rc::downgrade(&waiters)));
+            kit::spawn(wake_all(wake, Arc::downgrade(ring), Rc::downgrade(&waiters)));
             waiters
         })
     }
 
-    fn wake(&self) {
-        self.now.set(Some(clock::now()));
+    /// Wakes some of them, from a place on. Gives the place behind those, if there are more.
+    fn wake_some(&self, from: usize) -> Option<usize> {
+        let mut places = self.places.borrow_mut();
+        let rest = places.get_mut(from..)?;
+        let is_last = rest.len() <= WOKEN_AT_ONCE;
         // Woken tasks run later, so none of them changes the list meanwhile. One that does not wait for events is not woken again.
-        for waiter in self.places.borrow_mut().iter_mut().flatten() {
+        for waiter in rest.iter_mut().take(WOKEN_AT_ONCE).flatten() {
             if std::mem::take(&mut waiter.waits) {
                 waiter.waker.wake_by_ref();
             }
         }
+        (!is_last).then_some(from + WOKEN_AT_ONCE)
     }
 }
 
@@ -197,14 +206,24 @@ impl Drop for Waiters {
     }
 }
 
+/// Clients that are woken before they have their turn. What a task needs to be woken is then still at hand when it runs.
+const WOKEN_AT_ONCE: usize = 128;
+
 /// Wakes the clients of a worker whenever something has come.
-async fn wake_all(wake: Arc<Notify>, waiters: Weak<Waiters>) {
+async fn wake_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waiters>) {
+    let mut seen = ring.upgrade().map_or(0, |ring| ring.next());
     loop {
         wake.notified().await;
         let Some(waiters) = waiters.upgrade() else { return };
-        waiters.wake();
-        kit::task::yield_to_ready().await;
+        waiters.now.set(Some(clock::now()));
+        *waiters.news.borrow_mut() = ring.upgrade().and_then(|ring| ring.news(&mut seen));
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = waiters.wake_some(from);
+            kit::task::yield_to_ready().await;
+        }
         waiters.now.set(None);
+        waiters.news.take();
     }
 }
 
@@ -243,8 +262,11 @@ mod tests {
         let test = async {
             let begin = |_| (WaiterSlot::new(&ring), Arc::<Woken>::default());
             let mut clients: Vec<_> = (0..5).map(begin).collect();
-            clients.iter().for_each(wait);
+            let many: Vec<_> = (0..3 * WOKEN_AT_ONCE).map(begin).collect();
+            clients.iter().chain(&many).for_each(wait);
             event().await;
+            assert!(many.iter().all(|(_, woken)| woken.0.load(Ordering::Relaxed) == 1));
+            drop(many);
             // Nobody waits for this one.
             event().await;
             let counts = |clients: &[(WaiterSlot, Arc<Woken>)]| -> Vec<usize> {

@@ -57,11 +57,19 @@ struct Events {
 }
 
 /// One block.
+#[derive(Clone)]
 pub(super) struct RingBlock {
     pub(super) bytes: Bytes,
     /// The id that it says. A reader has that behind later blocks without one as well, and gets them again: better twice than never.
     pub(super) id: Option<Box<[u8]>>,
     pub(super) is_event: bool,
+}
+
+/// All that is new for a client that was up to date: a worker takes it from the ring once, for all such clients it has.
+pub(super) struct RingNews {
+    /// The number of the first.
+    first: u64,
+    blocks: Vec<RingBlock>,
 }
 
 /// The end of a stream.
@@ -242,17 +250,8 @@ impl Ring {
         }
         let at = usize::try_from(*next - events.first).unwrap_or(usize::MAX);
         let (begin, end) = (out.len(), events.end());
-        for kept in events.kept.iter().skip(at) {
-            let taken = out.len() - begin;
-            if taken > 0 && taken + kept.bytes.len() > TAKEN_BYTES {
-                break;
-            }
-            let Some(left) = charge(kept) else { return RingRead::Spent };
-            out.extend_from_slice(&kept.bytes);
-            *next += 1;
-            if left == 0 {
-                return RingRead::Spent;
-            }
+        if append(events.kept.iter().skip(at), next, out, charge).is_none() {
+            return RingRead::Spent;
         }
         match (out.len() > begin, &events.end) {
             (true, None) if *next == end => RingRead::Last,
@@ -262,9 +261,62 @@ impl Ring {
         }
     }
 
+    /// What came since a worker took the news last, and moves it on. Nothing where a client should look by itself: nothing came, or more
+    /// than one gets at a time, or the stream has ended.
+    pub(super) fn news(&self, seen: &mut u64) -> Option<RingNews> {
+        let events = self.lock();
+        let first = std::mem::replace(seen, events.end());
+        let at = usize::try_from(first.checked_sub(events.first)?).ok()?;
+        let new = || events.kept.iter().skip(at);
+        let len: usize = new().map(|kept| kept.bytes.len()).sum();
+        let fits = len > 0 && len <= TAKEN_BYTES && events.end.is_none();
+        fits.then(|| RingNews { first, blocks: new().cloned().collect() })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Events> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl RingNews {
+    /// The same as [`Ring::take`]; nothing for a client that these are not new for.
+    pub(super) fn take(
+        &self,
+        next: &mut u64,
+        out: &mut Vec<u8>,
+        charge: impl Fn(&RingBlock) -> Option<u64>,
+    ) -> Option<RingRead> {
+        if *next != self.first {
+            return None;
+        }
+        Some(match append(self.blocks.iter(), next, out, charge) {
+            Some(()) => RingRead::Last,
+            None => RingRead::Spent,
+        })
+    }
+}
+
+/// Appends blocks for a client, as many as it gets at a time, and moves it on. None: no event is left for it.
+fn append<'b>(
+    blocks: impl Iterator<Item = &'b RingBlock>,
+    next: &mut u64,
+    out: &mut Vec<u8>,
+    charge: impl Fn(&RingBlock) -> Option<u64>,
+) -> Option<()> {
+    let begin = out.len();
+    for kept in blocks {
+        let taken = out.len() - begin;
+        if taken > 0 && taken + kept.bytes.len() > TAKEN_BYTES {
+            break;
+        }
+        let left = charge(kept)?;
+        out.extend_from_slice(&kept.bytes);
+        *next += 1;
+        if left == 0 {
+            return None;
+        }
+    }
+    Some(())
 }
 
 impl Drop for Ring {
@@ -432,6 +484,41 @@ mod tests {
         while let RingRead::Some = take() {}
         assert!(matches!(take(), RingRead::None));
         assert_eq!(taken, [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 2, 0]);
+    }
+
+    #[test]
+    fn news_are_what_came_since_the_last_look() {
+        let ring = ring(3, &["1"]);
+        let mut seen = ring.next();
+        let push = |bytes| ring.push([event(bytes)].into_iter());
+        assert!(ring.news(&mut seen).is_none());
+        push(b"data: x\n\n");
+        push(b"data: y\n\n");
+        let news = ring.news(&mut seen).unwrap();
+        for (next, charged, expected, now_next) in [
+            (1, u64::MAX, Some("data: x\n\ndata: y\n\n"), 3),
+            (1, 0, Some("data: x\n\n"), 2),
+            (0, u64::MAX, None, 0),
+            (2, u64::MAX, None, 2),
+            (3, u64::MAX, None, 3),
+        ] {
+            let (mut at, mut out) = (next, Vec::new());
+            let read = news.take(&mut at, &mut out, |_| Some(charged));
+            let is_last = matches!(read, Some(RingRead::Last));
+            assert_eq!((is_last, at), (expected.is_some() && charged > 0, now_next), "{next}");
+            assert_eq!(read.map(|_| String::from_utf8(out).unwrap()).as_deref(), expected);
+        }
+        assert!(ring.news(&mut seen).is_none());
+        // More than a client gets at a time, more than is kept, and the end.
+        push(Vec::leak(vec![b'a'; TAKEN_BYTES + 1]));
+        assert!(ring.news(&mut seen).is_none());
+        (0..7).for_each(|_| {
+            push(b"data: x\n\n");
+        });
+        assert!(ring.news(&mut seen).is_none());
+        push(b"data: x\n\n");
+        ring.end(RingEnd::Well);
+        assert!(ring.news(&mut seen).is_none());
     }
 
     #[test]
