@@ -7,6 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use crate::harness::{Gateway, PATIENCE, Wire, until};
 use crate::reload::put_ok;
@@ -25,6 +26,9 @@ const GROWTH_MAX: f64 = 1.25;
 /// next five hundred pairs may take a third of what the five hundred before took.
 const WEIGHED: usize = 1000;
 const WEIGHED_AFTER: usize = 250;
+
+/// Within this a gateway gives memory back that it does not use, or never.
+const GIVEN_BACK: Duration = Duration::from_millis(2500);
 
 const EVENTS: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -152,11 +156,19 @@ fn pair_bytes() -> f64 {
     (after - before) / WEIGHED as f64
 }
 
-/// Waits until the plans before are gone.
+/// Waits until the plans before are gone, and what was theirs is back with the system: the gateway gives that back each second.
 #[track_caller]
 fn settle(gateway: &Gateway) {
     let alive = || metric(gateway, "tidegate_plans_alive").unwrap();
     until("only the plan that serves is left", || alive() < 1.5);
+    let mut last = f64::MAX;
+    until("memory is given back no more", || {
+        thread::sleep(GIVEN_BACK);
+        let now = gateway.resident_bytes() as f64;
+        let is_less = now < last * 0.99;
+        last = now;
+        !is_less
+    });
 }
 
 #[test]
@@ -166,6 +178,7 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
     let pair_bytes = if reloads > SETTLED { pair_bytes() } else { 0.0 };
     let service = Service::start();
     let gateway = Gateway::start(yaml(&service, routes, 0));
+    assert!(gateway.may_have_huge_pages());
     let mut pairs = Vec::new();
     // The memory beside the streams.
     let apart = |open: usize| gateway.resident_bytes() as f64 - pair_bytes * open as f64;
@@ -180,6 +193,7 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
             settled.get_or_insert(now);
         }
     }
+    assert!(!gateway.may_have_huge_pages());
     settle(&gateway);
     service.check_alive(&mut pairs);
     if let Some(settled) = settled {

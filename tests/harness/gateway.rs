@@ -210,6 +210,14 @@ impl Gateway {
         Pid::from_child(&self.process.lock().unwrap())
     }
 
+    /// True if the system may give the program transparent huge pages, as far as the program has a say in it.
+    pub(crate) fn may_have_huge_pages(&self) -> bool {
+        let path = format!("/proc/{}/status", self.pid().as_raw_nonzero());
+        let status = std::fs::read_to_string(path).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
+        line.expect("Linux 5.0 or later").trim() == "1"
+    }
+
     /// The program's resident memory; 0 on systems without /proc.
     pub(crate) fn resident_bytes(&self) -> usize {
         if cfg!(not(target_os = "linux")) {
