@@ -27,6 +27,7 @@ mod residents;
 mod schedules;
 mod sockets;
 mod stream_lifetime;
+mod task_pool;
 mod tunnel;
 mod unbound;
 mod worker;

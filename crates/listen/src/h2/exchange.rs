@@ -17,9 +17,9 @@ use super::stream::Stream;
 use super::{body, reply, tunnel};
 use crate::accept::Connection;
 use crate::calls::CallLifetime;
-use crate::exchange_pool::{ExchangePool, PooledExchange};
 use crate::lingering_close;
 use crate::stream_lifetime::StreamLifetime;
+use crate::task_pool::{TaskExchange, TaskPool};
 use crate::tunnel::{TunnelSettings, is_websocket};
 
 /// The exchange of a stream that begins.
@@ -37,12 +37,10 @@ pub(super) struct RefusedHead {
     pub(super) content_type: Option<Vec<u8>>,
 }
 
-impl PooledExchange for NewExchange {
-    type End = ();
-
-    fn pool() -> &'static LocalKey<ExchangePool<NewExchange>> {
-        thread_local!(static FREE: ExchangePool<NewExchange> = const { ExchangePool::new() });
-        &FREE
+impl TaskExchange for NewExchange {
+    fn pool() -> &'static LocalKey<TaskPool<NewExchange>> {
+        thread_local!(static WAITING: TaskPool<NewExchange> = const { TaskPool::new() });
+        &WAITING
     }
 
     fn run(self) -> impl Future<Output = ()> {

@@ -26,9 +26,9 @@ use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
 use crate::accept::Connection;
-use crate::exchange_pool;
 use crate::head::{limits, refusal, refused_method};
 use crate::lingering_close;
+use crate::task_pool;
 use crate::write_progress::WriteProgress;
 use exchange::{NewExchange, RefusedHead};
 use stream::{SharedConnection, Stream};
@@ -219,7 +219,7 @@ impl H2 {
             head: self.request_head(head, block),
             is_tunnel: head.protocol.is_some(),
         };
-        drop(kit::spawn(exchange_pool::exchange(exchange)));
+        task_pool::start(exchange);
     }
 
     /// The head as the rest of the gateway knows it, if it keeps the rules that HTTP/1 has.

@@ -1,0 +1,128 @@
+//! Tasks that run one exchange after another, where an exchange is a task of its own.
+//!
+//! A new task takes memory for a future of several kilobytes and a place in the runtime's list, and gives both back at its end. A
+//! task that waits for the next exchange is only woken, and the one that ended last is used next. It is to streams what
+//! `exchange_pool` is to connections of one exchange at a time.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Poll, Waker};
+use std::thread::LocalKey;
+
+/// Tasks of one kind that wait on a thread: some three megabytes of futures. A round of its loop reads of 64 connections, and each
+/// may bring several requests.
+const WAITING_MAX: usize = 512;
+
+/// An exchange that begins, of a kind that has tasks.
+pub(crate) trait TaskExchange: Sized + 'static {
+    /// The tasks of its kind.
+    fn pool() -> &'static LocalKey<TaskPool<Self>>;
+
+    fn run(self) -> impl Future<Output = ()>;
+}
+
+/// The tasks of one kind that wait. The one that ended its exchange last is at the end. Those of a runtime that has ended are gone.
+pub(crate) struct TaskPool<E>(RefCell<Vec<Weak<Handover<E>>>>);
+
+impl<E> TaskPool<E> {
+    pub(crate) const fn new() -> TaskPool<E> {
+        TaskPool(RefCell::new(Vec::new()))
+    }
+
+    /// The task waits for an exchange from now on. False if enough tasks do.
+    fn keep(&self, task: &Rc<Handover<E>>, waker: &Waker) -> bool {
+        let mut waiting = self.0.borrow_mut();
+        let is_kept = waiting.len() < WAITING_MAX;
+        if is_kept {
+            task.waker.get_or_init(|| waker.clone());
+            waiting.push(Rc::downgrade(task));
+        }
+        is_kept
+    }
+}
+
+/// The way of an exchange into a task, which alone owns it.
+struct Handover<E> {
+    begun: Cell<Option<E>>,
+    /// The task's, since it first waited.
+    waker: OnceCell<Waker>,
+}
+
+/// Runs an exchange in a task, behind all that is ready now.
+pub(crate) fn start<E: TaskExchange>(new: E) {
+    while let Some(task) = E::pool().with(|pool| pool.0.borrow_mut().pop()) {
+        let Some(task) = task.upgrade() else { continue };
+        task.begun.set(Some(new));
+        task.waker.get().inspect(|waker| waker.wake_by_ref());
+        return;
+    }
+    let task = Handover { begun: Cell::new(Some(new)), waker: OnceCell::new() };
+    drop(kit::spawn(work(Rc::new(task))));
+}
+
+async fn work<E: TaskExchange>(task: Rc<Handover<E>>) {
+    loop {
+        // Whatever else wakes it while it waits finds nothing.
+        let begun = poll_fn(|_| task.begun.take().map_or(Poll::Pending, Poll::Ready));
+        begun.await.run().await;
+        let keep = |waker: &Waker| E::pool().with(|pool| pool.keep(&task, waker));
+        if !poll_fn(|cx| Poll::Ready(keep(cx.waker()))).await {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static TASKS: TaskPool<Noted> = const { TaskPool::new() };
+        static ENDED: RefCell<Vec<(u32, Option<tokio::task::Id>)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// It notes its number and its task. An odd one waits once.
+    struct Noted(u32);
+
+    impl TaskExchange for Noted {
+        fn pool() -> &'static LocalKey<TaskPool<Noted>> {
+            &TASKS
+        }
+
+        async fn run(self) {
+            if self.0 % 2 == 1 {
+                kit::task::yield_to_ready().await;
+            }
+            ENDED.with_borrow_mut(|ended| ended.push((self.0, tokio::task::try_id())));
+        }
+    }
+
+    fn run(numbers: &[u32]) -> Vec<(u32, Option<tokio::task::Id>)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        for numbers in numbers.chunks(2) {
+            tasks.block_on(&runtime, async {
+                numbers.iter().for_each(|number| start(Noted(*number)));
+                kit::task::yield_to_events().await;
+                kit::task::yield_to_events().await;
+                kit::task::yield_to_events().await;
+            });
+        }
+        ENDED.take()
+    }
+
+    #[test]
+    fn a_task_runs_one_exchange_after_another() {
+        let ended = run(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(ended.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        let tasks: std::collections::HashSet<_> = ended.iter().map(|(_, task)| *task).collect();
+        assert_eq!(tasks.len(), 2, "{ended:?}");
+    }
+
+    #[test]
+    fn tasks_of_a_runtime_that_has_ended_get_no_exchange() {
+        assert_eq!(run(&[0, 2]).len(), 2);
+        assert_eq!(run(&[4, 6]).len(), 2);
+    }
+}
