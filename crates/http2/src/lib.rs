@@ -37,6 +37,12 @@ pub use session::{
     BodyPiece, Config, Event, Gone, PREFACE, RESETS_PER_SECOND, ReadOutcome, RequestLine, Session,
 };
 
+/// True if the frame at the front of these bytes is one of header lines, so that [`Session::read`] may need room for a block.
+pub fn brings_lines(bytes: &[u8]) -> bool {
+    frame::Head::read(bytes)
+        .is_some_and(|head| matches!(head.kind, frame::kind::HEADERS | frame::kind::CONTINUATION))
+}
+
 /// Decodes a block of compressed header lines with an empty table, for fuzzing; returns the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {
     let mut lines = 0;

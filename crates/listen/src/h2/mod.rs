@@ -145,6 +145,10 @@ impl H2 {
 
     /// Reads as long as there is something to read and room to answer it.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
+        if self.unread.is_empty() && self.shared.wire().poll_readable(cx).is_pending() {
+            // An exchange has woken it, to write.
+            return Ok(ReadState::Nothing);
+        }
         let mut input = scratch::lend();
         input.append(&mut self.unread);
         let read = loop {
@@ -189,23 +193,30 @@ impl H2 {
     /// Takes what is whole from the front of the input.
     fn take_frames(&mut self, input: &mut Scratch) -> Result<(), http2::Error> {
         let mut at = 0;
-        let mut block = empty_block();
+        let mut block = Block::default();
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
-            let Some(read) = self.shared.session().read(rest, &mut block)? else { break };
+            if block.bytes.capacity() == 0 && http2::brings_lines(rest) {
+                block = empty_block();
+            }
+            let mut session = self.shared.session();
+            let Some(read) = session.read(rest, &mut block)? else { break };
+            let is_full = session.is_full();
+            drop(session);
             at += read.len;
             match read.event {
                 Event::Nothing => {}
                 Event::Request { stream, head } => {
-                    let lines = std::mem::replace(&mut block, empty_block());
-                    self.begin(stream, &head, lines);
+                    self.begin(stream, &head, std::mem::take(&mut block));
                 }
             }
-            if self.shared.session().is_full() {
+            if is_full {
                 break;
             }
         }
         input.drain(..at);
-        drop(Headers::of(block.bytes, block.lines));
+        if block.bytes.capacity() > 0 {
+            drop(Headers::of(block.bytes, block.lines));
+        }
         Ok(())
     }
 
