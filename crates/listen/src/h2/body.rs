@@ -16,23 +16,21 @@ use crate::pace::{Pace, ReplyStarted};
 #[derive(Default)]
 pub(super) struct Begun {
     pub(super) body: Body,
-    /// The count of the body's bytes as they are read.
-    pub(super) counted: Rc<Cell<u64>>,
+    /// The count of the body's bytes as they are read, if it is still coming.
+    pub(super) counted: Option<Rc<Cell<u64>>>,
     /// Tells a body that is still coming that the reply begins.
     pub(super) replying: Option<ReplyStarted>,
 }
 
 /// The body of a stream's request.
 pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Begun {
-    let counted = Rc::new(Cell::new(0));
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
-        counted.set(whole.len() as u64);
-        return Begun { body: Body::whole(whole.into()), counted, replying: None };
+        return Begun { body: Body::whole(whole.into()), counted: None, replying: None };
     }
     if head.headers.contains("expect") {
         stream.with(|session, number| session.owe_leave(number));
     }
-    let replying = ReplyStarted::default();
+    let (replying, counted) = (ReplyStarted::default(), Rc::new(Cell::new(0)));
     let body = StreamBody {
         shared: stream.shared.clone(),
         number: stream.number,
@@ -40,7 +38,7 @@ pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Be
         counted: counted.clone(),
         pace: Pace::of(listener, replying.clone()),
     };
-    Begun { body: Body::Stream(Box::new(body)), counted, replying: Some(replying) }
+    Begun { body: Body::Stream(Box::new(body)), counted: Some(counted), replying: Some(replying) }
 }
 
 /// A body that is still coming.

@@ -70,8 +70,9 @@ async fn run(new: NewExchange) {
                 };
                 replying = begun.replying;
                 // A tunnel counts what passes by itself.
-                if !is_tunnel {
-                    account.count_request_body(begun.counted);
+                match begun.counted {
+                    Some(counted) => account.count_request_body(counted),
+                    None => account.request_bytes = begun.body.remaining().unwrap_or_default(),
                 }
                 let mut request = Request { head, body: begun.body };
                 let serving = pin!(pipeline::serve(

@@ -36,15 +36,24 @@ pub(super) async fn send(
     let announced = reply.head.headers.contains("content-length");
     let length = reply.body.remaining().filter(|n| !announced && (!bodiless || *n > 0));
     let length = length.filter(|_| status != 204);
-    let body = if bodiless { Body::Empty } else { reply.body };
+    let mut body = if bodiless { Body::Empty } else { reply.body };
     let is_end = body.is_empty();
     send_head(stream, status, &reply.head, length, is_end);
     if is_end {
         return;
     }
+    if let Body::Whole(bytes, _) = &mut body {
+        // Mostly there is room for all of it, and nothing to wait for.
+        let sent = stream.with(|session, number| session.send_data(number, bytes, true));
+        account.reply_bytes = sent as u64;
+        drop(bytes.split_to(sent.min(bytes.len())));
+        if bytes.is_empty() {
+            return;
+        }
+    }
     let mut sending = BodySender::new(body, timeout, stay);
     let sent = poll_fn(|cx| sending.poll(cx, stream, account)).await;
-    account.reply_bytes = sending.sent;
+    account.reply_bytes += sending.sent;
     if let Err((fault, code)) = sent {
         account.broke(fault);
         stream.reset(code);
