@@ -74,12 +74,6 @@ pub(crate) fn events(wire: &mut Wire, count: usize) -> String {
     text
 }
 
-/// What a hub keeps of a subscriber is small, and a page of 2 MiB is resident as a whole.
-#[test]
-fn a_gateway_with_hubs_has_no_huge_pages() {
-    assert!(!start("").may_have_huge_pages());
-}
-
 #[test]
 fn what_is_published_is_read_in_order() {
     let gateway = start("");
