@@ -1,7 +1,9 @@
 //! Text and nodes as XML markup.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use xml::{Document, Form, Kind, NodeId, Options};
 
 use crate::{Budget, FailureKind};
@@ -158,18 +160,21 @@ struct Look {
     has_declarations: bool,
 }
 
+/// The search for it, which is made ready at a cost.
+static DECLARED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"xmlns"));
+
 impl Look {
     fn at(markup: &str) -> Look {
         let bytes = markup.as_bytes();
         // Most have none of the three.
         match memchr::memchr3(b'&', b':', b'=', bytes) {
             None => Look { has_references: false, has_prefixes: false, has_declarations: false },
-            // A search for several bytes is made ready at a cost, so that one for a byte of them comes first.
+            // A search for one byte costs less than one for several.
             Some(_) => Look {
                 has_references: has_references(bytes),
                 has_prefixes: memchr::memchr(b':', bytes).is_some(),
                 has_declarations: memchr::memchr(b'=', bytes).is_some()
-                    && memchr::memmem::find(bytes, b"xmlns").is_some(),
+                    && DECLARED.find(bytes).is_some(),
             },
         }
     }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use xml::Document;
+use xml::{Document, NodeId};
 use xpath::{
     Call, DocId, DocumentSet, DownStart, Evaluation, Expr, Host, Lookup, Name, Node, Options,
     Plain, Statics,
@@ -38,6 +38,8 @@ pub(crate) struct Path {
     document: Option<Slot>,
     /// The search without a tree, if there is one.
     search: Option<Search>,
+    /// The value that a path starts at, if it starts at a variable.
+    started: Option<Slot>,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,10 @@ impl Path {
         }
         let document = (!scan::is_plain_tail(text)).then(|| names.document());
         let search = expr.selection().and_then(Search::of);
-        Ok(Path { expr, variables, document, search })
+        let started = expr.start_variable().and_then(|number| variables.get(number as usize));
+        let started =
+            started.filter(|variable| variable.members.is_none()).map(|variable| variable.slot);
+        Ok(Path { expr, variables, document, search, started })
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -100,6 +105,13 @@ impl Path {
         scope: &dyn Scope,
         budget: &mut Budget,
     ) -> Result<Value, FailureKind> {
+        if let Some((document, node)) = self.start_node(scope)? {
+            let world = DocumentSet::new(document);
+            return self.evaluate(scope, budget, &world, |path, evaluation| {
+                let nodes = path.nodes_from(evaluation.world.root().with(node), evaluation)?;
+                Ok(taken_nodes(&nodes, evaluation.world))
+            });
+        }
         let start = self.document.map(|slot| scope.value(slot)).transpose()?;
         let start = match &start {
             Some(Value::Nodes(nodes)) => nodes.iter().next().map(|(document, _)| document.clone()),
@@ -110,6 +122,32 @@ impl Path {
             LazyLock::new(|| Arc::new(xml::Builder::new().finish()));
         let start = start.unwrap_or_else(|| NOTHING.clone());
         let world = DocumentSet::new(start);
+        self.evaluate(scope, budget, &world, |path, evaluation| {
+            let value = path.value(evaluation)?;
+            Ok(taken(&value, evaluation.world))
+        })
+    }
+
+    /// The one node that a path starts at, if that is the value of a variable and the path has no other start. Its document is the
+    /// first then, and need not be added to another.
+    fn start_node(
+        &self,
+        scope: &dyn Scope,
+    ) -> Result<Option<(Arc<Document>, NodeId)>, FailureKind> {
+        let started = self.started.filter(|_| self.document.is_none());
+        let Some(slot) = started else { return Ok(None) };
+        let Value::Nodes(nodes) = scope.value(slot)? else { return Ok(None) };
+        let first = nodes.iter().next().filter(|_| nodes.len() == 1);
+        Ok(first.map(|(document, node)| (document.clone(), node)))
+    }
+
+    fn evaluate(
+        &self,
+        scope: &dyn Scope,
+        budget: &mut Budget,
+        world: &DocumentSet,
+        work: impl FnOnce(&Expr, &mut Evaluation<'_>) -> Result<Value, xpath::Error>,
+    ) -> Result<Value, FailureKind> {
         let mut spent = xpath::Budget::new(xpath::Limits {
             steps_max: budget.steps_left(),
             nodes_max: budget.limits().results_max,
@@ -117,13 +155,13 @@ impl Path {
             ..xpath::Limits::default()
         });
         let mut values = Values { scope, variables: &self.variables, budget, failed: None };
-        let mut evaluation = Evaluation::of(&world, world.root(), &mut values, &mut spent);
-        let value = self.expr.value(&mut evaluation);
+        let value =
+            work(&self.expr, &mut Evaluation::of(world, world.root(), &mut values, &mut spent));
         let failed = values.failed.take();
         budget.charge(spent.used())?;
         match (value, failed) {
             (_, Some(kind)) => Err(kind),
-            (Ok(value), None) => Ok(taken(&value, &world)),
+            (Ok(value), None) => Ok(value),
             (Err(error), None) => Err(failure(error, budget)),
         }
     }
@@ -311,25 +349,27 @@ fn taken(value: &xpath::Value, world: &DocumentSet) -> Value {
         xpath::Value::Number(number) => Value::Number(Number::of(*number)),
         xpath::Value::Text(text) => Value::Text((&**text).into()),
         xpath::Value::Tree(root) => Value::text_of(&*world.string_value(*root)),
-        xpath::Value::Nodes(nodes) => {
-            if let Some(first) = nodes.first().filter(|first| first.is_namespace()) {
-                return Value::text_of(&*world.string_value(*first));
-            }
-            let mut groups: Vec<NodeGroup> = Vec::new();
-            let mut last = None;
-            for node in nodes.iter().filter(|node| !node.is_namespace()) {
-                if last != Some(node.doc) {
-                    let document = world.shared(node.doc).clone();
-                    groups.push(NodeGroup { document, ids: Vec::new() });
-                    last = Some(node.doc);
-                }
-                if let Some(group) = groups.last_mut() {
-                    group.ids.push(node.id);
-                }
-            }
-            Value::Nodes(Nodes::new(groups))
+        xpath::Value::Nodes(nodes) => taken_nodes(nodes, world),
+    }
+}
+
+fn taken_nodes(nodes: &[Node], world: &DocumentSet) -> Value {
+    if let Some(first) = nodes.first().filter(|first| first.is_namespace()) {
+        return Value::text_of(&*world.string_value(*first));
+    }
+    let mut groups: Vec<NodeGroup> = Vec::new();
+    let mut last = None;
+    for node in nodes.iter().filter(|node| !node.is_namespace()) {
+        if last != Some(node.doc) {
+            let document = world.shared(node.doc).clone();
+            groups.push(NodeGroup { document, ids: Vec::new() });
+            last = Some(node.doc);
+        }
+        if let Some(group) = groups.last_mut() {
+            group.ids.push(node.id);
         }
     }
+    Value::Nodes(Nodes::new(groups))
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "what else fails is one case")]

@@ -254,17 +254,19 @@ impl Content {
         let Some(content_type) = self.content_type.as_deref() else {
             return Ok(self.read_unnamed(levels));
         };
-        if Format::of(Some(content_type)) != Format::Other {
-            return read(content_type, &self.bytes, levels);
+        let format = Format::of(Some(content_type));
+        if format != Format::Other {
+            return read(format, content_type, &self.bytes, levels);
         }
         if FormKind::of(content_type) == Some(FormKind::Multipart) {
             Multipart::read(content_type, &self.bytes)?;
         }
         match Root::of(content_type, &self.bytes)? {
-            None => read(content_type, &self.bytes, levels),
+            None => read(format, content_type, &self.bytes, levels),
             Some(root) => {
                 let root = self.root.get_or_init(|| Box::new(root));
-                read(&root.content_type, &root.bytes, levels)
+                let format = Format::of(Some(&root.content_type));
+                read(format, &root.content_type, &root.bytes, levels)
             }
         }
     }
@@ -272,18 +274,23 @@ impl Content {
     /// The format of a body without a content type follows from its first character (RFC 9110, 8.3). A malformed one is text.
     fn read_unnamed(&self, levels: Option<usize>) -> View {
         let first = self.bytes.trim_ascii_start().first();
-        let content_type: &[u8] = match first {
-            Some(b'<') => b"application/xml",
-            Some(b'{' | b'[') => b"application/json",
+        let (format, content_type): (_, &[u8]) = match first {
+            Some(b'<') => (Format::Xml, b"application/xml"),
+            Some(b'{' | b'[') => (Format::Json, b"application/json"),
             _ => return text(None, &self.bytes),
         };
-        read(content_type, &self.bytes, levels).unwrap_or_else(|_| text(None, &self.bytes))
+        read(format, content_type, &self.bytes, levels).unwrap_or_else(|_| text(None, &self.bytes))
     }
 }
 
 /// The form of a body that its content type says.
-fn read(content_type: &[u8], bytes: &Bytes, levels: Option<usize>) -> Result<View, Box<str>> {
-    match Format::of(Some(content_type)) {
+fn read(
+    format: Format,
+    content_type: &[u8],
+    bytes: &Bytes,
+    levels: Option<usize>,
+) -> Result<View, Box<str>> {
+    match format {
         Format::Xml => {
             let settled = charset::settled(Some(content_type), bytes);
             let bytes = settled.as_deref().unwrap_or(bytes);

@@ -1,7 +1,7 @@
 //! An expression, compiled once and evaluated for any number of nodes.
 
 use crate::eval::Val;
-use crate::syntax::{Op, compile_expr};
+use crate::syntax::{Op, Start, compile_expr};
 use crate::{Error, Evaluation, Node, Statics, Value};
 
 /// A compiled expression. Immutable and shareable between threads.
@@ -57,6 +57,27 @@ impl Expr {
     /// Evaluates to nodes in document order, each once; an error of kind `Type` if the expression has another type.
     pub fn nodes(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<Node>, Error> {
         evaluation.nested(|evaluation| evaluation.nodes(&self.op))
+    }
+
+    /// The variable that a path starts at, if that is all that it starts at.
+    pub fn start_variable(&self) -> Option<u32> {
+        let Op::Path(path) = &self.op else { return None };
+        match &path.start {
+            Start::Op(Op::Variable { number, .. }, predicates) if predicates.is_empty() => {
+                Some(*number)
+            }
+            Start::Root | Start::Focus | Start::Op(..) => None,
+        }
+    }
+
+    /// Evaluates a path with this node in the place of the variable that it starts at.
+    pub fn nodes_from(
+        &self,
+        start: Node,
+        evaluation: &mut Evaluation<'_>,
+    ) -> Result<Vec<Node>, Error> {
+        let Op::Path(path) = &self.op else { return self.nodes(evaluation) };
+        evaluation.nested(|evaluation| evaluation.path_nodes_from(path, start))
     }
 
     /// Evaluates to the first of [`Expr::nodes`] and stops there.

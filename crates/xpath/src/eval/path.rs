@@ -23,6 +23,17 @@ impl Evaluation<'_> {
         Ok(nodes)
     }
 
+    /// Returns all nodes that a path leads to from this one, in the place of those that it starts at.
+    pub(crate) fn path_nodes_from(&mut self, path: &Path, start: Node) -> Result<Vec<Node>, Error> {
+        let mut nodes = Vec::new();
+        self.walk_from(path, start, &mut |budget, node| {
+            nodes.push(node);
+            budget.nodes(nodes.len()).map_err(|kind| kind.at(path.offset))?;
+            Ok(Flow::Continue(()))
+        })?;
+        Ok(nodes)
+    }
+
     /// Passes the nodes of a path to the callback, in document order, each once, until it has enough.
     pub(super) fn path_each(&mut self, path: &Path, take: Taker<'_>) -> Result<(), Error> {
         let one = match &path.start {
@@ -39,6 +50,10 @@ impl Evaluation<'_> {
                 }
             }
         };
+        self.walk_from(path, one, take)
+    }
+
+    fn walk_from(&mut self, path: &Path, one: Node, take: Taker<'_>) -> Result<(), Error> {
         match path.ordered {
             // The callback stops the walk itself.
             true => self.walk(&path.steps, one, take).map(|_| ()),
