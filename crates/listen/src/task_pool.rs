@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::thread::LocalKey;
 
-/// Tasks of one kind that wait on a thread: some three megabytes of futures. A round of its loop reads of 64 connections, and each
+/// Tasks of one kind that wait on a thread: some two megabytes of futures. A round of its loop reads of 64 connections, and each
 /// may bring several requests.
 const WAITING_MAX: usize = 512;
 
