@@ -212,10 +212,7 @@ impl Gateway {
 
     /// True if the system may give the program transparent huge pages, as far as the program has a say in it.
     pub(crate) fn may_have_huge_pages(&self) -> bool {
-        let path = format!("/proc/{}/status", self.pid().as_raw_nonzero());
-        let status = std::fs::read_to_string(path).expect("the process runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
-        line.expect("Linux 5.0 or later").trim() == "1"
+        self.process_field("status", "THP_enabled:") == "1"
     }
 
     /// The program's resident memory; 0 on systems without /proc.
@@ -223,10 +220,7 @@ impl Gateway {
         if cfg!(not(target_os = "linux")) {
             return 0;
         }
-        let path = format!("/proc/{}/smaps_rollup", self.pid().as_raw_nonzero());
-        let rollup = std::fs::read_to_string(path).unwrap();
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-        line.trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
+        self.process_bytes("smaps_rollup", "Rss:")
     }
 
     /// The most that it was; 0 on systems without /proc.
@@ -234,10 +228,21 @@ impl Gateway {
         if cfg!(not(target_os = "linux")) {
             return 0;
         }
-        let path = format!("/proc/{}/status", self.pid().as_raw_nonzero());
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim_end_matches("kB").trim().parse::<usize>().unwrap() * 1024
+        self.process_bytes("status", "VmHWM:")
+    }
+
+    fn process_bytes(&self, file: &str, field: &str) -> usize {
+        self.process_field(file, field).trim_end_matches("kB").trim().parse::<usize>().unwrap()
+            * 1024
+    }
+
+    /// A field of the system's files about the process.
+    #[track_caller]
+    fn process_field(&self, file: &str, field: &str) -> String {
+        let path = format!("/proc/{}/{file}", self.pid().as_raw_nonzero());
+        let text = std::fs::read_to_string(path).expect("the process runs");
+        let value = text.lines().find_map(|line| line.strip_prefix(field));
+        value.unwrap_or_else(|| panic!("no {field} in {file}")).trim().to_owned()
     }
 
     #[track_caller]
