@@ -116,6 +116,15 @@ impl Wire {
         Pin::new(self).poll_flush(cx)
     }
 
+    /// Writes as much of `bytes` as the peer takes now. Registers nothing: whoever has to wait for the peer polls. A wrapped stream takes
+    /// nothing here.
+    pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => SockRef::from(stream).send(bytes),
+            Wire::Wrapped(_) => Ok(0),
+        }
+    }
+
     /// True if nothing can have come since a look at what there is to read has waited: its task is still registered to hear of that. Costs
     /// neither a system call nor a lock.
     pub fn has_no_news(&self) -> bool {

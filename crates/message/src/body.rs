@@ -1,6 +1,7 @@
 //! Bodies are pulled: the sender of a body asks for its next bytes once it has room for them. This is the only back pressure.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -10,7 +11,7 @@ use json::Tape;
 use kit::scratch::LARGE_BYTES;
 use xml::{Document, Transcript};
 
-use crate::{DecidedNames, Headers, View};
+use crate::{DecidedNames, DirectWriter, Headers, View};
 
 /// Memory that is reserved at once for the announced rest of a body. A peer that announces more than it sends has not more than
 /// this for its first bytes.
@@ -41,6 +42,8 @@ pub struct GatheredBody {
 }
 
 /// The origin of a streaming body's bytes.
+// One method more than a trait should have: a body inside another must only be written directly if the outer one lets it, so whatever
+// wraps a body has to be asked.
 pub trait Source {
     /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. It may append and return `End` at once.
     /// After `End` or a fault it is not called again.
@@ -62,6 +65,12 @@ pub trait Source {
     /// True if the sender waits for a 100 before it sends the body (`Expect: 100-continue`, RFC 9110, 10.1.1). Pulling the body
     /// sends the 100.
     fn awaits_leave(&self) -> bool {
+        false
+    }
+
+    /// The task waits for nothing but the next bytes. Until it asks for them, whoever makes them may write them by this writer and leave
+    /// the task asleep. False if it never does.
+    fn write_directly(&mut self, _writer: &Rc<dyn DirectWriter>) -> bool {
         false
     }
 }
@@ -160,6 +169,14 @@ impl Body {
     /// True if its sender waits for a 100 before it sends the body.
     pub fn awaits_leave(&self) -> bool {
         matches!(self, Body::Stream(source) if source.awaits_leave())
+    }
+
+    /// See [`Source::write_directly`].
+    pub fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
+        match self {
+            Body::Empty | Body::Whole(..) => false,
+            Body::Stream(source) => source.write_directly(writer),
+        }
     }
 
     /// Drops trailers whose name the head has decided about. Otherwise a header that a policy set or removed in the head would

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod direct;
 mod event_stream;
 mod head;
 mod headers;
@@ -13,6 +14,7 @@ mod outgoing;
 mod view;
 
 pub use body::{Body, Fill, GatheredBody, Source, Trailers};
+pub use direct::{Chunk, DirectBytes, DirectWriter};
 pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{DecidedNames, Headers, InvalidLine, Names, with_lines};

@@ -1,13 +1,14 @@
 //! A message on its way out over HTTP/1: head, body and framing, written as fast as the peer takes it.
 
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fault::Fault;
 use kit::Wire;
 use kit::scratch::{self, LARGE_BYTES, Scratch};
 
-use crate::{Body, Fill};
+use crate::{Body, DirectBytes, DirectWriter, Fill};
 
 /// The part of one message that is still to be written. Between two polls it holds only bytes that the peer has not taken yet.
 pub struct Outgoing {
@@ -126,6 +127,23 @@ impl Outgoing {
     pub fn payload_bytes(&self) -> u64 {
         let unsent = (self.pending.len() + self.at_hand().len()).saturating_sub(self.sent);
         self.made_bytes.saturating_sub(bytes(unsent))
+    }
+
+    /// True if the body is sent in chunks.
+    pub fn is_chunked(&self) -> bool {
+        self.chunked
+    }
+
+    /// See [`crate::Source::write_directly`].
+    pub fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
+        self.is_starved() && self.head.is_none() && self.body.write_directly(writer)
+    }
+
+    /// Takes over what a direct writer has taken since it waited last.
+    pub fn take_over(&mut self, taken: DirectBytes) {
+        self.made_bytes += taken.made_bytes;
+        self.sent_bytes += taken.sent_bytes;
+        self.pending.extend_from_slice(&taken.rest);
     }
 
     /// Writes as much as possible now; ready when everything is out.
@@ -270,8 +288,8 @@ fn bytes(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// Makes a chunk of the last `len` bytes: size line in front, line end after them.
-fn frame(out: &mut Vec<u8>, start: usize, len: usize) {
+/// Makes a chunk of the last `len` bytes: size line in front, line end after them. Gives the length of the size line.
+pub(crate) fn frame(out: &mut Vec<u8>, start: usize, len: usize) -> usize {
     let end = out.len();
     http1::chunk_header(len, out);
     let header_len = out.len() - end;
@@ -279,6 +297,7 @@ fn frame(out: &mut Vec<u8>, start: usize, len: usize) {
         tail.rotate_right(header_len);
     }
     out.extend_from_slice(b"\r\n");
+    header_len
 }
 
 #[cfg(test)]
