@@ -50,7 +50,7 @@ fn stream(gateway: &Gateway) -> String {
     reply.text()
 }
 
-fn access_line(gateway: &Gateway, number: usize) -> Value {
+pub(crate) fn access_line(gateway: &Gateway, number: usize) -> Value {
     let path = gateway.path("access.log");
     let read = || fs::read_to_string(&path).unwrap_or_default();
     until("the line is there", || read().lines().count() >= number);

@@ -4,7 +4,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::harness::{Gateway, H2, Origin, Peer, Plain, Wire, full, tidegate, until, whole};
+use crate::sse::access_line;
 use crate::telemetry::metric;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Service: ticks\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -167,6 +170,42 @@ fn clients_of_one_path_share_a_stream() {
     service.event(2, 7);
     expect(&mut again, [7]);
     assert_eq!(service.origin.requests().len(), 3);
+}
+
+/// An event goes to a client that waits for nothing else without its task, and counts as any other.
+#[test]
+fn what_passes_is_counted_whoever_writes_it() {
+    let service = Service::start();
+    let log = "telemetry: { access_log: { format: json, path: access.log } }\n";
+    let gateway = Gateway::start(service.yaml("share: {}", log));
+    let mut chunked = open(&gateway, "/api/a", "");
+    let mut plain = gateway.wire();
+    plain.send("GET /api/a HTTP/1.0\r\nHost: a\r\n\r\n");
+    assert_eq!(plain.read_head().status(), 200);
+    let mut len = 0;
+    for id in 1..=50 {
+        // One that has what came waits again, and needs no task for the next.
+        service.event(0, id);
+        expect(&mut chunked, [id]);
+        let text = event(id);
+        assert_eq!(plain.read_exact(text.len()).as_deref(), Some(text.as_bytes()));
+        len += text.len();
+    }
+    // So does one that was asked for something else meanwhile.
+    chunked.send("GET /api/a HTTP/1.1\r\nHost: a\r\n\r\n");
+    service.event(0, 51);
+    expect(&mut chunked, [51]);
+    let text = event(51);
+    assert_eq!(plain.read_exact(text.len()).as_deref(), Some(text.as_bytes()));
+    len += text.len();
+    service.end(0);
+    assert_eq!(chunked.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+    assert_eq!(plain.read_to_end(), b"");
+    for number in 1..=2 {
+        let line = access_line(&gateway, number);
+        assert_eq!((&line["events"], &line["reply_bytes"]), (&json!(51), &json!(len)), "{line}");
+    }
+    assert_eq!(metric(&gateway, "tidegate_sse_events_total{route=\"all\"}"), Some(102.0));
 }
 
 #[test]

@@ -215,6 +215,14 @@ impl Client {
         self.interim.is_empty() && self.wire.has_no_news()
     }
 
+    /// Writes as much as it takes now. An error shows again when its task writes the rest.
+    pub(crate) fn write_now(&self, bytes: &[u8]) -> usize {
+        match self.interim.is_empty() {
+            true => self.wire.write_now(bytes).unwrap_or_default(),
+            false => 0,
+        }
+    }
+
     /// Ready when the client has gone before its reply begins. One that only closed its side looks the same at first. So an
     /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset.
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {

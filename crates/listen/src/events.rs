@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fault::Fault;
-use message::{Body, EventScanner, Fill, Reply, Source, Trailers};
+use message::{Body, DirectWriter, EventScanner, Fill, Reply, Source, Trailers};
 use pipeline::Account;
 use telemetry::StreamKind;
 
@@ -102,5 +102,10 @@ impl Source for Events {
 
     fn trailers(&mut self) -> Trailers {
         self.body.trailers()
+    }
+
+    /// Whatever makes it leave wakes its task.
+    fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
+        self.scanner.is_none() && self.body.write_directly(writer)
     }
 }

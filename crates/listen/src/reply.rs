@@ -1,5 +1,6 @@
 //! A reply on its way to an HTTP/1 client: how it is framed, and writing it at the client's pace.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -8,8 +9,8 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::alarm::{self, SharedAlarm};
 use kit::clock::{self, Instant};
-use kit::scratch;
-use message::{Body, CopyError, Outgoing, Protocol, Reply};
+use kit::{Wire, scratch};
+use message::{Body, Chunk, CopyError, DirectBytes, DirectWriter, Outgoing, Protocol, Reply};
 use pipeline::Account;
 
 use crate::client::{ClientHandle, ClientWriter};
@@ -104,6 +105,10 @@ pub(crate) async fn write(
     let endless = outgoing.is_endless();
     let write_progress = WriteProgress::default();
     let (waiting, alarm) = (None, None);
+    let direct = match (&stay, &client.borrow().wire) {
+        (Some(_), Wire::Plain(_)) => Direct::Possible,
+        _ => Direct::Never,
+    };
     let mut writing = Writing {
         timeout,
         endless,
@@ -113,6 +118,7 @@ pub(crate) async fn write(
         alarm,
         stay,
         listens: false,
+        direct,
     };
     let written = poll_fn(|cx| writing.poll(cx, client, outgoing, account)).await;
     account.reply_bytes = outgoing.payload_bytes();
@@ -131,6 +137,22 @@ struct Writing {
     stay: Option<Rc<StreamLifetime>>,
     /// Its task hears of what comes of the client.
     listens: bool,
+    direct: Direct,
+}
+
+/// Whether the source of a stream may write to the client while its task waits.
+enum Direct {
+    Never,
+    /// The source was not asked yet.
+    Possible,
+    By(Rc<DirectReply>),
+}
+
+/// The way past the task of a stream. It is only used while that waits.
+struct DirectReply {
+    client: ClientHandle,
+    is_chunked: bool,
+    taken: RefCell<DirectBytes>,
 }
 
 impl Writing {
@@ -141,6 +163,9 @@ impl Writing {
         outgoing: &mut Outgoing,
         account: &mut Account,
     ) -> Poll<Result<(), Fault>> {
+        if let Direct::By(way) = &self.direct {
+            outgoing.take_over(way.taken.take());
+        }
         // A stream waits for years and passes an event on in no time, which is not worth two looks at the clock.
         if self.stay.is_none() {
             self.wait_for(None, account);
@@ -154,13 +179,37 @@ impl Writing {
             Poll::Ready(Err(CopyError::Peer(e))) => Poll::Ready(Err(gone(&e.to_string()))),
             Poll::Pending => {
                 self.wait_for(Some(outgoing.is_blocked()), account);
-                self.poll_waiting(cx, client, outgoing)
+                let waited = self.poll_waiting(cx, client, outgoing);
+                if waited.is_pending() {
+                    self.write_directly(client, outgoing);
+                }
+                waited
             }
         };
         if written.is_ready() {
             self.wait_for(None, account);
         }
         written
+    }
+
+    /// Lets the source write while the task waits for nothing else.
+    fn write_directly(&mut self, client: &ClientHandle, outgoing: &mut Outgoing) {
+        if !outgoing.is_starved() {
+            return;
+        }
+        let way = match &self.direct {
+            Direct::Never => return,
+            Direct::Possible => {
+                let (client, is_chunked) = (client.clone(), outgoing.is_chunked());
+                Rc::new(DirectReply { client, is_chunked, taken: RefCell::default() })
+            }
+            Direct::By(way) => way.clone(),
+        };
+        let writer: Rc<dyn DirectWriter> = way.clone();
+        self.direct = match outgoing.write_directly(&writer) {
+            true => Direct::By(way),
+            false => Direct::Never,
+        };
     }
 
     /// Begins to wait for the client or for whoever makes the body, or ends that.
@@ -221,6 +270,26 @@ impl Writing {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl DirectWriter for DirectReply {
+    fn write(&self, chunk: &Chunk) -> bool {
+        let bytes = match self.is_chunked {
+            true => chunk.framed(),
+            false => chunk.payload(),
+        };
+        let mut taken = self.taken.borrow_mut();
+        let sent = match (taken.rest.is_empty(), self.client.try_borrow()) {
+            (true, Ok(client)) => client.write_now(bytes),
+            (false, _) | (_, Err(_)) => 0,
+        };
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        taken.made_bytes += count(chunk.payload().len());
+        taken.sent_bytes += count(sent);
+        let rest = bytes.get(sent..).unwrap_or_default();
+        taken.rest.extend_from_slice(rest);
+        rest.is_empty()
     }
 }
 

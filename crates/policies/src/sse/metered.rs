@@ -45,12 +45,17 @@ impl EventMeter {
         EventMeter { stream, alarm, expires }
     }
 
-    /// Something came of the upstream: silence begins anew.
-    pub(super) fn heard(&mut self) {
+    /// Something came of the upstream: silence begins anew. `now` is the time, where that is known.
+    pub(super) fn heard(&mut self, now: Option<clock::Instant>) {
         // The usual stream may be silent, and needs no look at the clock for each event.
         if let Some(idle) = self.stream.sse.settings.idle {
-            self.alarm.set_by(clock::now(), idle, self.expires);
+            self.alarm.set_by(now.unwrap_or_else(clock::now), idle, self.expires);
         }
+    }
+
+    /// True if the client's token has ended by then.
+    pub(super) fn is_expired(&self, now: clock::Instant) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
     }
 
     /// Charges a block that passes, if it is an event. Gives how many events are left, or none if this one may not pass. `now` is the
@@ -124,7 +129,7 @@ impl MeteredStream {
 
 impl BodyTransform for MeteredStream {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        self.meter.heard();
+        self.meter.heard(None);
         let passed = match self.decoder.take() {
             None => self.pass(bytes, out),
             Some(mut decoder) => {

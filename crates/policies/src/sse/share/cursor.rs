@@ -1,4 +1,7 @@
-//! The place of one client in a shared stream.
+//! The places of clients in a shared stream.
+//!
+//! Owns how an event gets to all clients of a worker. A client over plain HTTP/1 that takes what it gets has it written by one loop over all
+//! places, while its own task sleeps. All others are woken, and take what comes by themselves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use fault::Fault;
 use kit::clock::{self, Instant};
-use message::{Fill, Source};
+use message::{DirectWriter, Fill, Source};
 use telemetry::StreamEnd;
 use tokio::sync::Notify;
 
@@ -22,38 +25,51 @@ pub(super) struct Client {
     came: u64,
 }
 
-/// The place of a client in the stream.
+/// The body of one client's reply.
 pub(super) struct Cursor {
     client: Client,
     skips: bool,
-    next: u64,
-    place: WaiterSlot,
-    meter: EventMeter,
-}
-
-/// A place among the clients of this worker that wait for the next event.
-struct WaiterSlot {
     waiters: Rc<Waiters>,
+    /// The number of its place among them.
     at: usize,
 }
 
-/// The clients of one ring on one worker. They are woken together, by one task.
+/// The clients of one ring on one worker. They are served or woken together, by one task.
 struct Waiters {
-    places: RefCell<Vec<Option<Waiter>>>,
+    /// One behind the other: an event goes through all of them.
+    places: RefCell<Vec<Option<Place>>>,
     free: RefCell<Vec<usize>>,
-    /// When they were woken, until all of them have had their turn. What they take meanwhile counts from then: one look at the clock
-    /// does for all.
+    /// When something came, until all of them have had their turn. What they take meanwhile counts from then: one look at the clock does
+    /// for all.
     now: Cell<Option<Instant>>,
-    /// What they were woken for, for as long: one look at the ring does for all.
+    /// What came, for as long: one look at the ring does for all.
     news: RefCell<Option<RingNews>>,
     wake: Arc<Notify>,
 }
 
-/// A client that has waited for an event.
-struct Waiter {
-    waker: Waker,
-    /// It does so now.
-    waits: bool,
+/// The place of a client in the stream: all that an event touches, side by side.
+struct Place {
+    /// The number of the block that it gets next.
+    next: u64,
+    waits: Waits,
+    /// It has got the last event of its quota.
+    is_spent: bool,
+    /// The way to it past its task, once that has offered it.
+    writer: Option<Rc<dyn DirectWriter>>,
+    meter: EventMeter,
+    /// Its task, once that has waited.
+    waker: Option<Waker>,
+}
+
+/// The next event, as a client waits for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Not at all.
+    No,
+    /// To be woken by it.
+    Asleep,
+    /// To get it while its task sleeps on.
+    Directly,
 }
 
 thread_local! {
@@ -70,9 +86,10 @@ impl Client {
 
     /// Begins behind the id that the client had last, or with what is new since it came.
     pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, meter: EventMeter) -> Cursor {
-        let next = self.ring.begin(last_id, self.came);
-        let place = WaiterSlot::new(&self.ring);
-        Cursor { client: self, skips, next, place, meter }
+        let place = Place::new(self.ring.begin(last_id, self.came), meter);
+        let waiters = Waiters::of(&self.ring);
+        let at = waiters.enter(place);
+        Cursor { client: self, skips, waiters, at }
     }
 }
 
@@ -84,26 +101,36 @@ impl Drop for Client {
 
 impl Source for Cursor {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        if self.meter.poll_end(cx).is_ready() {
+        let Cursor { client, skips, waiters, at } = self;
+        let mut places = waiters.places.borrow_mut();
+        let Some(place) = places.get_mut(*at).and_then(Option::as_mut) else {
+            debug_assert!(false, "a client keeps its place");
+            return Poll::Ready(Ok(Fill::End));
+        };
+        place.waits = Waits::No;
+        if place.is_spent {
+            return Poll::Ready(Ok(place.meter.end(StreamEnd::Quota)));
+        }
+        if place.meter.poll_end(cx).is_ready() {
             return Poll::Ready(Ok(Fill::End));
         }
-        let Cursor { client, skips, next, place, meter } = self;
-        let now = place.waiters.now.get();
+        let now = waiters.now.get();
+        let Place { next, meter, .. } = place;
         let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, now);
-        let news = place.waiters.news.borrow();
+        let news = waiters.news.borrow();
         let taken = news.as_ref().and_then(|news| news.take(next, out, charge));
         let fill = match taken.unwrap_or_else(|| client.ring.take(next, *skips, out, charge)) {
             RingRead::Some => {
-                meter.heard();
+                meter.heard(now);
                 Fill::More
             }
             RingRead::Last => {
-                meter.heard();
-                place.wait(cx);
+                meter.heard(now);
+                place.sleep(cx);
                 Fill::Later
             }
             RingRead::None => {
-                place.wait(cx);
+                place.sleep(cx);
                 return Poll::Pending;
             }
             RingRead::Spent => meter.end(StreamEnd::Quota),
@@ -125,39 +152,66 @@ impl Source for Cursor {
     fn may_trail(&self) -> bool {
         false
     }
-}
 
-impl WaiterSlot {
-    fn new(ring: &Arc<Ring>) -> WaiterSlot {
-        let waiters = Waiters::of(ring);
-        let free = waiters.free.borrow_mut().pop();
-        let at = free.unwrap_or_else(|| {
-            let mut places = waiters.places.borrow_mut();
-            places.push(None);
-            places.len() - 1
-        });
-        WaiterSlot { waiters, at }
-    }
-
-    fn wait(&self, cx: &Context<'_>) {
-        if let Some(place) = self.waiters.places.borrow_mut().get_mut(self.at) {
-            match place {
-                Some(waiter) => {
-                    waiter.waker.clone_from(cx.waker());
-                    waiter.waits = true;
-                }
-                None => *place = Some(Waiter { waker: cx.waker().clone(), waits: true }),
-            }
+    fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
+        let mut places = self.waiters.places.borrow_mut();
+        if let Some(place) = places.get_mut(self.at).and_then(Option::as_mut)
+            && place.waits == Waits::Asleep
+        {
+            place.waits = Waits::Directly;
+            place.writer.get_or_insert_with(|| writer.clone());
         }
+        true
     }
 }
 
-impl Drop for WaiterSlot {
+impl Drop for Cursor {
     fn drop(&mut self) {
-        if let Some(place) = self.waiters.places.borrow_mut().get_mut(self.at) {
-            *place = None;
-        }
+        let mut places = self.waiters.places.borrow_mut();
+        let place = places.get_mut(self.at).and_then(Option::take);
         self.waiters.free.borrow_mut().push(self.at);
+        drop(places);
+        drop(place);
+    }
+}
+
+impl Place {
+    fn new(next: u64, meter: EventMeter) -> Place {
+        Place { next, waits: Waits::No, is_spent: false, writer: None, meter, waker: None }
+    }
+
+    /// Waits to be woken.
+    fn sleep(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        self.waits = Waits::Asleep;
+    }
+
+    /// Writes what came to a client that waits for nothing else; false if its task has to see to it.
+    fn pass(&mut self, news: &RingNews, now: Instant) -> bool {
+        let Place { next, writer, meter, .. } = self;
+        let Some(writer) = writer.as_ref().filter(|_| self.waits == Waits::Directly) else {
+            return false;
+        };
+        if !news.begin_at(*next) || meter.is_expired(now) {
+            return false;
+        }
+        let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, Some(now));
+        let mut is_taken = true;
+        let passed = news.pass(next, charge, |chunk| is_taken = writer.write(chunk));
+        meter.heard(Some(now));
+        self.is_spent = passed.is_none();
+        is_taken && !self.is_spent
+    }
+
+    /// Wakes its task. One that does not wait for events is not woken again.
+    fn wake(&mut self) {
+        self.waits = Waits::No;
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
     }
 }
 
@@ -179,23 +233,42 @@ impl Waiters {
                 wake: wake.clone(),
             });
             all.insert(address, Rc::downgrade(&waiters));
-            kit::spawn(wake_all(wake, Arc::downgrade(ring), Rc::downgrade(&waiters)));
+            kit::spawn(serve_all(wake, Arc::downgrade(ring), Rc::downgrade(&waiters)));
             waiters
         })
     }
 
-    /// Wakes some of them, from a place on. Gives the place behind those, if there are more.
-    fn wake_some(&self, from: usize) -> Option<usize> {
+    /// Gives a client its place.
+    fn enter(&self, place: Place) -> usize {
         let mut places = self.places.borrow_mut();
-        let rest = places.get_mut(from..)?;
-        let is_last = rest.len() <= WOKEN_AT_ONCE;
-        // Woken tasks run later, so none of them changes the list meanwhile. One that does not wait for events is not woken again.
-        for waiter in rest.iter_mut().take(WOKEN_AT_ONCE).flatten() {
-            if std::mem::take(&mut waiter.waits) {
-                waiter.waker.wake_by_ref();
+        let free = self.free.borrow_mut().pop();
+        match free.and_then(|at| places.get_mut(at).zip(Some(at))) {
+            Some((empty, at)) => {
+                *empty = Some(place);
+                at
+            }
+            None => {
+                places.push(Some(place));
+                places.len() - 1
             }
         }
-        (!is_last).then_some(from + WOKEN_AT_ONCE)
+    }
+
+    /// Serves or wakes some of them, from a place on. Gives the place behind those, if there are more.
+    fn serve_some(&self, from: usize) -> Option<usize> {
+        let mut places = self.places.borrow_mut();
+        let news = self.news.borrow();
+        let news = news.as_ref().zip(self.now.get());
+        let rest = places.get_mut(from..)?;
+        let is_last = rest.len() <= SERVED_AT_ONCE;
+        // Woken tasks run later, so none of them changes the list meanwhile.
+        for place in rest.iter_mut().take(SERVED_AT_ONCE).flatten() {
+            if place.waits == Waits::No || news.is_some_and(|(news, now)| place.pass(news, now)) {
+                continue;
+            }
+            place.wake();
+        }
+        (!is_last).then_some(from + SERVED_AT_ONCE)
     }
 }
 
@@ -206,11 +279,12 @@ impl Drop for Waiters {
     }
 }
 
-/// Clients that are woken before they have their turn. What a task needs to be woken is then still at hand when it runs.
-const WOKEN_AT_ONCE: usize = 128;
+/// Clients that are served or woken before other tasks have their turn, also those that new events wake. To write to so many takes half a
+/// millisecond. What a task needs to be woken is still at hand when it runs.
+const SERVED_AT_ONCE: usize = 128;
 
-/// Wakes the clients of a worker whenever something has come.
-async fn wake_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waiters>) {
+/// Serves the clients of a worker whenever something has come.
+async fn serve_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waiters>) {
     let mut seen = ring.upgrade().map_or(0, |ring| ring.next());
     loop {
         wake.notified().await;
@@ -219,8 +293,8 @@ async fn wake_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waite
         *waiters.news.borrow_mut() = ring.upgrade().and_then(|ring| ring.news(&mut seen));
         let mut next = Some(0);
         while let Some(from) = next {
-            next = waiters.wake_some(from);
-            kit::task::yield_to_ready().await;
+            next = waiters.serve_some(from);
+            kit::task::yield_to_events().await;
         }
         waiters.now.set(None);
         waiters.news.take();
@@ -231,11 +305,19 @@ async fn wake_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waite
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
+    use std::time::Duration;
 
     use bytes::Bytes;
+    use message::Chunk;
+    use policy::{Slots, StreamNotes};
+    use telemetry::Telemetry;
     use tokio::task::LocalSet;
 
     use super::*;
+    use crate::key::KeySource;
+    use crate::quota::{Quota, Quotas, Tier};
+    use crate::sse::{EventCounter, Sse, SseSettings, Stream};
+    use crate::tiers::Tiers;
 
     #[derive(Default)]
     struct Woken(AtomicUsize);
@@ -246,39 +328,173 @@ mod tests {
         }
     }
 
+    /// Takes up to so many bytes in all.
+    struct Peer {
+        room: Cell<usize>,
+        taken: RefCell<Vec<u8>>,
+    }
+
+    impl DirectWriter for Peer {
+        fn write(&self, chunk: &Chunk) -> bool {
+            let bytes = chunk.payload();
+            let taken = bytes.len().min(self.room.get());
+            self.room.set(self.room.get() - taken);
+            self.taken.borrow_mut().extend_from_slice(&bytes[..taken]);
+            taken == bytes.len()
+        }
+    }
+
+    const EVENT: &[u8] = b"data: x\n\n";
+
+    fn sse(messages: u64) -> Arc<Sse> {
+        let quota = Quota { messages: Some(messages), bytes: None, per: Duration::from_secs(9) };
+        let settings = SseSettings {
+            by: KeySource::Everybody,
+            tiers: Tiers::new(Tier::new(vec![quota]), Vec::new()),
+            event_bytes_max: 99,
+            idle: None,
+            connections: None,
+        };
+        let metrics = Telemetry::new(1).route("r");
+        let (quotas, permits) = (Arc::<Quotas>::default(), Arc::default());
+        Arc::new(Sse { settings, quotas, permits, metrics, slot: Slots::default().assign() })
+    }
+
+    /// One of a ring whose stream is open.
+    struct TestClient {
+        cursor: Cursor,
+        notes: Rc<StreamNotes>,
+        woken: Arc<Woken>,
+    }
+
+    impl TestClient {
+        fn of(ring: &Arc<Ring>, sse: &Arc<Sse>, key: u64) -> TestClient {
+            let notes = Rc::<StreamNotes>::default();
+            let counted = EventCounter { key, tier: 0 };
+            let stream =
+                Stream { sse: sse.clone(), counted, notes: notes.clone(), worker: 0, permit: None };
+            let cursor = Client::of(ring.clone()).begin(None, false, EventMeter::new(stream, None));
+            TestClient { cursor, notes, woken: Arc::default() }
+        }
+
+        fn poll(&mut self) -> (Poll<Option<Fill>>, usize) {
+            let mut out = Vec::new();
+            let waker = self.woken.clone().into();
+            let polled = self.cursor.poll_fill(&mut Context::from_waker(&waker), &mut out);
+            (polled.map(Result::ok), out.len() / EVENT.len())
+        }
+
+        fn woken(&self) -> usize {
+            self.woken.0.load(Ordering::Relaxed)
+        }
+    }
+
+    async fn push(ring: &Ring, events: usize) {
+        let event = RingBlock { bytes: Bytes::from_static(EVENT), id: None, is_event: true };
+        ring.push((0..events).map(|_| event.clone()));
+        others_run().await;
+    }
+
+    async fn others_run() {
+        for _ in 0..9 {
+            kit::task::yield_to_events().await;
+        }
+    }
+
     #[tokio::test]
     async fn every_client_that_waits_is_woken_once() {
-        let ring = Arc::new(Ring::new(9, Arc::default()));
-        let event = async || {
-            let bytes = Bytes::from_static(b"data: x\n\n");
-            ring.push([RingBlock { bytes, id: None, is_event: true }].into_iter());
-            for _ in 0..5 {
-                kit::task::yield_to_ready().await;
-            }
-        };
-        let wait = |(place, woken): &(WaiterSlot, Arc<Woken>)| {
-            place.wait(&Context::from_waker(&woken.clone().into()));
-        };
+        let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(1000));
         let test = async {
-            let begin = |_| (WaiterSlot::new(&ring), Arc::<Woken>::default());
+            let begin = |key| TestClient::of(&ring, &sse, key);
             let mut clients: Vec<_> = (0..5).map(begin).collect();
-            let many: Vec<_> = (0..3 * WOKEN_AT_ONCE).map(begin).collect();
-            clients.iter().chain(&many).for_each(wait);
-            event().await;
-            assert!(many.iter().all(|(_, woken)| woken.0.load(Ordering::Relaxed) == 1));
+            let mut many: Vec<_> = (0..3 * SERVED_AT_ONCE as u64).map(begin).collect();
+            for client in clients.iter_mut().chain(&mut many) {
+                assert_eq!(client.poll(), (Poll::Pending, 0));
+            }
+            push(&ring, 1).await;
+            assert!(many.iter().all(|client| client.woken() == 1));
             drop(many);
             // Nobody waits for this one.
-            event().await;
-            let counts = |clients: &[(WaiterSlot, Arc<Woken>)]| -> Vec<usize> {
-                clients.iter().map(|(_, woken)| woken.0.load(Ordering::Relaxed)).collect()
+            push(&ring, 1).await;
+            let counts = |clients: &[TestClient]| -> Vec<usize> {
+                clients.iter().map(TestClient::woken).collect()
             };
             assert_eq!(counts(&clients), [1; 5]);
-            clients.iter().skip(1).for_each(wait);
+            for client in clients.iter_mut().skip(1) {
+                assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 2));
+            }
             clients.truncate(3);
-            event().await;
+            push(&ring, 1).await;
             assert_eq!(counts(&clients), [1, 2, 2]);
-            assert_eq!(clients[0].0.waiters.now.get(), None);
+            assert_eq!(clients[0].cursor.waiters.now.get(), None);
         };
         LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_that_waits_for_nothing_else_gets_events_asleep() {
+        let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(1000));
+        let test = async {
+            let mut client = TestClient::of(&ring, &sse, 1);
+            let peer = Rc::new(Peer { room: Cell::new(99), taken: RefCell::default() });
+            let writer: Rc<dyn DirectWriter> = peer.clone();
+            let taken = || peer.taken.borrow().len() / EVENT.len();
+            // Who does not wait gets nothing this way.
+            assert!(client.cursor.write_directly(&writer));
+            push(&ring, 1).await;
+            assert_eq!((taken(), client.woken()), (0, 0));
+            assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
+            client.cursor.write_directly(&writer);
+            push(&ring, 1).await;
+            push(&ring, 2).await;
+            assert_eq!((taken(), client.woken()), (3, 0));
+            assert_eq!((client.poll(), client.notes.events.get()), ((Poll::Pending, 0), 4));
+            // It has not offered that again.
+            push(&ring, 1).await;
+            assert_eq!((taken(), client.woken()), (3, 1));
+            assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
+            // One that is slow is woken for the rest, and then left alone.
+            client.cursor.write_directly(&writer);
+            peer.room.set(EVENT.len() + 1);
+            push(&ring, 2).await;
+            assert_eq!((taken(), client.woken()), (4, 2));
+            peer.room.set(99);
+            push(&ring, 1).await;
+            assert_eq!((taken(), client.woken()), (4, 2));
+            // It is told of the end as any other.
+            assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
+            client.cursor.write_directly(&writer);
+            ring.end(RingEnd::Well);
+            push(&ring, 0).await;
+            assert_eq!(client.woken(), 3);
+            assert_eq!(client.poll(), (Poll::Ready(Some(Fill::End)), 0));
+            assert_eq!(client.notes.events.get(), 8);
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_gets_its_quota_asleep_and_no_more() {
+        for (may, first, second) in [(3, 1, 2), (3, 1, 3), (3, 1, 9), (1, 0, 1), (1, 0, 3)] {
+            let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(may));
+            let test = async {
+                let mut client = TestClient::of(&ring, &sse, 1);
+                let peer = Rc::new(Peer { room: Cell::new(99), taken: RefCell::default() });
+                let writer: Rc<dyn DirectWriter> = peer.clone();
+                others_run().await;
+                assert_eq!(client.poll(), (Poll::Pending, 0));
+                client.cursor.write_directly(&writer);
+                if first > 0 {
+                    push(&ring, first).await;
+                }
+                push(&ring, second).await;
+                let taken = peer.taken.borrow().len() / EVENT.len();
+                assert_eq!((taken as u64, client.woken()), (may, 1), "{may} {first} {second}");
+                assert_eq!(client.poll(), (Poll::Ready(Some(Fill::End)), 0));
+                assert_eq!(client.notes.events.get(), may);
+                assert_eq!(client.notes.end.get(), Some(StreamEnd::Quota));
+            };
+            LocalSet::new().run_until(test).await;
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use message::{Headers, ReplyHead};
+use message::{Chunk, Headers, ReplyHead};
 use tokio::sync::{Notify, watch};
 
 /// A stream that is open, or about to be.
@@ -70,6 +70,8 @@ pub(super) struct RingNews {
     /// The number of the first.
     first: u64,
     blocks: Vec<RingBlock>,
+    /// All of them.
+    chunk: Chunk,
 }
 
 /// The end of a stream.
@@ -270,7 +272,10 @@ impl Ring {
         let new = || events.kept.iter().skip(at);
         let len: usize = new().map(|kept| kept.bytes.len()).sum();
         let fits = len > 0 && len <= TAKEN_BYTES && events.end.is_none();
-        fits.then(|| RingNews { first, blocks: new().cloned().collect() })
+        fits.then(|| {
+            let chunk = Chunk::of(new().map(|kept| &*kept.bytes));
+            RingNews { first, blocks: new().cloned().collect(), chunk }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Events> {
@@ -293,6 +298,37 @@ impl RingNews {
             Some(()) => RingRead::Last,
             None => RingRead::Spent,
         })
+    }
+
+    /// True if they are what a client waits for.
+    pub(super) fn begin_at(&self, next: u64) -> bool {
+        next == self.first
+    }
+
+    /// The same for a client that they begin at: gives all of it to `write`, or as much as the client may have. None: no event is left
+    /// for it.
+    pub(super) fn pass(
+        &self,
+        next: &mut u64,
+        charge: impl Fn(&RingBlock) -> Option<u64>,
+        mut write: impl FnMut(&Chunk),
+    ) -> Option<()> {
+        let mut passed = 0;
+        let spent = self.blocks.iter().any(|kept| {
+            let left = charge(kept);
+            passed += usize::from(left.is_some());
+            left.is_none_or(|left| left == 0)
+        });
+        *next += u64::try_from(passed).unwrap_or_default();
+        let all = passed == self.blocks.len();
+        match (all, passed) {
+            (true, _) => write(&self.chunk),
+            (false, 0) => {}
+            (false, _) => {
+                write(&Chunk::of(self.blocks.iter().take(passed).map(|kept| &*kept.bytes)))
+            }
+        }
+        (!spent).then_some(())
     }
 }
 
