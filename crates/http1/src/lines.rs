@@ -70,20 +70,22 @@ pub(crate) fn with_slots<'b, T>(
 ) -> Result<T, Error> {
     let mut near = [const { Slot::uninit() }; SLOTS];
     let few = limits.headers_max.min(SLOTS);
-    match parse(near.get_mut(..few).unwrap_or_default()) {
-        Err(Error::TooManyHeaders) if few < limits.headers_max => {
-            let mut far = Vec::new();
-            far.resize_with(limits.headers_max, Slot::uninit);
-            parse(&mut far)
-        }
-        parsed => parsed,
+    let parsed = parse(near.get_mut(..few).unwrap_or_default());
+    if matches!(parsed, Err(Error::TooManyHeaders)) && few < limits.headers_max {
+        let mut far = Vec::new();
+        far.resize_with(limits.headers_max, Slot::uninit);
+        return parse(&mut far);
     }
+    parsed
 }
 
 /// The end of the line whose content ends at `at`: past optional white space and exactly CR LF.
 #[inline]
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
+    if let [b'\r', b'\n', ..] = rest {
+        return Some(at + 2);
+    }
     let blank = rest.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
     rest.get(blank..)?.starts_with(b"\r\n").then_some(at + blank + 2)
 }

@@ -283,18 +283,12 @@ impl H1 {
             return Some(Next::Http2);
         }
         let limits = limits(&self.listener);
-        let parsed = message::with_lines(|lines| {
-            let parsed = http1::parse_request(input, &limits, lines)?;
-            Ok(parsed.map(|parsed| {
-                let bytes = input.get(..parsed.head_len).unwrap_or(input);
-                (parsed, Headers::copied(bytes, lines))
-            }))
-        });
-        match parsed {
+        message::with_lines(|lines| match http1::parse_request(input, &limits, lines) {
             Ok(None) => None,
-            Ok(Some((parsed, headers))) => {
+            Ok(Some(parsed)) => {
+                let bytes = input.get(..parsed.head_len).unwrap_or(input);
                 let host = parsed.host.map(|host| host.of(input)).unwrap_or_default();
-                let head = request_head(&parsed, headers, host);
+                let head = request_head(&parsed, Headers::copied(bytes, lines), host);
                 let asks = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
                 let body = self.body(client, asks, input, len);
@@ -307,7 +301,7 @@ impl H1 {
                 Some(Next::Close)
             }
             Err(error) => Some(Next::Refused(refusal(&error))),
-        }
+        })
     }
 
     /// Nothing was asked here yet.

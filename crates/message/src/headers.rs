@@ -1,5 +1,6 @@
 //! Header lines as offsets into the bytes they came in.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::iter::successors;
 
@@ -44,6 +45,32 @@ pub struct InvalidLine;
 
 /// See [`Headers::decided`]. Names, each followed by a line end.
 pub struct DecidedNames(Vec<u8>);
+
+/// A header line as it stands in a head, with its line end. What is added to message after message is appended in one copy.
+#[derive(Debug, Clone)]
+pub struct WholeLine {
+    text: Cow<'static, str>,
+    name_len: usize,
+}
+
+impl WholeLine {
+    /// `text` is known to be valid: a name, `: `, a value and a line end.
+    pub const fn fixed(text: &'static str) -> WholeLine {
+        let (mut rest, mut name_len) = (text.as_bytes(), 0);
+        while let [byte, after @ ..] = rest
+            && *byte != b':'
+        {
+            (rest, name_len) = (after, name_len + 1);
+        }
+        WholeLine { text: Cow::Borrowed(text), name_len }
+    }
+
+    /// Name and value are known to be valid.
+    pub fn made(name: &str, value: &str) -> WholeLine {
+        debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value.as_bytes()));
+        WholeLine { text: format!("{name}: {value}\r\n").into(), name_len: name.len() }
+    }
+}
 
 /// Names that are removed together. See [`Headers::remove_all`].
 pub struct Names<const N: usize> {
@@ -244,6 +271,16 @@ impl Headers {
     pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
+    }
+
+    /// Appends a line.
+    pub fn add_line(&mut self, line: &WholeLine) {
+        let whole = self.append(&[line.text.as_bytes()]);
+        let name_end = whole.start.saturating_add(at(line.name_len));
+        let name = Span { start: whole.start, end: name_end };
+        let value = Span { start: name_end.saturating_add(2), end: whole.end.saturating_sub(2) };
+        self.lines.push(Line { line: whole, name, value });
+        self.lengths |= length_bit(line.name_len);
     }
 
     /// Appends a line with the value of another line, if that one exists.

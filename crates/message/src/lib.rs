@@ -17,7 +17,7 @@ pub use body::{Body, Fill, GatheredBody, Source, Trailers};
 pub use direct::{Chunk, DirectBytes, DirectWriter};
 pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};
-pub use headers::{DecidedNames, Headers, InvalidLine, Names, with_lines};
+pub use headers::{DecidedNames, Headers, InvalidLine, Names, WholeLine, with_lines};
 pub use media_type::{is_json, media_type};
 pub use outgoing::{CopyError, Outgoing, WriteTarget};
 pub use view::View;

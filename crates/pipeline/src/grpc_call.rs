@@ -60,9 +60,12 @@ pub(crate) fn unless_over<T>(
     started: Option<Instant>,
     lifetime: &dyn CallLifetime,
 ) -> impl Future<Output = Result<T, Fault>> {
-    poll_fn(move |cx| match (answering.as_mut().poll(cx), started) {
-        (Poll::Pending, Some(started)) => lifetime.poll_over(route, started, cx).map(Err),
-        (polled, _) => polled,
+    poll_fn(move |cx| {
+        let polled = answering.as_mut().poll(cx);
+        match started {
+            Some(started) if polled.is_pending() => lifetime.poll_over(route, started, cx).map(Err),
+            _ => polled,
+        }
     })
 }
 

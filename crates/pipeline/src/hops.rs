@@ -1,6 +1,6 @@
 //! Headers about the hops between the two ends of every request and reply, wherever it is answered.
 
-use message::{Protocol, Reply, RequestHead};
+use message::{Protocol, Reply, RequestHead, WholeLine};
 use policy::Exchange;
 
 /// Restores the client's conditional headers if a policy below the cache chose another upstream. The headers by which a cache
@@ -46,14 +46,14 @@ pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
         lines.remove("x-request-id");
     }
     lines.add_known("X-Request-Id", ex.id.as_bytes());
-    lines.add_known("Via", via);
+    lines.add_line(via);
 }
 
 /// This gateway's name in the `Via` of replies, after the version of the received message (RFC 9110, 7.6.3).
-fn via(received: Protocol) -> &'static [u8] {
+fn via(received: Protocol) -> &'static WholeLine {
     match received {
-        Protocol::Http10 => b"1.0 tidegate",
-        Protocol::Http11 => b"1.1 tidegate",
-        Protocol::Http2 => b"2.0 tidegate",
+        Protocol::Http10 => const { &WholeLine::fixed("Via: 1.0 tidegate\r\n") },
+        Protocol::Http11 => const { &WholeLine::fixed("Via: 1.1 tidegate\r\n") },
+        Protocol::Http2 => const { &WholeLine::fixed("Via: 2.0 tidegate\r\n") },
     }
 }

@@ -94,11 +94,13 @@ async fn answer(
     if request.head.method() == b"HEAD" {
         ex.notes().asked_head = true;
     }
-    let (depth, mut reply) = match descend(route, ex, request).await {
-        Descent::Through => {
-            (route.policies.len(), across((plan, listener), &held, ex, request, lifetime).await)
+    let mut depth = route.policies.len();
+    let mut reply = match descend(route, ex, request).await {
+        Descent::Through => across((plan, listener), &held, ex, request, lifetime).await,
+        Descent::Turned { depth: turned, reply } => {
+            depth = turned;
+            reply
         }
-        Descent::Turned { depth, reply } => (depth, reply),
     };
     ascend(route, depth, ex, &mut reply).await;
     if !route.policies.is_empty() {

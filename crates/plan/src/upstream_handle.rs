@@ -31,8 +31,8 @@ impl Fetch for UpstreamHandle {
             let upstream = self.upstream.get();
             let upstream = upstream
                 .ok_or_else(|| Fault::new(Kind::Internal, "an outlet that leads nowhere"))?;
-            if let Some(id) =
-                call.id.as_ref().filter(|_| !request.head.headers.contains("x-request-id"))
+            if let Some(id) = call.id
+                && !request.head.headers.contains("x-request-id")
             {
                 request.head.headers.add_known("X-Request-Id", id.as_bytes());
             }

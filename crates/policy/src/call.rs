@@ -17,7 +17,7 @@ pub struct Call<'a> {
     /// The client that the call is for: balancing by client uses it.
     pub client: IpAddr,
     /// The exchange that the call belongs to, if any.
-    pub id: Option<RequestId>,
+    pub id: Option<&'a RequestId>,
     /// The deadline of the whole call, the reply's body included. None: only its pauses are bounded, not its length.
     pub deadline: Option<Instant>,
     /// The deadline of its next pause. Nothing else uses this alarm meanwhile.
@@ -100,7 +100,7 @@ impl Exchange {
         Call {
             worker: self.caller.worker,
             client: self.client,
-            id: Some(self.id),
+            id: Some(&self.id),
             deadline: self.grpc.as_ref().and_then(|call| call.deadline),
             alarm: self.alarm.clone(),
             totals: &self.totals,
@@ -112,6 +112,6 @@ impl Exchange {
     /// A call beside the exchange's own. There may be several at once.
     pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
         let call = Call::apart(&self.caller, deadline, &self.totals);
-        Call { client: self.client, id: Some(self.id), ..call }
+        Call { client: self.client, id: Some(&self.id), ..call }
     }
 }

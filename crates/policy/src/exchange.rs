@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fault::Fault;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
-use message::Headers;
+use message::{Headers, WholeLine};
 
 use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Totals};
 
@@ -17,8 +17,8 @@ use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Totals};
 pub struct Caller {
     /// The other end of the connection.
     pub peer: SocketAddr,
-    /// The peer's address as text, for forwarding headers.
-    pub peer_text: String,
+    /// `X-Forwarded-For` with the peer's address.
+    pub forwarded_for: WholeLine,
     /// This side, as the peer addressed it.
     pub local: SocketAddr,
     pub scheme: Scheme,
@@ -88,8 +88,9 @@ pub type Parameters = Vec<Box<[u8]>>;
 
 impl Caller {
     pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Caller {
-        let peer_text = peer.ip().to_canonical().to_string();
-        Caller { peer, peer_text, local, scheme, tls: None, certificate: None, worker }
+        let address = peer.ip().to_canonical().to_string();
+        let forwarded_for = WholeLine::made("X-Forwarded-For", &address);
+        Caller { peer, forwarded_for, local, scheme, tls: None, certificate: None, worker }
     }
 }
 

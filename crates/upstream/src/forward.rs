@@ -4,16 +4,16 @@
 use std::sync::LazyLock;
 
 use fault::{Fault, Kind};
-use message::{Headers, Protocol, Reply, RequestHead};
-use policy::{Exchange, RequestId};
+use message::{Headers, Protocol, Reply, RequestHead, WholeLine};
+use policy::{Exchange, RequestId, Scheme};
 
 /// This process's unique name in the `Via` of requests, by which it recognises requests that it has sent on before.
 static PSEUDONYM: LazyLock<Pseudonym> = LazyLock::new(Pseudonym::made);
 
 struct Pseudonym {
     name: String,
-    /// The values of `Via`, by the version of the received message.
-    lines: [(Protocol, String); 3],
+    /// `Via`, by the version of the received message.
+    lines: [WholeLine; 3],
 }
 
 /// Random digits: so many that two gateways on one way never have the same.
@@ -23,15 +23,18 @@ impl Pseudonym {
     fn made() -> Pseudonym {
         let id = RequestId::made();
         let name = format!("tidegate-{}", id.as_str().get(..DIGITS).unwrap_or(id.as_str()));
-        let versions =
-            [(Protocol::Http11, "1.1"), (Protocol::Http2, "2.0"), (Protocol::Http10, "1.0")];
-        let lines = versions.map(|(protocol, version)| (protocol, format!("{version} {name}")));
+        let versions = ["1.0", "1.1", "2.0"];
+        let lines = versions.map(|version| WholeLine::made("Via", &format!("{version} {name}")));
         Pseudonym { name, lines }
     }
 
-    fn line(&self, received: Protocol) -> &str {
-        let line = self.lines.iter().find(|(protocol, _)| *protocol == received);
-        line.map_or(&*self.name, |(_, line)| line)
+    fn line(&self, received: Protocol) -> &WholeLine {
+        let [http10, http11, http2] = &self.lines;
+        match received {
+            Protocol::Http10 => http10,
+            Protocol::Http11 => http11,
+            Protocol::Http2 => http2,
+        }
     }
 
     /// True if a line of `Via` names it: entries of a protocol and a name, and perhaps a comment.
@@ -99,12 +102,15 @@ pub fn takes_trailers(head: &RequestHead) -> bool {
 }
 
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
-    headers.add_known("Via", PSEUDONYM.line(*protocol).as_bytes());
+    headers.add_line(PSEUDONYM.line(*protocol));
     headers.add_known("X-Request-Id", ex.id.as_bytes());
     // Addresses from trusted proxies and policies stay; the peer is added at the end of the list.
-    headers.add_known("X-Forwarded-For", ex.caller.peer_text.as_bytes());
+    headers.add_line(&ex.caller.forwarded_for);
     if !headers.contains("x-forwarded-proto") {
-        headers.add_known("X-Forwarded-Proto", ex.caller.scheme.name().as_bytes());
+        headers.add_line(match ex.caller.scheme {
+            Scheme::Http => const { &WholeLine::fixed("X-Forwarded-Proto: http\r\n") },
+            Scheme::Https => const { &WholeLine::fixed("X-Forwarded-Proto: https\r\n") },
+        });
     }
     if !headers.contains("x-forwarded-host") {
         headers.add_copy("X-Forwarded-Host", "host");
