@@ -299,9 +299,13 @@ fn read(
                 Some(levels) => expression::parse_levels(bytes, levels),
                 None => Document::parse(bytes, &xml::Options::default()),
             };
-            let document = document.map_err(|error| error.to_string().into_boxed_str())?;
+            // A document is large: it is moved once, into its place.
+            let document = match document {
+                Ok(document) => Arc::new(document),
+                Err(error) => return Err(error.to_string().into_boxed_str()),
+            };
             let envelope = Envelope::of(&document);
-            Ok(View::Xml { document: Arc::new(document), envelope })
+            Ok(View::Xml { document, envelope })
         }
         Format::Json => {
             let text = std::str::from_utf8(bytes).map_err(|_| "no text in UTF-8")?;

@@ -93,13 +93,7 @@ struct Declaration {
 
 impl Drop for Document {
     fn drop(&mut self) {
-        let arena = Arena {
-            nodes: std::mem::take(&mut self.nodes),
-            text: std::mem::take(&mut self.text),
-            names: std::mem::take(&mut self.names),
-            declarations: std::mem::take(&mut self.declarations),
-        };
-        arena.give();
+        Arena::give(self);
     }
 }
 

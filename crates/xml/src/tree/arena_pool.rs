@@ -1,9 +1,10 @@
 //! Pool of arenas, per thread: a message's tree costs no allocation of its own, and its names mostly have numbers already.
 
 use std::cell::RefCell;
+use std::mem;
 
 use crate::tree::names::Names;
-use crate::tree::{Declaration, Node};
+use crate::tree::{Declaration, Document, Node};
 
 /// Larger arenas are freed, so that one huge message does not hold memory for ever. The tree of a message of small elements takes
 /// about five times its bytes.
@@ -36,22 +37,28 @@ impl Arena {
         })
     }
 
-    /// Returns the arena to the pool.
-    pub(crate) fn give(mut self) {
-        let bytes = self.nodes.capacity() * size_of::<Node>()
-            + self.text.capacity()
-            + self.declarations.capacity() * size_of::<Declaration>();
-        if bytes > KEPT_BYTES_MAX || !self.names.are_few() {
+    /// Takes a document's memory back to the pool.
+    pub(crate) fn give(document: &mut Document) {
+        let Document { nodes, text, names, declarations, .. } = document;
+        let bytes = nodes.capacity() * size_of::<Node>()
+            + text.capacity()
+            + declarations.capacity() * size_of::<Declaration>();
+        if bytes > KEPT_BYTES_MAX || !names.are_few() {
             return;
         }
-        self.nodes.clear();
-        self.text.clear();
-        self.declarations.clear();
+        nodes.clear();
+        text.clear();
+        declarations.clear();
         // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
-                spare.push(self);
+                spare.push(Arena {
+                    nodes: mem::take(nodes),
+                    text: mem::take(text),
+                    names: mem::take(names),
+                    declarations: mem::take(declarations),
+                });
             }
         });
     }

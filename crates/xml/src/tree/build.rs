@@ -354,11 +354,15 @@ impl Builder {
 
     /// Returns the document; elements still open end here.
     pub fn finish(mut self) -> Document {
+        self.close_all();
+        self.document
+    }
+
+    fn close_all(&mut self) {
         while self.open != 0 {
             self.close();
         }
         self.close();
-        self.document
     }
 
     /// Sets the source offset of the nodes that follow.
@@ -382,11 +386,25 @@ impl Builder {
         self.document.declarations.reserve(8);
     }
 
-    /// Returns the document of a source in which values stand; it becomes the beginning of the document's text.
-    pub(crate) fn finish_with(mut self, source: &str) -> Document {
+    /// Ends a document of a source in which values stand; it becomes the beginning of the document's text. Returns whether elements can
+    /// be copied from it.
+    pub(crate) fn end_with_source(&mut self, source: &str) -> bool {
+        self.close_all();
         self.document.text.insert_str(0, source);
         self.document.positions = Positions::Source(Source::new(source.len()));
-        self.finish()
+        self.document.allow_copies();
+        self.document.has_copies()
+    }
+
+    /// Ends a document whose nodes have these lines and columns.
+    pub(crate) fn end_with_places(&mut self, places: Vec<(u32, u32)>) {
+        self.close_all();
+        self.document.positions = Positions::Nodes(places);
+    }
+
+    /// Returns the document, which has ended.
+    pub(crate) fn into_document(self) -> Document {
+        self.document
     }
 
     /// Adds a child of the open node. Its end is the next node, unless it gets another one.

@@ -4,7 +4,7 @@ use crate::intern::fold;
 use crate::parser::parse_known;
 use crate::sink::ShortEvent;
 use crate::tag_cache::{TagCache, TagSlot};
-use crate::tree::positions::{Positions, plain};
+use crate::tree::positions::plain;
 use crate::tree::{BuildError, Builder, Document, NameId, NodeId};
 use crate::{
     Error, ErrorKind, Here, Namespace, Options, Position, QName, Sink, Start, XML_NAMESPACE,
@@ -92,20 +92,13 @@ impl<'s> TreeSink<'s> {
         }
     }
 
-    /// The document, once it was read.
-    pub(crate) fn finish(self, source: Option<&str>) -> Document {
+    /// Returns the document, once it was read. It is large, and moved as seldom as can be.
+    fn finish(mut self, source: Option<&str>) -> Document {
         match source {
-            Some(source) => {
-                let mut document = self.builder.finish_with(source);
-                document.allow_copies();
-                document
-            }
-            None => {
-                let mut document = self.builder.finish();
-                document.positions = Positions::Nodes(self.places.unwrap_or_default());
-                document
-            }
+            Some(source) => _ = self.builder.end_with_source(source),
+            None => self.builder.end_with_places(self.places.take().unwrap_or_default()),
         }
+        self.builder.into_document()
     }
 }
 

@@ -49,11 +49,10 @@ pub(crate) fn parse(
         unknown: 0,
     };
     parse_known(bytes, Some(source), options, &mut sink)?;
-    let (is_part, is_over) = (sink.passed.is_any, sink.is_over);
-    let document = sink.tree.finish(Some(source));
-    match is_over || (is_part && !document.has_copies()) {
+    let has_copies = sink.tree.builder.end_with_source(source);
+    match sink.is_over || (sink.passed.is_any && !has_copies) {
         true => from_bytes::parse(bytes, options),
-        false => Ok(document),
+        false => Ok(sink.tree.builder.into_document()),
     }
 }
 
