@@ -790,10 +790,11 @@ fn waits_that_nobody_ends_are_told_apart() {
         let [total, own, upstream] =
             ["duration_ms", "own_ms", "upstream_ms"].map(|name| told[name].as_f64().unwrap());
         let wait = WAIT.as_secs_f64() * 1e3;
-        assert!(total >= wait * 0.9 && own < wait / 2.0, "{line}: {told}");
+        // The client's wait begins before the exchange, by as much as a busy machine takes.
+        assert!(total >= wait * 0.6 && own < total / 2.0, "{line}: {told}");
         match waited_for {
-            "upstream" => assert!(upstream >= wait * 0.75, "{line}: {told}"),
-            _ => assert!(upstream < wait / 2.0, "{line}: {told}"),
+            "upstream" => assert!(upstream >= total * 0.75, "{line}: {told}"),
+            _ => assert!(upstream < total / 2.0, "{line}: {told}"),
         }
     };
     for (line, body, waited_for) in [
