@@ -273,7 +273,7 @@ impl Headers {
         self.append_line(name, &[value]);
     }
 
-    /// Appends a line.
+    /// Appends a whole line.
     pub fn add_line(&mut self, line: &WholeLine) {
         let whole = self.append(&[line.text.as_bytes()]);
         let name_end = whole.start.saturating_add(at(line.name_len));

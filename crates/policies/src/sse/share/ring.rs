@@ -291,7 +291,7 @@ impl RingNews {
         out: &mut Vec<u8>,
         charge: impl Fn(&RingBlock) -> Option<u64>,
     ) -> Option<RingRead> {
-        if *next != self.first {
+        if !self.begin_at(*next) {
             return None;
         }
         Some(match append(self.blocks.iter(), next, out, charge) {
