@@ -56,10 +56,10 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// The time between two looks of a draining worker whether it is done.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
-/// Connections that a worker turns to at a time. What they read stands back together and is written together
-/// (`kit::task::yield_to_ready`), so the code of each step serves them all while it is in the cache. All that are ready would do that too,
-/// but at a thousand they push each other's messages out of the cache between the steps: measured, a sixth of a request.
-const EVENTS_PER_TICK: usize = 64;
+/// Connections that a worker turns to at a time, as many as it writes messages together (`kit::task::yield_to_ready`). So the code of each
+/// step serves them all while it is in the cache. All that are ready would do that too, but at a thousand they push each other's messages
+/// out of the cache between the steps: measured, a sixth of a request.
+const EVENTS_PER_TICK: usize = kit::task::UNWRITTEN_MAX;
 
 /// Polls after which a worker asks for new events although some of its tasks are still ready. Those of one turn, each polled a few times,
 /// are through before.

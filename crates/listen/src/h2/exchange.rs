@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::thread::LocalKey;
 
 use fault::Fault;
+use kit::task::Unwritten;
 use message::{Reply, Request, RequestHead, Tunnel};
 use pipeline::Account;
 use plan::Listener;
@@ -29,6 +30,8 @@ pub(super) struct NewExchange {
     pub(super) stream: Stream,
     pub(super) head: Result<RequestHead, RefusedHead>,
     pub(super) is_tunnel: bool,
+    /// Until its task runs.
+    pub(super) unwritten: Unwritten,
 }
 
 /// A request that is no more than answered.
@@ -50,7 +53,8 @@ impl TaskExchange for NewExchange {
 
 /// One exchange, from its head to the end of its reply.
 async fn run(new: NewExchange) {
-    let NewExchange { connection, listener, stream, head, is_tunnel } = new;
+    let NewExchange { connection, listener, stream, head, is_tunnel, unwritten } = new;
+    drop(unwritten);
     let alarm = kit::alarm::take();
     'exchange: {
         let current = connection.worker.current();
