@@ -133,6 +133,8 @@ const EVENTS: &[u8] =
 const UPGRADE_ASKED: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
 const UPGRADED: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x08xxxxxxxx";
+/// The first byte of a close frame.
+const CLOSE: u8 = 0x88;
 
 /// The name of the case of clients that leave.
 const LEAVERS: &str = "leavers";
@@ -284,10 +286,14 @@ fn open(gateway: &Gateway, case: &Case, count: u32) -> io::Result<Vec<TcpStream>
             Some(_) => reply.is_empty(),
             None => !reply.ends_with(end),
         } {
-            let count = stream.read(&mut piece)?;
-            if count == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            let count = match stream.read(&mut piece) {
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                read => read,
+            };
+            let count = count.map_err(|error| {
+                let came = String::from_utf8_lossy(&reply);
+                io::Error::new(error.kind(), format!("{}: {error} behind {came:?}", case.name))
+            })?;
             reply.extend_from_slice(piece.get(..count).unwrap_or_default());
         }
         // Gateways may give other reasons and lines, but no other status.
@@ -331,6 +337,10 @@ async fn accept(listener: TcpListener) -> io::Result<()> {
 async fn answer(mut socket: tokio::net::TcpStream) -> io::Result<()> {
     let mut head = Vec::new();
     while socket.read_buf(&mut head).await? > 0 {
+        // A gateway waits for the answer to a close frame (RFC 6455, 5.5.1), and holds both sockets meanwhile.
+        if head.first() == Some(&CLOSE) {
+            return socket.write_all(&[CLOSE, 0]).await;
+        }
         if !head.ends_with(b"\r\n\r\n") {
             continue;
         }
