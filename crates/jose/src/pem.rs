@@ -1,7 +1,6 @@
 //! Public keys in PEM files: `PUBLIC KEY`, `RSA PUBLIC KEY` and `CERTIFICATE`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use ::pem::Pem;
 
 use crate::der::{Reader, SEQUENCE};
 
@@ -28,27 +27,17 @@ const CURVES: &[(&[u8], &str)] = &[
     (&[0x2b, 0x81, 0x04, 0x00, 0x23], "P-521"),
 ];
 
-/// The blocks of a PEM text: label and bytes. None if one of them is malformed.
-pub(crate) fn blocks(text: &str) -> Option<Vec<(String, Vec<u8>)>> {
-    let mut blocks = Vec::new();
-    let mut open: Option<(String, String)> = None;
-    for line in text.lines().map(str::trim) {
-        if let Some(label) = line.strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----"))
-        {
-            open = Some((label.to_owned(), String::new()));
-        } else if line.starts_with("-----END ") {
-            let (label, base64) = open.take()?;
-            blocks.push((label, STANDARD.decode(base64).ok()?));
-        } else if let Some((_, base64)) = &mut open {
-            base64.push_str(line);
-        }
-    }
-    open.is_none().then_some(blocks)
+/// The blocks of a PEM text. None if one of them is malformed.
+pub(crate) fn blocks(text: &str) -> Option<Vec<Pem>> {
+    let blocks = ::pem::parse_many(text).ok()?;
+    // The library passes over a block without an end: a key that was meant to count.
+    (blocks.len() == text.matches("-----BEGIN ").count()).then_some(blocks)
 }
 
 /// The key of a block; none if it holds no supported key.
-pub(crate) fn public(label: &str, bytes: &[u8]) -> Option<Public> {
-    match label {
+pub(crate) fn public(block: &Pem) -> Option<Public> {
+    let bytes = block.contents();
+    match block.tag() {
         "PUBLIC KEY" => subject_public_key_info(Reader::new(bytes).tagged(SEQUENCE)?),
         "RSA PUBLIC KEY" => rsa(bytes),
         "CERTIFICATE" => certificate(bytes),
@@ -95,4 +84,40 @@ fn subject_public_key_info(contents: &[u8]) -> Option<Public> {
     let curve = algorithm.object_id()?;
     let (_, curve) = CURVES.iter().find(|(id, _)| *id == curve)?;
     Some(Public::Ec { curve, point: bits.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: &str = "-----BEGIN PUBLIC KEY-----\nAQID\nBAUG\n-----END PUBLIC KEY-----\n";
+
+    #[test]
+    fn blocks_are_found_whatever_stands_between_them() {
+        let two = format!("of the first issuer\n{BLOCK}\nand of the other:\n\n{BLOCK}");
+        for text in [&two, &two.replace('\n', "\r\n"), &two.replace('\n', "\n  ")] {
+            let blocks = blocks(text).expect(text);
+            let read: Vec<_> = blocks.iter().map(|block| (block.tag(), block.contents())).collect();
+            assert_eq!(read, [("PUBLIC KEY", &[1, 2, 3, 4, 5, 6][..]); 2], "{text:?}");
+        }
+        assert!(blocks("no key").is_some_and(|blocks| blocks.is_empty()));
+    }
+
+    #[test]
+    fn a_malformed_block_is_not_passed_over() {
+        for (whole, broken) in [
+            ("-----END PUBLIC KEY-----", ""),
+            ("-----END PUBLIC KEY-----", "-----END PUBLIC KEY"),
+            ("-----END PUBLIC", "-----END PRIVATE"),
+            ("-----BEGIN PUBLIC", "------BEGIN PUBLIC"),
+            ("AQID", "AQ!D"),
+            ("AQID", "AQI"),
+        ] {
+            for text in
+                [BLOCK.replace(whole, broken), format!("{BLOCK}{}", BLOCK.replace(whole, broken))]
+            {
+                assert!(blocks(&text).is_none(), "{text}");
+            }
+        }
+    }
 }

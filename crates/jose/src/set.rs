@@ -61,9 +61,7 @@ impl KeySet {
     /// Reads every public key and certificate of a PEM text.
     pub fn from_pem(text: &str) -> Result<KeySet, KeyError> {
         let blocks = pem::blocks(text).ok_or(KeyError::Malformed)?;
-        let public = blocks
-            .iter()
-            .map(|(label, bytes)| pem::public(label, bytes).ok_or(KeyError::Unsupported));
+        let public = blocks.iter().map(|block| pem::public(block).ok_or(KeyError::Unsupported));
         let keys: Vec<Key> =
             public.map(|public| Key::from_public(&public?)).collect::<Result<_, _>>()?;
         match keys.is_empty() {

@@ -43,8 +43,8 @@ impl Signer {
     /// The key of the first `PRIVATE KEY` block: RSA for RS256, P-256, P-384 or Ed25519.
     pub fn from_pem(text: &str) -> Result<Signer, SignError> {
         let blocks = pem::blocks(text).ok_or(SignError::Key)?;
-        let block = blocks.iter().find(|(label, _)| label == "PRIVATE KEY");
-        let (_, der) = block.ok_or(SignError::Key)?;
+        let block = blocks.iter().find(|block| block.tag() == "PRIVATE KEY");
+        let der = block.ok_or(SignError::Key)?.contents();
         let (pair, algorithm) = pair(der).ok_or(SignError::Key)?;
         let id = thumbprint(&pair.public_members(algorithm));
         Ok(Signer { pair, algorithm, id })
