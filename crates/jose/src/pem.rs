@@ -29,7 +29,10 @@ const CURVES: &[(&[u8], &str)] = &[
 
 /// The blocks of a PEM text. None if one of them is malformed.
 pub(crate) fn blocks(text: &str) -> Option<Vec<Pem>> {
-    let blocks = ::pem::parse_many(text).ok()?;
+    // To the library what stands before an empty line in a block are headers.
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let blocks = ::pem::parse_many(&text).ok()?;
     // The library passes over a block without an end: a key that was meant to count.
     (blocks.len() == text.matches("-----BEGIN ").count()).then_some(blocks)
 }
@@ -95,7 +98,8 @@ mod tests {
     #[test]
     fn blocks_are_found_whatever_stands_between_them() {
         let two = format!("of the first issuer\n{BLOCK}\nand of the other:\n\n{BLOCK}");
-        for text in [&two, &two.replace('\n', "\r\n"), &two.replace('\n', "\n  ")] {
+        for end in ["\n", "\r\n", "\n  ", "\n\n", "\r\n \r\n"] {
+            let text = &two.replace('\n', end);
             let blocks = blocks(text).expect(text);
             let read: Vec<_> = blocks.iter().map(|block| (block.tag(), block.contents())).collect();
             assert_eq!(read, [("PUBLIC KEY", &[1, 2, 3, 4, 5, 6][..]); 2], "{text:?}");
