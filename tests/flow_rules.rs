@@ -365,6 +365,50 @@ fn the_body_of_one_soap_message_goes_into_another() {
     }
 }
 
+/// Issue 21: steps that copy elements as they stand look at the first levels of a message, which is then parsed no further. What
+/// they make is what they make of a whole tree, as the step that looks for `never` asks for.
+#[test]
+fn what_is_copied_is_the_same_of_a_message_parsed_in_part() {
+    let origin = answering("200");
+    let deep = "<b>1<c at='x &amp; y'><d/> z </c></b>";
+    let contents = [
+        format!("<a>{deep}</a>"),
+        format!("<m:a xmlns:m='urn:m' xmlns:n='urn:n'><m:b><n:c n:d='1'>{deep}</n:c></m:b></m:a>"),
+        format!("<a xmlns='urn:m'><b xmlns=''>{deep}</b></a><a xmlns='urn:n'>{deep}</a>"),
+        format!(
+            "<a xmlns:i='http://www.w3.org/2001/XMLSchema-instance'><b><c i:type='t'>{deep}</c></b></a>"
+        ),
+        "<a><b><c>&#233; &lt; &#x41;<!-- - --><?t d?><![CDATA[<&]]></c></b></a>".to_owned(),
+        "<a><b><c>1</c></d></a>".to_owned(),
+        "<a><b><c>&none;</c></b></a>".to_owned(),
+        "text".to_owned(),
+        String::new(),
+    ];
+    let mut count = 0;
+    for steps in [
+        "{ set: { kept: $body } }, { payload: { xml: '<n/>' } }, { call: echo }, { payload: { from: $kept } }",
+        "{ call: echo }, { payload: { from: $request.body } }",
+        "{ payload: { xml: '<w x=\"{{ $method }}\">{{ $body/* }}</w>' } }",
+        "{ payload: { xml: '<w xmlns=\"urn:w\">{{ $body/*/* }}</w>', envelope: drop } }",
+        "{ filter: { when: '$body/*[1]/b', then: [{ set: { kept: '$body/*[1]/b' } }, { respond: { from: $kept } }] } }",
+        "{ scatter: { branches: [{ call: echo }, { payload: { from: $body } }], gather: { take: '$body/*', into: '<all/>' } } }",
+    ] {
+        let flow = |first| format!("main: [{first}{steps}, {{ respond: {{}} }}]");
+        let part = start(&origin, &flow(""));
+        let whole = start(&origin, &flow("{ log: { message: '{{ $body//never }}' } }, "));
+        for content in &contents {
+            let bare = format!("<Envelope xmlns='{SOAP}'><Body>{content}</Body></Envelope>");
+            for own in [soap(content), bare, content.clone()] {
+                let [part, whole] = [&part, &whole].map(|gateway| post(gateway, "text/xml", &own));
+                let made = |reply: &Message| (reply.status() == 200).then(|| reply.text());
+                assert_eq!(made(&part), made(&whole), "{steps} of {own}");
+                count += usize::from(part.status() == 200);
+            }
+        }
+    }
+    assert!(count > 80, "{count} were made");
+}
+
 #[test]
 fn formats_are_converted_and_parts_are_changed() {
     let steps = |step: &str| format!("[{{ {step} }}, {{ respond: {{}} }}]");

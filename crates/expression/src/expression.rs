@@ -114,6 +114,18 @@ impl Expression {
         self.levels
     }
 
+    /// The slot whose value is its own, if it does nothing else with it.
+    pub fn slot(&self) -> Option<Slot> {
+        match &self.program {
+            Program::Slot(slot) => Some(*slot),
+            Program::Literal(_)
+            | Program::Query { .. }
+            | Program::Path(_)
+            | Program::Either { .. }
+            | Program::Rule(_) => None,
+        }
+    }
+
     /// The values and groups that it may ask its scope for.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = match &self.program {

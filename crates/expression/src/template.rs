@@ -123,13 +123,20 @@ impl Template {
         }
     }
 
+    /// The expressions of its placeholders; true where nodes are written as their markup.
+    pub fn values(&self) -> impl Iterator<Item = (&Expression, bool)> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Literal(_) => None,
+            Part::Value { expression, site } => {
+                Some((expression, matches!(site, Site::XmlContent { .. })))
+            }
+        })
+    }
+
     /// The values and groups that it may ask its scope for.
     pub fn slots(&self) -> Vec<Slot> {
-        let values = self.parts.iter().map(|part| match part {
-            Part::Literal(_) => Vec::new(),
-            Part::Value { expression, .. } => expression.slots(),
-        });
-        let mut slots: Vec<Slot> = values.flatten().collect();
+        let mut slots: Vec<Slot> =
+            self.values().flat_map(|(expression, _)| expression.slots()).collect();
         slots.sort_unstable();
         slots.dedup();
         slots

@@ -30,6 +30,8 @@ pub(crate) struct Content {
     pub(crate) maker: Maker,
     /// The value of the message's header.
     content_type: Option<Box<[u8]>>,
+    /// The levels of elements of it that steps look at, if they copy what is further down; none: perhaps all.
+    levels: Option<usize>,
     view: OnceCell<Result<View, Box<str>>>,
     /// Of a message with attachments the part that is looked into, once it was.
     root: OnceCell<Box<Root>>,
@@ -111,16 +113,23 @@ impl Content {
             bytes,
             maker,
             content_type,
+            levels: None,
             view: OnceCell::new(),
             root: OnceCell::new(),
             fields: OnceCell::new(),
         }
     }
 
-    /// The same with the tree that a policy has read already.
-    pub(crate) fn of(body: GatheredBody, content_type: Option<&[u8]>, maker: Maker) -> Content {
+    /// The same with the tree that a policy has read already. Steps look at so many levels of its elements, and copy what is further
+    /// down; none: perhaps at all.
+    pub(crate) fn of(
+        body: GatheredBody,
+        content_type: Option<&[u8]>,
+        maker: Maker,
+        levels: Option<usize>,
+    ) -> Content {
         let tree = body.tree().cloned();
-        let content = Content::new(body.bytes, content_type, maker);
+        let content = Content { levels, ..Content::new(body.bytes, content_type, maker) };
         if let Some(document) = tree {
             let envelope = Envelope::of(&document);
             let _first = content.view.set(Ok(View::Xml { document, envelope }));
@@ -171,7 +180,7 @@ impl Content {
 
     /// The parsed body. It is parsed once.
     pub(crate) fn view(&self) -> Result<&View, FailureKind> {
-        let view = self.view.get_or_init(|| self.read(None));
+        let view = self.view.get_or_init(|| self.read(self.levels));
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 

@@ -87,6 +87,7 @@ impl FlowEnd {
             run.recording = Recording::of(&flow.tracer, &flow.name, ex.id.as_str());
             run.route = &self.route;
             run.asks_request.set(needs.request);
+            run.levels = needs.levels;
             // The steps have the flow's time, and those for a fault once more.
             let longest = flow.timeout.saturating_mul(2);
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);

@@ -15,6 +15,7 @@ mod edit;
 mod end;
 mod message;
 mod names;
+mod needs;
 mod root;
 mod soap;
 mod state;

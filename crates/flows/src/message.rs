@@ -146,7 +146,7 @@ impl Message {
             );
             self.lines.remove_all(&OF_BYTES);
         }
-        let content = Content::of(body, self.content_type(), maker);
+        let content = Content::of(body, self.content_type(), maker, run.levels);
         self.payload = Payload::Held(Rc::new(content));
         Ok(())
     }

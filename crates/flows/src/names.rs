@@ -232,6 +232,21 @@ impl Names for FlowNames<'_> {
 }
 
 impl SlotMeaning {
+    /// True if its value may be nodes, or have parts that are.
+    pub(crate) fn may_be_nodes(&self) -> bool {
+        self.looks_inside()
+            || self.is_kept()
+            || matches!(self, SlotMeaning::Request | SlotMeaning::Variables)
+    }
+
+    /// True if its value is a body that was kept, or what was taken of one.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(
+            self,
+            SlotMeaning::RequestBody | SlotMeaning::Variable(_) | SlotMeaning::ReplyBody(_)
+        )
+    }
+
     /// True if its value is inside the message.
     pub(crate) fn looks_inside(&self) -> bool {
         matches!(self, SlotMeaning::Document | SlotMeaning::Body | SlotMeaning::SoapHeader)

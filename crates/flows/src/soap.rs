@@ -25,6 +25,9 @@ impl Envelope {
     /// The levels of elements that show what is an envelope: the root element, and its parts.
     pub(crate) const LEVELS: usize = 2;
 
+    /// The same down to the content of the Body.
+    pub(crate) const CONTENT_LEVELS: usize = Envelope::LEVELS + 1;
+
     /// None: it is no SOAP message.
     pub(crate) fn of(document: &Document) -> Option<Envelope> {
         let root = document.root_element()?;

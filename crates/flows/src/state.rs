@@ -56,6 +56,8 @@ pub(crate) struct Run<'a> {
     /// The route's name; empty for a run that came by none.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
+    /// The levels of elements of messages that its steps look at, if they copy what is further down; none: perhaps all.
+    pub(crate) levels: Option<usize>,
     /// An expression asks for the request's body as it came, and nobody has read it yet.
     pub(crate) asks_request: Cell<bool>,
     /// The request's body as it came, once it was read for that.
@@ -189,6 +191,7 @@ impl<'a> Run<'a> {
             parameters,
             route: "",
             body_bytes_max,
+            levels: None,
             asks_request: Cell::new(false),
             request: RefCell::new(None),
             steps_left: Cell::new(Limits::default().steps_max),

@@ -14,6 +14,7 @@ use regex::Regex;
 use telemetry::FlowMetrics;
 
 use crate::names::{NameTable, SlotMeaning};
+use crate::needs::{Levels, Needs};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
     cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, store,
@@ -44,15 +45,6 @@ pub struct Step {
     /// Of it and the steps inside it.
     needs: Needs,
     metrics: Arc<FlowMetrics>,
-}
-
-/// What steps need of the messages that come.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Needs {
-    /// One looks into a body, or keeps one for other clients.
-    pub(crate) bodies: bool,
-    /// One asks for the body of the request as it came.
-    pub(crate) request: bool,
 }
 
 /// Steps one after the other. Shared, since several flows may run the same.
@@ -138,7 +130,11 @@ impl Step {
         let asks =
             |named: &SlotMeaning| matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody);
         let looks = any(SlotMeaning::looks_inside) || action.needs_content();
-        let own = Needs { bodies: looks || matches!(action, Action::Cache(_)), request: any(asks) };
+        let own = Needs {
+            bodies: looks || matches!(action, Action::Cache(_)),
+            request: any(asks),
+            levels: Levels { table }.of(&action),
+        };
         let inner = action.inner();
         let needs = Needs::of(own, inner.iter().flat_map(|steps| steps.iter()));
         Step { looks, is_outer: !inner.is_empty(), needs, action, metrics }
@@ -146,6 +142,11 @@ impl Step {
 
     pub(crate) fn name(&self) -> &'static str {
         self.action.name()
+    }
+
+    /// Those of it and the steps inside it.
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
     }
 
     /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
@@ -204,16 +205,6 @@ impl Step {
     /// True if all it does is to answer with the message as it is.
     pub(crate) fn is_plain_respond(&self) -> bool {
         matches!(&self.action, Action::Respond(respond) if respond.is_plain())
-    }
-}
-
-impl Needs {
-    /// Those of steps beside others.
-    fn of<'s>(own: Needs, steps: impl Iterator<Item = &'s Step>) -> Needs {
-        steps.fold(own, |all, step| Needs {
-            bodies: all.bodies | step.needs.bodies,
-            request: all.request | step.needs.request,
-        })
     }
 }
 
@@ -491,7 +482,7 @@ impl Block {
     pub fn new(steps: Steps, catch: Option<Steps>, timeout: Option<Duration>) -> Block {
         let keeps = catch.as_deref().is_some_and(use_message);
         let all = steps.iter().chain(catch.iter().flat_map(|steps| steps.iter()));
-        let needs = Needs::of(Needs::default(), all);
+        let needs = Needs::of(Needs::NOTHING, all);
         Block { steps, catch, keeps, needs, timeout }
     }
 

@@ -47,14 +47,19 @@ pub enum Query {
 }
 
 impl Call {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
+    /// The templates of its parts.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
         let query: Vec<&Template> = match &self.query {
             None => Vec::new(),
             Some(Query::Whole(template)) => vec![template],
             Some(Query::Parameters(all)) => all.iter().map(|(_, template)| template).collect(),
         };
         let set = self.set.iter().map(|(_, template)| template);
-        let templates = self.path.iter().chain(query).chain(set).flat_map(Template::slots);
+        self.path.iter().chain(query).chain(set)
+    }
+
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let templates = self.templates().flat_map(Template::slots);
         templates.chain(self.body.iter().flat_map(Expression::slots)).collect()
     }
 

@@ -339,7 +339,7 @@ async fn taken(
     ran?;
     state.hold(run).await?;
     let levels = match &gather.take {
-        None => Some(WHOLE_LEVELS),
+        None => Some(Envelope::CONTENT_LEVELS),
         Some(take) => take.levels(),
     };
     read_levels(&state.message, levels, gather.into.as_ref());
@@ -357,9 +357,6 @@ async fn taken(
     Ok(taken)
 }
 
-/// Levels of elements down to the content of the Body of SOAP.
-const WHOLE_LEVELS: usize = Envelope::LEVELS + 1;
-
 /// Parses a result that nobody else has, from which elements of its first levels are cut. JSON takes the texts inside them.
 fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
     if let (Some(levels), Some(content)) = (levels, message.content())
@@ -372,7 +369,7 @@ fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
 
 /// The whole body as it stands in the place of a part.
 fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<String, Fault> {
-    read_levels(message, Some(WHOLE_LEVELS), into.as_ref());
+    read_levels(message, Some(Envelope::CONTENT_LEVELS), into.as_ref());
     let value = whole_value(message)?;
     let (mut text, mut budget) = (String::new(), run.budget());
     let written = match into {

@@ -219,7 +219,7 @@ fn soap_in(bytes: &[u8], is_xml: bool) -> Option<Version> {
     if !is_xml || memchr::memmem::find(beginning, NAME).is_none() {
         return None;
     }
-    let document = Document::parse(bytes, &xml::Options::default()).ok()?;
+    let document = expression::parse_levels(bytes, Envelope::LEVELS).ok()?;
     Envelope::of(&document).map(|envelope| envelope.version)
 }
 

@@ -234,7 +234,7 @@ fn parts_of_the_first_levels_are_those_of_a_whole_tree() {
         for take in &takes {
             let levels = match take {
                 Some(take) => take.levels().unwrap(),
-                None => WHOLE_LEVELS,
+                None => Envelope::CONTENT_LEVELS,
             };
             let (whole, part) = (message(&text, "text/xml"), message(&text, "text/xml"));
             read_levels(&part, Some(levels), None);
