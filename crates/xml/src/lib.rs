@@ -46,6 +46,8 @@ pub use serialize::{Form, escape_attribute, escape_text};
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
 #[doc(hidden)]
 pub use sink::{Passed, ShortEvent};
+#[doc(hidden)]
+pub use tag_cache::TagSlot;
 pub use template_cache::{Recall, TemplateCache};
 pub use transcript::Transcript;
 pub use tree::{BuildError, Builder, Document, Kind, NameId, NodeId};

@@ -99,6 +99,14 @@ pub struct Start<'a> {
     pub(crate) place: TagSlot,
 }
 
+impl Start<'_> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn slot(&self) -> TagSlot {
+        self.place
+    }
+}
+
 /// One attribute, its value normalised (XML 1.0, 3.3.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Attribute<'a> {

@@ -109,13 +109,18 @@ pub(crate) struct CachedTag {
 
 /// The place of a tag among those met, for a sink that keeps something for each.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TagSlot {
+pub enum TagSlot {
     /// It has none.
     Nowhere,
     /// It is new there: whatever a sink has for the place is about another tag.
     New(usize),
     /// It is the same as in the last event that had this place.
     Known(usize),
+}
+
+impl TagSlot {
+    /// Number of places.
+    pub const COUNT: usize = PLACES;
 }
 
 impl fmt::Debug for TagSlot {
@@ -132,9 +137,6 @@ pub(crate) struct TagCache {
 }
 
 impl TagCache {
-    /// Number of places.
-    pub(crate) const LEN: usize = PLACES;
-
     pub(crate) fn new() -> TagCache {
         let none = CachedTag { tag: TagBytes::LONG, prefix_len: 0, namespace: 0, scope: 0 };
         TagCache { places: [none; PLACES] }

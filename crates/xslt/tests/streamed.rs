@@ -217,6 +217,46 @@ fn depth_up_to_the_parsers_bound() {
     }
 }
 
+/// More tags than are known at once, in places that are processed, in places that are not, and in two modes: a tag that took the
+/// place of another is not taken for that.
+#[test]
+fn tags_that_take_the_places_of_others() {
+    let rules = (0..200).step_by(2).map(|n| {
+        format!(
+            "<x:template match='t{n}'><r{n}><x:apply-templates/></r{n}></x:template>\
+             <x:template match='t{n}' mode='m'><m{n}><x:apply-templates mode='m'/></m{n}></x:template>"
+        )
+    });
+    let text = sheet(&format!(
+        "<x:template match='@*|node()'><x:copy><x:apply-templates select='@*|node()'/></x:copy></x:template>\
+         <x:template match='@*|node()' mode='m'><x:copy><x:apply-templates select='@*|node()' mode='m'/></x:copy></x:template>\
+         <x:template match='skip'/>\
+         <x:template match='other'><o><x:apply-templates mode='m'/></o></x:template>{}",
+        rules.collect::<String>()
+    ));
+    let sheet = compiled(&text);
+    assert!(sheet.streams());
+    let mut seed = 21_u64;
+    let mut roll = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for _ in 0..20 {
+        let mut source = "<a>".to_owned();
+        for _ in 0..300 {
+            let tag = format!("<t{0}>{1}</t{0}>", roll(200), roll(9));
+            match roll(6) {
+                0 => source.push_str(&format!("<skip>{tag}</skip>")),
+                1 => source.push_str(&format!("<other>{tag}</other>")),
+                2 => source.push_str(&format!("<b xmlns='urn:p'>{tag}</b>")),
+                _ => source.push_str(&tag),
+            }
+        }
+        source.push_str("</a>");
+        check(&text, &sheet, source.as_bytes());
+    }
+}
+
 #[test]
 fn every_prefix_of_a_document() {
     let source = DOCUMENTS[0];

@@ -3,7 +3,7 @@
 use crate::intern::fold;
 use crate::parser::parse_known;
 use crate::sink::ShortEvent;
-use crate::tag_cache::{TagCache, TagSlot};
+use crate::tag_cache::TagSlot;
 use crate::tree::positions::plain;
 use crate::tree::{BuildError, Builder, Document, NameId, NodeId};
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) struct TreeSink<'s> {
     /// The tree's numbers of the parser's first namespaces.
     spaces: [u32; SPACES],
     /// The names of the tags that the parser met.
-    met: [NameId; TagCache::LEN],
+    met: [NameId; TagSlot::COUNT],
     /// Names by their bytes, for attributes and elements with attributes: mostly one before had the same.
     recent: [[RecentName; 2]; RECENT / 2],
     /// Line and column of each node, if they cannot be computed from the source's lines.
@@ -86,7 +86,7 @@ impl<'s> TreeSink<'s> {
             builder: Builder::new(),
             source: source.unwrap_or_default(),
             spaces: [UNKNOWN; SPACES],
-            met: [NameId(0); TagCache::LEN],
+            met: [NameId(0); TagSlot::COUNT],
             recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
             places: source.is_none().then(|| vec![(1, 1)]),
         }

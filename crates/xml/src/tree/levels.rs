@@ -5,14 +5,14 @@
 
 use crate::parser::parse_known;
 use crate::sink::{Passed, ShortEvent};
-use crate::tag_cache::{TagCache, TagSlot};
+use crate::tag_cache::TagSlot;
 use crate::tree::Document;
 use crate::tree::from_bytes::{self, TreeSink};
 use crate::tree::positions::plain;
 use crate::{Error, Here, Options, QName, Sink, Start};
 
 // A place of the cache of tags has a bit in a mask.
-const _: () = assert!(TagCache::LEN <= u64::BITS as usize);
+const _: () = assert!(TagSlot::COUNT <= u64::BITS as usize);
 
 struct LevelSink<'s> {
     tree: TreeSink<'s>,

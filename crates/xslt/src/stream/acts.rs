@@ -298,7 +298,7 @@ impl<'s> Stream<'s> {
                 }
             };
             match self.rule(rules, &told, 0) {
-                Some(template) => self.apply_leaf(template, &Node { told, scope: None })?,
+                Some(template) => self.apply_leaf(template, &Node::told(told))?,
                 None => self.out.text(attribute.value, false),
             }
             self.check()?;

@@ -1,6 +1,6 @@
 //! The streaming run: handles each event of the parser.
 
-use xml::{Here, QName, Scope, Sink, Start, XML_NAMESPACE};
+use xml::{Here, QName, Scope, Sink, Start, TagSlot, XML_NAMESPACE};
 use xpath::{NodeKind, StreamNode};
 
 use super::around::Above;
@@ -75,11 +75,17 @@ pub(super) struct Node<'a> {
     pub(super) told: StreamNode<'a>,
     /// Namespaces in scope, for an element at its start.
     pub(super) scope: Option<Scope<'a>>,
+    /// The place of its start tag among those met.
+    slot: TagSlot,
 }
 
 impl<'a> Node<'a> {
     pub(super) fn new(kind: NodeKind, name: QName<'a>, value: Option<&'a str>) -> Node<'a> {
-        Node { told: StreamNode { kind, name, value, attributes: None }, scope: None }
+        Node::told(StreamNode { kind, name, value, attributes: None })
+    }
+
+    pub(super) fn told(told: StreamNode<'a>) -> Node<'a> {
+        Node { told, scope: None, slot: TagSlot::Nowhere }
     }
 }
 
@@ -160,6 +166,7 @@ impl<'s> Stream<'s> {
                 attributes: Some(start.attributes),
             },
             scope: Some(start.scope),
+            slot: start.slot(),
         };
         if !self.accepts(top, &node.told) {
             self.skipped = 1;
@@ -189,7 +196,10 @@ impl<'s> Stream<'s> {
         let name = node.told.name;
         let place = match rules.elements.named.is_empty() {
             true => None,
-            false => rules.elements.find(name.local, name.namespace.uri),
+            false => self
+                .memory
+                .met
+                .place(node.slot, mode, || rules.elements.find(name.local, name.namespace.uri)),
         };
         let content = match self.streamed.sure(mode, place) {
             Some(sure) => Some(sure),
@@ -436,6 +446,7 @@ impl Sink for Stream<'_> {
 
     #[inline]
     fn start(&mut self, start: &Start<'_>, _here: Here<'_>) -> Result<(), xml::Error> {
+        self.memory.met.note(start.slot());
         match (self.failed.is_some(), self.skipped) {
             (true, _) => {}
             (false, 0) => {

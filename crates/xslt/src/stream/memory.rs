@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use xml::TagSlot;
+
 use super::around::Lineage;
 use super::events::Frame;
 
@@ -10,6 +12,58 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
     static SPARE: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+}
+
+/// What is known of a tag that came before: its name's index among the names of rules of a mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MetTag {
+    pub(super) mode: u32,
+    pub(super) place: Option<u32>,
+}
+
+/// Nothing is known, since no mode has that number.
+const UNMET: MetTag = MetTag { mode: u32::MAX, place: None };
+
+/// Tags by their slots.
+#[derive(Debug)]
+pub(super) struct MetTags([MetTag; TagSlot::COUNT]);
+
+impl Default for MetTags {
+    fn default() -> MetTags {
+        MetTags([UNMET; TagSlot::COUNT])
+    }
+}
+
+impl MetTags {
+    /// Forgets the tag that had the slot of a new one.
+    #[inline]
+    pub(super) fn note(&mut self, slot: TagSlot) {
+        if let TagSlot::New(at) = slot
+            && let Some(met) = self.0.get_mut(at)
+        {
+            *met = UNMET;
+        }
+    }
+
+    /// The index of a tag's name in a mode, which `find` looks up.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        slot: TagSlot,
+        mode: u32,
+        find: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        let met = match slot {
+            TagSlot::New(at) | TagSlot::Known(at) => self.0.get_mut(at),
+            TagSlot::Nowhere => None,
+        };
+        let Some(met) = met else { return find() };
+        if met.mode != mode {
+            let place = find().and_then(|place| u32::try_from(place).ok());
+            *met = MetTag { mode, place };
+        }
+        met.place.map(|place| place as usize)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -22,12 +76,15 @@ pub(super) struct Memory {
     /// Buffers for computed text and names.
     pub(super) said: String,
     pub(super) name: String,
+    pub(super) met: MetTags,
 }
 
 impl Memory {
     /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
-        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+        let mut memory = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        memory.met = MetTags::default();
+        memory
     }
 
     /// Takes over the state of another run.
