@@ -7,7 +7,7 @@ use expression::{Expression, Template};
 
 use crate::names::{NameTable, SlotMeaning};
 use crate::soap::Envelope;
-use crate::step::{Action, Into, Step};
+use crate::step::{Action, Into, Step, Type};
 use crate::steps::payload::PayloadSource;
 
 /// What steps need of the messages that come.
@@ -55,8 +55,8 @@ impl Levels<'_> {
                 deepest(headers.chain(made))
             }
             Action::Set(values) => deepest(values.iter().map(|(_, value, kind)| match kind {
-                None => self.copied(value),
-                Some(_) => self.read(value),
+                None | Some(Type::Xml) => self.copied(value),
+                Some(Type::Text | Type::Number | Type::Boolean | Type::Json) => self.read(value),
             })),
             Action::Filter { when, .. } => match when.matches {
                 // What an expression finds is as true as all that is in it.
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::names::{FlowNames, Variables};
-    use crate::step::{Condition, Payload, Type};
+    use crate::step::{Condition, Payload};
 
     fn levels(make: impl Fn(&FlowNames<'_>) -> Action) -> Option<usize> {
         let (mut table, mut variables) = (NameTable::default(), Variables::default());
@@ -188,6 +188,7 @@ mod tests {
         ] {
             assert_eq!(set(value, None), depth, "{value}");
         }
+        assert_eq!(set("$body", Some(Type::Xml)), Some(2));
         assert_eq!(set("$body", Some(Type::Text)), None);
         assert_eq!(set("$method", Some(Type::Text)), Some(0));
     }
