@@ -350,7 +350,7 @@ fn chromium_over_both_versions() {
                 let line = scene.told.recv_timeout(PATIENCE);
                 let line =
                     line.unwrap_or_else(|_| panic!("it says no more\n{}", scene.gateway.log()));
-                // A browser sends again what was cut off before its answer came.
+                // The page says again what was cut off before its answer came, and so does the browser.
                 if line != last.replace(line.clone()) {
                     return line;
                 }

@@ -16,7 +16,9 @@ const event = (id) => `id: ${id}\ndata: event ${id}\n\n`;
 const PAGE = `<!doctype html><title>page</title><script type="module">
 import { run } from "/cases.js";
 let order = Promise.resolve();
-const say = (line) => (order = order.then(() => fetch("/told", { method: "POST", body: line })));
+// What is cut off before its answer comes is said again.
+const told = (line) => fetch("/told", { method: "POST", body: line }).catch(() => told(line));
+const say = (line) => (order = order.then(() => told(line)));
 const wait = () => order.then(() => fetch("/wait"));
 const socket = (path, protocols) => new WebSocket(location.origin.replace("http", "ws") + path, protocols);
 const events = (path) => new EventSource(path);
