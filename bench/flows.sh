@@ -163,12 +163,23 @@ path_of() {
     clone4) echo /services/CloneAndAggregateWithFourBackendProxy ;;
   esac
 }
+# Waits until a process has no more work: requests whose client has gone are still worked on, which would count as the next load's.
+settle() {
+  local was
+  for _ in $(seq 600); do
+    was=$(used "$1")
+    sleep 0.1
+    [ $(($(used "$1") - was)) -gt 5000000 ] || return 0
+  done
+  echo "flows.sh: a process is still at work a minute after its load" >&2
+}
 # Who, process, base URL, flow, size: appends requests, microseconds, errors and CPU in ns.
 load() {
   local before result
   before=$(used "$2")
   result=$(TIDEGATE_SIZE=$5 TIDEGATE_PATH=$(path_of "$4") taskset -c "$last" wrk -t1 -c"$users" -d"$seconds"s --timeout 30s -s "$folder/load.lua" "$3" | grep RESULT)
   echo "$1 $4 $5 ${result#RESULT } $(($(used "$2") - before))" >> "$folder/results"
+  settle "$2"
 }
 
 [ "$peer" = synapse ] && echo "warming Synapse up" >&2
