@@ -9,9 +9,12 @@ all=
 
 # It runs on Python 2.7 alone, for which no later virtualenv makes a folder.
 install() {
-  local python
-  python=$(command -v "${PYTHON27:-python2.7}" || ls "$HOME"/.pyenv/versions/2.7.*/bin/python 2>/dev/null | tail -1) ||
-    fail "Python 2.7 is not installed; PYTHON27=FILE says where it is"
+  local python='' candidate
+  # A name on the PATH may be a stand-in of a manager of versions, which does not run.
+  for candidate in "${PYTHON27:-python2.7}" "$HOME"/.pyenv/versions/2.7.*/bin/python; do
+    if "$candidate" --version >/dev/null 2>&1; then python=$(command -v "$candidate") && break; fi
+  done
+  [ -n "$python" ] || fail "Python 2.7 is not installed; PYTHON27=FILE says where it is"
   say "installing Autobahn's test suite"
   rm -rf "$autobahn"
   python3 -m venv "$autobahn/maker"
