@@ -131,7 +131,7 @@ impl<'s> Stream<'s> {
             return;
         }
         let done = self.end_text().and_then(|()| match self.skipped {
-            0 => self.close(Node::new(NodeKind::Root, QName::NONE, None)),
+            0 => self.close(NodeKind::Root, QName::NONE),
             _ => Ok(()),
         });
         self.note(done);
@@ -322,12 +322,12 @@ impl<'s> Stream<'s> {
     }
 
     /// Handles the end of the innermost open node.
-    fn close(&mut self, node: Node<'_>) -> Result<(), Error> {
+    fn close(&mut self, kind: NodeKind, name: QName<'_>) -> Result<(), Error> {
         let Some(frame) = self.memory.frames.pop() else { return Ok(()) };
         match frame.rest {
             DONE => {}
             COPY_END => self.out.end(),
-            rest => self.perform(rest, &node).map(drop)?,
+            rest => self.perform(rest, &Node::new(kind, name, None)).map(drop)?,
         }
         if self.streamed.around {
             self.memory.lineage.pop();
@@ -472,8 +472,7 @@ impl Sink for Stream<'_> {
         match (self.failed.is_some(), self.skipped) {
             (true, _) => {}
             (false, 0) => {
-                let node = Node::new(NodeKind::Element, name, None);
-                let done = self.end_text().and_then(|()| self.close(node));
+                let done = self.end_text().and_then(|()| self.close(NodeKind::Element, name));
                 self.note(done);
             }
             (false, _) => self.skipped -= 1,

@@ -15,33 +15,40 @@ thread_local! {
 }
 
 /// What is known of a tag that came before: its name's index among the names of rules of a mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MetTag {
-    pub(super) mode: u32,
-    pub(super) place: Option<u32>,
+#[derive(Debug, Clone, Copy, Default)]
+struct MetTag {
+    mode: u32,
+    place: Option<u32>,
 }
 
-/// Nothing is known, since no mode has that number.
-const UNMET: MetTag = MetTag { mode: u32::MAX, place: None };
+// A slot has a bit in a mask.
+const _: () = assert!(TagSlot::COUNT <= u64::BITS as usize);
 
 /// Tags by their slots.
 #[derive(Debug)]
-pub(super) struct MetTags([MetTag; TagSlot::COUNT]);
+pub(super) struct MetTags {
+    tags: [MetTag; TagSlot::COUNT],
+    /// Slots of which something is known.
+    known: u64,
+}
 
 impl Default for MetTags {
     fn default() -> MetTags {
-        MetTags([UNMET; TagSlot::COUNT])
+        MetTags { tags: [MetTag::default(); TagSlot::COUNT], known: 0 }
     }
 }
 
 impl MetTags {
+    /// Forgets all tags.
+    fn clear(&mut self) {
+        self.known = 0;
+    }
+
     /// Forgets the tag that had the slot of a new one.
     #[inline]
     pub(super) fn note(&mut self, slot: TagSlot) {
-        if let TagSlot::New(at) = slot
-            && let Some(met) = self.0.get_mut(at)
-        {
-            *met = UNMET;
+        if let TagSlot::New(at) = slot {
+            self.known &= !bit(at);
         }
     }
 
@@ -53,17 +60,20 @@ impl MetTags {
         mode: u32,
         find: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
-        let met = match slot {
-            TagSlot::New(at) | TagSlot::Known(at) => self.0.get_mut(at),
-            TagSlot::Nowhere => None,
-        };
-        let Some(met) = met else { return find() };
-        if met.mode != mode {
+        let (TagSlot::New(at) | TagSlot::Known(at)) = slot else { return find() };
+        let Some(met) = self.tags.get_mut(at) else { return find() };
+        if self.known & bit(at) == 0 || met.mode != mode {
             let place = find().and_then(|place| u32::try_from(place).ok());
             *met = MetTag { mode, place };
+            self.known |= bit(at);
         }
         met.place.map(|place| place as usize)
     }
+}
+
+#[inline]
+fn bit(at: usize) -> u64 {
+    1 << (at & 63)
 }
 
 #[derive(Debug, Default)]
@@ -82,9 +92,7 @@ pub(super) struct Memory {
 impl Memory {
     /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
-        let mut memory = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
-        memory.met = MetTags::default();
-        memory
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
     /// Takes over the state of another run.
@@ -107,6 +115,7 @@ impl Memory {
         self.frames.clear();
         self.lineage.clear();
         self.text.clear();
+        self.met.clear();
         // The thread may be ending; the memory is simply freed then.
         let _gone = SPARE.try_with(|spare| spare.set(Some(self)));
     }
