@@ -216,7 +216,8 @@ fn endpoints_are_balanced_failed_over_and_retried() {
     assert_eq!(all.iter().filter(|text| *text == "one").count(), 3, "{all:?}");
     let gateway = start(&document("{ urls: [\"ONE\", \"TWO\"], type: failover }"), "", "");
     assert_eq!(texts(&gateway), ["one"; 6]);
-    let gone = Origin::saying("").url();
+    // No other test gets that port.
+    let gone = "http://127.0.0.1:1";
     let failing = format!("{{ urls: [\"{gone}\", \"TWO\"], type: failover }}");
     assert_eq!(texts(&start(&document(&failing), "", "")), ["two"; 6]);
     let retried = "{ urls: [\"BROKEN\", \"TWO\"], advanceEndpointConfig: { timeoutInMillis: 5000, retryConfig: { count: 2, statusCodes: [503] }, circuitBreakers: { maxConnections: 10, maxRequests: 75, maxPendingRequests: 35, maxRetries: 3 } } }";
