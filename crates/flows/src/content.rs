@@ -121,7 +121,7 @@ impl Content {
     }
 
     /// The same with the tree that a policy has read already. Steps look at so many levels of its elements, and copy what is further
-    /// down; none: perhaps at all.
+    /// down; none: perhaps at all of them.
     pub(crate) fn of(
         body: GatheredBody,
         content_type: Option<&[u8]>,
@@ -187,8 +187,6 @@ impl Content {
     /// Parses it for whoever has it alone, looks at so many levels of elements and copies markup: what is further down may have no
     /// nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
-        // An envelope is known by its parts.
-        let levels = levels.max(Envelope::LEVELS);
         let _parsed = self.view.get_or_init(|| self.read(Some(levels)));
     }
 
@@ -305,7 +303,8 @@ fn read(
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
             let document = match levels {
-                Some(levels) => expression::parse_levels(bytes, levels),
+                // An envelope is known by its parts.
+                Some(levels) => expression::parse_levels(bytes, levels.max(Envelope::LEVELS)),
                 None => Document::parse(bytes, &xml::Options::default()),
             };
             // A document is large: it is moved once, into its place.
@@ -354,6 +353,16 @@ mod tests {
             ("", Format::Other),
         ] {
             assert_eq!(Format::of(Some(content_type.as_bytes())), format, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn an_envelope_is_known_however_few_levels_are_looked_at() {
+        let soap = "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Body><a/></s:Body></s:Envelope>";
+        for levels in [None, Some(0), Some(1), Some(2)] {
+            let body = GatheredBody::new(soap.into(), Trailers::new());
+            let content = Content::of(body, Some(b"text/xml"), Maker::Client, levels);
+            assert!(content.envelope().is_some(), "{levels:?}");
         }
     }
 
