@@ -3,6 +3,7 @@
 //! Owns which files are read, and how the files of a folder become one configuration.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::decode::{Decode, Decoder};
@@ -72,33 +73,67 @@ const OF_THE_GATEWAY: &[&str] = &[
     "telemetry",
 ];
 
-/// More files than this in one folder are not a configuration.
+/// A folder with more entries than this is refused: it is probably not a folder of configurations.
 const FILES_MAX: usize = 10_000;
 
-/// More bundles than this are not read.
+/// A folder with more bundles than this is refused.
 const BUNDLES_MAX: usize = 1_000;
 
 /// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration, with the bundles in the folder that it names.
 pub fn load(path: &Path) -> LoadedConfig {
     let mut reading = Reading::of(path);
-    reading.add_bundles();
-    reading.finish(&environment())
+    let variables = environment();
+    reading.add_bundles(&variables);
+    reading.finish(&variables)
 }
 
 /// The folder of bundles that a configuration names, whatever else is wrong with it.
 pub fn folder_of_bundles(path: &Path) -> Option<PathBuf> {
-    Reading::of(path).folder_of_bundles()
+    Reading::of(path).folder_of_bundles(&environment())
 }
 
-/// The folders of the bundles in a folder, by name.
-pub fn bundles_in(folder: &Path) -> Vec<PathBuf> {
-    let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// The folders of the bundles in a folder, by name. A folder that does not exist yet has none.
+///
+/// # Errors
+///
+/// If the folder cannot be listed, or has more than [`BUNDLES_MAX`] folders: which of them are meant cannot be guessed.
+pub fn bundles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
     let hidden =
         |path: &Path| path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-    let folders = listed.map(|entry| entry.path()).filter(|path| path.is_dir() && !hidden(path));
-    let mut folders: Vec<PathBuf> = folders.take(BUNDLES_MAX).collect();
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if !path.is_dir() || hidden(&path) {
+            continue;
+        }
+        if folders.len() == BUNDLES_MAX {
+            return Err(too_many("bundles", BUNDLES_MAX));
+        }
+        folders.push(path);
+    }
     folders.sort();
-    folders
+    Ok(folders)
+}
+
+/// The entries of a folder, at most [`FILES_MAX`].
+fn entries_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        if paths.len() == FILES_MAX {
+            return Err(too_many("entries", FILES_MAX));
+        }
+        paths.push(entry?.path());
+    }
+    Ok(paths)
+}
+
+fn too_many(what: &str, most: usize) -> io::Error {
+    io::Error::other(format!("the folder has more than {most} {what}"))
 }
 
 /// Reads text in hand. Relative paths start at the folder of `name`.
@@ -122,7 +157,7 @@ pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> L
         }
         false => reading.texts.push(source(name, text.to_owned())),
     }
-    reading.add_bundles();
+    reading.add_bundles(variables);
     reading.finish(variables)
 }
 
@@ -159,30 +194,31 @@ impl Reading {
         reading
     }
 
-    /// The folder that one of the texts names. What else is wrong with them is said later.
-    fn folder_of_bundles(&self) -> Option<PathBuf> {
+    /// The folder that one of the texts names, references put in. What else is wrong with them is said later.
+    fn folder_of_bundles(&self, variables: Variables<'_>) -> Option<PathBuf> {
         self.texts.iter().filter(|source| source.text.contains("bundles")).find_map(|source| {
             let mut unsaid = Report::new(Sources::new(vec![source.clone()]));
-            let tree = yaml::read(&source.text, 0, &mut unsaid)?;
-            let folder = tree.get("bundles")?.get("folder")?.text()?;
-            Some(source.folder.join(folder))
+            let mut tree = yaml::read(&source.text, 0, &mut unsaid)?;
+            let folder = &source.folder;
+            let (report, files) = (&mut unsaid, &mut Vec::new());
+            Substitution { variables, folder, files, report, bytes: 0 }.apply(&mut tree);
+            Some(folder.join(tree.get("bundles")?.get("folder")?.text()?))
         })
     }
 
-    fn add_bundles(&mut self) {
-        let Some(folder) = self.folder_of_bundles() else { return };
+    fn add_bundles(&mut self, variables: Variables<'_>) {
+        let Some(folder) = self.folder_of_bundles(variables) else { return };
         self.of_bundles = Some(self.texts.len());
-        for bundle in bundles_in(&folder) {
-            self.add_folder(&bundle);
+        match bundles_in(&folder) {
+            Ok(bundles) => bundles.iter().for_each(|bundle| self.add_folder(bundle)),
+            Err(error) => self.unreadable(&folder, &error.to_string()),
         }
         self.files.push(folder);
     }
 
     fn add_folder(&mut self, folder: &Path) {
         self.files.push(folder.to_owned());
-        let listed = std::fs::read_dir(folder)
-            .and_then(|entries| entries.take(FILES_MAX).map(|entry| Ok(entry?.path())).collect());
-        let mut paths: Vec<PathBuf> = match listed {
+        let mut paths = match entries_of(folder) {
             Ok(paths) => paths,
             Err(error) => return self.unreadable(folder, &error.to_string()),
         };

@@ -155,3 +155,47 @@ routes:
         "#]],
     );
 }
+
+#[test]
+fn a_folder_of_bundles_that_cannot_be_listed_is_a_complaint() {
+    let folder = folder(&[
+        ("conf/gate.yaml", "bundles: { folder: ../notes.txt }\n"),
+        ("notes.txt", "a file and not a folder\n"),
+    ]);
+    complaints(
+        &folder,
+        "conf/gate.yaml",
+        expect![[r#"
+            conf/../notes.txt:1:1: cannot read this: Not a directory (os error 20)
+              help: name a readable YAML file, or a folder of them
+        "#]],
+    );
+}
+
+#[test]
+fn the_folder_of_bundles_may_be_a_reference() {
+    let folder = folder(&[
+        ("conf/gate.yaml", "bundles: { folder: \"../${file:where}\" }\n"),
+        ("conf/where", "bundles"),
+        ("bundles/a/routes.yaml", "routes: { a: { match: {}, respond: { body: a } } }\n"),
+    ]);
+    let loaded = config::load(&folder.path().join("conf/gate.yaml"));
+    assert!(loaded.report.is_empty(), "{}", loaded.report);
+    assert_eq!(loaded.config.unwrap().routes.names().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn more_bundles_than_the_limit_are_a_complaint() {
+    let folder = folder(&[("gate.yaml", "bundles: { folder: bundles }\n")]);
+    for number in 0..=1_000 {
+        fs::create_dir_all(folder.path().join(format!("bundles/b{number}"))).unwrap();
+    }
+    complaints(
+        &folder,
+        "gate.yaml",
+        expect![[r#"
+            bundles:1:1: cannot read this: the folder has more than 1000 bundles
+              help: name a readable YAML file, or a folder of them
+        "#]],
+    );
+}

@@ -18,6 +18,9 @@ pub struct Bundle {
     pub name: String,
     /// Its files, by their paths inside it.
     pub files: Vec<String>,
+    /// The number of files and folders that are not listed: there are too many, or they are too deep.
+    pub unlisted: usize,
+    /// The size of all files but those in unlisted folders.
     pub bytes: u64,
     /// The time at which it was put there, in seconds since 1970.
     pub since: u64,
@@ -26,10 +29,10 @@ pub struct Bundle {
 /// Letters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Folders inside folders, as far as they are listed.
+/// Folders inside folders that are listed. Deeper ones are counted.
 const DEPTH_MAX: usize = 32;
 
-/// Files of one bundle that are listed.
+/// Files of one bundle that are listed. Further ones are counted.
 const LISTED_MAX: usize = 10_000;
 
 impl Control {
@@ -198,10 +201,11 @@ pub(crate) fn recover(folder: &Path) {
 
 fn list(folder: &Path) -> io::Result<Vec<Bundle>> {
     let mut bundles = Vec::new();
-    for path in config::bundles_in(folder) {
+    for path in config::bundles_in(folder)? {
         let mut bundle = Bundle {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             files: Vec::new(),
+            unlisted: 0,
             bytes: 0,
             since: 0,
         };
@@ -216,6 +220,7 @@ fn list(folder: &Path) -> io::Result<Vec<Bundle>> {
 
 fn add_files(folder: &Path, below: &str, depth: usize, bundle: &mut Bundle) -> io::Result<()> {
     if depth == DEPTH_MAX {
+        bundle.unlisted += 1;
         return Ok(());
     }
     for entry in fs::read_dir(folder)? {
@@ -223,9 +228,12 @@ fn add_files(folder: &Path, below: &str, depth: usize, bundle: &mut Bundle) -> i
         let (kind, name) = (entry.file_type()?, entry.file_name().to_string_lossy().into_owned());
         if kind.is_dir() {
             add_files(&entry.path(), &format!("{below}{name}/"), depth + 1, bundle)?;
-        } else if bundle.files.len() < LISTED_MAX {
-            bundle.bytes += entry.metadata()?.len();
-            bundle.files.push(format!("{below}{name}"));
+            continue;
+        }
+        bundle.bytes += entry.metadata()?.len();
+        match bundle.files.len() < LISTED_MAX {
+            true => bundle.files.push(format!("{below}{name}")),
+            false => bundle.unlisted += 1,
         }
     }
     Ok(())

@@ -281,6 +281,7 @@ pub fn bundles(bundles: &[Bundle]) -> Value {
         json!({
             "name": bundle.name,
             "files": bundle.files,
+            "unlisted": bundle.unlisted,
             "bytes": bundle.bytes,
             "since": bundle.since,
         })

@@ -129,10 +129,11 @@ fn hash_of(path: &Path) -> io::Result<u128> {
         let mut paths = listed.collect::<io::Result<Vec<_>>>()?;
         paths.retain(|path| config::is_configuration(path));
         let holds = |path: &PathBuf| {
+            // Harmless: a bundle that cannot be listed is a complaint of the reading that its folder's own change starts.
             let inside = fs::read_dir(path).into_iter().flatten().flatten();
             inside.map(|entry| entry.path()).any(|path| config::is_configuration(&path))
         };
-        paths.extend(config::bundles_in(path).into_iter().filter(holds));
+        paths.extend(config::bundles_in(path)?.into_iter().filter(holds));
         paths.sort();
         for path in paths {
             hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());
