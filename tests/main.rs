@@ -69,6 +69,7 @@ mod jwt;
 mod jwt_keys;
 mod kafka;
 mod leaving;
+mod many_complaints;
 mod message_rules;
 mod messages;
 mod mirror;

@@ -64,6 +64,7 @@ fn changed(control: &Control, outcome: Outcome) -> Value {
         "changed": changed,
         "unwritten": unwritten,
         "warnings": view::complaints(&warnings),
+        "warnings_left_out": warnings.warnings_left_out(),
     })
 }
 
@@ -102,10 +103,13 @@ pub(crate) async fn check_config(
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     let report = control.check_text(text).await.map_err(problem)?;
-    let complaints = view::complaints(&report);
     match report.has_errors() {
-        true => Err(Problem::complaints(complaints)),
-        false => Ok(Json(json!({ "usable": true, "complaints": complaints }))),
+        true => Err(Problem::complaints(view::complaints(&report), view::left_out(&report))),
+        false => Ok(Json(json!({
+            "usable": true,
+            "complaints": view::complaints(&report),
+            "left_out": view::left_out(&report),
+        }))),
     }
 }
 
@@ -223,7 +227,9 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
 
 fn problem(failure: Failure) -> Problem {
     match failure {
-        Failure::Complaints(report) => Problem::complaints(view::complaints(&report)),
+        Failure::Complaints(report) => {
+            Problem::complaints(view::complaints(&report), view::left_out(&report))
+        }
         // The configuration is correct, but its environment is not: an address it names is taken, or the disk is read-only.
         Failure::Unwritable(_) | Failure::Unpublished(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())

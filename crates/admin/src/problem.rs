@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
-    complaints: Option<Value>,
+    /// The complaints, and how many more there are.
+    complaints: Option<(Value, Value)>,
 }
 
 impl Problem {
@@ -18,10 +19,12 @@ impl Problem {
     }
 
     /// A configuration that cannot be used, with all complaints.
-    pub(crate) fn complaints(complaints: Value) -> Problem {
+    /// `left_out` are the numbers of those that are not among the complaints.
+    pub(crate) fn complaints(complaints: Value, left_out: Value) -> Problem {
+        let complaints = Some((complaints, left_out));
         let detail =
             "The configuration cannot be used; `complaints` says where and why.".to_owned();
-        Problem { status: StatusCode::UNPROCESSABLE_ENTITY, detail, complaints: Some(complaints) }
+        Problem { status: StatusCode::UNPROCESSABLE_ENTITY, detail, complaints }
     }
 }
 
@@ -33,8 +36,10 @@ impl IntoResponse for Problem {
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
-        if let (Some(body), Some(complaints)) = (body.as_object_mut(), self.complaints) {
+        if let (Some(body), Some((complaints, left_out))) = (body.as_object_mut(), self.complaints)
+        {
             body.insert("complaints".to_owned(), complaints);
+            body.insert("left_out".to_owned(), left_out);
         }
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         (self.status, kind, body.to_string()).into_response()

@@ -63,15 +63,17 @@ pub(crate) fn check<'c>(
         if let Some(file) = &route.value.services.wsdl
             && let Some(bytes) = files::read_text(file, report)
         {
-            let whole = draft(name, route, config, &named, builder, &mut report.clone());
+            // What is wrong with it was complained about a moment ago.
+            let mut again = Report::new(report.sources().clone());
+            let whole = draft(name, route, config, &named, builder, &mut again);
             drafts.push(description(whole, &route.value, bytes));
         }
     }
     // Conflicts are looked for among all routes, also when some of them cannot be built.
     let stand_in = stand_in();
-    let routes = drafts.iter().map(|_| stand_in.clone()).collect();
-    if let Err(conflicts) = table(&drafts, routes) {
-        complain_of_conflicts(&drafts, &conflicts, report);
+    let routes = drafts.iter().map(|draft| (draft, stand_in.clone()));
+    if let Err(conflicts) = table(routes) {
+        complain_of_conflicts(&conflicts, report);
     }
     drafts
 }
@@ -85,12 +87,23 @@ pub(crate) fn build(
 ) -> Result<(Table, Report), Report> {
     let upstreams: HashMap<&str, &Arc<Upstream>> =
         upstreams.iter().map(|upstream| (upstream.settings().name.as_str(), upstream)).collect();
-    let routes =
-        drafts.iter_mut().filter_map(|draft| route(draft, &upstreams, telemetry)).collect();
-    match table(&drafts, routes) {
+    let mut routes = Vec::with_capacity(drafts.len());
+    for draft in &mut drafts {
+        match route(draft, &upstreams, telemetry) {
+            Some(route) => routes.push(route),
+            None => {
+                let what = format!("the route `{}` cannot be made", draft.name.value);
+                report.error(draft.at, what, "correct what else is complained about");
+            }
+        }
+    }
+    if report.has_errors() {
+        return Err(report);
+    }
+    match table(drafts.iter().zip(routes)) {
         Ok(table) => Ok((table, report)),
         Err(conflicts) => {
-            complain_of_conflicts(&drafts, &conflicts, &mut report);
+            complain_of_conflicts(&conflicts, &mut report);
             Err(report)
         }
     }
@@ -157,34 +170,34 @@ fn stand_in() -> Arc<plan::Route> {
     })
 }
 
-/// Two drafts, by index, that match the same requests.
-type Conflict = (usize, usize);
+/// Two drafts that match the same requests.
+type Conflict<'d, 'c> = (&'d Draft<'c>, &'d Draft<'c>);
 
-fn table(drafts: &[Draft<'_>], routes: Vec<Arc<plan::Route>>) -> Result<Table, Vec<Conflict>> {
+fn table<'d, 'c>(
+    routes: impl Iterator<Item = (&'d Draft<'c>, Arc<plan::Route>)>,
+) -> Result<Table, Vec<Conflict<'d, 'c>>> {
     let mut owners = Vec::new();
     let mut entries = Vec::new();
-    for (index, (draft, route)) in drafts.iter().zip(routes).enumerate() {
+    for (draft, route) in routes {
         for matcher in &draft.matchers {
-            owners.push(index);
+            owners.push(draft);
             entries.push((matcher.clone(), route.clone()));
         }
     }
-    let owner = |entry: usize| owners.get(entry).copied().unwrap_or_default();
+    // One owner for each entry, made in the same step.
+    let owner = |entry: usize| owners.get(entry).copied();
     Table::build(entries).map_err(|conflicts| {
-        conflicts.iter().map(|conflict| (owner(conflict.first), owner(conflict.second))).collect()
+        let of = |conflict: &plan::Conflict| owner(conflict.first).zip(owner(conflict.second));
+        conflicts.iter().filter_map(of).collect()
     })
 }
 
-fn complain_of_conflicts(drafts: &[Draft<'_>], conflicts: &[Conflict], report: &mut Report) {
-    let mut said = HashSet::new();
-    for conflict in conflicts.iter().filter(|conflict| said.insert(**conflict)) {
-        let (Some(first), Some(second)) = (drafts.get(conflict.0), drafts.get(conflict.1)) else {
-            continue;
-        };
+fn complain_of_conflicts(conflicts: &[Conflict<'_, '_>], report: &mut Report) {
+    for (first, second) in conflicts {
         if !first.intact || !second.intact {
             continue;
         }
-        let (what, help) = match conflict.0 == conflict.1 {
+        let (what, help) = match std::ptr::eq(*first, *second) {
             true => ("a host or a path is here twice".to_owned(), "remove one of the two"),
             false => {
                 let place = report.sources().place(first.at);
@@ -266,11 +279,13 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
         matchers
     };
     draft.matchers = [spelled("wsdl"), spelled("WSDL")].concat();
-    let mut rows = policies::of(route).into_iter();
-    draft.policies.retain(|_| {
-        let row = rows.next();
-        row.is_some_and(|row| row.access != Access::Open || row.counts != CountedRequests::Nothing)
-    });
+    let rows = policies::of(route);
+    let built = std::mem::take(&mut draft.policies).into_iter();
+    let guards =
+        |row: &Facts<'_>| row.access != Access::Open || row.counts != CountedRequests::Nothing;
+    // Each policy of the route was built, in their order.
+    let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
+    draft.policies = kept.collect();
     draft.end = Some(UnresolvedDestination::Respond(destinations::document(bytes)));
     draft.operations = Vec::new();
     draft

@@ -34,7 +34,7 @@ impl LoadedConfig {
         let Some(Value::Map(entries)) = self.tree.as_ref().map(|tree| &tree.value) else {
             return false;
         };
-        let meant = |entry: &&MapEntry| self.report.suggest(&entry.key, [key]).is_some();
+        let meant = |entry: &&MapEntry| Report::nearest(&entry.key, [key]).is_some();
         let empty =
             |entry: &MapEntry| matches!(&entry.node.value, Value::Map(map) if map.is_empty());
         entries.iter().find(meant).is_none_or(empty)

@@ -2,8 +2,9 @@
 //!
 //! Owns places, the texts they point into, and the printing of a report. Never decides what is wrong.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -62,17 +63,28 @@ pub struct Complaint {
     pub help: Option<String>,
 }
 
-/// Every complaint about one configuration, gathered and then printed in order of place.
+/// Every complaint about one configuration, gathered and then printed in order of place. Errors and warnings are kept and counted
+/// apart: however many warnings there are, an error is never unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    complaints: Vec<Complaint>,
-    left_out: usize,
+    errors: Kept,
+    warnings: Kept,
     sources: Sources,
     files: BTreeSet<PathBuf>,
     hidden: HiddenTexts,
 }
 
-/// Past this many complaints the rest is only counted: nobody reads the thousand-and-first, and a
+/// The complaints of one severity.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    complaints: Vec<Complaint>,
+    /// The number of those that are counted and not kept.
+    left_out: usize,
+    /// Hashes of all of them, since what several routes share is wrong once.
+    seen: HashSet<u64>,
+}
+
+/// The most complaints of one severity that are kept. The rest is only counted: nobody reads the thousand-and-first, and a
 /// hostile file of two million unknown keys must not become two million strings.
 const COMPLAINTS_MAX: usize = 1_000;
 
@@ -162,9 +174,9 @@ impl Report {
         self.files.insert(file);
     }
 
-    /// True if further complaints are only counted.
+    /// True if further errors are only counted.
     pub(crate) fn is_full(&self) -> bool {
-        self.complaints.len() >= COMPLAINTS_MAX
+        self.errors.is_full()
     }
 
     /// The files that others name.
@@ -178,20 +190,20 @@ impl Report {
     }
 
     fn push(&mut self, at: At, severity: Severity, what: String, help: String) {
-        if self.is_full() && severity == Severity::Warning {
+        let kept = match severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        if !kept.is_new(at, &what, &help) {
             return;
         }
-        if self.is_full() {
-            self.left_out += 1;
+        if kept.is_full() {
+            kept.left_out += 1;
             return;
         }
         let what = self.hidden.without(at, &what);
         let help = Some(self.hidden.without(at, &help)).filter(|help| !help.is_empty());
-        let complaint = Complaint { at, severity, what, help };
-        // What several routes share is wrong once.
-        if !self.complaints.contains(&complaint) {
-            self.complaints.push(complaint);
-        }
+        kept.complaints.push(Complaint { at, severity, what, help });
     }
 
     /// The candidate an operator most likely meant, if one is near enough to be worth saying.
@@ -202,8 +214,16 @@ impl Report {
     ) -> Option<&'c str> {
         // Comparing costs microseconds. Nobody reads what a full report leaves out, and thousands of
         // unknown names times thousands of candidates would be minutes.
+        if self.is_full() { None } else { Report::nearest(wrong, candidates) }
+    }
+
+    /// The candidate that a word was most likely meant to be, however many complaints there are.
+    pub(crate) fn nearest<'c>(
+        wrong: &str,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> Option<&'c str> {
         let letters = wrong.chars().count();
-        if self.is_full() || letters > SUGGESTION_CHARS_MAX {
+        if letters > SUGGESTION_CHARS_MAX {
             return None;
         }
         // One slip in short words, about one in three letters in long ones: `adress` finds `address`,
@@ -221,44 +241,47 @@ impl Report {
 
     /// Takes over what another report about the same files found.
     pub fn append(&mut self, other: Report) {
-        self.left_out += other.left_out;
-        for complaint in other.complaints {
-            let what = self.hidden.without(complaint.at, &complaint.what);
-            let help = complaint.help.map(|help| self.hidden.without(complaint.at, &help));
-            self.complaints.push(Complaint { what, help, ..complaint });
+        self.errors.left_out += other.errors.left_out;
+        self.warnings.left_out += other.warnings.left_out;
+        for complaint in other.errors.complaints.into_iter().chain(other.warnings.complaints) {
+            let Complaint { at, severity, what, help } = complaint;
+            self.push(at, severity, what, help.unwrap_or_default());
         }
     }
 
     /// True if anything stops the configuration from being used.
     pub fn has_errors(&self) -> bool {
-        self.errors().next().is_some()
+        !self.errors.complaints.is_empty()
     }
 
     /// True if there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.complaints.is_empty()
+        self.errors.complaints.is_empty() && self.warnings.complaints.is_empty()
     }
 
-    /// Complaints that stop the configuration, in order of place.
+    /// Complaints that stop the configuration, in order of place, as far as they are kept.
     pub fn errors(&self) -> impl Iterator<Item = &Complaint> {
-        self.of_severity(Severity::Error)
+        self.errors.in_order()
     }
 
-    /// Complaints that do not stop it, in order of place.
+    /// Complaints that do not stop it, in order of place, as far as they are kept.
     pub fn warnings(&self) -> impl Iterator<Item = &Complaint> {
-        self.of_severity(Severity::Warning)
+        self.warnings.in_order()
+    }
+
+    /// The number of errors that [`Report::errors`] leaves out.
+    pub fn errors_left_out(&self) -> usize {
+        self.errors.left_out
+    }
+
+    /// The number of warnings that [`Report::warnings`] leaves out.
+    pub fn warnings_left_out(&self) -> usize {
+        self.warnings.left_out
     }
 
     /// The files the complaints point into.
     pub fn sources(&self) -> &Sources {
         &self.sources
-    }
-
-    fn of_severity(&self, severity: Severity) -> std::vec::IntoIter<&Complaint> {
-        let mut found: Vec<&Complaint> =
-            self.complaints.iter().filter(|complaint| complaint.severity == severity).collect();
-        found.sort_by_key(|complaint| complaint.at);
-        found.into_iter()
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, complaint: &Complaint, label: &str) -> fmt::Result {
@@ -276,19 +299,45 @@ impl Report {
     }
 }
 
+impl Kept {
+    fn is_full(&self) -> bool {
+        self.complaints.len() >= COMPLAINTS_MAX
+    }
+
+    /// True the first time.
+    fn is_new(&mut self, at: At, what: &str, help: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (at, what, help).hash(&mut hasher);
+        self.seen.insert(hasher.finish())
+    }
+
+    fn in_order(&self) -> std::vec::IntoIter<&Complaint> {
+        let mut all: Vec<&Complaint> = self.complaints.iter().collect();
+        all.sort_by_key(|complaint| complaint.at);
+        all.into_iter()
+    }
+}
+
+/// `... and 2 more errors`; nothing where none is left out.
+fn write_left_out(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
+    match count {
+        0 => Ok(()),
+        1 => writeln!(f, "... and 1 more {what}"),
+        count => writeln!(f, "... and {count} more {what}s"),
+    }
+}
+
 /// Errors first, then warnings, each in order of place; `{:#}` quotes the line as well.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for complaint in self.errors() {
             self.write(f, complaint, "")?;
         }
-        if self.left_out > 0 {
-            writeln!(f, "... and {} more", self.left_out)?;
-        }
+        write_left_out(f, self.errors.left_out, "error")?;
         for complaint in self.warnings() {
             self.write(f, complaint, "warning: ")?;
         }
-        Ok(())
+        write_left_out(f, self.warnings.left_out, "warning")
     }
 }
 

@@ -337,7 +337,7 @@ fn a_thousand_complaints_are_enough() {
     let unknown: String = (0..3_000).map(|n| format!("k{n}: 1\n")).collect();
     let report = read(&unknown);
     assert_eq!(report.errors().count(), 1_000);
-    assert!(report.to_string().ends_with("... and 2000 more\n"));
+    assert!(report.to_string().ends_with("... and 2000 more errors\n"));
 }
 
 #[test]

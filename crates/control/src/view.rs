@@ -59,13 +59,18 @@ pub fn trace(tracer: &Tracer) -> Value {
     json!({ "asked": tracer.is_asked(), "trace": trace })
 }
 
-/// Complaints, errors before warnings.
+/// Complaints, errors before warnings, as far as they are kept.
 pub fn complaints(report: &Report) -> Value {
     report
         .errors()
         .chain(report.warnings())
         .map(|complaint| self::complaint(report, complaint))
         .collect()
+}
+
+/// The numbers of complaints that [`complaints`] leaves out, because there are too many.
+pub fn left_out(report: &Report) -> Value {
+    json!({ "errors": report.errors_left_out(), "warnings": report.warnings_left_out() })
 }
 
 /// The differences that a change would make.
@@ -81,6 +86,7 @@ pub fn status(status: &Status) -> Value {
         "hash": status.hash,
         "since_unix_ms": millis(status.since),
         "warnings": complaints(&status.warnings),
+        "warnings_left_out": status.warnings.warnings_left_out(),
         "last_failed": failed.map(|failed| json!({ "at_unix_ms": millis(failed.at), "why": failed.why })),
     })
 }

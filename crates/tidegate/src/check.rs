@@ -26,7 +26,8 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
     match format {
         Format::Json => {
             let complaints = control::view::complaints(&report);
-            let told = json!({ "file": file, "ok": is_good, "complaints": complaints });
+            let left_out = control::view::left_out(&report);
+            let told = json!({ "file": file, "ok": is_good, "complaints": complaints, "left_out": left_out });
             log::write_out(&serde_json::to_string_pretty(&told)?)?;
         }
         Format::Text => {

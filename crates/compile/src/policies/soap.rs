@@ -112,7 +112,7 @@ pub(crate) fn build(
                     false => actionless(keys, report),
                 }
             } else if let Some(documents) = documents {
-                definitions.operations = counted(&documents, keys, place);
+                definitions.operations = counted(&documents, keys, (schema.at, place), report);
                 definitions.action = asked(&documents, keys, schema, faulty, report);
                 definitions.api = api(documents, keys, schema, faulty, place, report);
             }
@@ -257,13 +257,22 @@ fn asked(
 fn counted(
     documents: &Documents,
     keys: &config::Soap,
-    place: &mut RouteScope<'_, '_>,
+    (at, place): (At, &mut RouteScope<'_, '_>),
+    report: &mut Report,
 ) -> HashMap<Box<str>, u32> {
     if !keys.validate.value.contains(&MessageSide::Request) {
         return HashMap::new();
     }
     let mut counted = HashMap::new();
-    for (element, operation) in operations::named(documents) {
+    let mut named = operations::named(documents);
+    if let Some(more) = named.len().checked_sub(operations::OPERATIONS_MAX).filter(|more| *more > 0)
+    {
+        let max = operations::OPERATIONS_MAX;
+        let what = format!("{more} operations beyond {max} are counted together, as unknown ones");
+        report.warn(at, what, "make a route for each part of the service");
+        named.truncate(operations::OPERATIONS_MAX);
+    }
+    for (element, operation) in named {
         let index = place.operation(&operation);
         counted.entry(Box::from(element.as_str())).or_insert(index);
         // A message that names the operation itself is known too.

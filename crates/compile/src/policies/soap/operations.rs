@@ -10,7 +10,7 @@ use xml::{Document, Kind, NodeId};
 use super::documents::{self, Documents, XSD};
 
 /// Operations of one route told apart; the largest services have a few hundred.
-const OPERATIONS_MAX: usize = 1000;
+pub(super) const OPERATIONS_MAX: usize = 1000;
 
 /// Operations by the local name of the first element in the body that calls them, in the order of their names. Those of
 /// a schema are its elements.
@@ -28,7 +28,6 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     }
     found.sort_unstable();
     found.dedup();
-    found.truncate(OPERATIONS_MAX);
     found
 }
 
