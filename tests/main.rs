@@ -79,6 +79,8 @@ mod nodes;
 mod oidc;
 mod openapi;
 mod openapi_costs;
+mod openapi_references;
+mod openapi_values;
 mod packaging;
 mod parses;
 mod paths;

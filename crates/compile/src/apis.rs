@@ -55,11 +55,12 @@ fn made(
     let document = &keys.openapi;
     let read = Documents::read(document.value.as_path(), |path| report.depends_on(path.to_owned()));
     let help = policies::openapi::UNREADABLE_HELP;
-    let documents = read.map_err(|fault| report.error(document.at, fault, help)).ok()?;
+    let refuse = |faults: Vec<String>, help: &str, report: &mut Report| {
+        faults.into_iter().for_each(|fault| report.error(document.at, fault, help));
+    };
+    let documents = read.map_err(|faults| refuse(faults, help, report)).ok()?;
     let model = Model::read(&documents);
-    let model = model
-        .map_err(|faults| faults.into_iter().for_each(|fault| report.error(document.at, fault, "")))
-        .ok()?;
+    let model = model.map_err(|faults| refuse(faults, "", report)).ok()?;
     let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.value.clone());
     let plans =
         config.plans.iter().map(|(name, plan)| (name.value.clone(), of_requests(&plan.value)));

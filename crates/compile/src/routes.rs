@@ -246,7 +246,8 @@ fn draft<'c>(
     };
     let build = |(at, item)| {
         place.at = at;
-        policies::build(item, &mut place, report)
+        let built = policies::build(item, &mut place, report);
+        policies::openapi::seen_below(built, &route.value, at)
     };
     let policies = policies.iter().enumerate().map(build).collect();
     let streams = streams::of(&name.value, &route.value, &diversions, config, builder);

@@ -3,13 +3,14 @@
 mod merge_routes;
 mod policies;
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::documents::{Documents, JsonLocation};
 use crate::endpoints::{self, Endpoint, Places};
-use crate::extensions::Levels;
+use crate::extensions::{self, Level, Levels};
 use crate::model::{Model, Operation, Path};
 
 /// The options of an API besides its document.
@@ -62,14 +63,8 @@ pub struct GeneratedRoute {
     pub scopes: Vec<String>,
 }
 
-/// Extensions of the reference system that have no effect here.
-const WITHOUT_EFFECT: [&str; 5] = [
-    "x-mediation-script",
-    "x-wso2-http2-backend-enabled",
-    "x-wso2-pass-request-payload-to-enforcer",
-    "x-amzn-resource-name",
-    "x-wso2-mutual-ssl",
-];
+/// The longest name of a route or an upstream, in characters.
+const NAME_CHARS_MAX: usize = 128;
 
 /// Makes the routes and upstreams of a document.
 pub fn expand(documents: &Documents, model: &Model, options: &Options) -> GeneratedApi {
@@ -79,8 +74,16 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Genera
     let base =
         options.base_path.clone().or_else(|| written.and_then(Json::as_str).map(str::to_owned));
     let base = base.unwrap_or_default().trim_end_matches('/').to_owned();
-    let mut expansion =
-        Expansion { options, api, base, model, named: Vec::new(), made: GeneratedApi::default() };
+    let mut expansion = Expansion {
+        options,
+        api,
+        base,
+        model,
+        named: Vec::new(),
+        shapes: shapes(model),
+        unchecked: BTreeMap::new(),
+        made: GeneratedApi::default(),
+    };
     match endpoints::named(&api) {
         Ok(named) => expansion.named = named,
         Err(fault) => expansion.made.errors.push(fault),
@@ -91,6 +94,8 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Genera
             expansion.operation(path, operation);
         }
     }
+    expansion.note_ignored();
+    expansion.note_unchecked();
     expansion.rest();
     merge_routes::join(&mut expansion.made);
     expansion.made
@@ -102,6 +107,10 @@ struct Expansion<'a> {
     base: String,
     model: &'a Model,
     named: Vec<(String, Endpoint)>,
+    /// The number of paths that routes do not tell apart, by their form without names.
+    shapes: HashMap<String, usize>,
+    /// Requirements for credentials that nothing checks: where the first stands, and how many others there are.
+    unchecked: BTreeMap<String, (JsonLocation, usize)>,
     made: GeneratedApi,
 }
 
@@ -109,9 +118,9 @@ impl<'a> Expansion<'a> {
     fn operation(&mut self, path: &'a Path, operation: &'a Operation) {
         let levels =
             Levels { path: Some(&path.spot), operation: Some(&operation.spot), ..self.api };
-        self.warn_of_ignored(&levels, &operation.spot);
         let Some((upstream, places)) = self.destination(&levels, path) else { return };
-        let (template, partial) = pattern(&path.template);
+        let (written, query) = without_query(&path.template);
+        let (template, partial) = pattern(written);
         let mut methods = vec![operation.method.clone()];
         if operation.method == "GET" && !path.operations.iter().any(|other| other.method == "HEAD")
         {
@@ -132,7 +141,7 @@ impl<'a> Expansion<'a> {
         let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
         self.refuse_other_credentials(&levels, authorization.as_deref());
         if self.options.request || self.options.response || partial {
-            policies.push(self.openapi(Some(&path.template)));
+            policies.push(self.openapi(self.own_path(path)));
         }
         let names = (upstream.as_str(), sandbox.as_deref());
         policies.extend(self.interceptor(&levels, path, operation, &template, names));
@@ -143,6 +152,9 @@ impl<'a> Expansion<'a> {
         let mut route = self.route(&format!("{}{template}", self.base), policies);
         if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
             matches.insert("methods".to_owned(), json!(methods));
+            if !query.is_empty() {
+                matches.insert("query".to_owned(), Json::Object(query));
+            }
         }
         route.insert("upstream".to_owned(), json!(upstream));
         match endpoint {
@@ -159,6 +171,7 @@ impl<'a> Expansion<'a> {
             None => self.cut(&mut route),
         }
         let name = format!("{} {} {}", self.options.name, operation.method, path.template);
+        let name = fitting(name);
         let route = Json::Object(route);
         let made = GeneratedRoute { name, route, own_at, open: asked.open, scopes: asked.scopes };
         self.made.routes.push(made);
@@ -173,8 +186,9 @@ impl<'a> Expansion<'a> {
             }
             true => {
                 for path in &self.model.paths {
-                    let name = format!("{} {}", self.options.name, path.template);
-                    self.undescribed(name, &pattern(&path.template).0, Some(&path.template));
+                    let name = fitting(format!("{} {}", self.options.name, path.template));
+                    let (written, _) = without_query(&path.template);
+                    self.undescribed(name, &pattern(written).0, self.own_path(path));
                 }
             }
         }
@@ -267,13 +281,14 @@ impl<'a> Expansion<'a> {
             return name.clone();
         }
         let taken = |name: &str| self.made.upstreams.iter().any(|(known, _)| known == name);
-        let mut free = name.to_owned();
+        let mut free = fitting(name.to_owned());
         let mut number = 1;
         while taken(&free) {
-            free = format!("{name} {path}");
-            if number > 1 {
-                free = format!("{free} {number}");
-            }
+            free = match number {
+                1 => format!("{name} {path}"),
+                number => format!("{name} {path} {number}"),
+            };
+            free = fitting(free);
             number += 1;
         }
         self.made.upstreams.push((free.clone(), endpoint.upstream.clone()));
@@ -294,14 +309,102 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    fn warn_of_ignored(&mut self, levels: &Levels<'_>, spot: &JsonLocation) {
-        for name in WITHOUT_EFFECT {
-            if levels.member(name).is_some() {
-                let warning = format!("{spot}: `{name}` has no effect here");
-                self.made.warnings.push(warning);
+    /// The path that a route's `openapi` looks at alone. Paths that routes do not tell apart are looked at together, so that the
+    /// methods of each are known.
+    fn own_path<'p>(&self, path: &'p Path) -> Option<&'p str> {
+        let (written, query) = without_query(&path.template);
+        let shape = merge_routes::unnamed(&pattern(written).0);
+        let alone = self.shapes.get(&shape).is_none_or(|count| *count < 2);
+        (alone && query.is_empty()).then_some(path.template.as_str())
+    }
+
+    /// Notes each extension without an effect, and each path with a query, once.
+    fn note_ignored(&mut self) {
+        let mut ignored: BTreeMap<String, (JsonLocation, usize)> = BTreeMap::new();
+        let mut look = |spot: &JsonLocation, level: Level| {
+            let members = self.api.documents.at(spot).and_then(Json::as_object);
+            for (name, _) in members.into_iter().flatten() {
+                if extensions::is_ignored(name, level) {
+                    let noted = ignored.entry(name.clone());
+                    noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
+                }
+            }
+        };
+        look(self.api.root, Level::Api);
+        for path in &self.model.paths {
+            look(&path.spot, Level::Below);
+            path.operations.iter().for_each(|operation| look(&operation.spot, Level::Below));
+        }
+        for (name, (spot, more)) in ignored {
+            self.warn(match more {
+                0 => format!("{spot}: `{name}` has no effect here"),
+                more => format!("{spot} and {more} more places: `{name}` has no effect here"),
+            });
+        }
+        if self.api.member("security").is_some()
+            && let Some((spot, _)) = self.api.nearest_at("application-security")
+        {
+            self.warn(format!("{spot} has no effect beside `security`"));
+        }
+        for path in &self.model.paths {
+            if !without_query(&path.template).1.is_empty() {
+                let spot = &path.spot;
+                self.warn(format!(
+                    "{spot}: the query in the path becomes a condition on the query"
+                ));
             }
         }
     }
+
+    /// Notes what nothing checks, once for each thing that is asked for.
+    fn note_unchecked(&mut self) {
+        let help = "add the policies that check what is asked to the API's `policies`";
+        for (what, (spot, more)) in std::mem::take(&mut self.unchecked) {
+            let spot = match more {
+                0 => spot.to_string(),
+                more => format!("{spot}, with {more} more operations,"),
+            };
+            self.made.warnings.push(format!("{spot} {what}; {help}"));
+        }
+    }
+}
+
+/// The number of paths of each form.
+fn shapes(model: &Model) -> HashMap<String, usize> {
+    let mut shapes = HashMap::new();
+    for path in &model.paths {
+        let (written, _) = without_query(&path.template);
+        *shapes.entry(merge_routes::unnamed(&pattern(written).0)).or_default() += 1;
+    }
+    shapes
+}
+
+/// A path without the query that some documents write behind it, and the conditions that this is.
+fn without_query(template: &str) -> (&str, Map<String, Json>) {
+    let Some((path, query)) = template.split_once('?') else { return (template, Map::new()) };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let condition = |pair: &str| match pair.split_once('=') {
+        // A parameter in place of a value takes any.
+        Some((name, value)) if !value.is_empty() && !value.starts_with('{') => {
+            (name.to_owned(), json!(value))
+        }
+        Some((name, _)) => (name.to_owned(), json!({ "present": true })),
+        None => (pair.to_owned(), json!({ "present": true })),
+    };
+    (path, pairs.map(condition).collect())
+}
+
+/// A name that is short enough. One that was cut ends in a hash of all of it.
+fn fitting(name: String) -> String {
+    if name.chars().count() <= NAME_CHARS_MAX {
+        return name;
+    }
+    // FNV-1a, so that a document gets the same names each time.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let front: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
+    format!("{front}~{hash:016x}")
 }
 
 /// A path in a route's syntax, with `/*` at its end as `/**`. True if it matches more than the document's path, because a

@@ -5,6 +5,53 @@ use serde_json::Value as Json;
 
 use crate::documents::{Documents, JsonLocation};
 
+/// Names of extensions behind `x-wso2-` or `x-tidegate-` that only an API has.
+const OF_API: [&str; 4] = ["basePath", "base-path", "endpoints", "cors"];
+
+/// Names that operations, paths and APIs have.
+const OF_ALL: [&str; 8] = [
+    "production-endpoints",
+    "sandbox-endpoints",
+    "throttling-tier",
+    "disable-security",
+    "auth-header",
+    "application-security",
+    "request-interceptor",
+    "response-interceptor",
+];
+
+/// Extensions with other names that have an effect.
+const OTHERS: [&str; 3] = ["x-auth-type", "x-scopes", "x-throttling-tier"];
+
+/// Extensions of other systems about which nothing is done.
+const IGNORED: [&str; 2] = ["x-mediation-script", "x-amzn-resource-name"];
+
+/// The place of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Api,
+    /// A path or an operation.
+    Below,
+}
+
+/// The name behind the prefix of this or of the reference system.
+fn own_name(name: &str) -> Option<&str> {
+    name.strip_prefix("x-wso2-").or_else(|| name.strip_prefix("x-tidegate-"))
+}
+
+/// True for extensions that are read, or of which it is said that they are not.
+pub(crate) fn may_have_effect(name: &str) -> bool {
+    own_name(name).is_some() || OTHERS.contains(&name) || IGNORED.contains(&name)
+}
+
+/// True for an extension that one might take to have an effect at its place.
+pub(crate) fn is_ignored(name: &str, level: Level) -> bool {
+    match own_name(name) {
+        Some(name) => !(OF_ALL.contains(&name) || level == Level::Api && OF_API.contains(&name)),
+        None => IGNORED.contains(&name),
+    }
+}
+
 /// The places where extensions are looked up, the most specific first.
 #[derive(Clone, Copy)]
 pub(crate) struct Levels<'a> {

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::documents::{Documents, JsonLocation};
+use crate::normal::METHODS;
 
 /// The operations that a document describes.
 #[derive(Debug)]
@@ -56,8 +57,18 @@ pub struct Content {
     /// In lower case, without parameters. It may be a range such as `text/*`.
     pub media_type: String,
     pub schema: Option<JsonLocation>,
-    /// Members of a form whose lists are sent as one value, with their style.
-    pub joined: Vec<(String, Option<String>)>,
+    /// How members of a form are written, where the document says so.
+    pub encoding: Vec<FieldEncoding>,
+}
+
+/// How a member of a form is written.
+#[derive(Debug)]
+pub struct FieldEncoding {
+    pub name: String,
+    pub style: Option<String>,
+    pub explode: Option<bool>,
+    /// True if its value is JSON.
+    pub json: bool,
 }
 
 #[derive(Debug)]
@@ -68,21 +79,11 @@ pub struct Reply {
     pub headers: Vec<Parameter>,
 }
 
-const METHODS: [&str; 9] =
-    ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
-
 impl Model {
     /// Reads the operations, or returns all errors.
     pub fn read(documents: &Documents) -> Result<Model, Vec<String>> {
         let root = documents.root();
-        let document = documents.at(&root).unwrap_or(&Json::Null);
-        let version = document.get("openapi").map(text).unwrap_or_default();
-        if !version.starts_with("3.") {
-            let known =
-                "OpenAPI 3.0 and 3.1 (`openapi: 3.1.0`) and Swagger 2 (`swagger: \"2.0\"`) are";
-            return Err(vec![format!("this is no version of OpenAPI that can be read; {known}")]);
-        }
-        let info = |name: &str| document.pointer(&format!("/info/{name}")).map(text);
+        let info = |name: &str| documents.document().pointer(&format!("/info/{name}")).map(text);
         let mut model = Model {
             title: info("title").unwrap_or_default(),
             version: info("version").unwrap_or_default(),
@@ -91,31 +92,29 @@ impl Model {
         let mut faults = Vec::new();
         let paths = root.child("paths");
         for template in names(documents, &paths) {
-            if !template.starts_with('/') {
-                if !template.starts_with("x-") {
-                    faults.push(format!("{paths}: the path `{template}` does not begin with `/`"));
-                }
-                continue;
-            }
-            match path(documents, &paths, &template) {
-                Ok(path) => model.paths.push(path),
-                Err(fault) => faults.push(fault),
-            }
+            model.paths.push(path(documents, &paths, &template, &mut faults));
         }
         if faults.is_empty() { Ok(model) } else { Err(faults) }
     }
 }
 
-fn path(documents: &Documents, paths: &JsonLocation, template: &str) -> Result<Path, String> {
-    let spot = documents.follow(paths.child(template))?;
-    let shared = parameters(documents, &spot)?;
+fn path(
+    documents: &Documents,
+    paths: &JsonLocation,
+    template: &str,
+    faults: &mut Vec<String>,
+) -> Path {
+    let spot = paths.child(template);
+    let shared = parameters(documents, &spot);
     let mut operations = Vec::new();
-    for name in names(documents, &spot) {
-        if METHODS.contains(&name.as_str()) {
-            operations.push(operation(documents, &spot.child(&name), &name, &shared)?);
+    for name in names(documents, &spot).into_iter().filter(|name| METHODS.contains(&name.as_str()))
+    {
+        match operation(documents, &spot.child(&name), &name, &shared) {
+            Ok(operation) => operations.push(operation),
+            Err(fault) => faults.push(fault),
         }
     }
-    Ok(Path { template: template.to_owned(), spot, operations })
+    Path { template: template.to_owned(), spot, operations }
 }
 
 fn operation(
@@ -126,27 +125,25 @@ fn operation(
 ) -> Result<Operation, String> {
     let mut parameters_of: Vec<Parameter> = Vec::new();
     // Parameters of the operation replace the path's with the same name and place.
-    for at in parameters(documents, spot)?.iter().chain(shared) {
+    for at in parameters(documents, spot).iter().chain(shared) {
         let read = parameter(documents, at, None)?;
         let same = |known: &Parameter| known.name == read.name && known.place == read.place;
         if !parameters_of.iter().any(same) {
             parameters_of.push(read);
         }
     }
-    let body = match documents.member(spot, "requestBody")? {
-        Some(body) => Some(Body {
-            required: flag(documents, &body, "required"),
-            content: content(documents, &body)?,
-        }),
-        None => None,
-    };
+    let body = spot.child("requestBody");
+    let body = documents.at(&body).is_some().then(|| Body {
+        required: flag(documents, &body, "required"),
+        content: content(documents, &body),
+    });
     let responses = spot.child("responses");
     let mut replies = Vec::new();
-    for status in names(documents, &responses).into_iter().filter(|name| !name.starts_with("x-")) {
-        let at = documents.follow(responses.child(&status))?;
+    for status in names(documents, &responses) {
+        let at = responses.child(&status);
         replies.push(Reply {
             status,
-            content: content(documents, &at)?,
+            content: content(documents, &at),
             headers: headers(documents, &at)?,
         });
     }
@@ -160,10 +157,10 @@ fn operation(
 }
 
 /// The places of the parameters of a path or an operation.
-fn parameters(documents: &Documents, spot: &JsonLocation) -> Result<Vec<JsonLocation>, String> {
+fn parameters(documents: &Documents, spot: &JsonLocation) -> Vec<JsonLocation> {
     let list = spot.child("parameters");
     let count = documents.at(&list).and_then(Json::as_array).map_or(0, Vec::len);
-    (0..count).map(|at| documents.follow(list.child(&at.to_string()))).collect()
+    (0..count).map(|at| list.child(&at.to_string())).collect()
 }
 
 /// A parameter, or a header of a reply, whose name is its key.
@@ -184,11 +181,10 @@ fn parameter(
     if !matches!(place.as_str(), "path" | "query" | "header" | "cookie") {
         return Err(format!("{at}: a parameter cannot be in `{place}`"));
     }
-    let schema = documents.schema(at, "schema")?;
-    let (schema, json) = match schema {
+    let (schema, json) = match documents.schema(at, "schema") {
         Some(schema) => (Some(schema), false),
-        None => match content(documents, at)?.into_iter().next() {
-            Some(content) => (content.schema, content.media_type.ends_with("json")),
+        None => match content(documents, at).into_iter().next() {
+            Some(content) => (content.schema, is_json(&content.media_type)),
             None => (None, false),
         },
     };
@@ -208,38 +204,40 @@ fn headers(documents: &Documents, reply: &JsonLocation) -> Result<Vec<Parameter>
     let headers = reply.child("headers");
     let names = names(documents, &headers).into_iter();
     let names = names.filter(|name| !name.eq_ignore_ascii_case("content-type"));
-    names
-        .map(|name| {
-            let at = documents.follow(headers.child(&name))?;
-            parameter(documents, &at, Some(&name))
-        })
-        .collect()
+    names.map(|name| parameter(documents, &headers.child(&name), Some(&name))).collect()
 }
 
-fn content(documents: &Documents, of: &JsonLocation) -> Result<Vec<Content>, String> {
+fn content(documents: &Documents, of: &JsonLocation) -> Vec<Content> {
     let content = of.child("content");
     let names = names(documents, &content).into_iter();
-    names
-        .map(|name| {
-            let at = documents.follow(content.child(&name))?;
-            let schema = documents.schema(&at, "schema")?;
-            let plain = String::from_utf8_lossy(message::media_type(name.as_bytes()));
-            let media_type = plain.to_ascii_lowercase();
-            Ok(Content { media_type, schema, joined: joined(documents, &at) })
-        })
-        .collect()
+    let read = names.map(|name| {
+        let at = content.child(&name);
+        let plain = String::from_utf8_lossy(message::media_type(name.as_bytes()));
+        Content {
+            media_type: plain.to_ascii_lowercase(),
+            schema: documents.schema(&at, "schema"),
+            encoding: encoding(documents, &at),
+        }
+    });
+    read.collect()
 }
 
-/// The lists of a form that `encoding` sends as one value each, because they do not explode.
-fn joined(documents: &Documents, content: &JsonLocation) -> Vec<(String, Option<String>)> {
+fn encoding(documents: &Documents, content: &JsonLocation) -> Vec<FieldEncoding> {
     let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
-    let members = encoding.into_iter().flatten().filter_map(|(name, said)| {
-        let style = said.get("style").and_then(Json::as_str).map(str::to_owned);
-        let plain = style.as_deref().is_none_or(|style| style == "form");
-        let explodes = said.get("explode").and_then(Json::as_bool).unwrap_or(plain);
-        (!explodes).then(|| (name.clone(), style))
+    let read = encoding.into_iter().flatten().map(|(name, said)| {
+        let kind = said.get("contentType").and_then(Json::as_str);
+        FieldEncoding {
+            name: name.clone(),
+            style: said.get("style").and_then(Json::as_str).map(str::to_owned),
+            explode: said.get("explode").and_then(Json::as_bool),
+            json: kind.is_some_and(is_json),
+        }
     });
-    members.collect()
+    read.collect()
+}
+
+fn is_json(media_type: &str) -> bool {
+    message::is_json(message::media_type(media_type.as_bytes()))
 }
 
 fn names(documents: &Documents, spot: &JsonLocation) -> Vec<String> {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::documents::{Documents, JsonLocation};
+use crate::normal::{self, HOPS_MAX};
 
 /// The message that a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,22 +18,27 @@ pub enum SchemaSide {
 type ExcusedProperties = BTreeMap<JsonLocation, BTreeSet<String>>;
 
 impl Documents {
-    /// The documents for the messages of one side: properties of the other side are neither required nor allowed.
-    pub fn of_side(&self, side: SchemaSide) -> Vec<(String, Json)> {
+    /// The URI of the document, and its schemas for the messages of one side: properties of the other side are neither required nor
+    /// allowed.
+    pub fn of_side(&self, side: SchemaSide) -> (String, Json) {
         let flag = match side {
             SchemaSide::Request => "readOnly",
             SchemaSide::Response => "writeOnly",
         };
+        let root = self.root();
+        let spot = root.child("$defs");
+        let mut schemas = self.at(&spot).cloned().unwrap_or_default();
         let mut excused = ExcusedProperties::new();
-        for (uri, document) in self.files() {
-            self.excuse(&JsonLocation::of_file(uri), document, flag, &mut excused);
+        let named = schemas.as_object_mut().into_iter().flatten();
+        let mut named: Vec<(JsonLocation, &mut Json)> =
+            named.map(|(name, schema)| (spot.child(name), schema)).collect();
+        for (spot, schema) in &named {
+            self.excuse(spot, schema, flag, &mut excused);
         }
-        let files = self.files().map(|(uri, document)| {
-            let mut document = document.clone();
-            self.without(&JsonLocation::of_file(uri), &mut document, flag, &excused);
-            (uri.to_owned(), document)
-        });
-        files.collect()
+        for (spot, schema) in &mut named {
+            self.without(spot, schema, flag, &excused);
+        }
+        (root.uri().to_owned(), json!({ "$defs": schemas }))
     }
 
     /// A composed schema requires all that its parts require. So a property of the other side is excused in all parts.
@@ -44,7 +50,7 @@ impl Documents {
         excused: &mut ExcusedProperties,
     ) {
         if is_of_several(value) {
-            let mut parts = Vec::new();
+            let mut parts = BTreeSet::new();
             self.add_parts(spot.clone(), &mut parts);
             let gone: BTreeSet<String> =
                 parts.iter().flat_map(|part| self.flagged(part, flag)).collect();
@@ -52,26 +58,23 @@ impl Documents {
                 excused.entry(part).or_default().extend(gone.iter().cloned());
             }
         }
-        match value {
-            Json::Object(members) => members
-                .iter()
-                .filter(|(name, _)| is_schema(name))
-                .for_each(|(name, member)| self.excuse(&spot.child(name), member, flag, excused)),
-            Json::Array(items) => items.iter().enumerate().for_each(|(at, item)| {
-                self.excuse(&spot.child(&at.to_string()), item, flag, excused);
-            }),
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        for pointer in normal::subschemas(value) {
+            if let Some(inner) = value.pointer(&pointer) {
+                self.excuse(&spot.below(&pointer), inner, flag, excused);
+            }
         }
     }
 
     /// A schema and all its parts, each once.
-    fn add_parts(&self, spot: JsonLocation, parts: &mut Vec<JsonLocation>) {
-        let Some(value) = self.at(&spot).filter(|_| !parts.contains(&spot)) else { return };
-        parts.push(spot.clone());
+    fn add_parts(&self, spot: JsonLocation, parts: &mut BTreeSet<JsonLocation>) {
+        let Some(value) = self.at(&spot) else { return };
+        if !parts.insert(spot.clone()) {
+            return;
+        }
         let count = value.get("allOf").and_then(Json::as_array).map_or(0, Vec::len);
         let all = spot.child("allOf");
         (0..count).for_each(|at| self.add_parts(all.child(&at.to_string()), parts));
-        if let Ok(target) = self.follow(spot) {
+        if let Some(target) = self.referred(&spot) {
             self.add_parts(target, parts);
         }
     }
@@ -79,7 +82,7 @@ impl Documents {
     fn flagged(&self, spot: &JsonLocation, flag: &str) -> Vec<String> {
         let properties = self.at(&spot.child("properties")).and_then(Json::as_object);
         let properties = properties.into_iter().flatten();
-        let flagged = properties.filter(|(_, property)| self.has_flag(spot.uri(), property, flag));
+        let flagged = properties.filter(|(_, property)| self.has_flag(property, flag));
         flagged.map(|(name, _)| name.clone()).collect()
     }
 
@@ -90,19 +93,13 @@ impl Documents {
         flag: &str,
         excused: &ExcusedProperties,
     ) {
-        match value {
-            Json::Object(members) => {
-                self.drop_properties(spot, members, flag, excused);
-                members.iter_mut().filter(|(name, _)| is_schema(name)).for_each(
-                    |(name, member)| {
-                        self.without(&spot.child(name), member, flag, excused);
-                    },
-                );
+        if let Json::Object(members) = value {
+            self.drop_properties(spot, members, flag, excused);
+        }
+        for pointer in normal::subschemas(value) {
+            if let Some(inner) = value.pointer_mut(&pointer) {
+                self.without(&spot.below(&pointer), inner, flag, excused);
             }
-            Json::Array(items) => items.iter_mut().enumerate().for_each(|(at, item)| {
-                self.without(&spot.child(&at.to_string()), item, flag, excused);
-            }),
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
         }
     }
 
@@ -116,7 +113,7 @@ impl Documents {
         let mut gone = excused.get(spot).cloned().unwrap_or_default();
         if let Some(Json::Object(properties)) = members.get_mut("properties") {
             for (name, property) in properties.iter_mut() {
-                if self.has_flag(spot.uri(), property, flag) {
+                if self.has_flag(property, flag) {
                     *property = Json::Bool(false);
                     gone.insert(name.clone());
                 }
@@ -127,17 +124,21 @@ impl Documents {
         }
     }
 
-    fn has_flag(&self, uri: &str, property: &Json, flag: &str) -> bool {
-        let flagged = |value: &Json| value.get(flag) == Some(&Json::Bool(true));
-        let reference = property.get("$ref").and_then(Json::as_str);
-        let target = reference.and_then(|reference| self.target(uri, reference));
-        flagged(property) || target.is_some_and(flagged)
+    /// True for a property that has the flag, or whose schema has it.
+    fn has_flag(&self, property: &Json, flag: &str) -> bool {
+        let mut property = Some(property);
+        // As long a chain as a document may have.
+        for _ in 0..HOPS_MAX {
+            let Some(value) = property else { return false };
+            if value.get(flag) == Some(&Json::Bool(true)) {
+                return true;
+            }
+            let reference = value.get("$ref").and_then(Json::as_str);
+            let pointer = reference.and_then(|reference| reference.strip_prefix('#'));
+            property = pointer.and_then(|pointer| self.document().pointer(pointer));
+        }
+        false
     }
-}
-
-/// False for examples, which may contain anything.
-fn is_schema(member: &str) -> bool {
-    !matches!(member, "example" | "examples" | "default" | "enum" | "const")
 }
 
 fn is_of_several(value: &Json) -> bool {

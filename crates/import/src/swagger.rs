@@ -1,64 +1,49 @@
 //! Converts Swagger 2 to OpenAPI 3.1: parameters in bodies and forms become request bodies, types become schemas, hosts become
-//! servers. Definitions stay where they are, so that references stay valid.
+//! servers. The document has no references but those of its schemas.
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::documents::Documents;
-
-/// Members of a parameter that are not part of its schema.
-const OF_PARAMETER: [&str; 7] =
-    ["name", "in", "description", "required", "collectionFormat", "allowEmptyValue", "schema"];
-
+/// Methods of an operation.
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
-/// Rewrites the root document, if it is Swagger 2.
-pub(crate) fn convert(documents: &mut Documents) -> Result<(), String> {
-    let known = documents.clone();
-    let root = known.root();
-    let Some(old) = known.at(&root) else { return Ok(()) };
-    if old.get("swagger").map(crate::model::text).as_deref() != Some("2.0") {
-        return Ok(());
-    }
-    let mut new = old.clone();
-    let Some(members) = new.as_object_mut() else { return Ok(()) };
+/// The schema of a download, which is none.
+pub(crate) fn file() -> Json {
+    json!({ "type": "file" })
+}
+
+/// Rewrites a document. Returns the schemas of its forms, by the names under which they belong to its `$defs`.
+pub(crate) fn convert(members: &mut Map<String, Json>) -> Vec<(String, Json)> {
+    let old = Json::Object(members.clone());
     members.remove("swagger");
     members.insert("openapi".to_owned(), json!("3.1.0"));
-    members.insert("servers".to_owned(), servers(old));
+    members.insert("servers".to_owned(), servers(&old));
     if let Some(schemes) = old.get("securityDefinitions") {
         members.insert("components".to_owned(), json!({ "securitySchemes": security(schemes) }));
     }
-    let reading = SwaggerReader { documents: &known, root: old };
+    let mut reading = SwaggerReader { root: &old, forms: Vec::new() };
     if let Some(Json::Object(paths)) = members.get_mut("paths") {
-        for path in paths.values_mut() {
-            if let Some(item) = path.as_object_mut() {
-                reading.path(item)?;
-            }
-        }
+        paths.values_mut().filter_map(Json::as_object_mut).for_each(|item| reading.path(item));
     }
-    if let Some(document) = documents.root_mut() {
-        *document = new;
-    }
-    Ok(())
+    reading.forms
 }
 
 struct SwaggerReader<'a> {
-    documents: &'a Documents,
     root: &'a Json,
+    forms: Vec<(String, Json)>,
 }
 
 impl SwaggerReader<'_> {
-    fn path(&self, item: &mut Map<String, Json>) -> Result<(), String> {
-        let shared = self.resolved(item.remove("parameters"))?;
+    fn path(&mut self, item: &mut Map<String, Json>) {
+        let shared = list(item.remove("parameters"));
         for method in METHODS {
             if let Some(Json::Object(operation)) = item.get_mut(method) {
-                self.operation(operation, &shared)?;
+                self.operation(operation, &shared);
             }
         }
-        Ok(())
     }
 
-    fn operation(&self, operation: &mut Map<String, Json>, shared: &[Json]) -> Result<(), String> {
-        let mut parameters = self.resolved(operation.remove("parameters"))?;
+    fn operation(&mut self, operation: &mut Map<String, Json>, shared: &[Json]) {
+        let mut parameters = list(operation.remove("parameters"));
         let own = parameters.len();
         for parameter in shared {
             let same = |known: &Json| {
@@ -83,58 +68,57 @@ impl SwaggerReader<'_> {
         let body = body.or_else(|| (!form.is_empty()).then(|| self.form(operation, &form)));
         let plain = parameters.iter().filter(|p| !is_in("body")(p) && !is_in("formData")(p));
         let plain: Vec<Json> = plain.map(parameter).collect();
-        let produces = self.types(operation, "produces", "application/json");
         if let Some(body) = body {
             operation.insert("requestBody".to_owned(), body);
         }
         operation.insert("parameters".to_owned(), Json::Array(plain));
-        self.replies(operation, &produces)
+        self.replies(operation);
     }
 
-    fn replies(
-        &self,
-        operation: &mut Map<String, Json>,
-        produces: &[String],
-    ) -> Result<(), String> {
-        let Some(Json::Object(replies)) = operation.get_mut("responses") else { return Ok(()) };
-        for reply in replies.values_mut() {
-            let mut read = self.resolve(reply)?;
-            let Some(members) = read.as_object_mut() else { continue };
-            if let Some(schema) = members.remove("schema") {
-                let content = produces.iter().map(|k| (k.clone(), json!({ "schema": schema })));
-                members.insert("content".to_owned(), Json::Object(content.collect()));
-            }
-            if let Some(Json::Object(headers)) = members.get_mut("headers") {
-                for header in headers.values_mut() {
-                    *header = json!({ "schema": schema(header) });
+    fn replies(&self, operation: &mut Map<String, Json>) {
+        let produces = self.types(operation, "produces", "application/json");
+        let downloads = self.types(operation, "produces", "*/*");
+        let Some(Json::Object(replies)) = operation.get_mut("responses") else { return };
+        for members in replies.values_mut().filter_map(Json::as_object_mut) {
+            match members.remove("schema") {
+                Some(schema) if schema == file() => {
+                    let content = downloads.iter().map(|kind| (kind.clone(), json!({})));
+                    members.insert("content".to_owned(), Json::Object(content.collect()));
                 }
+                Some(schema) => {
+                    let content = produces.iter().map(|k| (k.clone(), json!({ "schema": schema })));
+                    members.insert("content".to_owned(), Json::Object(content.collect()));
+                }
+                None => {}
             }
-            *reply = read;
         }
-        Ok(())
     }
 
-    fn form(&self, operation: &Map<String, Json>, form: &[&Json]) -> Json {
-        let name =
+    fn form(&mut self, operation: &Map<String, Json>, form: &[&Json]) -> Json {
+        let named =
             |parameter: &Json| parameter.get("name").and_then(Json::as_str).map(str::to_owned);
-        let properties = form.iter().filter_map(|p| Some((name(p)?, schema(p))));
-        let required = form
-            .iter()
-            .filter(|p| p.get("required") == Some(&Json::Bool(true)))
-            .filter_map(|p| name(p));
+        let properties = form.iter().filter_map(|p| Some((named(p)?, schema(p))));
+        let is_required = |p: &&&Json| p.get("required") == Some(&Json::Bool(true));
+        let required: Vec<String> =
+            form.iter().filter(is_required).filter_map(|p| named(p)).collect();
+        let is_required = !required.is_empty();
         let schema = json!({
             "type": "object",
             "properties": properties.collect::<Map<_, _>>(),
-            "required": required.collect::<Vec<_>>(),
+            "required": required,
         });
         let encoding = form.iter().filter_map(|p| {
             let (style, explode) = format(p)?;
-            Some((name(p)?, json!({ "style": style, "explode": explode })))
+            Some((named(p)?, json!({ "style": style, "explode": explode })))
         });
-        let content = json!({ "schema": schema, "encoding": encoding.collect::<Map<_, _>>() });
+        let encoding: Map<String, Json> = encoding.collect();
+        let name = format!("form{}", self.forms.len());
+        let reference = json!({ "$ref": format!("#/$defs/{name}") });
+        self.forms.push((name, schema));
+        let content = json!({ "schema": reference, "encoding": encoding });
         let kinds = self.types(operation, "consumes", "application/x-www-form-urlencoded");
         let content = kinds.into_iter().map(|kind| (kind, content.clone()));
-        json!({ "required": true, "content": content.collect::<Map<_, _>>() })
+        json!({ "required": is_required, "content": content.collect::<Map<_, _>>() })
     }
 
     /// The content types of an operation, or of the document if it has none.
@@ -144,32 +128,22 @@ impl SwaggerReader<'_> {
             list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
         if types.is_empty() { vec![default.to_owned()] } else { types }
     }
+}
 
-    fn resolved(&self, parameters: Option<Json>) -> Result<Vec<Json>, String> {
-        let Some(Json::Array(parameters)) = parameters else { return Ok(Vec::new()) };
-        parameters.iter().map(|parameter| self.resolve(parameter)).collect()
-    }
-
-    fn resolve(&self, value: &Json) -> Result<Json, String> {
-        let Some(reference) = value.get("$ref").and_then(Json::as_str) else {
-            return Ok(value.clone());
-        };
-        let root = self.documents.root();
-        let target = self.documents.target(root.uri(), reference);
-        target.cloned().ok_or_else(|| format!("`{reference}` does not exist"))
+fn list(parameters: Option<Json>) -> Vec<Json> {
+    match parameters {
+        Some(Json::Array(parameters)) => parameters,
+        _ => Vec::new(),
     }
 }
 
-/// A parameter that is not a body: its type becomes its schema.
+/// A parameter that is not a body.
 fn parameter(old: &Json) -> Json {
     let mut new = Map::new();
-    for name in ["name", "in", "required"] {
+    for name in ["name", "in", "required", "allowEmptyValue"] {
         if let Some(value) = old.get(name) {
             new.insert(name.to_owned(), value.clone());
         }
-    }
-    if let Some(empty) = old.get("allowEmptyValue") {
-        new.insert("allowEmptyValue".to_owned(), empty.clone());
     }
     let in_query = old.get("in").and_then(Json::as_str) == Some("query");
     let plain = if in_query { "form" } else { "simple" };
@@ -179,6 +153,10 @@ fn parameter(old: &Json) -> Json {
     new.insert("explode".to_owned(), json!(explode));
     new.insert("schema".to_owned(), schema(old));
     Json::Object(new)
+}
+
+fn schema(parameter: &Json) -> Json {
+    parameter.get("schema").cloned().unwrap_or_else(|| json!({}))
 }
 
 /// The style of a list, and true if it explodes; `csv` is the default.
@@ -191,17 +169,6 @@ fn format(parameter: &Json) -> Option<(&'static str, bool)> {
         Some("pipes") => ("pipeDelimited", false),
         _ => ("form", false),
     })
-}
-
-fn schema(parameter: &Json) -> Json {
-    let members = parameter.as_object().into_iter().flatten();
-    let members = members.filter(|(name, _)| !OF_PARAMETER.contains(&name.as_str()));
-    let mut schema: Map<String, Json> =
-        members.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if schema.get("type").and_then(Json::as_str) == Some("file") {
-        schema.remove("type");
-    }
-    Json::Object(schema)
 }
 
 fn servers(root: &Json) -> Json {

@@ -1,25 +1,13 @@
 //! Converts OpenAPI 3.0's dialect of JSON Schema to 2020-12.
 
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
-/// Rewrites every schema of a document in place. Schemas that are already 2020-12 stay the same.
-pub(crate) fn upgrade(value: &mut Json) {
-    match value {
-        Json::Object(members) => {
-            for (name, member) in members.iter_mut() {
-                // Instances, not schemas.
-                if !matches!(name.as_str(), "example" | "examples" | "default" | "enum" | "const") {
-                    upgrade(member);
-                }
-            }
-            bounds(members, "exclusiveMinimum", "minimum");
-            bounds(members, "exclusiveMaximum", "maximum");
-            integers(members);
-            nullable(members);
-        }
-        Json::Array(items) => items.iter_mut().for_each(upgrade),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
-    }
+/// A schema as 2020-12 writes it. One that is so already stays the same.
+pub(crate) fn upgraded(mut members: Map<String, Json>) -> Json {
+    bounds(&mut members, "exclusiveMinimum", "minimum");
+    bounds(&mut members, "exclusiveMaximum", "maximum");
+    integers(&mut members);
+    nullable(members)
 }
 
 /// `exclusiveMinimum: true` makes `minimum` exclusive; in 2020-12 it holds the bound itself.
@@ -54,33 +42,11 @@ fn integers(members: &mut serde_json::Map<String, Json>) {
     members.entry("maximum").or_insert(json!(most));
 }
 
-/// Before 3.1, members beside a `$ref` are ignored (OpenAPI 3.0.3, Reference Object); only a path's `$ref` may have operations
-/// beside it.
-pub(crate) fn lone_references(value: &mut Json, of_path: bool) {
-    match value {
-        Json::Object(members) => {
-            if !of_path && members.get("$ref").is_some_and(Json::is_string) {
-                members.retain(|name, _| name == "$ref" || name.starts_with("x-"));
-            }
-            for (name, member) in members.iter_mut() {
-                match (name.as_str(), &mut *member) {
-                    ("example" | "examples" | "default" | "enum" | "const", _) => {}
-                    ("paths", Json::Object(paths)) => {
-                        paths.values_mut().for_each(|path| lone_references(path, true));
-                    }
-                    _ => lone_references(member, false),
-                }
-            }
-        }
-        Json::Array(items) => items.iter_mut().for_each(|item| lone_references(item, false)),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
-    }
-}
-
-fn nullable(members: &mut serde_json::Map<String, Json>) {
-    let vendor = members.get("x-nullable") == Some(&Json::Bool(true));
-    if members.get("nullable") != Some(&Json::Bool(true)) && !vendor {
-        return;
+/// `nullable` adds null to what the schema allows. Where other keywords forbid it, it becomes an alternative to them.
+fn nullable(mut members: Map<String, Json>) -> Json {
+    let said = ["nullable", "x-nullable"].map(|name| members.remove(name));
+    if !said.contains(&Some(Json::Bool(true))) {
+        return Json::Object(members);
     }
     if let Some(Json::String(one)) = members.get("type") {
         let types = json!([one, "null"]);
@@ -90,6 +56,20 @@ fn nullable(members: &mut serde_json::Map<String, Json>) {
         && !values.contains(&Json::Null)
     {
         values.push(Json::Null);
+    }
+    let others = ["allOf", "anyOf", "oneOf", "not", "const", "if", "$ref"];
+    match others.iter().any(|name| members.contains_key(*name)) {
+        true => {
+            let flags = ["readOnly", "writeOnly"].map(|name| (name, members.get(name).cloned()));
+            let mut either = json!({ "anyOf": [{ "type": "null" }, members] });
+            for (name, flag) in flags {
+                if let (Some(flag), Some(either)) = (flag, either.as_object_mut()) {
+                    either.insert(name.to_owned(), flag);
+                }
+            }
+            either
+        }
+        false => Json::Object(members),
     }
 }
 
@@ -102,7 +82,7 @@ mod tests {
         let cases = [
             (
                 json!({ "type": "string", "nullable": true, "enum": ["a"] }),
-                json!({ "type": ["string", "null"], "nullable": true, "enum": ["a", null] }),
+                json!({ "type": ["string", "null"], "enum": ["a", null] }),
             ),
             (
                 json!({ "minimum": 1, "exclusiveMinimum": true, "maximum": 2, "exclusiveMaximum": false }),
@@ -113,30 +93,14 @@ mod tests {
                 json!({ "type": "integer", "format": "int32", "minimum": i32::MIN, "maximum": 5 }),
             ),
             (
-                // A property with that name.
-                json!({ "properties": { "nullable": { "type": "boolean" } } }),
-                json!({ "properties": { "nullable": { "type": "boolean" } } }),
+                json!({ "nullable": true, "allOf": [{ "$ref": "#/$defs/0" }] }),
+                json!({ "anyOf": [{ "type": "null" }, { "allOf": [{ "$ref": "#/$defs/0" }] }] }),
             ),
+            (json!({ "nullable": false, "type": "object" }), json!({ "type": "object" })),
         ];
-        for (mut old, new) in cases {
-            upgrade(&mut old);
-            assert_eq!(old, new);
+        for (old, new) in cases {
+            let Json::Object(old) = old else { continue };
+            assert_eq!(upgraded(old), new);
         }
-    }
-
-    #[test]
-    fn nothing_counts_beside_a_reference_but_for_a_paths() {
-        let mut old = json!({
-            "paths": { "/a": { "$ref": "b", "get": { "schema": { "$ref": "c", "minimum": 1 } } } },
-            "properties": { "$ref": { "type": "string" } },
-        });
-        lone_references(&mut old, false);
-        assert_eq!(
-            old,
-            json!({
-                "paths": { "/a": { "$ref": "b", "get": { "schema": { "$ref": "c" } } } },
-                "properties": { "$ref": { "type": "string" } },
-            })
-        );
     }
 }

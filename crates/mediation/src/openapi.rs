@@ -15,8 +15,8 @@ use body::BodyCheck;
 use path::Paths;
 
 pub use model::{
-    Content, MediaRange, Object, Operation, Parameter, ParameterLocation, PathItem, Reply,
-    SegmentPiece,
+    Content, Field, Form, MediaRange, Object, Operation, Parameter, ParameterLocation, PathItem,
+    Reply, SegmentPiece,
 };
 pub use model::{ParameterTypes, RequestBody, Statuses, Style, Types};
 pub use path::Values;
@@ -63,16 +63,35 @@ impl Operations {
         self.items.get(at.0)?.operations.get(at.1)
     }
 
-    /// The operation of a method and a path, and the values of its path.
-    pub fn find<'a>(&'a self, method: &[u8], path: &'a [u8]) -> OperationMatch<'a> {
+    /// The index of a path of the document.
+    pub fn index_of(&self, template: &str) -> Option<usize> {
+        self.items.iter().position(|item| *item.template == *template)
+    }
+
+    /// True if an operation describes a body.
+    pub fn have_bodies(&self, only: Option<usize>) -> bool {
+        let items = self.items.iter().enumerate();
+        let items = items.filter(|(at, _)| only.is_none_or(|only| only == *at));
+        items.flat_map(|(_, item)| &item.operations).any(|operation| operation.body.is_some())
+    }
+
+    /// The operation of a method and a target, and the values of its path. `only`: no other path is looked at.
+    pub fn find<'a>(
+        &'a self,
+        method: &[u8],
+        (path, query): (&'a [u8], &[u8]),
+        only: Option<usize>,
+    ) -> OperationMatch<'a> {
         let path = match path.strip_prefix(self.base_path.as_bytes()) {
             Some(b"") => &b"/"[..],
             Some(path) => path,
             None => return OperationMatch::Nothing,
         };
-        let Some((at, values)) = self.paths.find(&self.items, path) else {
-            return OperationMatch::Nothing;
+        let found = match only {
+            Some(at) => path::one(&self.items, at, path, query),
+            None => self.paths.find(&self.items, path, query),
         };
+        let Some((at, values)) = found else { return OperationMatch::Nothing };
         let operations = self.items.get(at).map(|item| &item.operations[..]);
         let named = |method: &[u8]| {
             let mut operations = operations.unwrap_or_default().iter();
@@ -101,17 +120,17 @@ impl Operation {
         body::is_read(&described.content, headers) || (described.required && !is_there())
     }
 
-    /// Validates the parameters and the body of a request: at most `max` faults of each are told. Without `body` it is one that
+    /// Validates the parameters and the body of a request: at most `max` faults of each are told. `cut` are header lines that
+    /// policies took away before. Without `body` it is one that
     /// need not be read.
     pub fn check_request(
         &self,
         values: &Values<'_>,
-        query: &[u8],
-        headers: &Headers,
+        (query, headers, cut): (&[u8], &Headers, Option<&Headers>),
         body: Option<&mut GatheredBody>,
         max: usize,
     ) -> Result<(), OpenApiRejection> {
-        let mut wrong = parameter::faults(self, values, query, headers, max);
+        let mut wrong = parameter::faults(self, values, (query, headers, cut), max);
         match (&self.body, body) {
             (Some(described), Some(body)) if body.bytes.is_empty() && described.required => {
                 wrong.push("/: a body is required".to_owned());
@@ -154,7 +173,7 @@ impl Operation {
         let Some(reply) = self.reply(status) else { return Ok(()) };
         let mut wrong = Vec::new();
         for header in &reply.headers {
-            let found = parameter::header(header, headers);
+            let found = parameter::header(&header.field, headers, None);
             parameter::check(header, found, max, &mut wrong);
         }
         let described = body.filter(|_| !has_none && !reply.content.is_empty());

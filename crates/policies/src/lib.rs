@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api_key;
+pub mod as_it_came;
 pub mod authorize;
 pub mod basic;
 mod body_lines;

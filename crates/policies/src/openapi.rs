@@ -8,15 +8,15 @@ mod request;
 
 use std::sync::Arc;
 
-use mediation::openapi::{Operation, PathItem};
+use mediation::openapi::Operations;
 use message::RequestHead;
 use policy::{Policy, Slots, Step};
 
 /// One `openapi`, as `compile` settles it.
 pub struct OpenApiSettings {
-    /// The text in front of the document's paths; without a slash at its end.
-    pub base_path: String,
-    pub paths: Vec<PathItem>,
+    pub operations: Arc<Operations>,
+    /// The index of the only path that is looked at.
+    pub only: Option<usize>,
     pub request: bool,
     pub response: bool,
     /// Paths and methods that the document does not have are refused.
@@ -31,7 +31,7 @@ const ERRORS_MAX: usize = 16;
 
 /// The policy for these settings.
 pub fn policy(settings: OpenApiSettings, slots: &mut Slots) -> Policy {
-    let bodies = settings.request && settings.operations().any(|op| op.body.is_some());
+    let bodies = settings.request && settings.operations.have_bodies(settings.only);
     let watches = settings.request || settings.response || settings.refuses;
     let replies = settings.response;
     let checks = Arc::new(request::Checks::new(settings, slots.assign()));
@@ -46,11 +46,5 @@ fn request_step(checks: &Arc<request::Checks>, bodies: bool) -> Step<RequestHead
     match bodies {
         true => Step::Buffered(Box::new(request::Step(checks.clone()))),
         false => Step::Head(Box::new(request::Step(checks.clone()))),
-    }
-}
-
-impl OpenApiSettings {
-    fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.paths.iter().flat_map(|path| &path.operations)
     }
 }

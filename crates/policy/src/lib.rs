@@ -25,7 +25,9 @@ pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId
 pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};
-pub use notes::{Conditions, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION};
+pub use notes::{
+    Conditions, CutCredentials, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION,
+};
 pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
 pub use relay::{Outbox, Relay, TunnelSide};
 pub use revoked_tokens::{Full, REVOKED_MAX, RevokedTokens, TOKEN_ID_BYTES_MAX};

@@ -45,6 +45,17 @@ pub struct Notes {
     pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.
     pub relay: Option<Box<dyn Relay>>,
+    /// What policies may have taken out of the request, where one below validates it as it came.
+    pub cut: Option<Box<CutCredentials>>,
+}
+
+/// Credentials as they came, which policies may have taken out of a request since.
+#[derive(Debug, Default)]
+pub struct CutCredentials {
+    /// Header lines.
+    pub lines: Headers,
+    /// Parameters of the query, each with its value as it came.
+    pub pairs: Vec<(String, Vec<u8>)>,
 }
 
 /// A policy's notes about an open stream.

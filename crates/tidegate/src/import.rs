@@ -124,8 +124,9 @@ fn openapi(
     validate: bool,
 ) -> anyhow::Result<ExitCode> {
     let shown = file.display().to_string();
+    let documents = Documents::read(file, |_| {});
     let documents =
-        Documents::read(file, |_| {}).map_err(|fault| anyhow!(fault)).context(shown.clone())?;
+        documents.map_err(|faults| anyhow!(faults.join("\n"))).context(shown.clone())?;
     let model = Model::read(&documents);
     let model = model.map_err(|faults| anyhow!(faults.join("\n"))).context(shown.clone())?;
     let name = name.clone().or_else(|| stem(file)).unwrap_or_else(|| "api".to_owned());
@@ -155,7 +156,22 @@ fn openapi(
         );
     }
     let configuration = configuration(made, upstream.as_deref(), &options.name);
-    log::write_out(::import::yaml(&configuration).trim_end())?;
+    write_checked(&::import::yaml(&configuration))
+}
+
+/// Writes a configuration, unless `check` would refuse it: then it says why, and writes nothing.
+fn write_checked(configuration: &str) -> anyhow::Result<ExitCode> {
+    // Paths in it start where the program was started.
+    let loaded = config::parse(configuration, Path::new("tidegate.yaml"));
+    let compiled = compile::compile(&loaded, None, &telemetry::Telemetry::new(1));
+    if let Err(report) = compiled {
+        log::say_error(
+            "the configuration made of it would not pass `check`, so nothing is written:",
+        );
+        log::say_error(format!("{report:#}").trim_end());
+        return Ok(ExitCode::FAILURE);
+    }
+    log::write_out(configuration.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 

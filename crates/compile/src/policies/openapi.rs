@@ -1,31 +1,33 @@
 //! `openapi` to its policy: operations of the document to checks, their schemas compiled.
 
+mod shapes;
+
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
+use ::policies::as_it_came::{self, CutNames};
 use ::policies::openapi::{OpenApiSettings, policy};
 use config::{OpenApi, Report, Spanned};
 use import::{Documents, JsonLocation, Model, SchemaSide};
 use mediation::json_schema::{Schema, Schemas};
 use mediation::openapi::{
-    self as checks, MediaRange, Object, ParameterTypes, PathItem, SegmentPiece, Statuses, Style,
-    Types,
+    self as checks, Field, Form, MediaRange, Object, Operations, ParameterTypes, PathItem,
+    SegmentPiece, Statuses, Style, Types,
 };
 use serde_json::Value as Json;
 
 use crate::listeners::bytes;
+use crate::policies::Access;
 use crate::policy::RouteScope;
+use shapes::Shapes;
 
 /// The help where a document cannot be read.
 pub(crate) const UNREADABLE_HELP: &str =
     "name an OpenAPI document that the gateway may read, or correct it";
 
-/// References within schemas that are followed to find the types of a text.
-const DEPTH_MAX: usize = 8;
-
 /// A document as it was read, or why it could not be.
-pub(crate) type ReadDocument = Result<OpenApiFile, String>;
+pub(crate) type ReadDocument = Result<OpenApiFile, Vec<String>>;
 
 /// A document that could be read.
 pub(crate) struct OpenApiFile {
@@ -35,6 +37,15 @@ pub(crate) struct OpenApiFile {
     content: u64,
 }
 
+/// The checks of a document's operations, made once for all of its routes.
+struct BuiltChecks {
+    operations: Arc<Operations>,
+    /// What is wrong, with the index of the path that it belongs to.
+    faults: Vec<(usize, String)>,
+    /// Content types with a schema that no body of theirs is held to, and that one might take to be enforced.
+    unread: BTreeSet<(usize, String)>,
+}
+
 /// Builds the policy; a document's faults are complained about at its name.
 pub(crate) fn build(
     keys: &OpenApi,
@@ -42,15 +53,32 @@ pub(crate) fn build(
     report: &mut Report,
 ) -> plan::Policy {
     let settings = settings(keys, place, report).unwrap_or_else(|| OpenApiSettings {
-        base_path: String::new(),
-        paths: Vec::new(),
+        operations: Arc::new(Operations::new(String::new(), Vec::new())),
+        only: None,
         request: false,
         response: false,
-        refuses: false,
+        refuses: true,
         verbose: false,
         body_bytes_max: 0,
     });
     policy(settings, place.slots)
+}
+
+/// A policy that takes credentials out of requests, so that an `openapi` below it sees them as they came.
+pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) -> plan::Policy {
+    let validates = |policy: &Spanned<config::Policy>| matches!(&policy.value, config::Policy::OpenApi(keys) if keys.request);
+    let row = route.policies.get(at).map(|policy| super::facts(&policy.value, &[]));
+    let Some(row) = row.filter(|_| route.policies.iter().skip(at + 1).any(validates)) else {
+        return built;
+    };
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    match row.access {
+        Access::Identifies => {
+            let names = CutNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
+            as_it_came::remembering(built, names)
+        }
+        _ => built,
+    }
 }
 
 fn settings(
@@ -62,49 +90,46 @@ fn settings(
     let read = read(document, place, report);
     let read = match &*read {
         Ok(read) => read,
-        Err(fault) => {
-            report.error(document.at, fault.as_str(), UNREADABLE_HELP);
+        Err(faults) => {
+            for fault in faults {
+                report.error(document.at, fault.as_str(), UNREADABLE_HELP);
+            }
             return None;
         }
     };
-    let OpenApiFile { documents, model, .. } = read;
-    let wanted =
-        |path: &&import::Path| keys.path.as_ref().is_none_or(|only| only.value == path.template);
-    let paths: Vec<&import::Path> = model.paths.iter().filter(wanted).collect();
-    if let (Some(only), true) = (&keys.path, paths.is_empty()) {
-        let known = model.paths.iter().map(|path| path.template.as_str());
-        let meant = report.suggest(&only.value, known);
-        let what = crate::names::unknown("path in the document", &only.value, meant);
-        report.error(only.at, what, "write a path as the document does");
-        return None;
-    }
-    let sides = [(SchemaSide::Request, keys.request), (SchemaSide::Response, keys.response)];
-    let [request, response] = sides.map(|(side, wanted)| {
-        let schemas = schemas(read, side, wanted, place);
-        schemas.map_err(|fault| report.error(document.at, fault, "correct the document")).ok()
-    });
-    let mut building = OperationsBuilder {
-        documents,
-        request: request?,
-        response: response?,
-        known: HashMap::new(),
-        faults: Vec::new(),
-        unread: BTreeSet::new(),
+    let built = match checks_of(read, keys, place) {
+        Ok(built) => built,
+        Err(fault) => {
+            report.error(document.at, fault, "correct the document");
+            return None;
+        }
     };
-    let paths = paths.into_iter().map(|path| building.path(path)).collect();
-    for fault in building.faults {
-        report.error(document.at, fault, "correct the document");
+    let only = match &keys.path {
+        None => None,
+        Some(only) => match built.operations.index_of(&only.value) {
+            Some(index) => Some(index),
+            None => {
+                let known = read.model.paths.iter().map(|path| path.template.as_str());
+                let meant = report.suggest(&only.value, known);
+                let what = crate::names::unknown("path in the document", &only.value, meant);
+                report.error(only.at, what, "write a path as the document does");
+                return None;
+            }
+        },
+    };
+    let is_of_it = |at: usize| only.is_none_or(|only| only == at);
+    for (_, fault) in built.faults.iter().filter(|(at, _)| is_of_it(*at)) {
+        report.error(document.at, fault.as_str(), "correct the document");
     }
-    for media_type in building.unread {
+    for (_, media_type) in built.unread.iter().filter(|(at, _)| is_of_it(*at)) {
         let what = format!(
             "the schema of `{media_type}` is not enforced: bodies of that type are not read"
         );
         report.warn(document.at, what, "have the service check what is in them");
     }
-    let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
     Some(OpenApiSettings {
-        base_path: crate::paths::as_matched(base.unwrap_or_default()),
-        paths,
+        operations: built.operations.clone(),
+        only,
         request: keys.request,
         response: keys.response,
         refuses: keys.paths,
@@ -125,7 +150,7 @@ fn read(
     }
     let read = Documents::read(path, |path| report.depends_on(path.to_owned()));
     let read = read.and_then(|documents| {
-        let model = Model::read(&documents).map_err(|faults| faults.join("; "))?;
+        let model = Model::read(&documents)?;
         Ok(OpenApiFile { content: hash(&documents), documents, model })
     });
     let read = Arc::new(read);
@@ -134,49 +159,112 @@ fn read(
 }
 
 fn hash(documents: &Documents) -> u64 {
-    let all: Vec<String> =
-        documents.files().map(|(uri, document)| format!("{uri} {document}")).collect();
+    let all = documents.document().to_string();
     BuildHasherDefault::<DefaultHasher>::default().hash_one(all)
 }
 
-/// One side's schemas, taken over from the plan before if the document says the same.
-fn schemas(
+/// The checks of a document's operations, taken over from another route or from the plan before if the document says the same.
+fn checks_of(
     read: &OpenApiFile,
-    side: SchemaSide,
-    wanted: bool,
+    keys: &OpenApi,
     place: &mut RouteScope<'_, '_>,
-) -> Result<Option<Arc<Schemas>>, String> {
-    if !wanted {
-        return Ok(None);
+) -> Result<Arc<BuiltChecks>, String> {
+    let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
+    let base = crate::paths::as_matched(base.unwrap_or_default());
+    let OpenApi { request, response, .. } = keys;
+    let key = format!("openapi {:x} {request} {response} {base}", read.content);
+    place.builder.kept(&key, || {
+        let sides = [(SchemaSide::Request, *request), (SchemaSide::Response, *response)];
+        let [request, response] =
+            sides.map(|(side, wanted)| wanted.then(|| SideSchemas::new(read, side)).transpose());
+        let documents = &read.documents;
+        let (request, response) = (request?, response?);
+        let mut building = OperationsBuilder {
+            documents,
+            request,
+            response,
+            path: 0,
+            faults: Vec::new(),
+            unread: BTreeSet::new(),
+        };
+        let paths = read.model.paths.iter().enumerate();
+        let paths = paths.map(|(at, path)| building.path(at, path)).collect();
+        Ok(Arc::new(BuiltChecks {
+            operations: Arc::new(Operations::new(base, paths)),
+            faults: building.faults,
+            unread: building.unread,
+        }))
+    })
+}
+
+/// The schemas of a document for the messages of one side, by their places, or what is wrong with each.
+struct SideSchemas {
+    all: HashMap<JsonLocation, Result<Schema, String>>,
+    anything: Schema,
+}
+
+impl SideSchemas {
+    fn new(read: &OpenApiFile, side: SchemaSide) -> Result<SideSchemas, String> {
+        let schemas = Schemas::new([read.documents.of_side(side)], true)?;
+        let operations = read.model.paths.iter().flat_map(|path| &path.operations);
+        let spots: BTreeSet<&JsonLocation> = match side {
+            SchemaSide::Request => operations.flat_map(asked_for).collect(),
+            SchemaSide::Response => operations.flat_map(replied).collect(),
+        };
+        let uris: Vec<String> = spots.iter().map(|spot| spot.reference()).collect();
+        let compiled = schemas.compile_each(&uris).into_iter();
+        let all = spots.into_iter().cloned().zip(compiled).collect();
+        Ok(SideSchemas { all, anything: schemas.compile(&Json::Bool(true))? })
     }
-    let key = format!("openapi schemas {side:?} {:x}", read.content);
-    let make = || Schemas::new(read.documents.of_side(side), true).map(Arc::new);
-    place.builder.kept(&key, make).map(Some)
+}
+
+/// The places of an operation's schemas for requests.
+fn asked_for(operation: &import::Operation) -> Vec<&JsonLocation> {
+    let parameters = operation.parameters.iter().filter_map(|parameter| parameter.schema.as_ref());
+    let content = operation.body.iter().flat_map(|body| &body.content);
+    parameters.chain(content.filter_map(|content| content.schema.as_ref())).collect()
+}
+
+/// The places of an operation's schemas for replies.
+fn replied(operation: &import::Operation) -> Vec<&JsonLocation> {
+    let replies = operation.replies.iter();
+    let headers = operation.replies.iter().flat_map(|reply| &reply.headers);
+    let content = replies.flat_map(|reply| &reply.content);
+    let headers = headers.filter_map(|header| header.schema.as_ref());
+    headers.chain(content.filter_map(|content| content.schema.as_ref())).collect()
 }
 
 /// A document's operations on their way to checks.
 struct OperationsBuilder<'a> {
     documents: &'a Documents,
-    request: Option<Arc<Schemas>>,
-    response: Option<Arc<Schemas>>,
-    known: HashMap<(SchemaSide, JsonLocation), Option<Schema>>,
-    faults: Vec<String>,
-    /// Content types with a schema that no body of theirs is held to, and that one might take to be enforced.
-    unread: BTreeSet<String>,
+    request: Option<SideSchemas>,
+    response: Option<SideSchemas>,
+    /// The index of the path that is built.
+    path: usize,
+    faults: Vec<(usize, String)>,
+    unread: BTreeSet<(usize, String)>,
 }
 
 impl OperationsBuilder<'_> {
-    fn path(&mut self, path: &import::Path) -> PathItem {
-        let (template, open) = match path.template.strip_suffix("/*") {
+    fn path(&mut self, at: usize, path: &import::Path) -> PathItem {
+        self.path = at;
+        let (written, query) = path.template.split_once('?').unwrap_or((&path.template, ""));
+        let (template, open) = match written.strip_suffix("/*") {
             Some(front) => (front, true),
-            None => (path.template.as_str(), false),
+            None => (written, false),
         };
         let segments = match template {
             "" if open => Vec::new(),
             _ => template.trim_start_matches('/').split('/').map(pieces).collect(),
         };
         let operations = path.operations.iter().map(|operation| self.operation(operation));
-        PathItem { segments, open, operations: operations.collect() }
+        PathItem {
+            template: path.template.as_str().into(),
+            segments,
+            open,
+            operations: operations.collect(),
+            query: conditions(query),
+        }
     }
 
     fn operation(&mut self, operation: &import::Operation) -> checks::Operation {
@@ -208,7 +296,7 @@ impl OperationsBuilder<'_> {
             None => status.parse().ok().map(Statuses::One),
         };
         let Some(statuses) = statuses else {
-            self.faults.push(format!("`{}` is no status of a response", reply.status));
+            self.fault(format!("`{}` is no status of a response", reply.status));
             return None;
         };
         let side = SchemaSide::Response;
@@ -219,19 +307,38 @@ impl OperationsBuilder<'_> {
 
     fn content(&mut self, content: &import::Content, side: SchemaSide) -> checks::Content {
         let schema = content.schema.as_ref();
-        let mut form = match (schema, content.media_type.as_str()) {
-            (Some(spot), "application/x-www-form-urlencoded") => self.object(spot, 0),
-            _ => Object::default(),
+        let form = match (schema, content.media_type.as_str()) {
+            (Some(spot), "application/x-www-form-urlencoded") => {
+                let object = self.shapes().object(spot, 0, 0);
+                let encoding = content.encoding.iter();
+                let fields = encoding.filter_map(|said| self.field(said, &object)).collect();
+                Form { object, fields }
+            }
+            _ => Form::default(),
         };
-        for (name, written) in &content.joined {
-            let style = self.style_named(written.as_deref(), name, Style::Form);
-            form.joined.push((name.as_str().into(), style));
-        }
         let schema = schema.and_then(|spot| self.schema(spot, side));
         if schema.is_some() && content.media_type.starts_with("multipart/") {
-            self.unread.insert(content.media_type.clone());
+            self.unread.insert((self.path, content.media_type.clone()));
         }
         checks::Content { range: MediaRange(content.media_type.clone()), schema, form }
+    }
+
+    /// A member of a form whose style the document says. A member that is an object is JSON otherwise.
+    fn field(&mut self, said: &import::FieldEncoding, object: &Object) -> Option<Field> {
+        let is_styled = said.style.is_some() || said.explode.is_some();
+        if !is_styled && !said.json {
+            return None;
+        }
+        let shape = object.members.iter().find(|(name, _)| **name == *said.name);
+        let style = self.style_named(said.style.as_deref(), &said.name, Style::Form);
+        Some(Field {
+            name: said.name.as_str().into(),
+            style,
+            explode: said.explode.unwrap_or(style == Style::Form),
+            shape: shape?.1.clone(),
+            json: said.json && !is_styled,
+            may_be_empty: false,
+        })
     }
 
     /// Nothing for one without a schema, and for one that is not checked.
@@ -252,17 +359,18 @@ impl OperationsBuilder<'_> {
             _ => checks::ParameterLocation::Header,
         };
         let style = self.style(parameter, place);
-        Some(checks::Parameter {
+        let shape = spot.map_or(ParameterTypes::Plain(Types::default()), |spot| {
+            self.shapes().shape(spot, 0, 0)
+        });
+        let field = Field {
             name: parameter.name.as_str().into(),
-            place,
-            required: parameter.required,
             style,
             explode: parameter.explode.unwrap_or(style == Style::Form),
-            shape: spot.map_or(ParameterTypes::Plain(Types::default()), |spot| self.shape(spot, 0)),
-            schema,
+            shape,
             json: parameter.json,
             may_be_empty: parameter.may_be_empty,
-        })
+        };
+        Some(checks::Parameter { place, required: parameter.required, field, schema })
     }
 
     fn style(&mut self, parameter: &import::Parameter, place: checks::ParameterLocation) -> Style {
@@ -285,155 +393,62 @@ impl OperationsBuilder<'_> {
             Some("tabDelimited") => Style::TabDelimited,
             Some("deepObject") => Style::DeepObject,
             Some(other) => {
-                self.faults.push(format!("the style `{other}` of `{of}` is not known"));
+                self.fault(format!("the style `{other}` of `{of}` is not known"));
                 default
             }
         }
     }
 
+    fn fault(&mut self, fault: String) {
+        let fault = (self.path, fault);
+        if !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
+
+    fn shapes(&self) -> Shapes<'_> {
+        Shapes { documents: self.documents }
+    }
+
+    fn of_side(&self, side: SchemaSide) -> Option<&SideSchemas> {
+        match side {
+            SchemaSide::Request => self.request.as_ref(),
+            SchemaSide::Response => self.response.as_ref(),
+        }
+    }
+
     fn schema(&mut self, spot: &JsonLocation, side: SchemaSide) -> Option<Schema> {
-        let schemas = match side {
-            SchemaSide::Request => self.request.as_ref()?,
-            SchemaSide::Response => self.response.as_ref()?,
-        };
-        let key = (side, spot.clone());
-        if let Some(known) = self.known.get(&key) {
-            return known.clone();
-        }
-        let compiled = schemas.at(&spot.reference());
-        let compiled = compiled.map_err(|fault| self.faults.push(format!("{spot}: {fault}"))).ok();
-        self.known.insert(key, compiled.clone());
-        compiled
-    }
-
-    fn anything(&mut self, side: SchemaSide) -> Option<Schema> {
-        let schemas = match side {
-            SchemaSide::Request => self.request.as_ref()?,
-            SchemaSide::Response => self.response.as_ref()?,
-        };
-        schemas.compile(&Json::Bool(true)).ok()
-    }
-
-    /// The form in which text is read under a schema.
-    fn shape(&self, spot: &JsonLocation, depth: usize) -> ParameterTypes {
-        let types = self.type_names(spot, depth);
-        let has = |name: &str| types.iter().any(|known| known == name);
-        match () {
-            () if has("array") => {
-                let items = self.items(spot, depth);
-                ParameterTypes::List(
-                    items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
-                )
+        match self.of_side(side)?.all.get(spot) {
+            Some(Ok(schema)) => Some(schema.clone()),
+            Some(Err(fault)) => {
+                let fault = format!("{}: {fault}", self.documents.origin(spot));
+                self.fault(fault);
+                None
             }
-            () if has("object") => ParameterTypes::Object(self.object(spot, depth)),
-            () => ParameterTypes::Plain(self.types(spot, depth)),
-        }
-    }
-
-    fn types(&self, spot: &JsonLocation, depth: usize) -> Types {
-        let types = self.type_names(spot, depth);
-        let has = |name: &str| types.iter().any(|known| known == name);
-        Types {
-            number: has("number") || has("integer"),
-            boolean: has("boolean"),
-            null: has("null"),
-            anything: self.documents.at(spot).is_some_and(says_nothing),
-        }
-    }
-
-    /// Every `type` that a schema names, its parts included.
-    fn type_names(&self, spot: &JsonLocation, depth: usize) -> Vec<String> {
-        let mut names = Vec::new();
-        let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
-            return names;
-        };
-        match value.get("type") {
-            Some(Json::String(one)) => names.push(one.clone()),
-            Some(Json::Array(several)) => {
-                names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
-            }
-            _ if value.get("properties").is_some() => names.push("object".to_owned()),
-            _ => {
-                let listed = value.get("enum").and_then(Json::as_array).into_iter().flatten();
-                let values = listed.chain(value.get("const"));
-                names.extend(values.filter_map(scalar).map(str::to_owned));
+            None => {
+                self.fault(format!("{spot}: this schema was not compiled"));
+                None
             }
         }
-        for part in self.parts(spot) {
-            names.extend(self.type_names(&part, depth + 1));
-        }
-        names
     }
 
-    /// The schemas that `allOf` and its kin put together.
-    fn parts(&self, spot: &JsonLocation) -> Vec<JsonLocation> {
-        let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
-        let parts = lists.iter().flat_map(|list| {
-            let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
-            (0..count).map(|at| list.child(&at.to_string()))
-        });
-        let parts = parts.filter_map(|part| self.documents.follow_schema(part).ok());
-        let referred = self.documents.referred(spot).ok().flatten();
-        parts.chain(referred).collect()
-    }
-
-    /// The schema of an array's items, which a part of its own may have.
-    fn items(&self, spot: &JsonLocation, depth: usize) -> Option<JsonLocation> {
-        if depth >= DEPTH_MAX {
-            return None;
-        }
-        let own = self.documents.schema(spot, "items").ok().flatten();
-        own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
-    }
-
-    fn object(&self, spot: &JsonLocation, depth: usize) -> Object {
-        let mut object = Object::default();
-        if depth >= DEPTH_MAX {
-            return object;
-        }
-        let properties = spot.child("properties");
-        let names = self.documents.at(&properties).and_then(Json::as_object);
-        for name in names.into_iter().flat_map(|members| members.keys()) {
-            if let Ok(at) = self.documents.follow_schema(properties.child(name)) {
-                object.members.push((name.as_str().into(), self.shape(&at, depth + 1)));
-            }
-        }
-        match self.documents.schema(spot, "additionalProperties") {
-            Ok(Some(others)) => object.others = self.types(&others, depth + 1),
-            // Properties named by patterns are not looked at here.
-            _ => {
-                object.others.anything =
-                    self.documents.at(&spot.child("patternProperties")).is_none()
-            }
-        }
-        for part in self.parts(spot) {
-            object.members.extend(self.object(&part, depth + 1).members);
-        }
-        object
+    fn anything(&self, side: SchemaSide) -> Option<Schema> {
+        Some(self.of_side(side)?.anything.clone())
     }
 }
 
-/// A schema that takes every value, or none.
-fn says_nothing(schema: &Json) -> bool {
-    let words =
-        ["title", "description", "default", "example", "examples", "deprecated", "nullable"];
-    match schema {
-        Json::Bool(_) => true,
-        Json::Object(members) => {
-            members.keys().all(|name| words.contains(&name.as_str()) || name.starts_with("x-"))
+/// The conditions that a query behind a path is.
+fn conditions(query: &str) -> Vec<(Box<str>, Option<Box<str>>)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let condition = |pair: &str| match pair.split_once('=') {
+        // A parameter in place of a value takes any.
+        Some((name, value)) if !value.is_empty() && !value.starts_with('{') => {
+            (name.into(), Some(value.into()))
         }
-        Json::Null | Json::Number(_) | Json::String(_) | Json::Array(_) => false,
-    }
-}
-
-/// The type of a value that a text may mean.
-fn scalar(value: &Json) -> Option<&'static str> {
-    match value {
-        Json::Null => Some("null"),
-        Json::Bool(_) => Some("boolean"),
-        Json::Number(_) => Some("number"),
-        Json::String(_) | Json::Array(_) | Json::Object(_) => None,
-    }
+        Some((name, _)) => (name.into(), None),
+        None => (pair.into(), None),
+    };
+    pairs.map(condition).collect()
 }
 
 /// A segment of a path: `{id}`, `{name}.{end}` or a text.

@@ -34,12 +34,17 @@ pub(super) fn join(made: &mut GeneratedApi) {
     made.routes = kept.into_iter().flatten().collect();
 }
 
-/// The path without the names of its parameters.
+/// The path without the names of its parameters, and the conditions on the query.
 fn shape(route: &Json) -> String {
-    unnamed(route.pointer("/match/path").and_then(Json::as_str).unwrap_or_default())
+    let path = unnamed(route.pointer("/match/path").and_then(Json::as_str).unwrap_or_default());
+    match route.pointer("/match/query") {
+        Some(query) => format!("{path} {query}"),
+        None => path,
+    }
 }
 
-fn unnamed(path: &str) -> String {
+/// A path without the names of its parameters.
+pub(super) fn unnamed(path: &str) -> String {
     let mut parts = path.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |shape, part| {

@@ -136,26 +136,25 @@ impl Expansion<'_> {
             return RequiredCredentials { scopes, ..RequiredCredentials::default() };
         }
         let bearer = asked.bearer || !scopes.is_empty() || header.is_some() && !asked.lifted;
-        let help = "add the policies that check what is asked to the API's `policies`";
         if !bearer || self.options.issuers.is_empty() {
             let what = match (bearer, asked.others.first()) {
                 (true, _) => "a token, and there are no `issuers`".to_owned(),
                 (false, Some(name)) if !asked.optional => format!("`{name}`"),
                 (false, _) => return RequiredCredentials::default(),
             };
-            self.made.warnings.push(format!("{spot} asks for {what}, so nobody is asked; {help}"));
+            self.unchecked(spot, format!("asks for {what}, so nobody is asked"));
             return RequiredCredentials::default();
         }
         if let Some(name) = asked.others.first() {
             let what = match asked.together {
-                true => format!(
-                    "{spot} asks for `{name}` beside a token, and only the token is looked at"
-                ),
-                false => format!(
-                    "{spot} takes `{name}` in place of a token, and here only a token is taken"
-                ),
+                true => {
+                    format!("asks for `{name}` beside a token, and only the token is looked at")
+                }
+                false => {
+                    format!("takes `{name}` in place of a token, and here only a token is taken")
+                }
             };
-            self.made.warnings.push(format!("{what}; {help}"));
+            self.unchecked(spot, what);
         }
         let mut jwt = Map::new();
         jwt.insert("issuers".to_owned(), json!(self.options.issuers));
@@ -169,6 +168,11 @@ impl Expansion<'_> {
             jwt.insert("optional".to_owned(), json!(true));
         }
         RequiredCredentials { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
+    }
+
+    fn unchecked(&mut self, spot: &JsonLocation, what: String) {
+        let noted = self.unchecked.entry(what);
+        noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
     }
 
     /// The requirements of `security`, or of `application-security` if there is none.
@@ -215,7 +219,7 @@ impl Expansion<'_> {
     fn is_bearer(&self, name: &str) -> bool {
         let documents = self.api.documents;
         let spot = self.api.root.child("components").child("securitySchemes").child(name);
-        let scheme = documents.follow(spot).ok().and_then(|spot| documents.at(&spot));
+        let scheme = documents.at(&spot);
         let word =
             |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or_default();
         matches!(

@@ -25,7 +25,12 @@ pub struct Document<'a> {
     sorted: Vec<SortedObject>,
     /// The number of looks at its values that are left to a validation; see [`Document::look`].
     looks_left: Cell<u32>,
+    /// The name of the member that it is of [`WHOLE`].
+    number: Cell<u32>,
 }
+
+/// The entry of an object that is not in the text: its one member is the document.
+pub(super) const WHOLE: u32 = u32::MAX - 1;
 
 /// The looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
 /// (`oneOf` of lists of the same `oneOf`) are tried in all combinations, which double with each level of a document.
@@ -109,12 +114,14 @@ impl<'a> Document<'a> {
     /// A string, as it is.
     pub fn string(text: Cow<'a, str>) -> Document<'a> {
         let tape = Tape::of_string(&text);
-        Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(LOOKS_MIN) }
+        let looks_left = Cell::new(LOOKS_MIN);
+        Document { text, tape, sorted: Vec::new(), looks_left, number: Cell::new(0) }
     }
 
     /// If two names are the same, the error has the place of their object in the text.
     fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, Settled> {
-        let mut document = Document { text, tape, sorted: Vec::new(), looks_left: Cell::new(0) };
+        let (looks_left, number) = (Cell::new(0), Cell::new(0));
+        let mut document = Document { text, tape, sorted: Vec::new(), looks_left, number };
         match document.settled() {
             Settled::Yes => Ok(document),
             Settled::Beyond => Err(Settled::Beyond),
@@ -245,9 +252,16 @@ impl<'a> Document<'a> {
 
     #[inline]
     pub(super) fn entry(&self, at: u32) -> TapeEntry {
-        // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
-        let none = TapeEntry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
-        self.tape.entries().get(at as usize).copied().unwrap_or(none)
+        self.tape.entries().get(at as usize).copied().unwrap_or_else(|| outside(at))
+    }
+
+    /// The member of [`WHOLE`] that it is.
+    pub(super) fn number(&self) -> u32 {
+        self.number.get()
+    }
+
+    pub(super) fn set_number(&self, number: u32) {
+        self.number.set(number);
     }
 
     /// Gives a validation its budget of looks.
@@ -288,6 +302,14 @@ impl<'a> Document<'a> {
             false => Cow::Borrowed(text),
         }
     }
+}
+
+/// An entry that is not on the tape.
+#[cold]
+fn outside(at: u32) -> TapeEntry {
+    let (kind, count) = if at == WHOLE { (Kind::Object, 1) } else { (Kind::Null, 0) };
+    // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+    TapeEntry { kind, from: 0, to: 0, next: u32::MAX, count }
 }
 
 /// The place at which `serde_json` stops reading.

@@ -7,7 +7,7 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, cmp};
 use serde_json::Value;
 
-use super::document::{self, Document};
+use super::document::{self, Document, WHOLE};
 use super::number::Literal;
 
 /// The library's word for a way to hold JSON.
@@ -34,12 +34,22 @@ pub(super) struct Walk<'a> {
 }
 
 /// The members of an object.
-pub(super) struct MemberWalk<'a>(Walk<'a>);
+pub(super) enum MemberWalk<'a> {
+    Of(Walk<'a>),
+    /// The document as the member of an object; nothing once it was seen.
+    Document(Option<Part<'a>>),
+}
 
 impl<'a> Part<'a> {
     /// The whole document.
     pub(super) fn whole(document: &'a Document<'a>) -> Part<'a> {
         Part { document, at: 0 }
+    }
+
+    /// An object that has the document as its one member, with this number as its name.
+    pub(super) fn as_member(document: &'a Document<'a>, number: u32) -> Part<'a> {
+        document.set_number(number);
+        Part { document, at: WHOLE }
     }
 
     #[inline]
@@ -205,11 +215,18 @@ impl<'a> Object<'a, OnTape> for Members<'a> {
 
     fn get(&self, key: &Box<str>) -> Option<Part<'a>> {
         let document = self.0.document;
+        if self.0.at == WHOLE {
+            let is_it = **key == *document.number().to_string();
+            return is_it.then(|| Part::whole(document));
+        }
         document.member(self.0.at, key).map(|at| Part { document, at })
     }
 
     fn members(&self) -> MemberWalk<'a> {
-        MemberWalk(self.0.parts())
+        match self.0.at {
+            WHOLE => MemberWalk::Document(Some(Part::whole(self.0.document))),
+            _ => MemberWalk::Of(self.0.parts()),
+        }
     }
 }
 
@@ -242,7 +259,15 @@ impl<'a> Iterator for MemberWalk<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<(Cow<'a, str>, Part<'a>)> {
-        let name = self.0.next()?;
-        Some((name.document.string_at(name.at), self.0.next()?))
+        match self {
+            MemberWalk::Of(walk) => {
+                let name = walk.next()?;
+                Some((name.document.string_at(name.at), walk.next()?))
+            }
+            MemberWalk::Document(part) => {
+                let part = part.take()?;
+                Some((Cow::Owned(part.document.number().to_string()), part))
+            }
+        }
     }
 }

@@ -29,7 +29,15 @@ pub struct Schemas {
 
 /// One schema, compiled. Cheap to clone.
 #[derive(Clone)]
-pub struct Schema(Arc<Validator<OnTape>>);
+pub struct Schema {
+    validator: Arc<Validator<OnTape>>,
+    /// Its number among those that were compiled together. They hold for the members of an object, which have their numbers as
+    /// names: what they refer to is compiled once for all of them.
+    number: Option<u32>,
+}
+
+/// After this many faulty schemas no others are compiled.
+const FAULTS_MAX: usize = 16;
 
 impl Schemas {
     /// Documents by their URI. `formats`: `format` is more than a comment.
@@ -47,27 +55,66 @@ impl Schemas {
         self.compile(&json!({ "$ref": uri }))
     }
 
+    /// The schemas at several URIs. All that they refer to is compiled once, and so are they.
+    pub fn compile_each(&self, uris: &[String]) -> Vec<Result<Schema, String>> {
+        let mut left = FAULTS_MAX;
+        self.compile_parts(uris, &mut left)
+    }
+
+    /// Compiles them together, or finds those that cannot be. `left`: faults that are still looked for.
+    fn compile_parts(&self, uris: &[String], left: &mut usize) -> Vec<Result<Schema, String>> {
+        if uris.is_empty() {
+            return Vec::new();
+        }
+        if *left == 0 {
+            let why = "it was not looked at, because too many others are faulty";
+            return uris.iter().map(|_| Err(why.to_owned())).collect();
+        }
+        let named = (0_u32..).zip(uris).map(|(n, uri)| (n.to_string(), json!({ "$ref": uri })));
+        let together = json!({ "properties": named.collect::<serde_json::Map<_, _>>() });
+        match (self.validator(&together), uris.split_at(uris.len() / 2)) {
+            (Ok(validator), _) => {
+                let numbers = (0_u32..).zip(uris).map(|(number, _)| Some(number));
+                numbers.map(|number| Ok(Schema { validator: validator.clone(), number })).collect()
+            }
+            (Err(fault), ([], _)) => {
+                *left -= 1;
+                vec![Err(fault)]
+            }
+            (Err(_), (first, second)) => {
+                let mut made = self.compile_parts(first, left);
+                made.extend(self.compile_parts(second, left));
+                made
+            }
+        }
+    }
+
     /// A schema in hand, which may refer to the documents.
     pub fn compile(&self, schema: &Json) -> Result<Schema, String> {
+        Ok(Schema { validator: self.validator(schema)?, number: None })
+    }
+
+    fn validator(&self, schema: &Json) -> Result<Arc<Validator<OnTape>>, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
         let mut options = jsonschema::options_for::<OnTape>()
             .with_draft(Draft::Draft202012)
             .with_registry(&self.registry)
             .with_pattern_options(patterns)
-            .should_validate_formats(self.formats);
+            .should_validate_formats(self.formats)
+            .with_format("byte", is_base64);
         for (name, holds) in number::KEYWORDS {
             options =
                 options.with_keyword(name, move |_, limit, _| Exact::compile(name, limit, holds));
         }
         let built = options.build(schema);
-        built.map(|validator| Schema(Arc::new(validator))).map_err(|error| error.to_string())
+        built.map(Arc::new).map_err(|error| error.to_string())
     }
 }
 
 impl Schema {
     pub fn allows(&self, document: &Document<'_>) -> bool {
         document.allow_looks();
-        self.0.is_valid(Part::whole(document)) && !document.is_spent()
+        self.validator.is_valid(self.seen(document)) && !document.is_spent()
     }
 
     /// The faults of a value, each with its JSON pointer, at most `max`. They quote values only if `shown`.
@@ -76,7 +123,8 @@ impl Schema {
             return vec![COSTLY.to_owned()];
         }
         document.allow_looks();
-        let errors = self.0.iter_errors(Part::whole(document)).take(max);
+        let own = self.number.map(|number| format!("/{number}")).unwrap_or_default();
+        let errors = self.validator.iter_errors(self.seen(document)).take(max);
         let told = errors.map(|error| {
             let message = match (error.kind(), shown) {
                 // The library would tell of its engine.
@@ -87,14 +135,23 @@ impl Schema {
                 (_, false) => error.masked().to_string(),
             };
             let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
-            match error.instance_path().as_str() {
+            let pointer = error.instance_path().as_str();
+            match pointer.strip_prefix(own.as_str()).unwrap_or(pointer) {
                 "" => format!("/: {message}"),
                 pointer => format!("{pointer}: {message}"),
             }
         });
-        let told = told.collect();
+        let told: Vec<String> = told.collect();
         // Errors behind the end of the budget are of values that were not looked at.
-        if document.is_spent() { vec![COSTLY.to_owned()] } else { told }
+        if document.is_spent() || told.is_empty() { vec![COSTLY.to_owned()] } else { told }
+    }
+
+    /// The document as the validator sees it.
+    fn seen<'d>(&self, document: &'d Document<'d>) -> Part<'d> {
+        match self.number {
+            Some(number) => Part::as_member(document, number),
+            None => Part::whole(document),
+        }
     }
 }
 
@@ -102,4 +159,13 @@ impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Schema")
     }
+}
+
+/// `format: byte` of OpenAPI: base64 (RFC 4648, 4).
+fn is_base64(text: &str) -> bool {
+    let text = text.as_bytes();
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let digits = text.get(..text.len() - padding).unwrap_or_default();
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(is_digit)
 }

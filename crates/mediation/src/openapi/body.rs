@@ -29,6 +29,8 @@ pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
 
 /// The described content type that fits best.
 fn best<'c>(content: &'c [Content], media_type: &str) -> Option<&'c Content> {
+    // A body without a type is bytes to its recipient (RFC 9110, 8.3).
+    let media_type = if media_type.is_empty() { "application/octet-stream" } else { media_type };
     let fitting = content.iter().map(|content| (content.range.fits(media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
     best.map(|(_, content)| content)

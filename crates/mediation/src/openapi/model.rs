@@ -6,10 +6,14 @@ use crate::json_schema::Schema;
 /// One path of the document.
 #[derive(Debug)]
 pub struct PathItem {
+    /// As the document writes it.
+    pub template: Box<str>,
     /// By segment; more than one piece where a parameter is only part of a segment.
     pub segments: Vec<Vec<SegmentPiece>>,
     /// Ends in `/*`: it is all paths below too, as WSO2 means it.
     pub open: bool,
+    /// Conditions on the query that some documents write behind a path: names with the values they must have, or any.
+    pub query: Vec<(Box<str>, Option<Box<str>>)>,
     pub operations: Vec<Operation>,
 }
 
@@ -39,13 +43,19 @@ pub struct Operation {
 
 #[derive(Debug)]
 pub struct Parameter {
-    pub name: Box<str>,
     pub place: ParameterLocation,
     pub required: bool,
+    pub field: Field,
+    pub schema: Schema,
+}
+
+/// A named value, and how it is written: a parameter, or a member of a form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    pub name: Box<str>,
     pub style: Style,
     pub explode: bool,
     pub shape: ParameterTypes,
-    pub schema: Schema,
     /// Its value is JSON.
     pub json: bool,
     /// It may have no value, whatever its schema says.
@@ -87,10 +97,19 @@ pub enum ParameterTypes {
 pub struct Object {
     /// By name; a member that may also be a list has that shape.
     pub members: Vec<(Box<str>, ParameterTypes)>,
-    /// Lists that a form writes as one value, and how.
-    pub joined: Vec<(Box<str>, Style)>,
     /// The types of members without a name.
     pub others: Types,
+    /// Members without a name are lists of such.
+    pub others_are_lists: bool,
+}
+
+/// The members of a form.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Form {
+    /// All of them.
+    pub object: Object,
+    /// Those whose style the document says.
+    pub fields: Vec<Field>,
 }
 
 /// The types a text may mean. A text that means none of them stays a text, for the schema to refuse.
@@ -114,8 +133,7 @@ pub struct RequestBody {
 pub struct Content {
     pub range: MediaRange,
     pub schema: Option<Schema>,
-    /// The types of a form's members.
-    pub form: Object,
+    pub form: Form,
 }
 
 /// `application/json`, `text/*` or `*/*`, in lower case.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use message::Headers;
 
-use super::model::{Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types};
+use super::model::{
+    Field, Form, Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types,
+};
 use super::path::Values;
 use super::text::{ParameterValue, decoded, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
@@ -27,12 +29,11 @@ pub(super) enum AmbiguousValue {
 type ReadParameter = Result<Option<ParameterValue>, AmbiguousValue>;
 type Members = BTreeMap<String, ParameterValue>;
 
-/// The faults of the parameters of a path, a query and lines, at most `max`.
+/// The faults of the parameters of a path, a query and lines, at most `max`. `cut` are lines that policies took away.
 pub(super) fn faults(
     operation: &Operation,
     values: &Values<'_>,
-    asked: &[u8],
-    headers: &Headers,
+    (asked, headers, cut): (&[u8], &Headers, Option<&Headers>),
     max: usize,
 ) -> Vec<String> {
     let mut faults = Vec::new();
@@ -41,17 +42,18 @@ pub(super) fn faults(
             break;
         }
         let found = match parameter.place {
-            ParameterLocation::Path => path(parameter, values),
+            ParameterLocation::Path => path(&parameter.field, values),
             ParameterLocation::Query => {
-                if parameter.may_be_empty
-                    && parameter.style != Style::DeepObject
-                    && matches!(once(named(asked, &parameter.name)), Ok(Some(b"")))
+                let field = &parameter.field;
+                if field.may_be_empty
+                    && field.style != Style::DeepObject
+                    && matches!(once(named(asked, &field.name)), Ok(Some(b"")))
                 {
                     continue;
                 }
-                query(parameter, asked, operation)
+                query(field, asked, |name| is_plain(operation, name))
             }
-            ParameterLocation::Header => header(parameter, headers),
+            ParameterLocation::Header => header(&parameter.field, headers, cut),
             ParameterLocation::Cookie => {
                 cookies(parameter, headers, max, &mut faults);
                 continue;
@@ -69,6 +71,7 @@ pub(super) fn check(
     max: usize,
     faults: &mut Vec<String>,
 ) {
+    let name = &parameter.field.name;
     let place = match parameter.place {
         ParameterLocation::Path => "path parameter",
         ParameterLocation::Query => "query parameter",
@@ -78,18 +81,7 @@ pub(super) fn check(
     let found = match found {
         Ok(found) => found.map(ParameterValue::document),
         Err(wrong) => {
-            let said = match wrong {
-                AmbiguousValue::Twice => ": it is there more than once".to_owned(),
-                AmbiguousValue::Member(name) => {
-                    format!(" at /{}: it is there more than once", name.escape_debug())
-                }
-                AmbiguousValue::Within => ": an object has a member twice".to_owned(),
-                AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
-                AmbiguousValue::Near(name) => {
-                    format!(": `{}` names no member of it", name.escape_debug())
-                }
-            };
-            faults.push(format!("{place} `{}`{said}", parameter.name));
+            faults.push(format!("{place} `{name}`{}", told(&wrong)));
             return;
         }
     };
@@ -98,18 +90,31 @@ pub(super) fn check(
         Some(value) => {
             let wrong = parameter.schema.faults(&value, true, max).into_iter();
             faults.extend(wrong.map(|fault| match fault.strip_prefix("/: ") {
-                Some(message) => format!("{place} `{}`: {message}", parameter.name),
-                None => format!("{place} `{}` at {fault}", parameter.name),
+                Some(message) => format!("{place} `{name}`: {message}"),
+                None => format!("{place} `{name}` at {fault}"),
             }));
         }
         None if parameter.required => {
-            faults.push(format!("{place} `{}`: it is required", parameter.name));
+            faults.push(format!("{place} `{name}`: it is required"));
         }
         None => {}
     }
 }
 
-fn path(parameter: &Parameter, values: &Values<'_>) -> ReadParameter {
+/// Why a value is refused.
+fn told(wrong: &AmbiguousValue) -> String {
+    match wrong {
+        AmbiguousValue::Twice => ": it is there more than once".to_owned(),
+        AmbiguousValue::Member(name) => {
+            format!(" at /{}: it is there more than once", name.escape_debug())
+        }
+        AmbiguousValue::Within => ": an object has a member twice".to_owned(),
+        AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
+        AmbiguousValue::Near(name) => format!(": `{}` names no member of it", name.escape_debug()),
+    }
+}
+
+fn path(parameter: &Field, values: &Values<'_>) -> ReadParameter {
     let Some((_, text)) = values.iter().find(|(name, _)| *name == &*parameter.name) else {
         return Ok(None);
     };
@@ -143,7 +148,7 @@ fn delimiter(style: Style) -> &'static str {
 }
 
 /// `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
-fn matrix(parameter: &Parameter, text: &str) -> Result<ParameterValue, AmbiguousValue> {
+fn matrix(parameter: &Field, text: &str) -> Result<ParameterValue, AmbiguousValue> {
     let wrong = AmbiguousValue::Style("`;NAME=VALUE`");
     let Some(text) = text.strip_prefix(';') else { return Err(wrong) };
     // A value that is empty is written without `=`.
@@ -169,7 +174,7 @@ fn part_of(part: &str) -> (&str, &str) {
 
 /// A text whose parts stand between delimiters.
 fn delimited(
-    parameter: &Parameter,
+    parameter: &Field,
     text: &str,
     delimiter: &str,
 ) -> Result<ParameterValue, AmbiguousValue> {
@@ -212,18 +217,15 @@ fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, Amb
     let known = object.members.iter().find(|(known, _)| **known == *name);
     Ok(match known.map(|(_, shape)| shape) {
         Some(ParameterTypes::Plain(types)) => meant(text, *types),
-        Some(ParameterTypes::List(types)) => {
-            match object.joined.iter().find(|(joined, _)| **joined == *name) {
-                Some((_, style)) => list(text, delimiter(*style), *types),
-                None => ParameterValue::List(vec![meant(text, *types)]),
-            }
-        }
+        Some(ParameterTypes::List(types)) => ParameterValue::List(vec![meant(text, *types)]),
         Some(ParameterTypes::Object(_)) => json(text)?,
+        None if object.others_are_lists => ParameterValue::List(vec![meant(text, object.others)]),
         None => meant(text, object.others),
     })
 }
 
-fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> ReadParameter {
+/// Reads a value out of a query or a form. `is_other`: a pair of this name is no member of an exploded object.
+fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
         return value.map(|value| json(&decoded(value, true))).transpose();
@@ -231,7 +233,7 @@ fn query(parameter: &Parameter, query: &[u8], operation: &Operation) -> ReadPara
     match (&parameter.shape, parameter.style) {
         (ParameterTypes::Object(object), Style::DeepObject) => deep(parameter, object, query),
         (ParameterTypes::Object(object), _) if parameter.explode => {
-            exploded(object, query, operation)
+            exploded(object, query, is_other)
         }
         (ParameterTypes::List(types), _) if parameter.explode => {
             let values = named(query, &parameter.name);
@@ -260,7 +262,7 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
 
 /// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well. Names that begin so and go on otherwise are
 /// refused, since servers read them in many ways.
-fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> ReadParameter {
+fn deep(parameter: &Field, object: &Object, query: &[u8]) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
         let Some(rest) = name.strip_prefix(&*parameter.name) else { continue };
@@ -275,7 +277,12 @@ fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> ReadParameter {
         let inner = inner.ok_or_else(near)?;
         let list = inner.strip_suffix("][").filter(|list| {
             let known = object.members.iter().find(|(known, _)| **known == **list);
-            matches!(known, Some((_, ParameterTypes::List(_)))) || may_be_anything(object, list)
+            match known {
+                Some((_, shape)) => {
+                    matches!(shape, ParameterTypes::List(_)) || may_be_anything(object, list)
+                }
+                None => object.others_are_lists || may_be_anything(object, list),
+            }
         });
         let inner = list.unwrap_or(inner);
         if inner.contains(['[', ']']) {
@@ -286,14 +293,19 @@ fn deep(parameter: &Parameter, object: &Object, query: &[u8]) -> ReadParameter {
     Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
 
+/// True for a parameter of a query that is not an object.
+fn is_plain(operation: &Operation, name: &str) -> bool {
+    let others =
+        operation.parameters.iter().filter(|other| other.place == ParameterLocation::Query);
+    let mut plain = others.filter(|other| !matches!(other.field.shape, ParameterTypes::Object(_)));
+    plain.any(|other| *other.field.name == *name)
+}
+
 /// Every pair that is no other parameter's is a member.
-fn exploded(object: &Object, query: &[u8], operation: &Operation) -> ReadParameter {
+fn exploded(object: &Object, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
-        let others =
-            operation.parameters.iter().filter(|other| other.place == ParameterLocation::Query);
-        let mut plain = others.filter(|other| !matches!(other.shape, ParameterTypes::Object(_)));
-        if !plain.any(|other| *other.name == *name) {
+        if !is_other(&name) {
             insert(&mut map, object, &name, &decoded(value, true))?;
         }
     }
@@ -326,31 +338,68 @@ fn may_be_anything(object: &Object, name: &str) -> bool {
     match object.members.iter().find(|(known, _)| **known == *name) {
         Some((_, ParameterTypes::Plain(types))) => types.anything,
         Some((_, ParameterTypes::List(_) | ParameterTypes::Object(_))) => false,
-        None => object.others.anything,
+        None => object.others.anything && !object.others_are_lists,
     }
 }
 
 /// The object of a form, or the fault of the form.
-pub(super) fn form(object: &Object, bytes: &[u8]) -> Result<ParameterValue, String> {
+pub(super) fn form(form: &Form, bytes: &[u8]) -> Result<ParameterValue, String> {
     let mut map = Members::new();
-    for (name, value) in pairs(bytes) {
-        insert(&mut map, object, &name, &decoded(value, true)).map_err(|wrong| {
-            let said = match wrong {
-                AmbiguousValue::Within => "an object has a member twice",
-                AmbiguousValue::Twice
-                | AmbiguousValue::Member(_)
-                | AmbiguousValue::Style(_)
-                | AmbiguousValue::Near(_) => "it is there more than once",
-            };
-            format!("/{}: {said}", name.escape_debug())
-        })?;
+    for field in &form.fields {
+        let is_other = |name: &str| !is_member(field, name);
+        let found = query(field, bytes, is_other).map_err(|wrong| within(&field.name, &wrong))?;
+        map.extend(found.map(|value| (field.name.to_string(), value)));
     }
+    let mut own =
+        pairs(bytes).filter(|(name, _)| !form.fields.iter().any(|field| is_of(field, name)));
+    own.try_for_each(|(name, value)| {
+        insert(&mut map, &form.object, &name, &decoded(value, true))
+            .map_err(|wrong| within(&name, &wrong))
+    })?;
     Ok(ParameterValue::Object(map))
 }
 
-/// A header's value; lines of one name are one list.
-pub(super) fn header(parameter: &Parameter, headers: &Headers) -> ReadParameter {
-    let mut lines = headers.get_all(&parameter.name).map(String::from_utf8_lossy);
+/// True for a pair that a field of a form was read from.
+fn is_of(field: &Field, name: &str) -> bool {
+    match (&field.shape, field.style) {
+        (ParameterTypes::Object(_), Style::DeepObject) => name
+            .strip_prefix(&*field.name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('[')),
+        (ParameterTypes::Object(_), _) if field.explode && !field.json => is_member(field, name),
+        _ => name == &*field.name,
+    }
+}
+
+/// True for a member of an object.
+fn is_member(field: &Field, name: &str) -> bool {
+    match &field.shape {
+        ParameterTypes::Object(object) => object.members.iter().any(|(known, _)| **known == *name),
+        ParameterTypes::Plain(_) | ParameterTypes::List(_) => false,
+    }
+}
+
+/// Why a member of a form is refused.
+fn within(name: &str, wrong: &AmbiguousValue) -> String {
+    let place = name.escape_debug();
+    match wrong {
+        AmbiguousValue::Member(inner) if **inner == *name => {
+            format!("/{place}: it is there more than once")
+        }
+        AmbiguousValue::Member(inner) => {
+            format!("/{place}/{}: it is there more than once", inner.escape_debug())
+        }
+        other => format!("/{place}{}", told(other)),
+    }
+}
+
+/// A header's value; lines of one name are one list. `cut` are lines that policies took away.
+pub(super) fn header(parameter: &Field, headers: &Headers, cut: Option<&Headers>) -> ReadParameter {
+    // Lines that were not taken away count once.
+    let all = match cut {
+        Some(cut) if !headers.contains(&parameter.name) => cut,
+        Some(_) | None => headers,
+    };
+    let mut lines = all.get_all(&parameter.name).map(String::from_utf8_lossy);
     let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
     if parameter.json {
@@ -370,14 +419,15 @@ pub(super) fn header(parameter: &Parameter, headers: &Headers) -> ReadParameter 
 fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Vec<String>) {
     let lines = headers.get_all("cookie");
     let cookies = lines.flat_map(|line| line.split(|b| *b == b';')).map(<[u8]>::trim_ascii);
+    let field = &parameter.field;
     let mut values = cookies.filter_map(|cookie| {
-        cookie.strip_prefix(parameter.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+        cookie.strip_prefix(field.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     });
     let mut next = values.next();
     loop {
-        let found = next.map(|value| decoded(value, false)).map(|text| match parameter.json {
+        let found = next.map(|value| decoded(value, false)).map(|text| match field.json {
             true => json(&text),
-            false => delimited(parameter, &text, ","),
+            false => delimited(field, &text, ","),
         });
         check(parameter, found.transpose(), max.saturating_sub(faults.len()), faults);
         next = values.next();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use super::model::{PathItem, SegmentPiece};
-use super::text::decoded;
+use super::text::{decoded, pairs};
 
 /// Paths by their keys in the search. A path without parameters wins over one with.
 #[derive(Debug, Default)]
@@ -39,13 +39,17 @@ impl Paths {
                 }
             }
         }
-        // Of two that are the same, the first counts.
-        paths.literal.sort();
-        paths.literal.dedup_by(|later, first| later.0 == first.0);
+        // Of two that are the same, the one with more conditions on the query counts, and then the first.
+        let conditions = |at: usize| Reverse(items.get(at).map(|item| item.query.len()));
+        paths
+            .literal
+            .sort_by(|a, b| (&a.0, conditions(a.1), a.1).cmp(&(&b.0, conditions(b.1), b.1)));
         // At the first difference of two, the more literal one goes first: `{id}.pdf` before `{id}`.
         let key = |at: &usize| {
             let item = items.get(*at);
-            item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>())
+            let segments =
+                item.map(|i| i.segments.iter().map(|s| looseness(s)).collect::<Vec<_>>());
+            (segments, conditions(*at))
         };
         paths.templates.iter_mut().for_each(|templates| templates.sort_by_key(key));
         paths.open.sort_by_key(|at| (Reverse(items.get(*at).map(|i| i.segments.len())), key(at)));
@@ -57,21 +61,50 @@ impl Paths {
         &self,
         items: &'a [PathItem],
         path: &'a [u8],
+        query: &[u8],
     ) -> Option<(usize, Values<'a>)> {
         let rest = path.strip_prefix(b"/")?;
-        if let Some(at) = plain(path).and_then(|path| self.literal(&path)) {
+        let holds = |at: &usize| items.get(*at).is_some_and(|item| asked_for(item, query));
+        if let Some(at) = plain(path).and_then(|path| self.literal(&path, holds)) {
             return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
         let whole = self.templates.get(segments.len()).into_iter().flatten();
-        let mut candidates = whole.chain(&self.open);
+        let mut candidates = whole.chain(&self.open).filter(|at| holds(at));
         candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
     }
 
-    fn literal(&self, path: &[u8]) -> Option<usize> {
-        let found = self.literal.binary_search_by(|(known, _)| (**known).cmp(path)).ok()?;
-        self.literal.get(found).map(|(_, at)| *at)
+    fn literal(&self, path: &[u8], holds: impl Fn(&usize) -> bool) -> Option<usize> {
+        let from = self.literal.partition_point(|(known, _)| **known < *path);
+        let same = self.literal.iter().skip(from).take_while(|(known, _)| **known == *path);
+        same.map(|(_, at)| *at).find(|at| holds(at))
     }
+}
+
+/// The values of a path's parameters, if that path is this one.
+pub(super) fn one<'a>(
+    items: &'a [PathItem],
+    at: usize,
+    path: &'a [u8],
+    query: &[u8],
+) -> Option<(usize, Values<'a>)> {
+    let segments: Vec<&[u8]> = path.strip_prefix(b"/")?.split(|b| *b == b'/').collect();
+    let item = items.get(at).filter(|item| asked_for(item, query))?;
+    if !item.open && item.segments.len() != segments.len() {
+        return None;
+    }
+    Some((at, matched(item, &segments)?))
+}
+
+/// True if the conditions on the query hold. Mostly there is none.
+fn asked_for(item: &PathItem, query: &[u8]) -> bool {
+    item.query.iter().all(|(name, value)| {
+        let mut values = pairs(query).filter(|(known, _)| *known == **name).map(|(_, value)| value);
+        match value {
+            Some(value) => values.any(|found| decoded(found, true) == **value),
+            None => values.next().is_some(),
+        }
+    })
 }
 
 /// More where a segment has a parameter, and then the less else it has.
@@ -169,7 +202,13 @@ mod tests {
         let segments = template.trim_start_matches('/').split('/');
         let pieces =
             |s: &str| s.split('|').filter(|p| !p.is_empty()).map(piece).collect::<Vec<_>>();
-        PathItem { segments: segments.map(pieces).collect(), open, operations: Vec::new() }
+        PathItem {
+            template: "".into(),
+            segments: segments.map(pieces).collect(),
+            open,
+            query: Vec::new(),
+            operations: Vec::new(),
+        }
     }
 
     #[test]
@@ -209,7 +248,7 @@ mod tests {
             ("/alla", None),
             ("/pets/.pdf", Some((1, vec![("id", ".pdf")]))),
         ] {
-            let at = paths.find(&items, path.as_bytes());
+            let at = paths.find(&items, path.as_bytes(), b"");
             let expected = found.map(|(at, values): (usize, Vec<(&str, &str)>)| {
                 (at, values.into_iter().map(|(n, v)| (n, Cow::Borrowed(v))).collect::<Values<'_>>())
             });

@@ -1,5 +1,6 @@
 //! The request's side: which operation it is, and whether it may be.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
@@ -8,10 +9,12 @@ use message::{Body, GatheredBody, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
 use super::{ERRORS_MAX, OpenApiSettings};
+use crate::as_it_came;
 
 /// State that both sides share.
 pub(super) struct Checks {
-    pub(super) operations: Operations,
+    pub(super) operations: Arc<Operations>,
+    only: Option<usize>,
     request: bool,
     response: bool,
     refuses: bool,
@@ -32,7 +35,7 @@ impl OnHead<RequestHead> for Step {
 
 impl OnBuffered<RequestHead> for Step {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
-        let reads = match self.0.operations.find(head.method(), head.path()) {
+        let reads = match self.0.find(head) {
             OperationMatch::Operation(_, operation, _) => operation.reads_request(&head.headers),
             // Answered by the step itself, which only a body that was gathered comes to.
             OperationMatch::Options(_) => self.0.refuses,
@@ -62,16 +65,20 @@ impl OnBuffered<RequestHead> for Step {
 impl Checks {
     pub(super) fn new(settings: OpenApiSettings, slot: Slot<OperationAt>) -> Checks {
         let OpenApiSettings {
-            base_path,
-            paths,
+            operations,
+            only,
             request,
             response,
             refuses,
             verbose,
             body_bytes_max,
         } = settings;
-        let operations = Operations::new(base_path, paths);
-        Checks { operations, request, response, refuses, verbose, body_bytes_max, slot }
+        Checks { operations, only, request, response, refuses, verbose, body_bytes_max, slot }
+    }
+
+    fn find<'a>(&'a self, head: &'a RequestHead) -> OperationMatch<'a> {
+        let target = (head.path(), head.query().unwrap_or_default());
+        self.operations.find(head.method(), target, self.only)
     }
 
     /// Without `body` the request has none, or one that need not be read.
@@ -81,12 +88,18 @@ impl Checks {
         head: &mut RequestHead,
         body: Option<&mut GatheredBody>,
     ) -> Flow {
-        let at = match self.operations.find(head.method(), head.path()) {
+        let at = match self.find(head) {
             OperationMatch::Operation(at, operation, values) => {
                 if self.request {
-                    let query = head.query().unwrap_or_default();
-                    let max = self.errors_max();
-                    let checked = operation.check_request(&values, query, &head.headers, body, max);
+                    // What policies above cut was part of the request.
+                    let cut = ex.notes.as_ref().and_then(|notes| notes.cut.as_deref());
+                    let query = match cut {
+                        Some(cut) => Cow::Owned(as_it_came::query(head, cut)),
+                        None => Cow::Borrowed(head.query().unwrap_or_default()),
+                    };
+                    let lines = cut.map(|cut| &cut.lines);
+                    let asked = (&*query, &head.headers, lines);
+                    let checked = operation.check_request(&values, asked, body, self.errors_max());
                     checked.map_err(|why| self.refused(why))?;
                 }
                 at

@@ -1,0 +1,151 @@
+//! The forms in which texts are read under the schemas of parameters and forms.
+
+use import::{Documents, JsonLocation};
+use mediation::openapi::{Object, ParameterTypes, Types};
+use serde_json::Value as Json;
+
+/// References within schemas that are followed to find the types of a text.
+const DEPTH_MAX: usize = 8;
+
+/// Objects within objects whose members are looked at: a form has members, and those may be written with members in brackets.
+const LEVELS_MAX: usize = 2;
+
+/// Reads the schemas of a document.
+pub(super) struct Shapes<'a> {
+    pub(super) documents: &'a Documents,
+}
+
+impl Shapes<'_> {
+    /// The form in which text is read under a schema.
+    pub(super) fn shape(&self, spot: &JsonLocation, depth: usize, level: usize) -> ParameterTypes {
+        let types = self.type_names(spot, depth);
+        let has = |name: &str| types.iter().any(|known| known == name);
+        match () {
+            () if has("array") => {
+                let items = self.items(spot, depth);
+                ParameterTypes::List(
+                    items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
+                )
+            }
+            () if has("object") && level < LEVELS_MAX => {
+                ParameterTypes::Object(self.object(spot, depth, level))
+            }
+            () if has("object") => ParameterTypes::Object(Object::default()),
+            () => ParameterTypes::Plain(self.types(spot, depth)),
+        }
+    }
+
+    fn types(&self, spot: &JsonLocation, depth: usize) -> Types {
+        let types = self.type_names(spot, depth);
+        let has = |name: &str| types.iter().any(|known| known == name);
+        Types {
+            number: has("number") || has("integer"),
+            boolean: has("boolean"),
+            null: has("null"),
+            anything: self.documents.at(spot).is_some_and(says_nothing),
+        }
+    }
+
+    /// Every `type` that a schema names, its parts included.
+    fn type_names(&self, spot: &JsonLocation, depth: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
+            return names;
+        };
+        match value.get("type") {
+            Some(Json::String(one)) => names.push(one.clone()),
+            Some(Json::Array(several)) => {
+                names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
+            }
+            _ if value.get("properties").is_some() => names.push("object".to_owned()),
+            _ => {
+                let listed = value.get("enum").and_then(Json::as_array).into_iter().flatten();
+                let values = listed.chain(value.get("const"));
+                names.extend(values.filter_map(scalar).map(str::to_owned));
+            }
+        }
+        for part in self.parts(spot) {
+            names.extend(self.type_names(&part, depth + 1));
+        }
+        names
+    }
+
+    /// The schemas that `allOf` and its kin put together.
+    fn parts(&self, spot: &JsonLocation) -> Vec<JsonLocation> {
+        let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
+        let parts = lists.iter().flat_map(|list| {
+            let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
+            (0..count).map(|at| list.child(&at.to_string()))
+        });
+        let parts = parts.map(|part| self.documents.follow(part));
+        parts
+            .chain(self.documents.referred(spot))
+            .chain(self.documents.schema(spot, "then"))
+            .collect()
+    }
+
+    /// The schema of an array's items, which a part of its own may have.
+    fn items(&self, spot: &JsonLocation, depth: usize) -> Option<JsonLocation> {
+        if depth >= DEPTH_MAX {
+            return None;
+        }
+        let own = self.documents.schema(spot, "items");
+        own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
+    }
+
+    /// An object in a parameter or a form. `level`: the number of objects that it is a member of.
+    pub(super) fn object(&self, spot: &JsonLocation, depth: usize, level: usize) -> Object {
+        let mut object = Object::default();
+        if depth >= DEPTH_MAX {
+            return object;
+        }
+        let properties = spot.child("properties");
+        let names = self.documents.at(&properties).and_then(Json::as_object);
+        for name in names.into_iter().flat_map(|members| members.keys()) {
+            let at = self.documents.follow(properties.child(name));
+            object.members.push((name.as_str().into(), self.shape(&at, depth + 1, level + 1)));
+        }
+        match self.documents.schema(spot, "additionalProperties") {
+            Some(others) => match self.shape(&others, depth + 1, level + 1) {
+                ParameterTypes::List(types) => {
+                    (object.others, object.others_are_lists) = (types, true);
+                }
+                ParameterTypes::Plain(_) | ParameterTypes::Object(_) => {
+                    object.others = self.types(&others, depth + 1);
+                }
+            },
+            // Properties named by patterns are not looked at here.
+            None => {
+                object.others.anything =
+                    self.documents.at(&spot.child("patternProperties")).is_none();
+            }
+        }
+        for part in self.parts(spot) {
+            object.members.extend(self.object(&part, depth + 1, level).members);
+        }
+        object
+    }
+}
+
+/// A schema that takes every value, or none.
+fn says_nothing(schema: &Json) -> bool {
+    let words =
+        ["title", "description", "default", "example", "examples", "deprecated", "nullable"];
+    match schema {
+        Json::Bool(_) => true,
+        Json::Object(members) => {
+            members.keys().all(|name| words.contains(&name.as_str()) || name.starts_with("x-"))
+        }
+        Json::Null | Json::Number(_) | Json::String(_) | Json::Array(_) => false,
+    }
+}
+
+/// The type of a value that a text may mean.
+fn scalar(value: &Json) -> Option<&'static str> {
+    match value {
+        Json::Null => Some("null"),
+        Json::Bool(_) => Some("boolean"),
+        Json::Number(_) => Some("number"),
+        Json::String(_) | Json::Array(_) | Json::Object(_) => None,
+    }
+}

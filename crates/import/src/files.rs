@@ -1,0 +1,315 @@
+//! The files of a document as they were written, and the places that references in them lead to.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use kit::percent;
+use serde_json::Value as Json;
+
+use crate::documents::JsonLocation;
+
+/// The maximum size of a file. The largest real documents have some 10 MiB.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The maximum number of files: enough for one per schema of a large API.
+const FILES_MAX: usize = 2_000;
+
+/// The files that were needed so far, by their URIs, or why they cannot be read.
+pub(crate) struct Files<'l> {
+    files: BTreeMap<Arc<str>, Result<Arc<SourceFile>, String>>,
+    /// Called with every file that is needed, even if it cannot be read.
+    looks_for: &'l mut dyn FnMut(&Path),
+}
+
+/// A file.
+pub(crate) struct SourceFile {
+    pub(crate) json: Json,
+    anchors: Vec<Anchor>,
+    /// The places of `$id`s by their absolute URIs.
+    ids: BTreeMap<String, String>,
+}
+
+/// The name of a place in a file: `$anchor` or `$dynamicAnchor`.
+struct Anchor {
+    name: String,
+    pointer: String,
+}
+
+impl<'l> Files<'l> {
+    pub(crate) fn new(looks_for: &'l mut dyn FnMut(&Path)) -> Files<'l> {
+        Files { files: BTreeMap::new(), looks_for }
+    }
+
+    /// Reads a file, unless it was read before; returns its root.
+    pub(crate) fn root_of(&mut self, path: &Path) -> Result<JsonLocation, String> {
+        let uri: Arc<str> = uri(path).into();
+        if !self.files.contains_key(&uri) {
+            if self.files.len() >= FILES_MAX {
+                return Err(format!("it refers to more than {FILES_MAX} files"));
+            }
+            (self.looks_for)(path);
+            self.files.insert(uri.clone(), parse(path, &uri).map(Arc::new));
+        }
+        match self.files.get(&uri) {
+            Some(Err(fault)) => Err(fault.clone()),
+            Some(Ok(_)) | None => Ok(JsonLocation::of_file(&uri)),
+        }
+    }
+
+    /// A file that was read.
+    pub(crate) fn file(&self, uri: &str) -> Option<Arc<SourceFile>> {
+        self.files.get(uri)?.as_ref().ok().cloned()
+    }
+
+    /// The value at a place.
+    pub(crate) fn at(&self, spot: &JsonLocation) -> Option<&Json> {
+        self.files.get(spot.uri())?.as_ref().ok()?.json.pointer(spot.pointer())
+    }
+
+    /// The reference that the value at a place is.
+    pub(crate) fn reference(&self, spot: &JsonLocation) -> Option<String> {
+        self.at(spot)?.get("$ref")?.as_str().map(str::to_owned)
+    }
+
+    /// The place that a reference leads to. The error says where the reference stands.
+    pub(crate) fn resolve(
+        &mut self,
+        at: &JsonLocation,
+        reference: &str,
+    ) -> Result<JsonLocation, String> {
+        let (target, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let fragment = unescaped(fragment);
+        let resource = self.resource(at, target).map_err(|fault| format!("{at}: {fault}"))?;
+        let found = match () {
+            () if fragment.is_empty() => Some(resource),
+            () if fragment.starts_with('/') => {
+                let root = JsonLocation::of_file(resource.uri());
+                // Many write pointers from the root of the file, also below an `$id`.
+                [resource, root]
+                    .into_iter()
+                    .map(|root| root.below(&fragment))
+                    .find(|spot| self.at(spot).is_some())
+            }
+            () => match self.anchor(&resource, &fragment) {
+                Some(found) => Some(found),
+                None => {
+                    return Err(format!(
+                        "{at} refers to `{reference}`, which is no JSON pointer and names no `$anchor`"
+                    ));
+                }
+            },
+        };
+        let found = found.filter(|spot| self.at(spot).is_some());
+        found.ok_or_else(|| format!("{at} refers to `{reference}`, which does not exist"))
+    }
+
+    /// The root of what a reference without its fragment names: a file, or a schema with an `$id`.
+    fn resource(&mut self, at: &JsonLocation, target: &str) -> Result<JsonLocation, String> {
+        let own = self.enclosing_id(at);
+        if target.is_empty() {
+            return Ok(match own {
+                Some((_, pointer)) => JsonLocation::of_file(at.uri()).below(&pointer),
+                None => JsonLocation::of_file(at.uri()),
+            });
+        }
+        let base = own.map_or_else(|| at.uri().to_owned(), |(id, _)| id);
+        let named = [joined(&base, target), target.to_owned()];
+        if let Some(found) = named.iter().find_map(|id| self.with_id(id)) {
+            return Ok(found);
+        }
+        let path = file_of(&path_of(at.uri()), target)?;
+        self.root_of(&path)
+    }
+
+    /// The innermost `$id` around a place, with its own place.
+    fn enclosing_id(&self, at: &JsonLocation) -> Option<(String, String)> {
+        let file = self.files.get(at.uri())?.as_ref().ok()?;
+        let around = |pointer: &str| {
+            at.pointer()
+                .strip_prefix(pointer)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let ids = file.ids.iter().filter(|(_, pointer)| around(pointer));
+        let innermost = ids.max_by_key(|(_, pointer)| pointer.len());
+        innermost.map(|(id, pointer)| (id.clone(), pointer.clone()))
+    }
+
+    fn with_id(&self, id: &str) -> Option<JsonLocation> {
+        self.files.iter().find_map(|(uri, file)| {
+            let pointer = file.as_ref().ok()?.ids.get(id)?;
+            Some(JsonLocation::of_file(uri).below(pointer))
+        })
+    }
+
+    /// The place of an anchor in a resource.
+    fn anchor(&self, resource: &JsonLocation, name: &str) -> Option<JsonLocation> {
+        let file = self.files.get(resource.uri())?.as_ref().ok()?;
+        let anchors = file.anchors.iter().filter(|anchor| anchor.name == name);
+        let within = anchors.filter(|anchor| anchor.pointer.starts_with(resource.pointer()));
+        // Of several in one file, that of the resource itself is the outermost.
+        let found = within.min_by_key(|anchor| anchor.pointer.len())?;
+        Some(JsonLocation::of_file(resource.uri()).below(&found.pointer))
+    }
+
+    /// The one place in all files with a dynamic anchor of this name; none if there are several.
+    pub(crate) fn dynamic_anchor(&self, name: &str) -> Option<JsonLocation> {
+        let files = self.files.iter().filter_map(|(uri, file)| Some((uri, file.as_ref().ok()?)));
+        let mut all = files.flat_map(|(uri, file)| {
+            let named = file.anchors.iter().filter(|anchor| anchor.name == name);
+            named.map(move |anchor| JsonLocation::of_file(uri).below(&anchor.pointer))
+        });
+        all.next().filter(|_| all.next().is_none())
+    }
+}
+
+fn parse(path: &Path, uri: &str) -> Result<SourceFile, String> {
+    let failed = |error: String| format!("cannot read `{}`: {error}", path.display());
+    let text = config::read_text(path, FILE_BYTES_MAX).map_err(failed)?;
+    let json = config::document(&text, path).map_err(failed)?;
+    let mut file = SourceFile { json: Json::Null, anchors: Vec::new(), ids: BTreeMap::new() };
+    if text.contains("$id") || text.contains("$anchor") || text.contains("$dynamicAnchor") {
+        mark(&json, "", uri, false, &mut file);
+    }
+    file.json = json;
+    Ok(file)
+}
+
+/// Finds the names of places. `is_names`: the members of this object are names that the author chose, not keywords.
+fn mark(value: &Json, pointer: &str, base: &str, is_names: bool, file: &mut SourceFile) {
+    let members = match value {
+        Json::Object(members) => members,
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                mark(item, &format!("{pointer}/{index}"), base, false, file);
+            }
+            return;
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => return,
+    };
+    let mut base = base.to_owned();
+    if !is_names {
+        let text = |name: &str| members.get(name).and_then(Json::as_str);
+        if let Some(id) = text("$id") {
+            base = joined(&base, id);
+            file.ids.insert(base.clone(), pointer.to_owned());
+        }
+        for name in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text) {
+            let (name, pointer) = (name.to_owned(), pointer.to_owned());
+            file.anchors.push(Anchor { name, pointer });
+        }
+    }
+    for (name, member) in members {
+        let is_literal =
+            matches!(name.as_str(), "example" | "examples" | "default" | "enum" | "const");
+        if is_names || !is_literal {
+            let names = !is_names && holds_names(name);
+            mark(member, &format!("{pointer}/{}", escaped_name(name)), &base, names, file);
+        }
+    }
+}
+
+/// True for members that map names which the author chose.
+fn holds_names(member: &str) -> bool {
+    matches!(
+        member,
+        "properties"
+            | "patternProperties"
+            | "dependentSchemas"
+            | "$defs"
+            | "definitions"
+            | "schemas"
+            | "responses"
+            | "parameters"
+            | "headers"
+            | "requestBodies"
+            | "pathItems"
+            | "paths"
+            | "content"
+    )
+}
+
+/// A URI that is written relative to another, without its fragment.
+fn joined(base: &str, reference: &str) -> String {
+    let reference = reference.split('#').next().unwrap_or_default();
+    let has_scheme = reference.split(['/', '?']).next().is_some_and(|first| first.contains(':'));
+    if has_scheme {
+        return reference.to_owned();
+    }
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let path = base
+        .get(authority..)
+        .and_then(|rest| rest.find('/'))
+        .map_or(base.len(), |at| authority + at);
+    let folder = match reference.starts_with('/') {
+        true => path,
+        false => base.rfind('/').filter(|at| *at >= path).map_or(path, |at| at + 1),
+    };
+    let divider = if folder == base.len() && !reference.starts_with('/') { "/" } else { "" };
+    let reference = reference.trim_start_matches("./");
+    format!("{}{divider}{reference}", base.get(..folder).unwrap_or_default())
+}
+
+/// The file that a reference points to.
+fn file_of(here: &Path, file: &str) -> Result<PathBuf, String> {
+    if file.contains("://") && !file.starts_with("file://") {
+        let help = "save it beside the document and refer to that file";
+        return Err(format!("it refers to `{file}`, which would have to be downloaded; {help}"));
+    }
+    let file = unescaped(file.trim_start_matches("file://"));
+    Ok(normal(&here.parent().unwrap_or(Path::new("/")).join(file)))
+}
+
+/// The path without `.` and `..`, for comparing URIs.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, component| {
+        match component {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                path.push(component);
+            }
+        }
+        path
+    })
+}
+
+pub(crate) fn uri(path: &Path) -> String {
+    format!("file://{}", escaped(&path.to_string_lossy(), b"/"))
+}
+
+pub(crate) fn path_of(uri: &str) -> PathBuf {
+    PathBuf::from(unescaped(uri.trim_start_matches("file://")))
+}
+
+/// A name as it stands in a JSON pointer.
+pub(crate) fn escaped_name(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Percent-encodes bytes that may not stand in a URI.
+pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
+    percent::encoded(text.as_bytes(), also)
+}
+
+fn unescaped(text: &str) -> String {
+    String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_joined() {
+        for (base, reference, whole) in [
+            ("https://a.test/x/y.json", "z.json#/a", "https://a.test/x/z.json"),
+            ("https://a.test/x/y.json", "./z.json", "https://a.test/x/z.json"),
+            ("https://a.test/x/y.json", "/z", "https://a.test/z"),
+            ("https://a.test", "z", "https://a.test/z"),
+            ("https://a.test/x/", "urn:b:c", "urn:b:c"),
+            ("file:///w/api.yaml", "pet", "file:///w/pet"),
+        ] {
+            assert_eq!(joined(base, reference), whole, "{base} {reference}");
+        }
+    }
+}

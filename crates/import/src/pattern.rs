@@ -1,0 +1,129 @@
+//! Regular expressions of ECMAScript, in a form that other engines read alike.
+//!
+//! Browsers and most validators read patterns by Annex B of ECMA-262: without the flag `u`, what has no other meaning is itself.
+//! The engine here refuses it or gives it a meaning of its own.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Letters and digits that mean something behind a backslash. All others are themselves there.
+const ESCAPES: &str = "bBcdDfknpPrsStuvwWx0123456789";
+
+/// The same pattern, with a backslash before what is itself in ECMAScript.
+pub(crate) fn portable(pattern: &str) -> Cow<'_, str> {
+    let mut made = String::with_capacity(pattern.len() + 8);
+    let mut rest = pattern.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => {
+                escape(&mut rest, &mut made);
+            }
+            '[' => class(&mut rest, &mut made),
+            // Not part of a quantifier.
+            '{' if !begins_quantifier(&rest, &made) => made.push_str("\\{"),
+            ']' => made.push_str("\\]"),
+            other => made.push(other),
+        }
+    }
+    if made == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(made) }
+}
+
+/// What stands behind a backslash. True if it is a class, such as `\w`.
+fn escape(rest: &mut Peekable<Chars<'_>>, made: &mut String) -> bool {
+    let Some(c) = rest.next() else {
+        made.push('\\');
+        return false;
+    };
+    // The engine reads some letters that have no meaning in ECMAScript in its own way.
+    if c.is_ascii_alphanumeric() && !ESCAPES.contains(c) {
+        made.push(c);
+        return false;
+    }
+    made.push('\\');
+    made.push(c);
+    // `\u{1F600}`, `\p{L}`, `\k<name>`: a brace here is none of a quantifier.
+    if matches!(c, 'u' | 'x' | 'p' | 'P') && rest.peek() == Some(&'{') {
+        for inner in rest.by_ref() {
+            made.push(inner);
+            if inner == '}' {
+                break;
+            }
+        }
+    }
+    matches!(c, 'd' | 'D' | 's' | 'S' | 'w' | 'W' | 'p' | 'P')
+}
+
+/// The inside of a character class.
+fn class(rest: &mut Peekable<Chars<'_>>, made: &mut String) {
+    let negated = rest.next_if_eq(&'^').is_some();
+    if rest.next_if_eq(&']').is_some() {
+        // Nothing, and anything.
+        made.push_str(if negated { "[\\s\\S]" } else { "[^\\s\\S]" });
+        return;
+    }
+    made.push_str(if negated { "[^" } else { "[" });
+    // A class such as `\w` cannot be the end of a range, so a dash beside it is a dash.
+    let mut behind_class = false;
+    while let Some(c) = rest.next() {
+        match c {
+            ']' => {
+                made.push(']');
+                return;
+            }
+            '\\' => {
+                behind_class = escape(rest, made);
+                continue;
+            }
+            '[' => made.push_str("\\["),
+            '-' => {
+                let before_class = rest.clone().next() == Some('\\')
+                    && matches!(rest.clone().nth(1), Some('d' | 'D' | 's' | 'S' | 'w' | 'W'));
+                let is_dash = behind_class || before_class;
+                made.push_str(if is_dash { "\\-" } else { "-" });
+            }
+            other => made.push(other),
+        }
+        behind_class = false;
+    }
+}
+
+/// True where the text behind a brace makes it a quantifier: `{2}`, `{2,}` or `{2,3}` behind something.
+fn begins_quantifier(rest: &Peekable<Chars<'_>>, before: &str) -> bool {
+    if before.is_empty() {
+        return false;
+    }
+    let inside: String = rest.clone().take_while(|c| *c != '}').collect();
+    let is_closed = rest.clone().any(|c| c == '}');
+    let (least, most) = inside.split_once(',').unwrap_or((&inside, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    is_closed && !least.is_empty() && digits(least) && digits(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_itself_in_ecmascript_gets_a_backslash() {
+        for (pattern, made) in [
+            (r"^[\w-\.]+$", r"^[\w\-\.]+$"),
+            (r"^[a-z\d-]+$", r"^[a-z\d\-]+$"),
+            (r"[a-\d]", r"[a\-\d]"),
+            (r"[a-z]", r"[a-z]"),
+            (r"[[]", r"[\[]"),
+            (r"[^]", r"[\s\S]"),
+            (r"[]", r"[^\s\S]"),
+            (r"a{2,3}b{2}c{2,}", r"a{2,3}b{2}c{2,}"),
+            (r"{id}", r"\{id}"),
+            (r"a{,3}", r"a\{,3}"),
+            (r"\h\_\/\-", r"h\_\/\-"),
+            (r"\u{1F600}\p{L}\x41", r"\u{1F600}\p{L}\x41"),
+            (r"a]", r"a\]"),
+            (r"\d{4}-\d{2}", r"\d{4}-\d{2}"),
+            ("\\", "\\"),
+        ] {
+            assert_eq!(portable(pattern), made, "{pattern}");
+        }
+    }
+}

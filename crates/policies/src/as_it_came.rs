@@ -1,0 +1,76 @@
+//! The request as it came, for a policy that validates it below others which take credentials out of it.
+
+use policy::{CutCredentials, Decision, Exchange, Flow, OnCall, OnHead, Policy, Step};
+
+use message::RequestHead;
+
+use crate::query;
+
+/// The header lines and the parameters of the query that a policy takes out.
+#[derive(Debug, Clone, Default)]
+pub struct CutNames {
+    pub headers: Vec<String>,
+    pub queries: Vec<String>,
+}
+
+/// The policy, which notes what it may take out before it does so.
+pub fn remembering(policy: Policy, names: CutNames) -> Policy {
+    let request = match policy.request {
+        Some(Step::Head(step)) => Some(Step::Head(Box::new(Remembering { step, names }) as _)),
+        Some(Step::Call(step)) => Some(Step::Call(Box::new(Remembering { step, names }) as _)),
+        other => other,
+    };
+    Policy { request, ..policy }
+}
+
+/// A step with the names of what it takes out.
+struct Remembering<S: ?Sized> {
+    names: CutNames,
+    step: Box<S>,
+}
+
+impl<S: ?Sized> Remembering<S> {
+    fn note(&self, ex: &mut Exchange, head: &RequestHead) {
+        let query = head.query().unwrap_or_default();
+        let cut = ex.notes().cut.get_or_insert_default();
+        for name in &self.names.headers {
+            if !cut.lines.contains(name) {
+                head.headers.get_all(name).for_each(|value| cut.lines.add_known(name, value));
+            }
+        }
+        for name in &self.names.queries {
+            if !cut.pairs.iter().any(|(known, _)| known == name) {
+                let values = query::values(query, name).filter_map(|range| query.get(range));
+                let pairs = values.map(|value| (name.clone(), value.to_vec()));
+                cut.pairs.extend(pairs.collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+impl OnHead<RequestHead> for Remembering<dyn OnHead<RequestHead>> {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        self.note(ex, head);
+        self.step.on_head(ex, head)
+    }
+}
+
+impl OnCall<RequestHead> for Remembering<dyn OnCall<RequestHead>> {
+    fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        self.note(ex, head);
+        self.step.on_call(ex, head)
+    }
+}
+
+/// The query with the parameters that were taken out.
+pub(crate) fn query(head: &RequestHead, cut: &CutCredentials) -> Vec<u8> {
+    let mut all = head.query().unwrap_or_default().to_vec();
+    for (name, value) in &cut.pairs {
+        let is_there = query::values(head.query().unwrap_or_default(), name).next().is_some();
+        if !is_there {
+            let name = kit::percent::encoded(name.as_bytes(), b"");
+            all.extend_from_slice(&[b"&", name.as_bytes(), b"=", value].concat());
+        }
+    }
+    all
+}
