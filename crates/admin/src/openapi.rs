@@ -43,8 +43,19 @@ pub(crate) fn document() -> Value {
             },
             "/hubs/{name}/dead": {
                 "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
+                "delete": hub("removeAllDead", "Delete all events that could not be delivered", "200", &["name"]),
+            },
+            "/hubs/{name}/dead/retry": {
+                "post": hub("retryAllDead", "Deliver all such events again, with all their attempts", "200", &["name"]),
+            },
+            "/hubs/{name}/pause": {
+                "post": hub("pauseHub", "Begin no delivery until they are resumed", "204", &["name"]),
+            },
+            "/hubs/{name}/resume": {
+                "post": hub("resumeHub", "Resume the deliveries", "204", &["name"]),
             },
             "/hubs/{name}/dead/{id}": {
+                "get": hub("deadEvent", "Such an event: head, body, times and the fault of each attempt", "200", &["name", "id"]),
                 "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
             },
             "/hubs/{name}/dead/{id}/retry": {
