@@ -215,10 +215,23 @@ fn a_place_that_is_gone_is_410_with_the_oldest_that_is_kept() {
     let kept = poll(&gateway, "?after=0");
     assert_eq!(kept["events"][0]["id"], json!(oldest));
     assert!(kept["events"].as_array().unwrap().len() <= 5, "{kept}");
-    let stream = format!("Accept: text/event-stream\r\nLast-Event-ID: {}\r\n", ids[0]);
-    assert_eq!(json_of(&ask(&stream, ""))["oldest"], json!(oldest));
-    // The last event that was had may be gone; the one behind it may not.
+    // An EventSource that is refused never comes again: its stream goes on at the oldest, and says what is gone.
     let last: u64 = oldest.parse().unwrap();
+    for (query, line) in [
+        (String::new(), format!("Last-Event-ID: {}\r\n", ids[0])),
+        (after.clone(), "Last-Event-ID: \r\n".to_owned()),
+    ] {
+        let (mut wire, head) = stream(&gateway, &query, &line);
+        assert_eq!((head.status(), head.get("x-accel-buffering")), (200, Some("no")));
+        let gap = format!(
+            "id: {}\nevent: gap\ndata: {{\"after\":\"{}\",\"oldest\":\"{oldest}\"}}\n\n",
+            last - 1,
+            ids[0]
+        );
+        let text = events(&mut wire, 2);
+        assert!(text.starts_with(&format!("{gap}id: {oldest}\n")), "{text}");
+    }
+    // The last event that was had may be gone; the one behind it may not.
     assert_eq!(ask("", &format!("?after={}", last - 1)).status(), 200);
     assert_eq!(poll(&gateway, "?after=99999")["next"], json!(ids[19]));
 }
@@ -506,4 +519,27 @@ fn handshakes_that_are_none_are_refused() {
         assert_eq!(reply.status(), status, "{lines}");
     }
     assert_eq!(gateway.wire().get("/news/topics/sports?format=xml").status(), 400);
+}
+
+/// A request that RFC 6455 does not take for a handshake changes no protocol: what comes behind it would be read differently by a proxy.
+#[test]
+fn only_a_whole_handshake_changes_the_protocol() {
+    let gateway = start("");
+    let socket = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (protocol, lines, body) in [
+        ("HTTP/1.1", "", ""),
+        ("HTTP/1.1", "Connection: keep-alive\r\n", ""),
+        ("HTTP/1.0", "Connection: Upgrade\r\n", ""),
+        ("HTTP/1.1", "Connection: Upgrade\r\nContent-Length: 5\r\n", "hello"),
+        (
+            "HTTP/1.1",
+            "Connection: Upgrade\r\nTransfer-Encoding: chunked\r\n",
+            "5\r\nhello\r\n0\r\n\r\n",
+        ),
+    ] {
+        let reply = gateway.wire().ask(format!(
+            "GET /news/topics/sports {protocol}\r\nHost: a\r\n{socket}{lines}\r\n{body}"
+        ));
+        assert_eq!(reply.status(), 400, "{protocol} {lines}");
+    }
 }

@@ -58,6 +58,8 @@ mod http2_peers;
 mod http2_policies;
 mod http2_tunnels;
 mod http2_upstream;
+mod hub_edges;
+mod hub_shares;
 mod hubs;
 mod import_synapse;
 mod import_wsdl;

@@ -601,6 +601,41 @@ fn topics_have_paths_and_scopes() {
     }
 }
 
+/// Whatever an upstream takes for a WebSocket, the policy takes for one.
+#[test]
+fn no_spelling_of_the_upgrade_goes_by_the_policy() {
+    let origin = service(Vec::new());
+    let gateway = with_tokens(&origin, r#"topics: { "/open": {} }"#, "problem");
+    let ask = |path: &str, upgrade: &str, more: &str, body: &str| {
+        gateway.wire().ask(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: upgrade\r\n{upgrade}\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n{body}",
+            token("", 60)
+        ))
+    };
+    for upgrade in [
+        "Upgrade: websocket",
+        "Upgrade: websocket/13",
+        "Upgrade: WebSocket / 13",
+        "Upgrade: foo, websocket",
+        "Upgrade: foo\r\nUpgrade: websocket/13",
+    ] {
+        assert_eq!(ask("/ws/secret", upgrade, "", "").status(), 404, "{upgrade}");
+        let mut wire = gateway.wire();
+        wire.send(format!(
+            "GET /ws/open HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nConnection: upgrade\r\n{upgrade}\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            token("", 60)
+        ));
+        assert_eq!(wire.read_head().status(), 101, "{upgrade}");
+        let seen = origin.requests().pop().unwrap();
+        assert_eq!(seen.all("upgrade"), ["websocket"], "the upstream reads the same");
+    }
+    // An upstream would take a body for the first frames, which nothing has looked at.
+    let reply = ask("/ws/open", "Upgrade: websocket", "Content-Length: 5\r\n", "hello");
+    assert_eq!(reply.status(), 400);
+}
+
 #[test]
 fn the_topic_that_says_more_of_a_path_is_meant_wherever_it_stands() {
     let origin = service(vec![]);

@@ -47,6 +47,43 @@ pub(crate) async fn dead(
     control.dead(&name, after.as_deref()).await.map(Json).map_err(problem)
 }
 
+pub(crate) async fn dead_event(
+    State(control): ControlState,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    control.dead_event(&name, &id).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn retry_all(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    control.retry_all_dead(&name).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn remove_all(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    control.remove_all_dead(&name).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn pause(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.pause_hub(&name).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn resume(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.resume_hub(&name).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 pub(crate) async fn retry(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,

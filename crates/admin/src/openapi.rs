@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The OpenAPI document.
 pub(crate) fn document() -> Value {
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Tidegate admin API",
@@ -33,34 +33,6 @@ pub(crate) fn document() -> Value {
             "/plan": { "get": read("plan", "The configuration in service, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
-            "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events, and the gateways that share their deliveries", "200", &[]) },
-            "/hubs/{name}": { "get": hub("hub", "One hub", "200", &["name"]) },
-            "/hubs/{name}/subscriptions": {
-                "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
-            },
-            "/hubs/{name}/subscriptions/{id}": {
-                "delete": hub("removeSubscription", "Remove a subscription without verification", "204", &["name", "id"]),
-            },
-            "/hubs/{name}/dead": {
-                "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
-            },
-            "/hubs/{name}/dead/{id}": {
-                "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
-            },
-            "/hubs/{name}/dead/{id}/retry": {
-                "post": hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]),
-            },
-            "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
-            "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
-            "/queues/{name}/dead": {
-                "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
-            },
-            "/queues/{name}/dead/{id}": {
-                "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
-            },
-            "/queues/{name}/dead/{id}/retry": {
-                "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
-            },
             "/revoked": { "get": read("revoked", "The revoked tokens", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
@@ -72,6 +44,64 @@ pub(crate) fn document() -> Value {
             "/schema.json": { "get": read("schema", "The schema of the configuration, for editors", "application/schema+json") },
         },
         "components": { "schemas": schemas(), "responses": responses() },
+    });
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    let more = [hub_paths(), queue_paths()];
+    let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
+    if let Some(paths) = paths {
+        paths.extend(more);
+    }
+    document
+}
+
+/// The paths of hubs.
+fn hub_paths() -> Value {
+    json!({
+        "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events, and the gateways that share their deliveries", "200", &[]) },
+        "/hubs/{name}": { "get": hub("hub", "One hub", "200", &["name"]) },
+        "/hubs/{name}/subscriptions": {
+            "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
+        },
+        "/hubs/{name}/subscriptions/{id}": {
+            "delete": hub("removeSubscription", "Remove a subscription without verification", "204", &["name", "id"]),
+        },
+        "/hubs/{name}/dead": {
+            "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
+            "delete": hub("removeAllDead", "Delete all events that could not be delivered", "200", &["name"]),
+        },
+        "/hubs/{name}/dead/retry": {
+            "post": hub("retryAllDead", "Deliver all such events again, with all their attempts", "200", &["name"]),
+        },
+        "/hubs/{name}/pause": {
+            "post": hub("pauseHub", "Begin no delivery until they are resumed", "204", &["name"]),
+        },
+        "/hubs/{name}/resume": {
+            "post": hub("resumeHub", "Resume the deliveries", "204", &["name"]),
+        },
+        "/hubs/{name}/dead/{id}": {
+            "get": hub("deadEvent", "Such an event: head, body, times and the fault of each attempt", "200", &["name", "id"]),
+            "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
+        },
+        "/hubs/{name}/dead/{id}/retry": {
+            "post": hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]),
+        },
+    })
+}
+
+/// The paths of queues.
+fn queue_paths() -> Value {
+    json!({
+        "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
+        "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
+        "/queues/{name}/dead": {
+            "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
+        },
+        "/queues/{name}/dead/{id}": {
+            "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
+        },
+        "/queues/{name}/dead/{id}/retry": {
+            "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
+        },
     })
 }
 

@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 30] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 33] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -30,8 +30,11 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 30] {
         ("/hubs/{name}", get(hubs::one)),
         ("/hubs/{name}/subscriptions", get(hubs::subscriptions)),
         ("/hubs/{name}/subscriptions/{id}", delete(hubs::remove_subscription)),
-        ("/hubs/{name}/dead", get(hubs::dead)),
-        ("/hubs/{name}/dead/{id}", delete(hubs::remove_dead)),
+        ("/hubs/{name}/pause", post(hubs::pause)),
+        ("/hubs/{name}/resume", post(hubs::resume)),
+        ("/hubs/{name}/dead", get(hubs::dead).delete(hubs::remove_all)),
+        ("/hubs/{name}/dead/retry", post(hubs::retry_all)),
+        ("/hubs/{name}/dead/{id}", get(hubs::dead_event).delete(hubs::remove_dead)),
         ("/hubs/{name}/dead/{id}/retry", post(hubs::retry)),
         ("/queues", get(hubs::queues)),
         ("/queues/{name}", get(hubs::queue)),

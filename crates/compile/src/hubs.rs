@@ -148,6 +148,7 @@ fn settings(
     let keys = &hub.value;
     check_topics(hub, report);
     check_publish(&keys.publish, report);
+    let url = keys.url.as_ref().and_then(|url| hub_url(url, report));
     let header = keys.signature.value.to_ascii_lowercase();
     if !http1::is_token(header.as_bytes()) {
         let what = format!("`{}` is no name of a header", header.escape_debug());
@@ -183,6 +184,7 @@ fn settings(
     Some(HubSettings {
         name: name.value.as_str().into(),
         topics: keys.topics.iter().map(|topic| topic.value.as_str().into()).collect(),
+        url,
         secret: keys.secret.as_ref().map(|secret| secret.value.0.as_str().into()),
         signature: header.into(),
         algorithm: match keys.algorithm {
@@ -278,20 +280,38 @@ fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
     let mut seen = HashSet::new();
     for topic in topics {
         let name = &topic.value;
-        // A name is a segment of a path, as it stands there.
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        // A name may be a path or a URL, but for what no URL has and for a fragment, which no request carries.
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`|#".contains(&byte);
         let is_name = !name.is_empty()
             && name.len() <= TOPIC_BYTES_MAX
             && name.bytes().all(is_plain)
             && !matches!(name.as_str(), "." | "..");
         if !is_name {
-            let what = format!("`{}` is no name of a topic", name.escape_debug());
-            report.error(topic.at, what, "use letters, digits, `-`, `_`, `.` and `~`");
+            let what = format!("`{}` cannot be the name of a topic", name.escape_debug());
+            let help = "use at most 256 letters, digits and characters of a URL, but no `#`";
+            report.error(topic.at, what, help);
         } else if !seen.insert(name) {
             let what = format!("the topic `{name}` stands there twice");
             report.error(topic.at, what, "remove one of the two");
         }
     }
+}
+
+/// The hub's URL, if it is one that links can begin with.
+fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.value.strip_prefix(scheme));
+    let is_url = rest.is_some_and(|rest| {
+        let (host, path) =
+            rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
+        names::is_authority(host) && path.bytes().all(is_plain)
+    });
+    if !is_url {
+        let what = format!("`{}` cannot be the URL of a hub", url.value.escape_debug());
+        report.error(url.at, what, "write it such as `https://hub.example/news`");
+        return None;
+    }
+    Some(url.value.trim_end_matches('/').into())
 }
 
 fn check_publish(path: &Spanned<String>, report: &mut Report) {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use ::bytes::Bytes;
 use ::kafka::{
     Broker, Kafka, KafkaSettings, Mechanism, Message, RecordForm, Sasl, TopicSettings, is_topic,
 };
@@ -25,8 +26,8 @@ pub(crate) struct Log {
     pub(crate) key: u64,
 }
 
-/// The bytes of a batch around its event: heads, and a content type of ordinary length.
-const AROUND_EVENT: usize = 4 << 10;
+/// The bytes of a batch around its event: heads, and as many header fields as an event may have.
+const AROUND_EVENT: usize = 20 << 10;
 
 /// The log of a hub, if it is not the store's, with complaints about it.
 pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
@@ -60,15 +61,40 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
             sasl,
             topics_prefix: prefix.clone(),
             made,
-            form: RecordForm {
-                message: |record| {
-                    let (content_type, value) = hub::event_of(record)?;
-                    Some(Message { content_type, value })
-                },
-                record: |message| hub::record_of(&message.content_type, &message.value),
-            },
+            form: RecordForm { message, record },
         },
     })
+}
+
+/// How the names of a CloudEvent's attributes begin, in HTTP and in Kafka (Kafka protocol binding, 3.2.3).
+const ATTRIBUTE: &[u8] = b"ce-";
+const ATTRIBUTE_IN_KAFKA: &[u8] = b"ce_";
+
+/// The message of an event.
+fn message(record: &Bytes) -> Option<Message> {
+    let (said, value) = hub::event_of(record)?;
+    let headers = said.lines().map(|(name, line)| {
+        let name = renamed(name, ATTRIBUTE, ATTRIBUTE_IN_KAFKA);
+        (name.into(), Bytes::copy_from_slice(line))
+    });
+    Some(Message { headers: headers.collect(), content_type: said.content_type.clone(), value })
+}
+
+/// The event of a message.
+fn record(message: &Message) -> Option<Bytes> {
+    let lines: Vec<(Vec<u8>, &Bytes)> = message
+        .headers
+        .iter()
+        .map(|(name, value)| (renamed(name, ATTRIBUTE_IN_KAFKA, ATTRIBUTE), value))
+        .collect();
+    let lines = lines.iter().map(|(name, value)| (&**name, &***value));
+    let said = hub::Representation::with_lines(message.content_type.clone(), lines);
+    hub::record_of(&said, &message.value)
+}
+
+/// A name that begins with `to` in place of `from`.
+fn renamed(name: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    name.strip_prefix(from).map_or(name.to_vec(), |rest| [to, rest].concat())
 }
 
 /// The store of a hub with such a log.

@@ -128,6 +128,31 @@ impl Control {
         Ok(self.hub_of(name)?.dead(Page { after }).await?)
     }
 
+    /// One such event, with what was sent and why that failed.
+    pub async fn dead_event(&self, name: &str, id: &str) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.dead_view(id).await?)
+    }
+
+    /// Sends all such events again.
+    pub async fn retry_all_dead(&self, name: &str) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.retry_all_dead().await?)
+    }
+
+    /// Removes all such events.
+    pub async fn remove_all_dead(&self, name: &str) -> Result<Value, HubFailure> {
+        Ok(self.hub_of(name)?.remove_all_dead().await?)
+    }
+
+    /// Pauses the deliveries of a hub.
+    pub async fn pause_hub(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.hub_of(name)?.pause().await?)
+    }
+
+    /// Resumes them.
+    pub async fn resume_hub(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.hub_of(name)?.resume().await?)
+    }
+
     /// Sends such an event again.
     pub async fn retry_dead(&self, name: &str, id: &str) -> Result<(), HubFailure> {
         Ok(self.hub_of(name)?.retry_dead(id).await?)

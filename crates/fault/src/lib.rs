@@ -140,8 +140,12 @@ kinds! {
     RequestTimeout => 408, Client, Info, DeadlineExceeded, "request_timeout", "The request took too long to arrive.";
     /// The client closed the connection before it had its reply; in the log, no client reads it.
     ClientGone => 499, Client, Debug, Cancelled, "client_gone", "The client closed the connection.";
-    /// No route matches, or the API or hub of the route has no such path or topic.
+    /// No route matches.
     NoRoute => 404, Client, Info, Unimplemented, "no_route", "No route matches this request.";
+    /// A route matches, and its API or hub has no such path.
+    PathUnknown => 404, Client, Info, Unimplemented, "path_unknown", "There is nothing at this path.";
+    /// The hub of the route, or its policy `websocket`, has no such topic.
+    TopicUnknown => 404, Client, Info, Unimplemented, "topic_unknown", "There is no such topic.";
     /// The path climbs above its root, or hides dots.
     PathEscapes => 400, Client, Info, InvalidArgument, "path_escapes", "The path is not allowed.";
     /// The path has `%2F`, `%5C`, `;` or an empty segment, and the listener's `paths` refuse that.
@@ -161,8 +165,10 @@ kinds! {
     /// Above a `rate_limit`, a `throttle` or a quota, or a client above its `concurrency`.
     RateLimited => 429, Client, Info, ResourceExhausted, "rate_limited", "Too many requests.";
     /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
-    /// over XML or `transform` gets a body that is not well-formed, or a hub gets a bad parameter.
+    /// over XML or `transform` gets a body that is not well-formed.
     RequestInvalid => 400, Client, Info, InvalidArgument, "request_invalid", "The request does not match the API's definition.";
+    /// A parameter of a request to a hub is missing or invalid: of a subscriber, a publisher or a reader.
+    HubRequestInvalid => 400, Client, Info, InvalidArgument, "hub_request_invalid", "The request to the hub is not valid.";
     /// A content type or coding that the API of the route does not take.
     MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
     /// A route, or the API of the route, has the path and not the method.

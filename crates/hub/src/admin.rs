@@ -1,15 +1,14 @@
 //! A hub as operators see it and change it. Nothing here is secret: no key, no body.
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
-use store::{Change, Error, Expect, Row, Scan};
+use store::{Error, Expect, Row, Scan};
 
 use crate::event::rfc3339;
 use crate::hub::{Hub, ROWS_MAX};
 use crate::hub_state::Note;
 use crate::member::Member;
-use crate::subscription::{Dead, Id, Subscription, dead_key, read};
+use crate::subscription::{Id, Subscription, read};
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -26,8 +25,6 @@ pub struct Page<'a> {
     /// What came last in the part before.
     pub after: Option<&'a str>,
 }
-
-const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
 
 /// Entries of one page.
 const PAGE: usize = 100;
@@ -57,12 +54,16 @@ impl Hub {
                 break;
             }
         }
-        Ok(json!({
+        let mut view = json!({
             "name": self.name(),
             "topics": topics,
             "subscriptions": subscriptions,
             "dead": dead,
-        }))
+        });
+        if let (true, Some(view)) = (self.is_paused().await?, view.as_object_mut()) {
+            view.insert("paused".to_owned(), json!(true));
+        }
+        Ok(view)
     }
 
     /// The subscriptions behind one, in the order of their ids.
@@ -110,59 +111,12 @@ impl Hub {
         (is_told || !self.nodes.is_alone()).then_some(()).ok_or(ActionError::Busy)
     }
 
-    /// The dead events behind one, in the order of their ids.
-    pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
-        let (rows, next) = self.page(&self.tables.dead, page).await?;
-        let dead = rows.iter().filter_map(|row| {
-            let dead = read::<Dead>(&row.value)?;
-            Some(json!({
-                "id": String::from_utf8_lossy(&row.key),
-                "event": dead.event.to_string(),
-                "subscription": dead.subscription,
-                "callback": dead.callback,
-                "attempts": dead.attempts,
-                "last": dead.last,
-            }))
-        });
-        Ok(json!({ "dead": dead.collect::<Vec<_>>(), "next": next }))
-    }
-
-    /// Sends a dead event again, with all its tries.
-    pub async fn retry_dead(&self, key: &str) -> Result<(), ActionError> {
-        let (version, dead) = self.dead_event(key).await?;
-        let id = Id::parse(dead.subscription.as_bytes());
-        let id = id.ok_or(ActionError::Unknown("Its subscription is gone."))?;
-        let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
-        row.ok_or(ActionError::Unknown("Its subscription is gone."))?;
-        // In one change, so that of two that ask at once only one has it sent.
-        let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
-        let news = dead_key(id, dead.event).into_bytes();
-        let news = self.news_change(news, Some(Bytes::new()), Expect::Anything);
-        match self.store.change(vec![forget, news], None).await {
-            Ok(_) => Ok(()),
-            Err(Error::Conflict { .. }) => Err(NO_DEAD),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Removes a dead event.
-    pub async fn remove_dead(&self, key: &str) -> Result<(), ActionError> {
-        self.dead_event(key).await?;
-        let change = Change { expect: Expect::Anything, ..self.dead_change(key, None) };
-        self.store.change(vec![change], None).await?;
-        Ok(())
-    }
-
-    async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
-        if key.is_empty() || key.len() > 64 {
-            return Err(NO_DEAD);
-        }
-        let row = self.store.get(&self.tables.dead, key.as_bytes()).await?;
-        row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
-    }
-
     /// One page of a table, and the key that the next begins behind.
-    async fn page(&self, table: &str, page: Page<'_>) -> Result<(Vec<Row>, Option<String>), Error> {
+    pub(crate) async fn page(
+        &self,
+        table: &str,
+        page: Page<'_>,
+    ) -> Result<(Vec<Row>, Option<String>), Error> {
         let after = page.after.filter(|after| !after.is_empty() && after.len() <= 64);
         let after = after.map(|after| after.as_bytes().to_vec());
         let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };

@@ -21,13 +21,14 @@ pub(crate) struct Callback {
 }
 
 /// The longest URL of a callback. It is sent and stored again and again.
-const URL_BYTES_MAX: usize = 2048;
+pub(crate) const URL_BYTES_MAX: usize = 2048;
 
 /// The longest name that DNS can carry.
 const HOST_BYTES_MAX: usize = 253;
 
-/// Names of callbacks that are looked up at once for those who subscribe. Anybody may do that, with names that nobody answers for.
-static LOOK_UPS: LookUps = LookUps::new(64);
+/// Names of callbacks that are looked up at once for those who subscribe, and for one of them. Anybody may do that, with names that nobody
+/// answers for.
+static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
 /// The reason why a URL is no callback, as a sentence for the client.
 type CallbackError = &'static str;
@@ -94,16 +95,18 @@ pub(crate) fn with_parameters(target: &str, parameters: &str) -> String {
     format!("{target}{between}{parameters}")
 }
 
-/// True if a callback may be called as far as its name shows: it leads somewhere, and nowhere that is refused.
+/// True if a callback may be called as far as its name shows: it leads somewhere, and nowhere that is refused. Its name is looked up for
+/// `asker`.
 pub(crate) async fn is_permitted(
     callback: &Callback,
+    asker: &str,
     rule: &AddressRule,
 ) -> Result<(), CallbackError> {
     const REFUSED: CallbackError = "`hub.callback` leads to an address that is not called.";
     if let Some(address) = callback.address() {
         return rule.permits(address).then_some(()).ok_or(REFUSED);
     }
-    let found = LOOK_UPS.find(&callback.host, callback.port).await.unwrap_or_default();
+    let found = LOOK_UPS.find(asker, &callback.host, callback.port).await.unwrap_or_default();
     if found.is_empty() {
         return Err("The host of `hub.callback` is unknown.");
     }
@@ -231,9 +234,9 @@ mod tests {
             ("http://8.8.8.8/", true),
         ] {
             let callback = Callback::parse(url).unwrap();
-            assert_eq!(is_permitted(&callback, &rule).await.is_ok(), permitted, "{url}");
+            assert_eq!(is_permitted(&callback, "", &rule).await.is_ok(), permitted, "{url}");
         }
         let local = Callback::parse("http://localhost:9/").unwrap();
-        assert!(is_permitted(&local, &AddressRule::default()).await.is_err());
+        assert!(is_permitted(&local, "", &AddressRule::default()).await.is_err());
     }
 }

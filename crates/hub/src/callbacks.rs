@@ -1,7 +1,7 @@
 //! Connections to callbacks: upstreams that come and go with the subscriptions of a worker.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,16 @@ use upstream::{
 };
 
 use crate::callback::{self, Callback};
-use crate::subscription::Id;
+use crate::places::{OF_ORIGIN_MAX, UnderWay, Usage, Way};
 
 /// Origins to which a worker keeps connections. Of more, those that were not used for longest lose theirs.
 const ORIGINS_MAX: usize = 4096;
 
-/// Deliveries under way to one origin.
-const UNDER_WAY_MAX: u32 = 128;
-/// And to one that failed the last time: it must not take the places of those that work.
-const UNDER_WAY_FAILING_MAX: u32 = 8;
+/// Connections to one origin that its upstream permits: as many as requests under way.
+const CONNECTIONS_MAX: u32 = OF_ORIGIN_MAX as u32;
 
-/// Idle connections kept for each origin: as many as deliveries under way, or a burst would close some only to open them again.
-const IDLE_MAX: usize = UNDER_WAY_MAX as usize;
+/// Idle connections kept for each origin: as many as requests under way, or a burst would close some only to open them again.
+const IDLE_MAX: usize = OF_ORIGIN_MAX;
 /// For how long. Servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -45,6 +43,8 @@ pub(crate) struct Callbacks {
     origins: RefCell<HashMap<String, Rc<Origin>>>,
     /// The same, as callbacks write them: to find one needs no look at what a URL means.
     written: RefCell<HashMap<Box<str>, Rc<Origin>>>,
+    /// All requests under way.
+    pub(crate) all: Rc<Usage>,
 }
 
 /// A server with callbacks.
@@ -55,18 +55,20 @@ pub(crate) struct Origin {
     pub(crate) authority: Box<str>,
     upstream: Arc<Upstream>,
     used: Cell<Instant>,
-    under_way: Cell<u32>,
-    is_failing: Cell<bool>,
-    /// Subscriptions that wait for a place.
-    waiting: RefCell<VecDeque<Id>>,
+    /// It answered the last time.
+    works: Cell<bool>,
+    /// Requests under way to it.
+    pub(crate) usage: Usage,
 }
-
-/// A delivery under way to an origin; it is over when this is dropped.
-pub(crate) struct UnderWay(Rc<Origin>);
 
 impl Callbacks {
     pub(crate) fn new(ways: Ways) -> Callbacks {
-        Callbacks { ways, origins: RefCell::default(), written: RefCell::default() }
+        Callbacks {
+            ways,
+            origins: RefCell::default(),
+            written: RefCell::default(),
+            all: Rc::default(),
+        }
     }
 
     /// The origin of a callback, as that is written. None if it is no callback.
@@ -102,17 +104,22 @@ impl Callbacks {
             authority: target.authority().into(),
             upstream: self.upstream(target),
             used: Cell::new(clock::now()),
-            under_way: Cell::new(0),
-            is_failing: Cell::new(false),
-            waiting: RefCell::default(),
+            works: Cell::new(false),
+            usage: Usage::default(),
         });
         origins.insert(url, origin.clone());
         origin
     }
 
-    /// Forgets who waits for a place anywhere.
+    /// The way to an origin for a subject.
+    pub(crate) fn way(&self, origin: Rc<Origin>, subject: Rc<Usage>) -> Way {
+        Way { all: self.all.clone(), subject, origin }
+    }
+
+    /// Forgets who waits for a place at an origin, or for any.
     pub(crate) fn clear_waiting(&self) {
-        self.origins.borrow().values().for_each(|origin| origin.waiting.borrow_mut().clear());
+        self.all.clear_waiting();
+        self.origins.borrow().values().for_each(|origin| origin.usage.clear_waiting());
     }
 
     fn upstream(&self, target: TargetSettings) -> Arc<Upstream> {
@@ -135,9 +142,9 @@ impl Callbacks {
             health: None,
             outlier: None,
             breaker: Breaker {
-                connections: UNDER_WAY_MAX,
-                requests: UNDER_WAY_MAX,
-                pending: UNDER_WAY_MAX,
+                connections: CONNECTIONS_MAX,
+                requests: CONNECTIONS_MAX,
+                pending: CONNECTIONS_MAX,
             },
             idle_max: IDLE_MAX,
             // Names are looked up whenever a connection is made.
@@ -155,40 +162,19 @@ fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
     let middle = times.len() / 2;
     let (_, median, _) = times.select_nth_unstable(middle);
     let median = *median;
-    origins.retain(|_, origin| origin.used.get() > median || origin.under_way.get() > 0);
+    origins.retain(|_, origin| origin.used.get() > median || origin.usage.under_way() > 0);
 }
 
 impl Origin {
-    /// Notes that a subscription waits for a place.
-    pub(crate) fn wait(&self, id: Id) {
-        self.waiting.borrow_mut().push_back(id);
-    }
-
-    /// Moves the first of those that wait, two at most, behind these. Some may need no place any more, so where nothing is under way that
-    /// would move the others, all are moved.
-    pub(crate) fn next(&self, ready: &mut VecDeque<Id>) {
-        let mut waiting = self.waiting.borrow_mut();
-        let count = match self.under_way.get() {
-            0 => waiting.len(),
-            _ => waiting.len().min(2),
-        };
-        ready.extend(waiting.drain(..count));
-    }
-
-    /// A place for one more delivery, if there is one.
-    pub(crate) fn begin(self: &Rc<Self>) -> Option<UnderWay> {
-        let max = if self.is_failing.get() { UNDER_WAY_FAILING_MAX } else { UNDER_WAY_MAX };
-        let under_way = self.under_way.get();
-        (under_way < max).then(|| {
-            self.under_way.set(under_way + 1);
-            UnderWay(self.clone())
-        })
+    /// True if it answered the last time. One that was never asked may not: it must not take the places of those that work.
+    pub(crate) fn works(&self) -> bool {
+        self.works.get()
     }
 }
 
 impl UnderWay {
-    pub(crate) fn origin(&self) -> Rc<Origin> {
-        self.0.clone()
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.way.origin
     }
 
     /// Sends a request and gives the reply once its head is there.
@@ -200,19 +186,13 @@ impl UnderWay {
     ) -> Result<Reply, Fault> {
         let totals = Totals::default();
         let mut call = Call::apart(caller, deadline, &totals);
-        let sent = self.0.upstream.send(&mut call, &mut request, &HostSent::Target).await;
+        let sent = self.origin().upstream.send(&mut call, &mut request, &HostSent::Target).await;
         kit::alarm::give(call.alarm);
         sent
     }
 
     /// Notes whether the origin works.
-    pub(crate) fn note(&self, has_failed: bool) {
-        self.0.is_failing.set(has_failed);
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.under_way.set(self.0.under_way.get().saturating_sub(1));
+    pub(crate) fn note(&self, works: bool) {
+        self.origin().works.set(works);
     }
 }

@@ -1,12 +1,13 @@
 //! Subscriptions as their worker keeps them, by the hundred thousand: what many have in common is there once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use kit::clock::Instant;
 
 use crate::lease_clock::LeaseClock;
+use crate::places::Usage;
 use crate::send;
 use crate::subscription::{Intent, Subscription, Terms};
 
@@ -35,11 +36,17 @@ pub(crate) struct Common {
     lease_seconds: u64,
     /// The links that go with each event.
     pub(crate) links: Box<str>,
+    /// Requests under way to callbacks of the subject.
+    pub(crate) usage: Rc<Usage>,
 }
 
 /// All that subscriptions of a worker have in common.
 #[derive(Default)]
-pub(crate) struct Commons(HashSet<Rc<Common>>);
+pub(crate) struct Commons {
+    known: HashSet<Rc<Common>>,
+    /// By subject.
+    usages: HashMap<Box<str>, Rc<Usage>>,
+}
 
 /// So many are worth a look for those that no subscription has any more, each time their number has doubled.
 const MANY: usize = 1024;
@@ -104,6 +111,7 @@ impl Commons {
             subscription;
         let Terms { asked, secret, lease_seconds, base } = terms;
         let common = Common {
+            usage: self.usage(&subject),
             links: send::links(&base, &topic).into(),
             subject: subject.into(),
             plan: plan.map(String::into_boxed_str),
@@ -119,15 +127,33 @@ impl Commons {
     }
 
     fn shared(&mut self, common: Common) -> Rc<Common> {
-        if let Some(known) = self.0.get(&common) {
+        if let Some(known) = self.known.get(&common) {
             return known.clone();
         }
-        if self.0.len() >= MANY && self.0.len().is_power_of_two() {
-            self.0.retain(|common| Rc::strong_count(common) > 1);
+        if self.known.len() >= MANY && self.known.len().is_power_of_two() {
+            self.known.retain(|common| Rc::strong_count(common) > 1);
         }
         let common = Rc::new(common);
-        self.0.insert(common.clone());
+        self.known.insert(common.clone());
         common
+    }
+
+    /// The requests under way of a subject.
+    fn usage(&mut self, subject: &str) -> Rc<Usage> {
+        if let Some(known) = self.usages.get(subject) {
+            return known.clone();
+        }
+        if self.usages.len() >= MANY && self.usages.len().is_power_of_two() {
+            self.usages.retain(|_, usage| Rc::strong_count(usage) > 1);
+        }
+        let usage = Rc::<Usage>::default();
+        self.usages.insert(subject.into(), usage.clone());
+        usage
+    }
+
+    /// Forgets who waits for a place of its subject.
+    pub(crate) fn clear_waiting(&self) {
+        self.usages.values().for_each(|usage| usage.clear_waiting());
     }
 }
 
@@ -167,7 +193,7 @@ mod tests {
             .collect();
         let other = Subscription { plan: None, ..subscription("ann", 0) };
         let other = commons.known(other, &lease_clock);
-        assert_eq!(commons.0.len(), 2);
+        assert_eq!(commons.known.len(), 2);
         for (number, known) in kept.iter().enumerate() {
             assert_eq!(known.to_stored(), subscription("ann", number));
             assert!(Rc::ptr_eq(&known.common, &kept[0].common));
@@ -186,7 +212,7 @@ mod tests {
         for subject in 0..5 * MANY {
             commons.known(subscription(&subject.to_string(), 0), &lease_clock);
         }
-        assert!(commons.0.len() <= MANY + 1, "{}", commons.0.len());
+        assert!(commons.known.len() <= MANY + 1, "{}", commons.known.len());
         assert!(Rc::ptr_eq(
             &commons.known(subscription("ann", 1), &lease_clock).common,
             &kept.common

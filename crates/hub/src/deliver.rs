@@ -20,20 +20,23 @@ use store::nodes::{NodeStanding, PARTITIONS};
 use store::{Change, Error, Expect, Guard, Watch};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::callbacks::{Callbacks, UnderWay};
+use crate::callbacks::Callbacks;
 use crate::compact::{Commons, CompactSubscription};
+use crate::failures::Failures;
 use crate::feed::{Feed, Heard, NextEvent};
 use crate::hub::Hub;
 use crate::hub_state::Note;
 use crate::jobs::{self, Job, JobOutcome};
 use crate::member::{Member, Need};
 use crate::partitions::{Part, changed, woken};
+use crate::places::{PLACES_MAX, UnderWay};
 use crate::positions::{self, Group};
-use crate::subscription::{Cursor, Id, Subscription};
+use crate::subscription::{Id, Subscription};
 use crate::write_batch::{Book, End};
 
-/// Deliveries, questions and reads under way on a worker.
-const UNDER_WAY_MAX: usize = 1024;
+/// Requests to callbacks, reads and writes under way on a worker. The latter have places of their own: however many callbacks hang, leases
+/// end and events are read.
+const UNDER_WAY_MAX: usize = PLACES_MAX + 256;
 
 /// Of those, so many begin at once.
 const BEGUN_MAX: usize = 32;
@@ -50,11 +53,14 @@ const HANDOVER: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_secs(1);
 const TICK_MIN: Duration = Duration::from_millis(100);
 
+/// How often dead events are counted.
+const SWEEP: Duration = Duration::from_secs(60);
+
 /// Topics whose old events are dropped at one tick. Ten thousand have their turn every three minutes.
 const TRIMS_MAX: usize = 64;
 
-/// Removed subscriptions that are remembered, so that older news of them brings none of them back.
-const GONE_MAX: usize = 4096;
+/// What a subscriber is told whose subscription an operator has removed.
+pub(crate) const REMOVED: &str = "the subscription was removed";
 
 /// A topic with the worker's subscriptions to it.
 #[derive(Default)]
@@ -83,7 +89,7 @@ pub(crate) struct Deliveries {
     pub(crate) place: Residence,
     pub(crate) callbacks: Rc<Callbacks>,
     pub(crate) members: HashMap<Id, Member>,
-    commons: Commons,
+    pub(crate) commons: Commons,
     pub(crate) topics: Vec<Members>,
     /// Subscriptions that may need something.
     pub(crate) ready: VecDeque<Id>,
@@ -92,7 +98,12 @@ pub(crate) struct Deliveries {
     news: Rc<Heard>,
     pub(crate) book: Book,
     pub(crate) gone: HashMap<Id, u64>,
+    pub(crate) failures: Failures,
+    /// An operator has paused the deliveries; also until it is known that none has.
+    pub(crate) is_paused: bool,
     pub(crate) is_ending: bool,
+    /// When dead events were counted.
+    swept: Instant,
     /// The topic whose old events are dropped next.
     pub(crate) trimmed: usize,
 }
@@ -164,7 +175,10 @@ impl Deliveries {
             news: Rc::default(),
             book: Book::default(),
             gone: HashMap::new(),
+            failures: Failures::default(),
+            is_paused: true,
             is_ending: false,
+            swept: clock::now(),
             trimmed: 0,
         }
     }
@@ -304,106 +318,16 @@ impl Deliveries {
             };
             topic.metrics.set_lag(worker, members.ids.iter().filter_map(behind).max().unwrap_or(0));
         }
+        let counts_dead = worker == 0 && matches!(self.parts.first(), Some(Part::Ours(_)));
+        if counts_dead && self.swept.elapsed() >= SWEEP {
+            self.swept = clock::now();
+            self.under_way.push(jobs::sweep_dead(self.hub.clone()));
+        }
         // One worker is enough.
         let trims = if worker == 0 { self.topics.len().min(TRIMS_MAX) } else { 0 };
         for _ in 0..trims {
             self.trimmed = (self.trimmed + 1) % self.topics.len().max(1);
             self.under_way.push(jobs::trim(self.hub.clone(), self.trimmed));
-        }
-    }
-
-    pub(crate) fn insert(
-        &mut self,
-        id: Id,
-        version: u64,
-        subscription: Subscription,
-        cursor: Option<Cursor>,
-    ) {
-        let topic = self.hub.place_of(subscription.topic.as_bytes());
-        let Some(topic) = topic else { return self.leave_out(id, version, &subscription) };
-        let before = self.members.remove(&id);
-        if before.is_none() {
-            self.hub.lasting.hold(self.worker(), &subscription.subject);
-        }
-        let head = subscription.from;
-        let (unwritten_ends, cursor, is_asking) = match before {
-            Some(before) => (before.unwritten_ends, before.cursor, before.is_asking),
-            None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
-        };
-        let member = Member {
-            subscription: self.commons.known(subscription, &self.hub.lasting.lease_clock),
-            version,
-            topic: u32::try_from(topic).unwrap_or(u32::MAX),
-            unwritten_ends,
-            cursor,
-            is_fetching: false,
-            is_asking,
-            is_removing: false,
-            is_queued: false,
-            timer: None,
-        };
-        self.members.insert(id, member);
-        if let Some(members) = self.topics.get_mut(topic) {
-            members.ids.insert(id);
-        }
-        self.follow(topic);
-        self.queue(id);
-    }
-
-    pub(crate) fn forget(&mut self, id: Id, version: u64) {
-        if let Some(group) = self.drop_member(id) {
-            // Its place goes.
-            self.book.note(group);
-        }
-        if self.gone.len() >= GONE_MAX {
-            self.gone.clear();
-        }
-        self.gone.insert(id, version);
-    }
-
-    /// Has a subscription no more, without a word about its row. Gives the group that it was in.
-    pub(crate) fn drop_member(&mut self, id: Id) -> Option<Group> {
-        let member = self.members.remove(&id)?;
-        self.hub.lasting.let_go(self.worker(), &member.subscription.common.subject);
-        if let Some(members) = self.topics.get_mut(member.topic as usize) {
-            members.ids.remove(&id);
-        }
-        Some(member.group(id))
-    }
-
-    pub(crate) fn noted(&mut self, note: Note) {
-        match note {
-            Note::Written { id, version, subscription, is_new } => {
-                let subject = is_new.then(|| subscription.subject.clone());
-                let known = self.members.get(&id).map(|member| member.version);
-                let latest = known.max(self.gone.get(&id).copied());
-                if latest.is_none_or(|latest| version > latest) {
-                    if is_new {
-                        // What an older one of the same id left.
-                        self.forget(id, 0);
-                    }
-                    self.replace(id, version, *subscription);
-                }
-                if let Some(subject) = subject.filter(|_| self.hub.nodes.is_alone()) {
-                    self.hub.lasting.release(&subject);
-                }
-            }
-            Note::Removed(id, version) => self.forget(id, version),
-            Note::Denied(id, subscription) => self.deny(id, *subscription),
-        }
-    }
-
-    /// Takes over what was written about a subscription; what is being sent goes on.
-    pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
-        match self.members.get_mut(&id) {
-            Some(member) => {
-                member.subscription =
-                    self.commons.known(subscription, &self.hub.lasting.lease_clock);
-                member.version = version;
-                member.is_asking = false;
-                self.queue(id);
-            }
-            None => self.insert(id, version, subscription, None),
         }
     }
 
@@ -417,7 +341,7 @@ impl Deliveries {
     }
 
     /// Hears of news of a topic from now on.
-    fn follow(&mut self, topic: usize) {
+    pub(crate) fn follow(&mut self, topic: usize) {
         let (Some(members), Some(known)) = (self.topics.get_mut(topic), self.hub.topics.get(topic))
         else {
             return;
@@ -468,6 +392,8 @@ impl Deliveries {
             let need = member.need(&self.hub.settings, now);
             let job = match need {
                 Need::Nothing => break,
+                // Questions to callbacks and the ends of leases wait for nobody.
+                Need::Next(_) | Need::Retry(_) if self.is_paused => break,
                 Need::Removal => {
                     member.is_removing = true;
                     jobs::remove(self.hub.clone(), id, member.version, self.guard.clone())
@@ -492,8 +418,8 @@ impl Deliveries {
                     let event = need.event();
                     let origin = self.callbacks.origin(&member.subscription.callback);
                     let Some(origin) = origin else { return };
-                    let Some(way) = origin.begin() else {
-                        origin.wait(id);
+                    let way = self.callbacks.way(origin, member.subscription.common.usage.clone());
+                    let Some(way) = way.begin_or_wait(id) else {
                         member.is_queued = true;
                         return;
                     };
@@ -532,16 +458,13 @@ impl Deliveries {
     }
 
     /// Tells a subscriber that it gets no more (W3C WebSub, 5.2): once, and not at all where its server has too much to do.
-    pub(crate) fn deny(&mut self, id: Id, subscription: Subscription) {
+    pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
         let Some(origin) = self.callbacks.origin(&subscription.callback) else { return };
-        let way = match self.under_way.len() < UNDER_WAY_MAX {
-            true => origin.begin(),
-            false => None,
-        };
-        if let Some(way) = way {
-            let known = self.commons.known(subscription, &self.hub.lasting.lease_clock);
+        let known = self.commons.known(subscription, &self.hub.lasting.lease_clock);
+        let way = self.callbacks.way(origin, known.common.usage.clone());
+        if let Some(way) = way.begin() {
             let job = self.job(id, known, way);
-            self.under_way.push(job.deny());
+            self.under_way.push(job.deny(reason));
         }
     }
 
@@ -565,7 +488,8 @@ impl Deliveries {
         };
         // A change of the time of day is seen when it rings.
         let wait = member.due().map(|due| due.saturating_sub(clock::wall()));
-        let due = wait.and_then(|wait| clock::now().checked_add(wait));
+        let due = wait.filter(|_| !self.is_paused);
+        let due = due.and_then(|wait| clock::now().checked_add(wait));
         let Some(at) = due.into_iter().chain(member.subscription.ends).min() else { return };
         if member.timer.is_none_or(|timer| at < timer) {
             member.timer = Some(at);

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use message::{Body, Reply, Request, RequestHead};
+use message::{Body, Reply, Request, RequestHead, Upgrade};
 use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
 
 use crate::event::Event;
 use crate::feed::ReadBounds;
 use crate::hub::{Hub, Topic};
-use crate::reader::{From, NotRead, Reader, store_fault};
+use crate::reader::{From, Gap, NotRead, Reader, store_fault};
+use crate::representation::Representation;
 use crate::socket::{self, Format};
 use crate::stream::EventStream;
 use crate::{send, subscribe};
@@ -29,8 +30,8 @@ pub struct HubEnd {
 enum Asks<'a> {
     Subscribe,
     Publish,
-    /// A topic, by its name as it stands in the path.
-    Read(&'a [u8]),
+    /// A topic, by its name as it stands in the path, or by the parameter `topic`.
+    Read(Option<&'a [u8]>),
 }
 
 /// The longest time that a long poll waits.
@@ -71,22 +72,32 @@ impl HubEnd {
         match (asks, request.head.method()) {
             (Asks::Publish, b"POST") => self.publish(request).await,
             (Asks::Subscribe, b"POST") => {
-                let base = base(ex, &request.head, prefix);
+                let base = self.base(ex, &request.head, prefix);
                 self.hub.serve_subscriber(ex, request, base).await
             }
             (Asks::Read(name), _) if is_read => {
-                let name = kit::percent::decoded(name, false);
-                let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
-                let base = base(ex, &request.head, prefix);
-                let mut reply = self.read(topic, &request.head).await?;
+                let topic = self.topic_read(name, &request.head)?;
+                let base = self.base(ex, &request.head, prefix);
+                let mut reply = self.read(topic, request).await?;
                 let links = send::links(&base, &topic.name);
-                // A host that is no value of a header names no hub.
+                // A host that cannot be in a header names no hub.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)
             }
             (Asks::Read(_), _) => Err(other_method("GET, HEAD")),
             (Asks::Publish | Asks::Subscribe, _) => Err(other_method("POST")),
         }
+    }
+
+    /// The topic that is read: by its name in the path, or in the parameter `topic`, which takes every name.
+    fn topic_read(&self, name: Option<&[u8]>, head: &RequestHead) -> Result<&Topic, Fault> {
+        let query = head.query().unwrap_or_default();
+        let name = match name {
+            Some(name) => kit::percent::decoded(name, false).into_owned(),
+            None => once(query, "topic")?
+                .ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?,
+        };
+        self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)
     }
 
     /// The path of the hub itself, and what is asked of it.
@@ -100,8 +111,9 @@ impl HubEnd {
         let publish = self.hub.settings.publish.trim_start_matches('/').as_bytes();
         let asks = match below {
             b"" => Asks::Subscribe,
+            b"topics" => Asks::Read(None),
             _ if below == publish => Asks::Publish,
-            _ => Asks::Read(below.strip_prefix(b"topics/").filter(|name| !name.contains(&b'/'))?),
+            _ => Asks::Read(Some(below.strip_prefix(b"topics/")?)),
         };
         Some((prefix, asks))
     }
@@ -109,19 +121,26 @@ impl HubEnd {
     /// Where the hub's own path ends in the path of a route that has but one.
     fn prefix_of_one(&self, path: &[u8]) -> usize {
         let publish = self.hub.settings.publish.as_bytes();
-        if let Some(prefix) = path.strip_suffix(publish) {
+        if let Some(prefix) = path.strip_suffix(publish).or(path.strip_suffix(b"/topics")) {
             return prefix.len();
         }
-        let mut parts = path.rsplitn(3, |byte| *byte == b'/');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(_), Some(b"topics"), Some(prefix)) => prefix.len(),
-            _ => path.len(),
+        const BEFORE: &[u8] = b"/topics/";
+        path.windows(BEFORE.len()).position(|part| part == BEFORE).unwrap_or(path.len())
+    }
+
+    /// The URL of the hub itself: as it is configured, or else as the client sees it.
+    fn base(&self, ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
+        if let Some(url) = &self.hub.settings.url {
+            return url.to_string();
         }
+        let (scheme, host) = ex.public_origin(head);
+        let (host, prefix) = (String::from_utf8_lossy(host), String::from_utf8_lossy(prefix));
+        format!("{scheme}://{host}{prefix}")
     }
 
     async fn publish(&self, request: &mut Request) -> Result<Reply, Fault> {
         let query = request.head.query().unwrap_or_default();
-        let name = parameter(query, b"topic").filter(|name| !name.is_empty());
+        let name = once(query, "topic")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?;
         let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
         let body = std::mem::take(&mut request.body);
@@ -129,36 +148,44 @@ impl HubEnd {
         let headers = &request.head.headers;
         let signatures: Vec<&[u8]> = headers.get_all(&self.hub.settings.signature).collect();
         self.hub.check_publisher(&signatures, &body)?;
-        let content_type = headers.get("content-type").unwrap_or_default();
-        let id = self.hub.publish(topic, content_type, &body).await?;
+        let said = Representation::of(headers)?;
+        let id = self.hub.publish(topic, &said, &body).await?;
         Ok(json_reply(200, &json!({ "id": id.to_string() })))
     }
 
-    async fn read(&self, topic: &Topic, head: &RequestHead) -> Result<Reply, Fault> {
+    async fn read(&self, topic: &Topic, request: &Request) -> Result<Reply, Fault> {
+        let head = &request.head;
         let query = head.query().unwrap_or_default();
-        let is_socket = head.method() == b"GET" && socket::is_asked(head);
+        let is_socket = head.method() == b"GET" && Upgrade::is_to_websocket(head);
+        if !is_socket && head.method() == b"GET" && Upgrade::names_websocket(head) {
+            let what = "A request for a WebSocket needs HTTP/1.1 and `Connection: upgrade`.";
+            return Err(subscribe::wrong(what));
+        }
         let is_stream = !is_socket && accepts_events(head);
-        let format = match parameter(query, b"format").as_deref() {
+        let format = match once(query, "format")?.as_deref() {
             None | Some(b"json") => Format::Json,
             Some(b"body") => Format::Body,
             Some(_) => return Err(subscribe::wrong("`format` is neither `json` nor `body`.")),
         };
-        let asked = head.headers.get("last-event-id").filter(|_| is_stream).map(<[u8]>::to_vec);
-        let from = From::of(asked.or_else(|| parameter(query, b"after")).as_deref())?;
-        let wait = parameter(query, b"wait").map(|text| wait(&text)).transpose()?;
-        let limit = parameter(query, b"limit").map(|text| limit(&text)).transpose()?;
+        // An empty id is none: it is what a client has before its first event (WHATWG HTML, 9.2.4).
+        let had = head.headers.get("last-event-id").filter(|id| is_stream && !id.is_empty());
+        let from = From::of(had.map(<[u8]>::to_vec).or(once(query, "after")?).as_deref())?;
+        let wait = once(query, "wait")?.map(|text| wait(&text)).transpose()?;
+        let limit = once(query, "limit")?.map(|text| limit(&text)).transpose()?;
         let feed = self.hub.feed(topic);
         let span = self.hub.store.span(&topic.log).await.map_err(|error| store_fault(&error))?;
-        let reader = match Reader::new(feed, span, from).await {
-            Ok(reader) => reader,
-            Err(not_read) => return unread(&not_read),
-        };
-        if is_socket {
-            return socket::answer(head, reader, format);
+        let (reader, gap) = Reader::new(feed, span, from);
+        if is_stream {
+            return Ok(stream(match head.method() {
+                b"HEAD" => Body::Empty,
+                _ => Body::Stream(Box::new(EventStream::new(reader, gap))),
+            }));
         }
-        match is_stream {
-            true if head.method() == b"HEAD" => Ok(stream(Body::Empty)),
-            true => Ok(stream(Body::Stream(Box::new(EventStream::new(reader))))),
+        if let Some(Gap { oldest, .. }) = gap {
+            return unread(&NotRead::Gone { oldest });
+        }
+        match is_socket {
+            true => socket::answer((head, !request.body.is_empty()), reader, format),
             false => poll(reader, wait.unwrap_or_default(), limit.unwrap_or(EVENTS_USUAL)).await,
         }
     }
@@ -206,6 +233,8 @@ fn stream(body: Body) -> Reply {
     let mut reply = Reply::new(200, body);
     reply.head.headers.add_known("Content-Type", b"text/event-stream");
     reply.head.headers.add_known("Cache-Control", b"no-store");
+    // nginx would gather the head and the first events before it sends any.
+    reply.head.headers.add_known("X-Accel-Buffering", b"no");
     reply
 }
 
@@ -223,18 +252,12 @@ fn bytes_of_json(status: u16, json: Vec<u8>) -> Reply {
 
 fn no_such_path(path: &[u8]) -> Fault {
     let cause = format!("the hub has no path {}", String::from_utf8_lossy(path).escape_debug());
-    Fault::new(Kind::NoRoute, cause)
+    Fault::new(Kind::PathUnknown, cause)
 }
 
 fn other_method(allow: &'static str) -> Fault {
     Fault::new(Kind::MethodNotAllowed, format!("the hub takes {allow} here"))
         .with_header("Allow", allow)
-}
-
-/// The URL of the hub itself, as the client sees it.
-fn base(ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
-    let (host, prefix) = (String::from_utf8_lossy(head.host()), String::from_utf8_lossy(prefix));
-    format!("{}://{host}{prefix}", ex.caller.scheme.name())
 }
 
 fn accepts_events(head: &RequestHead) -> bool {
@@ -254,9 +277,22 @@ fn is_weight_of_zero(parameter: &[u8]) -> bool {
     })
 }
 
+/// The parameter of a query with a name. Two could be read differently by a policy and by the hub.
+fn once(query: &[u8], name: &str) -> Result<Option<Vec<u8>>, Fault> {
+    let mut found = parameters(query, name.as_bytes());
+    match (found.next(), found.next()) {
+        (first, None) => Ok(first),
+        (_, Some(_)) => Err(subscribe::wrong(&format!("`{name}` is given twice."))),
+    }
+}
+
 /// The first parameter of a query with a name.
-fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-    query.split(|byte| *byte == b'&').find_map(|pair| {
+pub(crate) fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    parameters(query, name).next()
+}
+
+fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         let (found, value) = pair.split_at_checked(at)?;
         let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
@@ -278,13 +314,13 @@ fn wait(text: &[u8]) -> Result<Duration, Fault> {
     let millis = number.parse::<u64>().ok().zip(factor);
     let millis = millis.map(|(number, factor)| number.saturating_mul(factor));
     let wait = millis.map(|millis| Duration::from_millis(millis).min(WAIT_MAX));
-    wait.ok_or_else(|| subscribe::wrong("`wait` is no time such as `30s`."))
+    wait.ok_or_else(|| subscribe::wrong("`wait` must be a time such as `30s`."))
 }
 
 fn limit(text: &[u8]) -> Result<usize, Fault> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     let number = number.filter(|number| *number > 0);
-    let number = number.ok_or_else(|| subscribe::wrong("`limit` is no number above 0."))?;
+    let number = number.ok_or_else(|| subscribe::wrong("`limit` must be a number above 0."))?;
     Ok(number.min(EVENTS_MAX))
 }
 

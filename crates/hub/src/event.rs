@@ -10,6 +10,8 @@ use bytes::Bytes;
 use kit::calendar;
 use store::Record;
 
+use crate::representation::Representation;
+
 /// One event of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
@@ -17,8 +19,8 @@ pub(crate) struct Event {
     pub(crate) id: u64,
     /// When it was published, since the Unix epoch.
     pub(crate) time: Duration,
-    /// The publisher's content type, if there was one.
-    pub(crate) content_type: Bytes,
+    /// What the publisher says of the body.
+    pub(crate) said: Representation,
     pub(crate) body: Bytes,
     forms: Forms,
 }
@@ -30,41 +32,65 @@ struct Forms {
     json: OnceCell<Bytes>,
 }
 
-/// The first byte of a record: the version of its form.
+/// The first byte of a record: the version of its form. The first has a content type alone.
 const VERSION: u8 = 1;
+/// The second has further lines between the content type and the body.
+const VERSION_WITH_LINES: u8 = 2;
 
 /// The content type of an event that was published without one (RFC 9110, 8.3).
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// The record of an event: the version, the length of the content type in two bytes, the content type, the body.
-pub fn record(content_type: &[u8], body: &[u8]) -> Option<Bytes> {
-    let len = u16::try_from(content_type.len()).ok()?;
-    let mut record = Vec::with_capacity(body.len() + content_type.len() + 3);
-    record.push(VERSION);
-    record.extend_from_slice(&len.to_be_bytes());
-    record.extend_from_slice(content_type);
+/// The record of an event: the version, the content type, the other lines if there are some, the body. What stands before the body is
+/// preceded by its length in two bytes.
+pub fn record(said: &Representation, body: &[u8]) -> Option<Bytes> {
+    let Representation { content_type, lines } = said;
+    let lens = content_type.len() + lines.len() + 5;
+    let mut record = Vec::with_capacity(body.len() + lens);
+    let add = |part: &[u8], record: &mut Vec<u8>| {
+        record.extend_from_slice(&u16::try_from(part.len()).ok()?.to_be_bytes());
+        record.extend_from_slice(part);
+        Some(())
+    };
+    record.push(if lines.is_empty() { VERSION } else { VERSION_WITH_LINES });
+    add(content_type, &mut record)?;
+    if !lines.is_empty() {
+        add(lines, &mut record)?;
+    }
     record.extend_from_slice(body);
     Some(record.into())
 }
 
-/// The content type and the body in a record; none for a record of another form.
-pub fn parts(record: &Bytes) -> Option<(Bytes, Bytes)> {
-    let ([version, high, low], rest) = record.split_first_chunk::<3>()?;
-    let len = usize::from(u16::from_be_bytes([*high, *low]));
-    if *version != VERSION || rest.len() < len {
+/// What a record says of its body, and the body; none for a record of another form.
+pub fn parts(record: &Bytes) -> Option<(Representation, Bytes)> {
+    let (version, _) = record.split_first()?;
+    let mut rest = record.slice(1..);
+    let content_type = part(&mut rest)?;
+    let lines = match *version {
+        VERSION => Bytes::new(),
+        VERSION_WITH_LINES => part(&mut rest)?,
+        _ => return None,
+    };
+    Some((Representation { content_type, lines }, rest))
+}
+
+fn part(rest: &mut Bytes) -> Option<Bytes> {
+    let (len, after) = rest.split_first_chunk::<2>()?;
+    let len = usize::from(u16::from_be_bytes(*len));
+    if after.len() < len {
         return None;
     }
-    let mut body = record.slice(3..);
-    let content_type = body.split_to(len);
-    Some((content_type, body))
+    let mut after = rest.slice(2..);
+    let part = after.split_to(len);
+    *rest = after;
+    Some(part)
 }
 
 impl Event {
     /// None for a record of another form.
     pub(crate) fn of(record: &Record) -> Option<Event> {
-        let (content_type, body) = parts(&record.bytes)?;
+        let (said, body) = parts(&record.bytes)?;
         let forms = Forms::default();
-        Some(Event { id: record.position, time: record.time, content_type, body, forms })
+        Some(Event { id: record.position, time: record.time, said, body, forms })
     }
 
     /// Appends it as long polls and WebSockets give it.
@@ -104,10 +130,11 @@ impl Event {
         out.extend_from_slice(b"{\"id\":\"");
         number(self.id, 1, out);
         out.extend_from_slice(b"\",\"type\":");
-        match self.content_type.is_empty() {
+        match self.said.content_type.is_empty() {
             true => string(UNKNOWN_TYPE, out),
-            false => string(&String::from_utf8_lossy(&self.content_type), out),
+            false => string(&String::from_utf8_lossy(&self.said.content_type), out),
         }
+        self.write_lines(out);
         out.extend_from_slice(b",\"time\":\"");
         write_rfc3339(self.time, out);
         match self.text() {
@@ -122,6 +149,23 @@ impl Event {
             }
         }
         out.push(b'}');
+    }
+
+    /// The lines beside the content type, as an object, if there are some. Of a name that comes again all values are in one, as in HTTP.
+    fn write_lines(&self, out: &mut Vec<u8>) {
+        if self.said.lines.is_empty() {
+            return;
+        }
+        let mut lines = serde_json::Map::new();
+        for (name, value) in self.said.lines().map(|(n, v)| (String::from_utf8_lossy(n), v)) {
+            let value = String::from_utf8_lossy(value);
+            let known = lines.get(&*name).and_then(serde_json::Value::as_str);
+            let value = known.map_or(value.to_string(), |known| format!("{known}, {value}"));
+            lines.insert(name.into_owned(), value.into());
+        }
+        out.extend_from_slice(b",\"headers\":");
+        // Writing to a vector never fails.
+        let _written = serde_json::to_writer(out, &lines);
     }
 
     /// An event of an event stream (WHATWG HTML, 9.2.5).
@@ -215,8 +259,13 @@ fn string(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
+    fn said(content_type: &str, lines: &str) -> Representation {
+        let (content_type, lines) = (content_type.to_owned().into(), lines.to_owned().into());
+        Representation { content_type, lines }
+    }
+
     fn event(content_type: &str, body: &[u8]) -> Event {
-        let bytes = record(content_type.as_bytes(), body).unwrap();
+        let bytes = record(&said(content_type, ""), body).unwrap();
         Event::of(&Record { position: 7, time: Duration::from_millis(1_764_039_600_042), bytes })
             .unwrap()
     }
@@ -224,13 +273,34 @@ mod tests {
     #[test]
     fn a_record_gives_the_event_again_and_others_none() {
         let read = event("text/plain", b"a\0b");
-        assert_eq!((&*read.content_type, &*read.body), (&b"text/plain"[..], &b"a\0b"[..]));
-        for bytes in [&b""[..], b"\x01", b"\x01\0\x01", b"\x02\0\0", b"\x01\xff\xffabc"] {
+        assert_eq!((&*read.said.content_type, &*read.body), (&b"text/plain"[..], &b"a\0b"[..]));
+        let others: [&[u8]; 7] = [
+            b"",
+            b"\x01",
+            b"\x01\0\x01",
+            b"\x02\0\0",
+            b"\x02\0\0\0\x02a",
+            b"\x03\0\0",
+            b"\x01\xff\xffabc",
+        ];
+        for bytes in others {
             let record =
                 Record { position: 1, time: Duration::ZERO, bytes: Bytes::copy_from_slice(bytes) };
             assert_eq!(Event::of(&record), None, "{bytes:?}");
         }
-        assert!(record(&[b'x'; 65_536], b"").is_none());
+        assert!(record(&said(&"x".repeat(65_536), ""), b"").is_none());
+    }
+
+    #[test]
+    fn lines_of_an_event_are_read_again_and_shown() {
+        let lines = "content-encoding: gzip\r\nce-id: 1\r\nce-id: 2\r\n";
+        let bytes = record(&said("text/plain", lines), b"x").unwrap();
+        let read = Event::of(&Record { position: 7, time: Duration::ZERO, bytes }).unwrap();
+        assert_eq!((&read.said, &*read.body), (&said("text/plain", lines), &b"x"[..]));
+        let mut json = Vec::new();
+        read.write_json(&mut json);
+        let expected = r#"{"id":"7","type":"text/plain","headers":{"content-encoding":"gzip","ce-id":"1, 2"},"time":"1970-01-01T00:00:00.000Z","body":"x"}"#;
+        assert_eq!(String::from_utf8(json).unwrap(), expected);
     }
 
     #[test]

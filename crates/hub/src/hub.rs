@@ -14,9 +14,10 @@ use upstream::AddressRule;
 use crate::callbacks::Ways;
 use crate::event;
 use crate::feed::Feed;
-use crate::hub_state::{HubState, Note};
+use crate::hub_state::HubState;
 use crate::positions::{self, Group, StoredPosition};
 use crate::reader::store_fault;
+use crate::representation::Representation;
 use crate::settings::HubSettings;
 use crate::signature::SigningKey;
 use crate::subscription::{Cursor, Id, Subscription, read};
@@ -156,12 +157,11 @@ impl Hub {
     pub(crate) async fn publish(
         &self,
         topic: &Topic,
-        content_type: &[u8],
+        said: &Representation,
         body: &Bytes,
     ) -> Result<u64, Fault> {
-        let record = event::record(content_type, body);
-        let record = record
-            .ok_or_else(|| Fault::new(Kind::HeadTooLarge, "a content type of over 64 KiB"))?;
+        let record = event::record(said, body)
+            .ok_or_else(|| Fault::new(Kind::Internal, "the lines of an event are too long"))?;
         let appended = self.store.append(&topic.log, vec![record], None).await;
         let positions = appended.map_err(|error| store_fault(&error))?;
         topic.metrics.published();
@@ -205,13 +205,6 @@ impl Hub {
         Change { table: self.tables.news.clone(), key, value, expect }
     }
 
-    /// Gives the place back that the note of a new subscription has, where notes have one.
-    pub(crate) fn arrived(&self, note: &Note) {
-        if self.nodes.is_alone() {
-            self.lasting.arrived(note);
-        }
-    }
-
     /// The number of subscriptions on all nodes, up to a bound, also those to topics that the hub has no longer.
     pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
         let (mut count, mut after) = (0, None);
@@ -227,18 +220,23 @@ impl Hub {
         Ok(count)
     }
 
-    /// The number of subscriptions of a subject on all nodes.
-    pub(crate) async fn count_of(&self, subject: &str) -> Result<usize, Error> {
+    /// The number of confirmed subscriptions on all nodes for which something holds, up to a bound.
+    pub(crate) async fn count_confirmed(
+        &self,
+        max: usize,
+        of: impl Fn(&Subscription) -> bool,
+    ) -> Result<usize, Error> {
         let (mut count, mut after) = (0, None);
         loop {
             let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
             let found = self.store.scan(&self.tables.subscriptions, scan).await?;
-            let theirs = found.rows.iter().filter(|row| {
-                read::<Subscription>(&row.value).is_some_and(|known| known.subject == subject)
+            let confirmed = found.rows.iter().filter(|row| {
+                let known = read::<Subscription>(&row.value);
+                known.is_some_and(|known| known.until.is_some() && of(&known))
             });
-            count += theirs.count();
+            count += confirmed.count();
             after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() {
+            if !found.more || after.is_none() || count >= max {
                 return Ok(count);
             }
         }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kit::clock::{self, Instant};
 use tokio::sync::mpsc;
 
 use crate::lease_clock::LeaseClock;
@@ -15,10 +16,12 @@ pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
     pub(crate) serial: u64,
-    /// Subscriptions that were asked for and are on their way to their worker, by their subjects.
+    /// Subscriptions that are on their way to their worker, by their subjects.
     reserved: Mutex<SubscriptionCounts>,
+    /// Those that their callbacks have not confirmed yet.
+    pending: Mutex<PendingSubscriptions>,
     /// How many all nodes had, and when that was counted.
-    counted: Mutex<Option<(kit::clock::Instant, usize)>>,
+    counted: Mutex<Option<(Instant, usize)>>,
     pub(crate) lease_clock: LeaseClock,
 }
 
@@ -29,11 +32,30 @@ struct SubscriptionCounts {
     of_subjects: HashMap<Box<str>, usize>,
 }
 
+/// Subscriptions that wait for their callbacks. They are none of those that the hub may have: whoever names callbacks that never answer
+/// would take the places of those that work.
+#[derive(Debug, Default)]
+struct PendingSubscriptions {
+    /// Who asked for it, and when.
+    by_id: HashMap<Id, (Box<str>, Instant)>,
+    of_askers: HashMap<Box<str>, usize>,
+    /// When the old ones were looked for.
+    swept: Option<Instant>,
+}
+
 /// Why there is no place for a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Hub,
     Subject,
+    /// The asker has too many that nobody has confirmed yet.
+    Pending,
+}
+
+/// A place for a subscription, until its worker has it.
+pub(crate) struct Reservation {
+    of: Arc<HubState>,
+    subject: Box<str>,
 }
 
 struct Mailbox {
@@ -45,10 +67,16 @@ struct Mailbox {
 }
 
 /// News for the worker of a subscription.
-#[derive(Debug)]
 pub(crate) enum Note {
     /// It was written.
-    Written { id: Id, version: u64, subscription: Box<Subscription>, is_new: bool },
+    Written {
+        id: Id,
+        version: u64,
+        subscription: Box<Subscription>,
+        is_new: bool,
+        /// Its place, if it has one.
+        reservation: Option<Reservation>,
+    },
     /// It was removed, in this version.
     Removed(Id, u64),
     /// An operator has removed it, of which its subscriber is to be told.
@@ -67,6 +95,13 @@ impl Note {
 const COUNTED_MAX: Duration = Duration::from_secs(2);
 const FAR: usize = 5000;
 
+/// How long a subscription counts as pending at the most. The node that asks its callback may be another one, of which nothing is heard;
+/// and by then it was asked.
+const PENDING_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How often the old ones are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// Notes that wait for a worker. A worker reads them between any two of its steps.
 const NOTES_MAX: usize = 4096;
 
@@ -81,6 +116,7 @@ impl HubState {
             mailboxes: (0..workers.max(1)).map(mailbox).collect(),
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             reserved: Mutex::default(),
+            pending: Mutex::default(),
             counted: Mutex::new(None),
             lease_clock: LeaseClock::new(),
         }
@@ -100,7 +136,12 @@ impl HubState {
     }
 
     /// Takes a place for a new subscription, if there are fewer than `max`, and fewer than `of_subject` of its subject.
-    pub(crate) fn reserve(&self, subject: &str, max: usize, of_subject: usize) -> Result<(), Full> {
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        subject: &str,
+        max: usize,
+        of_subject: usize,
+    ) -> Result<Reservation, Full> {
         let mut reserved = locked(&self.reserved);
         if self.count() + reserved.all >= max {
             return Err(Full::Hub);
@@ -109,30 +150,41 @@ impl HubState {
             return Err(Full::Subject);
         }
         reserved.add(subject);
-        Ok(())
+        Ok(self.reservation(subject))
+    }
+
+    fn reservation(self: &Arc<Self>, subject: &str) -> Reservation {
+        Reservation { of: self.clone(), subject: subject.into() }
     }
 
     /// The same for all nodes of a store, where the last count was so far below that the others cannot have reached it since.
-    pub(crate) fn reserve_far_below(&self, subject: &str, max: usize) -> bool {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn reserve_far_below(
+        self: &Arc<Self>,
+        subject: &str,
+        max: usize,
+    ) -> Option<Reservation> {
+        let mut counted = locked(&self.counted);
         let fresh = counted.as_mut().filter(|(at, _)| at.elapsed() < COUNTED_MAX);
-        let known = fresh.filter(|(_, count)| count.saturating_add(FAR) < max);
-        let Some((_, count)) = known else { return false };
+        let (_, count) = fresh.filter(|(_, count)| count.saturating_add(FAR) < max)?;
         *count += 1;
         locked(&self.reserved).add(subject);
-        true
+        Some(self.reservation(subject))
     }
 
     /// The same where there are `count` in the store, of all nodes.
-    pub(crate) fn reserve_beside(&self, subject: &str, count: usize, max: usize) -> bool {
-        let now = Some((kit::clock::now(), count));
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    pub(crate) fn reserve_beside(
+        self: &Arc<Self>,
+        subject: &str,
+        count: usize,
+        max: usize,
+    ) -> Option<Reservation> {
+        *locked(&self.counted) = Some((clock::now(), count));
         let mut reserved = locked(&self.reserved);
-        let fits = count.saturating_add(reserved.all) < max;
-        if fits {
-            reserved.add(subject);
+        if count.saturating_add(reserved.all) >= max {
+            return None;
         }
-        fits
+        reserved.add(subject);
+        Some(self.reservation(subject))
     }
 
     /// Subscriptions of a subject that are on their way to the store.
@@ -140,16 +192,34 @@ impl HubState {
         locked(&self.reserved).of_subject(subject)
     }
 
-    /// Gives a place back: the subscription has arrived, or there is none.
-    pub(crate) fn release(&self, subject: &str) {
-        locked(&self.reserved).remove(subject);
+    /// Notes that a subscription waits for its callback, unless the asker has `most` of those, or all askers have `max`.
+    pub(crate) fn ask(&self, id: Id, asker: &str, most: usize, max: usize) -> Result<(), Full> {
+        let mut pending = locked(&self.pending);
+        if pending.by_id.contains_key(&id) {
+            return Ok(());
+        }
+        if pending.of(asker) >= most || pending.by_id.len() >= max {
+            pending.forget_old();
+        }
+        if pending.of(asker) >= most {
+            return Err(Full::Pending);
+        }
+        if pending.by_id.len() >= max {
+            return Err(Full::Hub);
+        }
+        pending.by_id.insert(id, (asker.into(), clock::now()));
+        *pending.of_askers.entry(asker.into()).or_default() += 1;
+        Ok(())
     }
 
-    /// Gives the place back that a note of a new subscription has.
-    pub(crate) fn arrived(&self, note: &Note) {
-        if let Note::Written { is_new: true, subscription, .. } = note {
-            self.release(&subscription.subject);
-        }
+    /// Notes that a subscription waits for its callback no more.
+    pub(crate) fn answered(&self, id: Id) {
+        locked(&self.pending).remove(id);
+    }
+
+    /// How many subscriptions of an asker wait for their callbacks.
+    pub(crate) fn pending_of(&self, asker: &str) -> usize {
+        locked(&self.pending).of(asker)
     }
 
     /// Sends a note to the worker of a subscription. False if it has too many.
@@ -220,33 +290,95 @@ impl SubscriptionCounts {
     }
 }
 
-fn locked(counts: &Mutex<SubscriptionCounts>) -> MutexGuard<'_, SubscriptionCounts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
+impl PendingSubscriptions {
+    fn of(&self, asker: &str) -> usize {
+        self.of_askers.get(asker).copied().unwrap_or_default()
+    }
+
+    fn remove(&mut self, id: Id) {
+        let Some((asker, _)) = self.by_id.remove(&id) else { return };
+        if let Some(count) = self.of_askers.get_mut(&asker) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_askers.remove(&asker);
+            }
+        }
+    }
+
+    fn forget_old(&mut self) {
+        if self.swept.is_some_and(|swept| swept.elapsed() < SWEEP) {
+            return;
+        }
+        self.swept = Some(clock::now());
+        let old: Vec<Id> = self
+            .by_id
+            .iter()
+            .filter(|(_, (_, at))| at.elapsed() >= PENDING_MAX)
+            .map(|(id, _)| *id)
+            .collect();
+        old.into_iter().for_each(|id| self.remove(id));
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        locked(&self.of.reserved).remove(&self.subject);
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::callback::Callback;
 
     #[test]
     fn places_are_taken_up_to_the_most_and_come_back() {
-        let core = HubState::new(2);
+        let core = Arc::new(HubState::new(2));
         core.hold(0, "ann");
         core.hold(1, "bob");
-        assert_eq!(core.reserve("ann", 2, 9), Err(Full::Hub));
-        assert_eq!(core.reserve("ann", 3, 1), Err(Full::Subject));
-        assert_eq!(core.reserve("cid", 3, 1), Ok(()));
-        assert_eq!(core.reserve("cid", 3, 9), Err(Full::Hub));
-        assert_eq!(core.reserve("cid", 4, 1), Err(Full::Subject), "one is on its way");
-        core.release("cid");
-        assert_eq!(core.reserve("ann", 3, 2), Ok(()));
+        let full = |subject, max, of_subject| core.reserve(subject, max, of_subject).err();
+        assert_eq!(full("ann", 2, 9), Some(Full::Hub));
+        assert_eq!(full("ann", 3, 1), Some(Full::Subject));
+        let cid = core.reserve("cid", 3, 1).ok();
+        assert_eq!(full("cid", 3, 9), Some(Full::Hub));
+        assert_eq!(full("cid", 4, 1), Some(Full::Subject), "one is on its way");
+        drop(cid);
+        let ann = core.reserve("ann", 3, 2).ok();
         // It arrives.
         core.hold(1, "ann");
-        core.release("ann");
-        assert_eq!(core.reserve("ann", 3, 9), Err(Full::Hub));
+        drop(ann);
+        assert_eq!(full("ann", 3, 9), Some(Full::Hub));
         assert_eq!(core.count(), 3);
         core.let_go(0, "ann");
-        assert_eq!(core.reserve("ann", 3, 2), Ok(()));
-        assert_eq!(core.reserve("ann", 9, 2), Err(Full::Subject));
+        let ann = core.reserve("ann", 3, 2).ok();
+        assert!(ann.is_some());
+        assert_eq!(full("ann", 9, 2), Some(Full::Subject));
+    }
+
+    fn id(number: usize) -> Id {
+        Id::of("", "t", &Callback::parse(&format!("http://a/{number}")).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_confirms_is_bounded_for_each_asker_and_in_all() {
+        let core = HubState::new(2);
+        assert_eq!(core.ask(id(0), "ann", 2, 4), Ok(()));
+        assert_eq!(core.ask(id(0), "ann", 1, 4), Ok(()), "it is the same");
+        assert_eq!(core.ask(id(1), "ann", 2, 4), Ok(()));
+        assert_eq!(core.ask(id(2), "ann", 2, 4), Err(Full::Pending));
+        assert_eq!((core.ask(id(2), "bob", 2, 4), core.pending_of("ann")), (Ok(()), 2));
+        assert_eq!(core.ask(id(3), "cid", 2, 3), Err(Full::Hub));
+        core.answered(id(0));
+        core.answered(id(0));
+        assert_eq!((core.ask(id(3), "ann", 2, 4), core.count()), (Ok(()), 0));
+        // Of some nothing is ever heard.
+        tokio::time::advance(PENDING_MAX).await;
+        assert_eq!((core.ask(id(4), "ann", 2, 4), core.pending_of("ann")), (Ok(()), 1));
+        core.answered(id(4));
+        assert!(locked(&core.pending).of_askers.is_empty());
     }
 }

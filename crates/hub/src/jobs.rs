@@ -11,13 +11,15 @@ use store::{Change, Error, Expect, Guard, Keep};
 use telemetry::access::{AccessEntry, AccessLog};
 
 use crate::callback;
-use crate::callbacks::{Origin, UnderWay};
 use crate::compact::CompactSubscription;
+use crate::dead::KEPT_MAX;
 use crate::event::Event;
 use crate::feed::{Feed, NextEvent, ReadBounds};
 use crate::hub::{Hub, StoredSubscription};
-use crate::partitions::Notice;
-use crate::send::{self, SendOutcome};
+use crate::hub_state::Reservation;
+use crate::partitions::Notices;
+use crate::places::{UnderWay, Way};
+use crate::send::{self, IntentAnswer, SendOutcome};
 use crate::settings::LimitedBy;
 use crate::subscribing::confirm;
 use crate::subscription::{Id, Intent, Subscription, stored};
@@ -48,17 +50,17 @@ pub(crate) enum JobOutcome {
         id: Id,
         event: u64,
         outcome: Outcome,
-        origin: Rc<Origin>,
+        way: Way,
     },
-    /// The row of the version that was asked about is in a new version now, or is removed. None: nothing was written.
+    /// What was written about the version that was asked about. None: nothing was.
     Confirmed {
         id: Id,
         asked: u64,
-        written: Option<(u64, Option<Box<Subscription>>)>,
-        origin: Rc<Origin>,
+        written: Option<Confirmation>,
+        way: Way,
     },
     Denied {
-        origin: Rc<Origin>,
+        way: Way,
     },
     Removed {
         id: Id,
@@ -69,7 +71,7 @@ pub(crate) enum JobOutcome {
         partition: usize,
         found: Result<Vec<StoredSubscription>, Error>,
     },
-    Noticed(Result<Vec<Notice>, Error>),
+    Noticed(Result<Notices, Error>),
     /// The row of a subscription that was known in a version.
     Looked {
         id: Id,
@@ -78,12 +80,32 @@ pub(crate) enum JobOutcome {
     },
 }
 
+/// What was written of a subscription about which its callback was asked.
+pub(crate) enum Confirmation {
+    /// It is in a new version now.
+    Kept {
+        version: u64,
+        subscription: Box<Subscription>,
+        /// Its place, if it is new.
+        reservation: Option<Reservation>,
+    },
+    Removed {
+        version: u64,
+        /// The subscription, if its callback confirmed it and there was no place for it.
+        denied: Option<Box<Subscription>>,
+    },
+}
+
 /// What became of an event.
 pub(crate) enum Outcome {
     Taken,
     /// The subscriber wants no more.
     Gone,
-    Failed(String),
+    Failed {
+        why: String,
+        /// The time after which the callback wants to be tried again.
+        again: Option<Duration>,
+    },
     /// It is over the limits.
     Limited,
     /// It is not in the log any more.
@@ -105,6 +127,16 @@ pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, JobOu
             && let Err(error) = hub.store.trim(&topic.log, keep).await
         {
             tracing::debug!(topic = &*topic.name, "old events stay: {error}");
+        }
+        JobOutcome::Nothing
+    })
+}
+
+/// Removes the oldest dead events where there are too many.
+pub(crate) fn sweep_dead(hub: Arc<Hub>) -> LocalBoxFuture<'static, JobOutcome> {
+    Box::pin(async move {
+        if let Err(not_done) = hub.sweep_dead(KEPT_MAX).await {
+            tracing::debug!(hub = hub.name(), "dead events were not counted: {not_done:?}");
         }
         JobOutcome::Nothing
     })
@@ -169,11 +201,11 @@ impl Job {
             };
             let outcome = outcome.unwrap_or_else(|panic| {
                 tracing::error!("a delivery has panicked: {panic}");
-                Outcome::Failed("an error of the gateway".to_owned())
+                Outcome::Failed { why: "an error of the gateway".to_owned(), again: None }
             });
-            let (id, origin) = (self.id, self.way.origin());
+            let (id, way) = (self.id, self.way.way.clone());
             drop(self);
-            JobOutcome::Delivered { id, event, outcome, origin }
+            JobOutcome::Delivered { id, event, outcome, way }
         })
     }
 
@@ -207,12 +239,12 @@ impl Job {
         let how = (settings.algorithm, settings.delivery.timeout);
         let (status, sent) =
             send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
-        self.way.note(matches!(sent, SendOutcome::Failed(_)));
+        self.way.note(!matches!(sent, SendOutcome::Failed { .. }));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
             SendOutcome::Taken => Outcome::Taken,
             SendOutcome::Gone => Outcome::Gone,
-            SendOutcome::Failed(why) => Outcome::Failed(why),
+            SendOutcome::Failed { why, again } => Outcome::Failed { why, again },
         }
     }
 
@@ -269,7 +301,7 @@ impl Job {
         let CompactSubscription { common, .. } = &*self.subscription;
         let cause = match sent {
             SendOutcome::Taken | SendOutcome::Gone => None,
-            SendOutcome::Failed(why) => Some(why.as_str()),
+            SendOutcome::Failed { why, .. } => Some(why.as_str()),
         };
         let entry = AccessEntry {
             time,
@@ -307,37 +339,31 @@ impl Job {
     pub(crate) fn confirm(self, asked: u64) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let written = self.confirmed(asked).await;
-            let (id, origin) = (self.id, self.way.origin());
+            let (id, way) = (self.id, self.way.way.clone());
             drop(self);
-            JobOutcome::Confirmed { id, asked, written, origin }
+            JobOutcome::Confirmed { id, asked, written, way }
         })
     }
 
     /// Tells a callback that its subscription is over. Whatever it answers, that is so.
-    pub(crate) fn deny(self) -> LocalBoxFuture<'static, JobOutcome> {
+    pub(crate) fn deny(self, reason: &'static str) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let timeout = self.hub.settings.delivery.timeout;
-            send::denial(&self.way, &self.caller, &self.subscription, timeout).await;
-            let origin = self.way.origin();
+            let how = (timeout, reason);
+            let answers = send::denial(&self.way, &self.caller, &self.subscription, how).await;
+            self.way.note(answers);
+            let way = self.way.way.clone();
             drop(self);
-            JobOutcome::Denied { origin }
+            JobOutcome::Denied { way }
         })
     }
 
-    async fn confirmed(&self, version: u64) -> Option<(u64, Option<Box<Subscription>>)> {
+    async fn confirmed(&self, version: u64) -> Option<Confirmation> {
         let intent = self.subscription.intent.as_ref()?;
         let how = (&*self.subscription.callback, self.hub.settings.delivery.timeout);
-        let is_confirmed = send::is_confirmed(&self.way, &self.caller, how, intent).await;
-        let mut subscription = self.subscription.to_stored();
-        subscription.intent = None;
-        let remains = match &**intent {
-            Intent::Subscribe(terms) if is_confirmed => {
-                confirm(&mut subscription, terms.clone(), &self.hub.lasting.lease_clock);
-                true
-            }
-            Intent::Subscribe(_) => subscription.until.is_some(),
-            Intent::Unsubscribe(_) => !is_confirmed,
-        };
+        let answer = send::confirmation(&self.way, &self.caller, how, intent).await;
+        self.way.note(answer != IntentAnswer::Silence);
+        let is_confirmed = answer == IntentAnswer::Confirmed;
         if !is_confirmed {
             let (hub, origin) = (self.hub.name(), self.way.origin());
             tracing::debug!(
@@ -346,11 +372,31 @@ impl Job {
                 "a callback did not confirm what was asked for"
             );
         }
+        let mut subscription = self.subscription.to_stored();
+        subscription.intent = None;
+        let is_known = subscription.until.is_some();
+        let (mut reservation, mut denied) = (None, None);
+        let remains = match &**intent {
+            Intent::Subscribe(terms) if is_confirmed => {
+                if !is_known {
+                    let plan = subscription.plan.as_deref();
+                    let reserved = self.hub.reserved(&subscription.subject, plan, 0).await;
+                    reservation = reserved.ok()?.ok();
+                }
+                if !is_known && reservation.is_none() {
+                    denied = Some(Box::new(self.subscription.to_stored()));
+                }
+                confirm(&mut subscription, terms.clone(), &self.hub.lasting.lease_clock);
+                denied.is_none()
+            }
+            Intent::Subscribe(_) => is_known,
+            // One that was never confirmed has no lease that would end it.
+            Intent::Unsubscribe(_) => !is_confirmed && is_known,
+        };
         if !remains {
             let removed =
                 self.hub.remove_row(self.id, Expect::Version(version), self.guard.as_ref());
-            let removed = removed.await.ok()?;
-            return Some((removed, None));
+            return Some(Confirmation::Removed { version: removed.await.ok()?, denied });
         }
         let change = Change {
             table: self.hub.tables.subscriptions.clone(),
@@ -359,6 +405,7 @@ impl Job {
             expect: Expect::Version(version),
         };
         let versions = self.hub.store.change(vec![change], self.guard.as_ref()).await.ok()?;
-        Some((versions.first().copied()?, Some(Box::new(subscription))))
+        let (version, subscription) = (versions.first().copied()?, Box::new(subscription));
+        Some(Confirmation::Kept { version, subscription, reservation })
     }
 }

@@ -6,11 +6,14 @@ use std::time::Duration;
 use kit::clock;
 use telemetry::DeliveryOutcome;
 
-use crate::callbacks::Origin;
+use crate::callback;
 use crate::deliver::{AWAY, Deliveries};
-use crate::jobs::{self, JobOutcome, Outcome};
-use crate::subscription::{Dead, Id, Subscription, dead_key, stored};
+use crate::jobs::{self, Confirmation, JobOutcome, Outcome};
+use crate::subscription::{Dead, Failure, Id, dead_key, stored};
 use crate::write_batch::End;
+
+/// What a subscriber is told whose callback confirmed a subscription when there was no place for it any more.
+const NO_ROOM: &str = "there are too many subscriptions";
 
 impl Deliveries {
     /// Takes over what has come of a job.
@@ -18,20 +21,20 @@ impl Deliveries {
         match ended {
             JobOutcome::Nothing => {}
             JobOutcome::Fetched { id, after, event } => self.fetched(id, after, event),
-            JobOutcome::Delivered { id, event, outcome, origin } => {
+            JobOutcome::Delivered { id, event, outcome, way } => {
                 self.delivered(id, event, outcome);
-                self.place_at(&origin);
+                way.next(&mut self.ready);
             }
-            JobOutcome::Denied { origin } => self.place_at(&origin),
+            JobOutcome::Denied { way } => way.next(&mut self.ready),
             JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
             JobOutcome::Noticed(found) => self.noticed(found),
             JobOutcome::Looked { id, known, row } => self.looked(id, known, row),
-            JobOutcome::Confirmed { id, asked, written, origin } => {
+            JobOutcome::Confirmed { id, asked, written, way } => {
                 self.confirmed(id, asked, written);
-                self.place_at(&origin);
+                way.next(&mut self.ready);
             }
             JobOutcome::Removed { id, version, is_done } => match is_done {
-                true => self.forget(id, version),
+                true => self.removed(id, version),
                 false => {
                     if let Some(member) = self.members.get_mut(&id) {
                         member.is_removing = false;
@@ -42,15 +45,22 @@ impl Deliveries {
         }
     }
 
-    fn confirmed(&mut self, id: Id, asked: u64, written: Option<(u64, Option<Box<Subscription>>)>) {
+    fn confirmed(&mut self, id: Id, asked: u64, written: Option<Confirmation>) {
         match written {
-            Some((version, Some(subscription))) => {
+            // What it has reserved is given back once it is held.
+            Some(Confirmation::Kept { version, subscription, reservation: _reserved }) => {
+                self.hub.lasting.answered(id);
                 let is_known = self.members.get(&id).is_some_and(|member| member.version == asked);
                 if is_known {
                     self.replace(id, version, *subscription);
                 }
             }
-            Some((version, None)) => self.forget(id, version),
+            Some(Confirmation::Removed { version, denied }) => {
+                self.removed(id, version);
+                if let Some(subscription) = denied {
+                    self.deny(id, *subscription, NO_ROOM);
+                }
+            }
             None => {
                 // Somebody else has changed it, and news of that comes; or the store is away.
                 if let Some(member) = self.members.get_mut(&id).filter(|m| m.version == asked) {
@@ -68,11 +78,6 @@ impl Deliveries {
             member.timer = Some(at);
             self.timers.push(Reverse((at, id)));
         }
-    }
-
-    /// There is a place at an origin again. Two come for each that ended, so that one that works again is used in full soon.
-    fn place_at(&mut self, origin: &Origin) {
-        origin.next(&mut self.ready);
     }
 
     fn fetched(&mut self, id: Id, after: u64, event: Result<Option<u64>, ()>) {
@@ -104,6 +109,7 @@ impl Deliveries {
                 count(DeliveryOutcome::Success);
                 member.cursor.failing = false;
                 member.end(event);
+                self.failures.take(id, event);
                 // The next one begins once that is written.
                 let end = member.ended(id);
                 return self.book.note_end(group, end);
@@ -116,6 +122,7 @@ impl Deliveries {
             Outcome::Expired => {
                 count(DeliveryOutcome::Expired);
                 member.end(event);
+                self.failures.take(id, event);
             }
             Outcome::Gone => {
                 count(DeliveryOutcome::Success);
@@ -129,8 +136,8 @@ impl Deliveries {
                     open.due = millis(clock::wall() + AWAY);
                 }
             }
-            Outcome::Failed(why) => {
-                let delivered = self.failed(id, event, why);
+            Outcome::Failed { why, again } => {
+                let delivered = self.failed(id, event, why, again);
                 count(delivered);
             }
         }
@@ -149,22 +156,47 @@ impl Deliveries {
         }
     }
 
-    /// Sets when an event is tried again, or gives it up.
-    fn failed(&mut self, id: Id, event: u64, why: String) -> DeliveryOutcome {
+    /// Sets when an event is tried again, or gives it up. A callback that says when is not asked before, as long as the longest pause.
+    fn failed(
+        &mut self,
+        id: Id,
+        event: u64,
+        why: String,
+        again: Option<Duration>,
+    ) -> DeliveryOutcome {
         let Some(member) = self.members.get_mut(&id) else { return DeliveryOutcome::Failure };
         member.cursor.failing = true;
         let delivery = &self.hub.settings.delivery;
         let Some(open) = member.open(event) else { return DeliveryOutcome::Failure };
         open.attempts = open.attempts.saturating_add(1);
         let attempts = open.attempts;
+        let now = millis(clock::wall());
+        self.failures.note(id, event, Failure::new(now, &why));
         if let Some(pause) = delivery.retries.pause(attempts, fastrand::u64(..1000)) {
-            open.due = millis(clock::wall() + pause);
+            let asked = again.unwrap_or_default().min(delivery.retries.max);
+            open.due = millis(clock::wall() + pause.max(asked));
             return DeliveryOutcome::Failure;
         }
         member.end(event);
         let (group, end) = (member.group(id), member.ended(id));
+        let failures = self.failures.take(id, event);
+        let topic = self.hub.topics.get(group.topic as usize);
+        let topic = topic.map(|topic| &*topic.name).unwrap_or_default();
+        let callback = callback::split(&member.subscription.callback);
+        tracing::warn!(
+            hub = self.hub.name(),
+            topic,
+            event,
+            subscription = %id,
+            callback = callback.map(|(server, _)| server).unwrap_or_default(),
+            attempts,
+            "an event is dead, as its delivery failed for the last time: {why}"
+        );
         if delivery.dead_letter {
             let dead = Dead {
+                topic: topic.to_owned(),
+                died: now,
+                failures,
                 event,
                 subscription: id.to_string(),
                 callback: member.subscription.callback.to_string(),

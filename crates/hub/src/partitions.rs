@@ -7,7 +7,8 @@ use store::nodes::{NodeStanding, PARTITIONS, Tenure};
 use store::{Error, Expect, Watch};
 use tokio::sync::{Semaphore, watch};
 
-use crate::deliver::{AWAY, Deliveries};
+use crate::dead::PAUSED;
+use crate::deliver::{AWAY, Deliveries, REMOVED};
 use crate::hub::{Hub, StoredSubscription};
 use crate::hub_state::Note;
 use crate::jobs::{self, JobOutcome};
@@ -38,6 +39,12 @@ pub(crate) struct Notice {
     again: Option<u64>,
     key: Vec<u8>,
     version: u64,
+}
+
+/// What operators and other nodes have left to see.
+pub(crate) struct Notices {
+    is_paused: bool,
+    of: Vec<Notice>,
 }
 
 impl Part {
@@ -82,7 +89,10 @@ fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> 
             let id = Id::parse(id)?;
             Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
         };
-        JobOutcome::Noticed(rows.map(|rows| rows.into_iter().filter_map(notice).collect()))
+        JobOutcome::Noticed(rows.map(|rows| Notices {
+            is_paused: rows.iter().any(|row| *row.key == *PAUSED),
+            of: rows.into_iter().filter_map(notice).collect(),
+        }))
     })
 }
 
@@ -171,14 +181,15 @@ impl Deliveries {
         self.ready.clear();
         self.timers.clear();
         self.callbacks.clear_waiting();
+        self.commons.clear_waiting();
         self.gone.clear();
+        self.failures.clear();
+        self.is_paused = true;
         self.again.clear();
         self.is_noticing = false;
         self.topics.iter_mut().for_each(|topic| topic.ids.clear());
         for part in &mut self.parts {
-            if let Part::Loading(_, notes) = std::mem::replace(part, Part::Elsewhere) {
-                notes.iter().for_each(|note| self.hub.arrived(note));
-            }
+            *part = Part::Elsewhere;
         }
         self.hub.lasting.let_all_go(self.worker());
     }
@@ -221,13 +232,13 @@ impl Deliveries {
     pub(crate) fn take(&mut self, note: Note) {
         if let Note::Denied(id, subscription) = note {
             // Whichever node has it, this one has removed it.
-            return self.deny(id, *subscription);
+            return self.deny(id, *subscription, REMOVED);
         }
         match self.parts.get_mut(note.id().partition()) {
             Some(Part::Loading(_, notes)) => notes.push(note),
             Some(Part::Ours(_)) => self.noted(note),
             // The node that has it reads of it in the store.
-            Some(Part::Elsewhere | Part::Leaving(_)) | None => self.hub.arrived(&note),
+            Some(Part::Elsewhere | Part::Leaving(_)) | None => {}
         }
     }
 
@@ -283,10 +294,11 @@ impl Deliveries {
         }
     }
 
-    pub(crate) fn noticed(&mut self, found: Result<Vec<Notice>, Error>) {
+    pub(crate) fn noticed(&mut self, found: Result<Notices, Error>) {
         self.is_noticing = false;
         let again = std::mem::take(&mut self.is_noticing_again);
-        let Ok(notices) = found else { return self.notice(true) };
+        let Ok(Notices { is_paused, of: notices }) = found else { return self.notice(true) };
+        self.set_paused(is_paused);
         let (worker, workers) = (self.worker(), self.hub.lasting.workers());
         let seen = |key: &String| notices.iter().any(|notice| notice.key == key.as_bytes());
         self.again.retain(seen);
@@ -305,6 +317,15 @@ impl Deliveries {
         }
         if again {
             self.notice(false);
+        }
+    }
+
+    /// Stops deliveries, or lets all subscriptions go on.
+    fn set_paused(&mut self, is_paused: bool) {
+        let was_paused = std::mem::replace(&mut self.is_paused, is_paused);
+        if was_paused && !is_paused {
+            let ids: Vec<Id> = self.members.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.queue(id));
         }
     }
 
@@ -354,7 +375,7 @@ impl Deliveries {
                 self.replace(id, version, *subscription);
             }
             // It went; unless it has come again since it was read, of which there are news as well.
-            Ok(None) if self.known(id) == known => self.forget(id, known),
+            Ok(None) if self.known(id) == known => self.removed(id, known),
             Ok(Some(_) | None) => {}
         }
     }

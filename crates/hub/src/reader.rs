@@ -37,6 +37,13 @@ pub(crate) enum NotRead {
     Store(Error),
 }
 
+/// A gap in what a reader gets: events behind `after` are gone, and `oldest` is the first that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) after: u64,
+    pub(crate) oldest: u64,
+}
+
 /// A wait for events, with the reader that waits.
 pub(crate) type PendingRead = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
@@ -61,29 +68,25 @@ impl From {
         let id = std::str::from_utf8(text).ok().filter(|_| is_number);
         let id = id.and_then(|text| text.parse().ok());
         id.map(From::After).ok_or_else(|| {
-            let what = "The id is not one of an event.";
-            Fault::with_detail(Kind::RequestInvalid, what, what)
+            let what = "The id must be one of an event.";
+            Fault::with_detail(Kind::HubRequestInvalid, what, what)
         })
     }
 }
 
 impl Reader {
-    /// A reader at its beginning.
-    pub(crate) async fn new(
-        feed: Rc<Feed>,
-        span: store::Span,
-        from: From,
-    ) -> Result<Reader, NotRead> {
-        let after = match from {
-            From::Now => span.newest,
+    /// A reader at its beginning. Where that is gone, the reader is in front of the oldest event that is kept, behind a gap.
+    pub(crate) fn new(feed: Rc<Feed>, span: store::Span, from: From) -> (Reader, Option<Gap>) {
+        let (after, gap) = match from {
+            From::Now => (span.newest, None),
             // A place that was never reached is the end.
-            From::After(id) if id > span.newest => span.newest,
+            From::After(id) if id > span.newest => (span.newest, None),
             From::After(id) if id > 0 && id.saturating_add(1) < span.oldest => {
-                return Err(NotRead::Gone { oldest: span.oldest });
+                (span.oldest.saturating_sub(1), Some(Gap { after: id, oldest: span.oldest }))
             }
-            From::After(id) => id,
+            From::After(id) => (id, None),
         };
-        Ok(Reader { feed, after, newest: span.newest })
+        (Reader { feed, after, newest: span.newest }, gap)
     }
 
     /// The id of the last event that it had.

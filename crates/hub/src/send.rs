@@ -1,7 +1,7 @@
 //! One request to a callback: an event, or the question whether it wants what was asked for.
 
 use std::future::poll_fn;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
 use fault::{Fault, Kind};
@@ -10,9 +10,9 @@ use message::{Body, Fill, Protocol, Reply, Request, RequestHead};
 use policy::Caller;
 
 use crate::callback;
-use crate::callbacks::UnderWay;
 use crate::compact::CompactSubscription;
 use crate::event::Event;
+use crate::places::UnderWay;
 use crate::signature::{Algorithm, SigningKey};
 use crate::subscription::Intent;
 
@@ -23,12 +23,29 @@ pub(crate) enum SendOutcome {
     Taken,
     /// The subscriber wants no more.
     Gone,
-    Failed(String),
+    Failed {
+        why: String,
+        /// The time after which the callback wants to be tried again.
+        again: Option<Duration>,
+    },
+}
+
+/// What a callback says about an intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntentAnswer {
+    Confirmed,
+    /// It answered, and does not want that.
+    Refused,
+    /// It did not answer, or not in time, or its server failed.
+    Silence,
 }
 
 /// The most that is read of a reply so that its connection can be used again, and for how long.
 const REPLY_BYTES_MAX: usize = 16 * 1024;
 const REPLY_WAIT: Duration = Duration::from_secs(1);
+
+/// How the gateway names itself to callbacks. Some servers refuse requests of nobody.
+const USER_AGENT: &[u8] = concat!("tidegate/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Bytes of a challenge, before they are written in hex.
 const CHALLENGE_BYTES: usize = 16;
@@ -43,22 +60,39 @@ pub(crate) async fn event(
 ) -> (u16, SendOutcome) {
     let request = match delivery(known, algorithm, event) {
         Ok(request) => request,
-        Err(fault) => return (0, SendOutcome::Failed(fault.to_string())),
+        Err(fault) => return (0, SendOutcome::failed(&fault)),
     };
     let deadline = clock::now().checked_add(timeout);
     match way.send(caller, deadline, request).await {
         Ok(reply) => {
             let status = reply.head.status;
+            let again = reply.head.headers.get("retry-after").and_then(retry_after);
             read_away(reply).await;
             let sent = match status {
                 200..=299 => SendOutcome::Taken,
                 410 => SendOutcome::Gone,
-                status => SendOutcome::Failed(format!("status {status}")),
+                status => SendOutcome::Failed { why: format!("status {status}"), again },
             };
             (status, sent)
         }
-        Err(fault) => (fault.kind.status(), SendOutcome::Failed(fault.to_string())),
+        Err(fault) => (fault.kind.status(), SendOutcome::failed(&fault)),
     }
+}
+
+impl SendOutcome {
+    fn failed(fault: &Fault) -> SendOutcome {
+        SendOutcome::Failed { why: fault.to_string(), again: None }
+    }
+}
+
+/// The time that a `Retry-After` names: seconds, or a date (RFC 9110, 10.2.3).
+fn retry_after(value: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(value).ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(date.saturating_sub(clock::wall()))
 }
 
 fn delivery(
@@ -70,9 +104,14 @@ fn delivery(
     let target = target.ok_or_else(|| Fault::new(Kind::Internal, "no callback"))?;
     let mut head = RequestHead::new(Protocol::Http11, b"POST", target.as_bytes());
     let headers = &mut head.headers;
+    headers.add_known("User-Agent", USER_AGENT);
     let unwritable = |_| Fault::new(Kind::Internal, "a header that cannot be written");
-    if !event.content_type.is_empty() {
-        headers.add("Content-Type", &event.content_type).map_err(unwritable)?;
+    if !event.said.content_type.is_empty() {
+        headers.add("Content-Type", &event.said.content_type).map_err(unwritable)?;
+    }
+    for (name, value) in event.said.lines() {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        headers.add(name, value).map_err(unwritable)?;
     }
     headers.add("Link", known.common.links.as_bytes()).map_err(unwritable)?;
     if let Some(secret) = &known.secret {
@@ -87,21 +126,32 @@ fn delivery(
     Ok(Request { head, body: Body::whole(event.body.clone()) })
 }
 
-/// The links of a topic: to the hub, and to itself (W3C WebSub, 4), as one line: some readers see only one.
+/// The links of a topic: to the hub, and to itself (W3C WebSub, 4), as one line: some readers see only one. A topic whose name is a URL is
+/// there, and any other at the hub.
 pub(crate) fn links(base: &str, topic: &str) -> String {
     let hub = if base.matches('/').count() > 2 { base.to_owned() } else { format!("{base}/") };
-    format!("<{hub}>; rel=\"hub\", <{base}/topics/{topic}>; rel=\"self\"")
+    let is_url = topic.starts_with("http://") || topic.starts_with("https://");
+    let is_segment = |segment: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        !matches!(segment, "" | "." | "..") && segment.bytes().all(is_plain)
+    };
+    let topic = match is_url {
+        true => kit::percent::encoded(topic.as_bytes(), b":/?#[]@!$&'()*+,;=%"),
+        false if topic.split('/').all(is_segment) => format!("{base}/topics/{topic}"),
+        false => format!("{base}/topics?topic={}", escaped(topic)),
+    };
+    format!("<{hub}>; rel=\"hub\", <{topic}>; rel=\"self\"")
 }
 
-/// True if a callback confirms an intent (W3C WebSub, 5.3): with success, and the challenge as all of its body.
-pub(crate) async fn is_confirmed(
+/// Asks a callback about an intent. It confirms with success, and the challenge as all of its body (W3C WebSub, 5.3).
+pub(crate) async fn confirmation(
     way: &UnderWay,
     caller: &Caller,
     (written, timeout): (&str, Duration),
     intent: &Intent,
-) -> bool {
-    let Some((_, target)) = callback::split(written) else { return false };
-    let Some(challenge) = challenge() else { return false };
+) -> IntentAnswer {
+    let Some((_, target)) = callback::split(written) else { return IntentAnswer::Refused };
+    let Some(challenge) = challenge() else { return IntentAnswer::Refused };
     let parameters = match intent {
         Intent::Subscribe(terms) => format!(
             "hub.mode=subscribe&hub.topic={}&hub.challenge={challenge}&hub.lease_seconds={}",
@@ -113,44 +163,55 @@ pub(crate) async fn is_confirmed(
         }
     };
     let target = callback::with_parameters(&target, &parameters);
-    let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+    let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+    head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
     let answered = async {
-        let reply = way.send(caller, deadline, Request { head, body: Body::Empty }).await.ok()?;
+        let sent = way.send(caller, deadline, Request { head, body: Body::Empty }).await;
+        let reply = match sent {
+            Ok(reply) if reply.head.status < 500 => reply,
+            Ok(_) | Err(_) => return IntentAnswer::Silence,
+        };
         if !(200..300).contains(&reply.head.status) {
-            return None;
+            return IntentAnswer::Refused;
         }
-        reply.body.gather(challenge.len(), Kind::ReplyTooLarge).await.ok()
+        match reply.body.gather(challenge.len(), Kind::ReplyTooLarge).await {
+            Ok(body) if *body == *challenge.as_bytes() => IntentAnswer::Confirmed,
+            Ok(_) | Err(_) => IntentAnswer::Refused,
+        }
     };
     // The whole answer within the time, however slowly it comes.
-    let body = tokio::time::timeout(timeout, answered).await.ok().flatten();
-    body.is_some_and(|body| *body == *challenge.as_bytes())
+    tokio::time::timeout(timeout, answered).await.unwrap_or(IntentAnswer::Silence)
 }
 
-/// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2).
+/// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2). True if its server answers.
 pub(crate) async fn denial(
     way: &UnderWay,
     caller: &Caller,
     known: &CompactSubscription,
-    timeout: Duration,
-) {
-    let Some((_, target)) = callback::split(&known.callback) else { return };
+    (timeout, reason): (Duration, &str),
+) -> bool {
+    let Some((_, target)) = callback::split(&known.callback) else { return false };
     let asked = match (&*known.common.asked, known.intent.as_deref()) {
         ("", Some(Intent::Subscribe(terms))) => &terms.asked,
         ("", Some(Intent::Unsubscribe(_)) | None) => &*known.common.topic,
         (asked, _) => asked,
     };
-    let parameters = format!(
-        "hub.mode=denied&hub.topic={}&hub.reason={}",
-        escaped(asked),
-        escaped("the subscription was removed")
-    );
+    let parameters =
+        format!("hub.mode=denied&hub.topic={}&hub.reason={}", escaped(asked), escaped(reason));
     let target = callback::with_parameters(&target, &parameters);
-    let head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+    let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
+    head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
     match way.send(caller, deadline, Request { head, body: Body::Empty }).await {
-        Ok(reply) => read_away(reply).await,
-        Err(fault) => tracing::debug!("a subscriber was not told that it gets no more: {fault}"),
+        Ok(reply) => {
+            read_away(reply).await;
+            true
+        }
+        Err(fault) => {
+            tracing::debug!("a subscriber was not told that it gets no more: {fault}");
+            false
+        }
     }
 }
 
@@ -206,6 +267,36 @@ mod tests {
             links("http://a", "x"),
             "<http://a/>; rel=\"hub\", <http://a/topics/x>; rel=\"self\""
         );
+        for (topic, expected) in [
+            ("a/b", "http://a/news/topics/a/b"),
+            ("a//b", "http://a/news/topics?topic=a%2F%2Fb"),
+            ("a/{id}", "http://a/news/topics?topic=a%2F%7Bid%7D"),
+            ("../x", "http://a/news/topics?topic=..%2Fx"),
+            ("https://b.example/feed?x=1&y", "https://b.example/feed?x=1&y"),
+            ("https://b.example/>;x", "https://b.example/%3E;x"),
+        ] {
+            let expected = format!("<http://a/news>; rel=\"hub\", <{expected}>; rel=\"self\"");
+            assert_eq!(links("http://a/news", topic), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_to_come_again_is_a_number_or_a_date() {
+        kit::fake::wall(Duration::from_secs(784_111_777 - 30));
+        for (text, seconds) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(30)),
+            ("Sat, 06 Nov 1993 08:49:37 GMT", Some(0)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let read = retry_after(text.as_bytes()).map(|time| time.as_secs());
+            assert_eq!(read, seconds, "{text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::signature::Algorithm;
 pub struct HubSettings {
     pub name: Box<str>,
     pub topics: Box<[Box<str>]>,
+    /// The hub's URL as its clients see it; what they ask if absent.
+    pub url: Option<Box<str>>,
     /// The secret that publishers sign with; anybody who gets through the route may publish if absent.
     pub secret: Option<Box<str>>,
     /// The header of a publisher's signature, in lower case.

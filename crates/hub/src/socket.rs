@@ -66,24 +66,24 @@ const ANSWERS_BYTES_MAX: usize = 64 * 1024;
 /// What the answer to a key is made with (RFC 6455, 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// True if a request asks for a WebSocket.
-pub(crate) fn is_asked(head: &RequestHead) -> bool {
-    let protocols = head.headers.get("upgrade").unwrap_or_default();
-    protocols
-        .split(|byte| *byte == b',')
-        .any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
-}
-
 /// The answer to a handshake (RFC 6455, 4.2): from then on the reader's events are messages.
-pub(crate) fn answer(head: &RequestHead, reader: Reader, format: Format) -> Result<Reply, Fault> {
+pub(crate) fn answer(
+    (head, has_body): (&RequestHead, bool),
+    reader: Reader,
+    format: Format,
+) -> Result<Reply, Fault> {
     if head.headers.get("sec-websocket-version") != Some(b"13") {
         let fault = Fault::new(Kind::UpgradeRequired, "a WebSocket of another version");
         return Err(fault.with_header("Sec-WebSocket-Version", "13"));
     }
+    if has_body {
+        let what = "A request for a WebSocket has no body.";
+        return Err(Fault::with_detail(Kind::Malformed, what, what));
+    }
     let key = head.headers.get("sec-websocket-key").map(<[u8]>::trim_ascii).unwrap_or_default();
     if STANDARD.decode(key).map(|key| key.len()) != Ok(16) {
-        let what = "`Sec-WebSocket-Key` is no key.";
-        return Err(Fault::with_detail(Kind::RequestInvalid, what, what));
+        let what = "`Sec-WebSocket-Key` must be 16 bytes in base64.";
+        return Err(Fault::with_detail(Kind::HubRequestInvalid, what, what));
     }
     let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &[key, GUID].concat());
     let mut reply = Reply::new(101, Body::Empty);

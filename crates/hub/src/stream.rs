@@ -9,14 +9,17 @@ use std::time::Duration;
 use fault::Fault;
 use kit::{Alarm, clock};
 use message::{Fill, Source};
+use serde_json::json;
 
 use crate::event::Event;
-use crate::reader::{NotRead, PendingRead, Reader, store_fault};
+use crate::reader::{Gap, NotRead, PendingRead, Reader, store_fault};
 
 /// The body of an event stream. It goes on until the client leaves, or falls behind what is kept.
 pub(crate) struct EventStream {
     /// The reader, or its wait for what is next.
     reading: ReadState,
+    /// What it has to be told of first.
+    gap: Option<Gap>,
     /// Read and not yet written.
     ahead: VecDeque<Rc<Event>>,
     heartbeat: Alarm,
@@ -30,12 +33,16 @@ enum ReadState {
 /// A comment goes out after so long a silence, so that whoever stands between does not take the stream for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// The type of the event that tells of a gap.
+const GAP: &str = "gap";
+
 /// Bytes after which a piece of the body ends.
 const PIECE_BYTES: usize = 16 * 1024;
 
 impl EventStream {
-    pub(crate) fn new(reader: Reader) -> EventStream {
+    pub(crate) fn new(reader: Reader, gap: Option<Gap>) -> EventStream {
         EventStream {
+            gap,
             reading: ReadState::Rests(Some(reader)),
             ahead: VecDeque::new(),
             heartbeat: Alarm::default(),
@@ -78,6 +85,15 @@ impl EventStream {
 
 impl Source for EventStream {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+        if let Some(Gap { after, oldest }) = self.gap.take() {
+            // Its id is that of the last one that is gone, so that a client which comes again does not hear of it twice.
+            let (id, data) = (
+                oldest.saturating_sub(1),
+                json!({ "after": after.to_string(), "oldest": oldest.to_string() }),
+            );
+            out.extend_from_slice(format!("id: {id}\nevent: {GAP}\ndata: {data}\n\n").as_bytes());
+            return Poll::Ready(Ok(Fill::More));
+        }
         if self.ahead.is_empty() {
             match self.poll_ahead(cx) {
                 Poll::Ready(Ok(Fill::More)) => {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead, media_type};
 
-use crate::callback::Callback;
+use crate::callback::{Callback, URL_BYTES_MAX};
 
 /// The wish of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,20 @@ pub(crate) enum Form {
 /// A secret has to be shorter than 200 bytes (W3C WebSub, 5.1).
 const SECRET_BYTES_MAX: usize = 199;
 
-/// A longer form has no meaning: the longest callback is far below.
+/// The longest topic as a subscriber may write it. It is stored with the subscription and sent in each question to its callback.
+const TOPIC_BYTES_MAX: usize = 2048;
+
+/// The longest number of seconds: any number, with zeros in front.
+const LEASE_BYTES_MAX: usize = 64;
+
+/// The longest value of a parameter that the hub does not know, and the longest name.
+const OTHER_BYTES_MAX: usize = 8192;
+const NAME_BYTES_MAX: usize = 256;
+
+/// The longest URL of the hub as a subscriber may see it. It is stored with the subscription and sent with each event.
+const BASE_BYTES_MAX: usize = 2048;
+
+/// A longer form has no meaning: the longest parameters are far below.
 pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
 
 impl Form {
@@ -65,10 +78,11 @@ pub(crate) fn is_form(headers: &Headers) -> bool {
     media_type(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
-/// Reads a request. `topic_of` finds the topic that a text means.
+/// Reads a request to the hub at `base`, which takes events at `publish` below it. `topic_of` finds the topic that a text means.
 pub(crate) fn read<T>(
     head: &RequestHead,
     form: Option<&[u8]>,
+    (base, publish): (&str, &str),
     topic_of: impl FnOnce(&str) -> Option<T>,
 ) -> Result<(SubscriptionRequest, T), Fault> {
     let (parameters, form) = match Parameters::of(form.unwrap_or_default())? {
@@ -80,29 +94,35 @@ pub(crate) fn read<T>(
     let mode = match parameters.mode.as_deref() {
         Some("subscribe") => Mode::Subscribe,
         Some("unsubscribe") => Mode::Unsubscribe,
+        // PubSubHubbub, 7.1: the hub fetches the topic. Here publishers send their events.
+        Some("publish") => {
+            return Err(wrong(&format!(
+                "`hub.mode=publish` is not supported: this hub does not fetch topics. Send each event as the body of a POST to `{publish}?topic=NAME` below the hub."
+            )));
+        }
         Some(_) => return Err(wrong("`hub.mode` is neither `subscribe` nor `unsubscribe`.")),
         None => return Err(wrong("`hub.mode` is missing.")),
     };
+    if base.len() > BASE_BYTES_MAX {
+        return Err(wrong("`Host` and the path of the hub are too long."));
+    }
     let topic = parameters.topic.filter(|topic| !topic.is_empty());
     let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;
     let found = topic_of(&topic).ok_or_else(unknown_topic)?;
     let callback = parameters.callback.unwrap_or_default();
     let callback = Callback::parse(&callback).map_err(wrong)?;
     let secret = parameters.secret.filter(|secret| !secret.is_empty());
-    if secret.as_ref().is_some_and(|secret| secret.len() > SECRET_BYTES_MAX) {
-        return Err(wrong("`hub.secret` has 200 bytes or more."));
-    }
     let lease = parameters.lease.as_deref().map(lease).transpose()?;
     Ok((SubscriptionRequest { mode, topic, callback, secret, lease, form }, found))
 }
 
 /// The fault for a topic that the hub does not have.
 pub(crate) fn unknown_topic() -> Fault {
-    Fault::with_detail(Kind::NoRoute, "no such topic", "The hub has no such topic.")
+    Fault::new(Kind::TopicUnknown, "no such topic")
 }
 
-pub(crate) fn wrong(what: &'static str) -> Fault {
-    Fault::with_detail(Kind::RequestInvalid, what, what)
+pub(crate) fn wrong(what: &str) -> Fault {
+    Fault::with_detail(Kind::HubRequestInvalid, what, what)
 }
 
 /// A time in whole seconds. One too large for a number is as long as it may be.
@@ -111,7 +131,7 @@ fn lease(text: &str) -> Result<Duration, Fault> {
     let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
     match seconds {
         Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        Some(_) | None => Err(wrong("`hub.lease_seconds` is no number above 0.")),
+        Some(_) | None => Err(wrong("`hub.lease_seconds` must be a number above 0.")),
     }
 }
 
@@ -128,21 +148,33 @@ impl Parameters {
         for pair in text.split(|byte| *byte == b'&') {
             let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at_checked(at).unwrap_or_default();
+            if name.len() > NAME_BYTES_MAX {
+                let what = format!("The name of a parameter has over {NAME_BYTES_MAX} bytes.");
+                return Err(wrong(&what));
+            }
             let name = kit::percent::decoded(name, true);
-            let place = match &*name {
-                b"hub.mode" => &mut parameters.mode,
-                b"hub.topic" => &mut parameters.topic,
-                b"hub.callback" => &mut parameters.callback,
-                b"hub.secret" => &mut parameters.secret,
-                b"hub.lease_seconds" => &mut parameters.lease,
-                _ => continue,
-            };
-            found = true;
             let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
-            let value = String::from_utf8(value.into_owned());
-            let value = value.map_err(|_| wrong("A parameter is not UTF-8."))?;
+            let (place, max) = match &*name {
+                b"hub.mode" => (Some(&mut parameters.mode), OTHER_BYTES_MAX),
+                b"hub.topic" => (Some(&mut parameters.topic), TOPIC_BYTES_MAX),
+                b"hub.callback" => (Some(&mut parameters.callback), URL_BYTES_MAX),
+                b"hub.secret" => (Some(&mut parameters.secret), SECRET_BYTES_MAX),
+                b"hub.lease_seconds" => (Some(&mut parameters.lease), LEASE_BYTES_MAX),
+                _ => (None, OTHER_BYTES_MAX),
+            };
+            let refused = |what: &str| {
+                let name = String::from_utf8_lossy(&name).escape_debug().to_string();
+                wrong(&format!("`{name}` {what}."))
+            };
+            if value.len() > max {
+                return Err(refused(&format!("has over {max} bytes")));
+            }
+            let Some(place) = place else { continue };
+            found = true;
+            let value =
+                String::from_utf8(value.into_owned()).map_err(|_| refused("is not UTF-8"))?;
             if place.replace(value).is_some() {
-                return Err(wrong("A parameter stands there twice."));
+                return Err(refused("is given twice"));
             }
         }
         Ok(found.then_some(parameters))
@@ -158,7 +190,7 @@ mod tests {
     fn ask(query: &str, form: Option<&str>) -> Result<SubscriptionRequest, (u16, String)> {
         let head = RequestHead::new(Protocol::Http11, b"POST", format!("/news{query}").as_bytes());
         let topic = |text: &str| (text == "sports").then_some(());
-        let read = read(&head, form.map(str::as_bytes), topic);
+        let read = read(&head, form.map(str::as_bytes), ("http://hub/news", "/publish"), topic);
         read.map(|(asked, ())| asked).map_err(|fault| {
             let status = fault.more.and_then(|more| more.status);
             (status.unwrap_or(fault.kind.status()), fault.detail.unwrap_or_default().into())
@@ -200,6 +232,32 @@ mod tests {
         ] {
             assert_eq!(ask("", Some(&form)).map_err(|(status, _)| status), Err(status), "{form}");
         }
+    }
+
+    #[test]
+    fn what_is_too_long_or_twice_is_named() {
+        for (name, max) in [
+            ("hub.topic", TOPIC_BYTES_MAX),
+            ("hub.callback", URL_BYTES_MAX),
+            ("hub.secret", SECRET_BYTES_MAX),
+            ("hub.lease_seconds", LEASE_BYTES_MAX),
+            ("hub.mode", OTHER_BYTES_MAX),
+            ("x", OTHER_BYTES_MAX),
+        ] {
+            let more = format!("{name}={}&hub.x=", "1".repeat(max + 1));
+            let (status, detail) = ask("", Some(&more)).unwrap_err();
+            assert_eq!((status, detail), (400, format!("`{name}` has over {max} bytes.")));
+        }
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        assert!(ask("", Some(&format!("{GOOD}&{long}=1"))).unwrap_err().1.contains("name"));
+        let twice = ask("", Some(&format!("{GOOD}&hub.topic=x"))).unwrap_err().1;
+        assert_eq!(twice, "`hub.topic` is given twice.");
+        assert_eq!(
+            ask("", Some("hub.secret=%ff&hub.mode=")).unwrap_err().1,
+            "`hub.secret` is not UTF-8."
+        );
+        let publish = ask("", Some("hub.mode=publish&hub.url=http://a/")).unwrap_err().1;
+        assert!(publish.contains("/publish?topic=NAME"), "{publish}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a hub does with the requests of subscribers.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +10,9 @@ use policy::Exchange;
 use store::{Change, Error, Expect, Row};
 
 use crate::callback;
+use crate::end::parameter;
 use crate::hub::{Hub, Topic};
-use crate::hub_state::{Full, Note};
+use crate::hub_state::{Full, Note, Reservation};
 use crate::lease_clock::LeaseClock;
 use crate::reader::store_fault;
 use crate::subscribe::{self, Mode, SubscriptionRequest};
@@ -25,11 +27,21 @@ const SUBSCRIPTIONS_CODE: u32 = 900_808;
 /// The longest time that the name of a callback is looked up for.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
+/// Subscriptions that one subject may have unconfirmed: at least so many, and of all that the hub may have one part in so many. A callback
+/// that works confirms in less time than most subscribers take to ask for the next.
+const PENDING_MIN: usize = 256;
+const PENDING_PART: usize = 100;
+
+/// When to come again, in seconds, where too many are unconfirmed.
+const RETRY_AFTER: &str = "1";
+
 /// A subscriber's request with what was found about it.
 struct Wish<'a> {
     asked: SubscriptionRequest,
     topic: &'a Topic,
     subject: String,
+    /// Who counts as its asker.
+    asker: String,
     plan: Option<String>,
     id: Id,
     terms: Terms,
@@ -51,7 +63,8 @@ impl Hub {
             false => Bytes::new(),
         };
         let topic_of = |text: &str| self.topic_of(text);
-        let (asked, topic) = subscribe::read(&request.head, Some(&form), topic_of)?;
+        let here = (&*base, &*self.settings.publish);
+        let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
         let plan = ex.identity.as_ref().and_then(|identity| identity.tier.as_deref());
         let plan = plan.map(str::to_owned);
@@ -65,7 +78,8 @@ impl Hub {
             base,
         };
         let status = asked.form.status();
-        let wish = Wish { asked, topic, subject, plan, id, terms };
+        let asker = asker(ex, &subject);
+        let wish = Wish { asked, topic, subject, asker, plan, id, terms };
         match wish.asked.mode {
             Mode::Subscribe => self.subscribe(wish).await?,
             Mode::Unsubscribe => self.unsubscribe(wish).await?,
@@ -73,17 +87,33 @@ impl Hub {
         Ok(Reply::new(status, Body::Empty))
     }
 
-    /// The topic that a text means: by its name, or by its URL, which ends with the name.
+    /// The topic that a text means: by its name, or by a URL of it at this hub, with or without a query.
     fn topic_of(&self, text: &str) -> Option<&Topic> {
-        self.topic(text.as_bytes()).or_else(|| {
-            let path = text.strip_prefix("http").filter(|rest| rest.contains("://"))?;
-            let (_, name) = path.rsplit_once("/topics/")?;
-            self.topic(name.as_bytes())
-        })
+        if let Some(topic) = self.topic(text.as_bytes()) {
+            return Some(topic);
+        }
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme)?;
+        if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+            return None;
+        }
+        let (path, query) = text.split_once('?').unwrap_or((text, ""));
+        if path.ends_with("/topics") {
+            return self.topic(&parameter(query.as_bytes(), b"topic")?);
+        }
+        self.topic_at(path.as_bytes())
+    }
+
+    /// The topic whose name a path ends with, behind `/topics/`. Names may have slashes.
+    pub(crate) fn topic_at(&self, path: &[u8]) -> Option<&Topic> {
+        const BEFORE: &[u8] = b"/topics/";
+        let starts = path.windows(BEFORE.len()).enumerate().filter(|(_, part)| *part == BEFORE);
+        let mut names = starts.filter_map(|(at, _)| path.get(at + BEFORE.len()..));
+        names.find_map(|name| self.topic(&kit::percent::decoded(name, false)))
     }
 
     async fn subscribe(&self, wish: Wish<'_>) -> Result<(), Fault> {
-        let permitted = callback::is_permitted(&wish.asked.callback, &self.settings.callbacks);
+        let rule = &self.settings.callbacks;
+        let permitted = callback::is_permitted(&wish.asked.callback, &wish.asker, rule);
         let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
         permitted
             .unwrap_or(Err("The host of `hub.callback` is unknown."))
@@ -99,6 +129,10 @@ impl Hub {
                 }
             };
             let is_new = known.is_none();
+            let reservation = match is_new {
+                true => self.admit(&wish).await?,
+                false => None,
+            };
             let mut subscription = match known {
                 Some(known) => known,
                 None => self.new_subscription(&wish).await?,
@@ -110,55 +144,70 @@ impl Hub {
                 }
             }
             subscription.plan.clone_from(&wish.plan);
-            if is_new {
-                self.reserve(&wish).await?;
+            let written = self.write(wish.id, expect, subscription, is_new, reservation).await;
+            if is_new && !matches!(written, Ok(true)) {
+                self.lasting.answered(wish.id);
             }
-            match self.write(wish.id, expect, subscription, is_new).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(fault) => return Err(fault),
+            if written? {
+                return Ok(());
             }
         }
         Err(busy())
     }
 
-    /// Takes a place for a new subscription, if there are fewer than may be, on all nodes.
-    async fn reserve(&self, wish: &Wish<'_>) -> Result<(), Fault> {
-        let limits = self.settings.limits.as_ref();
-        let of_subject = limits.and_then(|limits| limits.of(wish.plan.as_deref()).subscriptions);
-        let (subject, max) = (&*wish.subject, self.settings.subscriptions_max);
-        let reserved = match self.nodes.is_alone() {
-            true => self.lasting.reserve(subject, max, of_subject.unwrap_or(usize::MAX)),
-            false => self.reserve_beside_others(subject, max, of_subject).await?,
+    /// Lets a new subscription in, if there is a place for it. One whose callback is asked first takes its place once that has confirmed,
+    /// and until then counts for its asker alone.
+    async fn admit(&self, wish: &Wish<'_>) -> Result<Option<Reservation>, Fault> {
+        let max = self.settings.subscriptions_max;
+        let refused = |full| match full {
+            Full::Hub => full_fault(format!("{max} subscriptions")),
+            Full::Subject => full_fault("as many subscriptions of one subject as its plan has"),
+            Full::Pending => {
+                let cause = "as many unconfirmed subscriptions of one subject as it may have";
+                let detail = "Too many subscriptions wait for their callbacks to confirm them.";
+                let fault = Fault::with_detail(Kind::RateLimited, cause, detail);
+                fault.with_header("Retry-After", RETRY_AFTER)
+            }
         };
-        reserved.map_err(|full| {
-            let cause = match full {
-                Full::Hub => format!("{max} subscriptions"),
-                Full::Subject => "as many subscriptions of one subject as its plan has".to_owned(),
-            };
-            Fault::new(Kind::RateLimited, cause).with_code(SUBSCRIPTIONS_CODE)
-        })
+        let pending = self.lasting.pending_of(&wish.asker);
+        let reserved = self.reserved(&wish.subject, wish.plan.as_deref(), pending).await?;
+        let reservation = reserved.map_err(refused)?;
+        if !self.settings.verify {
+            return Ok(Some(reservation));
+        }
+        let most = PENDING_MIN.max(max / PENDING_PART);
+        let asked = self.lasting.ask(wish.id, &wish.asker, most, max.max(most));
+        asked.map(|()| None).map_err(refused)
     }
 
-    /// The same where other nodes have subscriptions too.
-    async fn reserve_beside_others(
+    /// Takes a place for a new subscription, if there are fewer than may be, on all nodes. Those that are `pending` take none, and are
+    /// counted as if they did.
+    pub(crate) async fn reserved(
         &self,
         subject: &str,
-        max: usize,
-        of_subject: Option<usize>,
-    ) -> Result<Result<(), Full>, Fault> {
+        plan: Option<&str>,
+        pending: usize,
+    ) -> Result<Result<Reservation, Full>, Fault> {
+        let limits = self.settings.limits.as_ref();
+        let of_subject = limits.and_then(|limits| limits.of(plan).subscriptions);
+        let of_subject = of_subject.map(|most| most.saturating_sub(pending));
+        let max = self.settings.subscriptions_max.saturating_sub(pending);
+        if self.nodes.is_alone() {
+            return Ok(self.lasting.reserve(subject, max, of_subject.unwrap_or(usize::MAX)));
+        }
         if let Some(most) = of_subject {
-            let count = self.count_of(subject).await.map_err(|error| store_fault(&error))?;
+            let of_them = self.count_confirmed(most, |known| known.subject == subject).await;
+            let count = of_them.map_err(|error| store_fault(&error))?;
             if count + self.lasting.reserved_of(subject) >= most {
                 return Ok(Err(Full::Subject));
             }
         }
-        if self.lasting.reserve_far_below(subject, max) {
-            return Ok(Ok(()));
+        if let Some(reservation) = self.lasting.reserve_far_below(subject, max) {
+            return Ok(Ok(reservation));
         }
-        let count = self.count(max).await.map_err(|error| store_fault(&error))?;
-        let fits = self.lasting.reserve_beside(subject, count, max);
-        Ok(if fits { Ok(()) } else { Err(Full::Hub) })
+        let count = self.count_confirmed(max, |_| true).await;
+        let count = count.map_err(|error| store_fault(&error))?;
+        Ok(self.lasting.reserve_beside(subject, count, max).ok_or(Full::Hub))
     }
 
     async fn new_subscription(&self, wish: &Wish<'_>) -> Result<Subscription, Fault> {
@@ -185,7 +234,7 @@ impl Hub {
                 true => {
                     subscription.intent =
                         Some(Intent::Unsubscribe(wish.terms.asked.clone()).into());
-                    self.write(wish.id, expect, subscription, false).await?
+                    self.write(wish.id, expect, subscription, false, None).await?
                 }
                 false => self.remove(wish.id, expect).await?,
             };
@@ -213,6 +262,7 @@ impl Hub {
         expect: Expect,
         subscription: Subscription,
         is_new: bool,
+        reservation: Option<Reservation>,
     ) -> Result<bool, Fault> {
         let change = Change {
             table: self.tables.subscriptions.clone(),
@@ -220,37 +270,19 @@ impl Hub {
             value: stored(&subscription),
             expect,
         };
-        let subject = subscription.subject.clone();
         let changes = std::iter::once(change).chain(self.news_of(id)).collect();
-        let written = self.store.change(changes, None).await;
-        let version = match written {
+        let version = match self.store.change(changes, None).await {
             Ok(versions) => versions.first().copied().unwrap_or_default(),
-            Err(error) => {
-                if is_new {
-                    self.lasting.release(&subject);
-                }
-                return match matches!(error, Error::Conflict { .. }) {
-                    true => Ok(false),
-                    false => Err(store_fault(&error)),
-                };
-            }
+            Err(Error::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(store_fault(&error)),
         };
-        if is_new && !self.nodes.is_alone() {
-            // It is counted in the store from now on.
-            self.lasting.release(&subject);
-        }
+        // Where there are other nodes, it is counted in the store from now on.
+        let reservation = reservation.filter(|_| self.nodes.is_alone());
         let subscription = Box::new(subscription);
-        if self.lasting.tell(id, Note::Written { id, version, subscription, is_new }) {
-            return Ok(true);
-        }
-        if !self.nodes.is_alone() {
-            // Its node reads of it in the store.
-            return Ok(true);
-        }
-        if is_new {
-            self.lasting.release(&subject);
-        }
-        Err(busy())
+        let note = Note::Written { id, version, subscription, is_new, reservation };
+        // Its node, if it is another one, reads of it in the store.
+        let is_told = self.lasting.tell(id, note) || !self.nodes.is_alone();
+        is_told.then_some(true).ok_or_else(busy)
     }
 
     /// Removes a subscription and tells its worker. False if somebody else changed it meanwhile.
@@ -271,6 +303,24 @@ pub(crate) fn confirm(subscription: &mut Subscription, terms: Terms, clock: &Lea
     subscription.until = Some(clock.until(terms.lease_seconds));
     subscription.terms = terms;
     subscription.intent = None;
+}
+
+fn full_fault(cause: impl Into<Box<str>>) -> Fault {
+    Fault::new(Kind::RateLimited, cause).with_code(SUBSCRIPTIONS_CODE)
+}
+
+/// Who asks: the subject, and without one the client by its address, of which a network of IPv6 has as many as it likes (RFC 6177).
+fn asker(ex: &Exchange, subject: &str) -> String {
+    if !subject.is_empty() {
+        return subject.to_owned();
+    }
+    match ex.client.to_canonical() {
+        IpAddr::V4(address) => format!("client {address}"),
+        IpAddr::V6(address) => {
+            let network = Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64));
+            format!("client {network}/64")
+        }
+    }
 }
 
 fn busy() -> Fault {

@@ -94,6 +94,25 @@ pub(crate) struct Dead {
     pub(crate) attempts: u32,
     /// Why the last try failed.
     pub(crate) last: String,
+    /// The topic; empty in what an older version wrote.
+    #[serde(default)]
+    pub(crate) topic: String,
+    /// When it was given up, in milliseconds since the Unix epoch; 0 in what an older version wrote.
+    #[serde(default)]
+    pub(crate) died: u64,
+    /// The last of the tries that failed since the gateway started.
+    #[serde(default)]
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// A try to deliver an event that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// In milliseconds since the Unix epoch.
+    pub(crate) at: u64,
+    /// The kind of fault, or `status` where the callback answered.
+    pub(crate) fault: String,
+    pub(crate) cause: String,
 }
 
 /// The partition of all ids that begin with a byte.

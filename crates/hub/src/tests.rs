@@ -22,6 +22,7 @@ use upstream::AddressRule;
 use crate::admin::Page;
 use crate::hub::{Hub, Parts};
 use crate::hub_state::HubState;
+use crate::representation::Representation;
 use crate::retry::Retries;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
@@ -34,6 +35,7 @@ fn settings() -> HubSettings {
     HubSettings {
         name: "news".into(),
         topics: ["sports".into()].into(),
+        url: None,
         secret: None,
         signature: "x-hub-signature".into(),
         algorithm: Algorithm::Sha256,
@@ -115,7 +117,9 @@ impl Node {
     async fn publish(&self, text: &str) -> Result<u64, u16> {
         let topic = self.hub.topic(b"sports").unwrap();
         let body = Bytes::copy_from_slice(text.as_bytes());
-        let published = self.hub.publish(topic, b"text/plain", &body).await;
+        let said =
+            Representation { content_type: Bytes::from_static(b"text/plain"), lines: Bytes::new() };
+        let published = self.hub.publish(topic, &said, &body).await;
         published.map_err(|fault| fault.kind.status())
     }
 
@@ -419,6 +423,44 @@ async fn of_two_that_send_a_dead_event_again_at_once_one_does() {
                 all = Vec::new();
             }
             until("it is sent once each time", || got.borrow().len() == 4).await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn the_oldest_dead_events_go_where_there_are_too_many() {
+    LocalSet::new()
+        .run_until(async {
+            let store = Memory::new();
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let hub = &node.hub;
+            for number in 0..500_u64 {
+                let dead = crate::subscription::Dead {
+                    event: number,
+                    subscription: "0".repeat(32),
+                    callback: "http://a/".to_owned(),
+                    attempts: 1,
+                    last: "status 500".to_owned(),
+                    topic: "sports".to_owned(),
+                    // The first by their keys are the newest.
+                    died: 1000 - number,
+                    failures: Vec::new(),
+                };
+                let key = format!("{number:05}");
+                let change = hub.dead_change(&key, crate::subscription::stored(&dead));
+                hub.store.change(vec![change], None).await.unwrap();
+            }
+            hub.sweep_dead(500).await.unwrap();
+            let keys = async || {
+                let rows = hub.rows_of(&hub.tables.dead, "").await.unwrap();
+                rows.iter()
+                    .map(|row| String::from_utf8_lossy(&row.key).into_owned())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(keys().await.len(), 500);
+            hub.sweep_dead(3).await.unwrap();
+            assert_eq!(keys().await, ["00000", "00001", "00002"]);
+            node.kill();
         })
         .await;
 }

@@ -63,6 +63,9 @@ pub(crate) fn encode<'m>(
 ) -> Option<Bytes> {
     let records = messages.zip(0_i32..).map(|(message, number)| {
         let content_type = (StrBytes::from_static_str(CONTENT_TYPE), message.content_type.clone());
+        let others = message.headers.iter().filter_map(|(name, value)| {
+            Some((StrBytes::try_from(name.clone()).ok()?, value.clone()))
+        });
         Record {
             transactional: false,
             control: false,
@@ -78,8 +81,9 @@ pub(crate) fn encode<'m>(
             value: Some(message.value.clone()),
             headers: Some(content_type)
                 .filter(|(_, value)| !value.is_empty())
-                .map(|(name, value)| (name, Some(value)))
                 .into_iter()
+                .chain(others)
+                .map(|(name, value)| (name, Some(value)))
                 .collect(),
         }
     });
@@ -207,12 +211,14 @@ impl Batch {
         let offset = number(&mut record)?;
         let _key = field(&mut record)?;
         let value = field(&mut record)?.unwrap_or_default();
-        let mut content_type = Bytes::new();
+        let (mut content_type, mut headers) = (Bytes::new(), Vec::new());
         for _ in 0..number(&mut record)? {
             let name = field(&mut record)??;
             let value = field(&mut record)?;
             if name.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) {
                 content_type = value.unwrap_or_default();
+            } else {
+                headers.push((name, value.unwrap_or_default()));
             }
         }
         let time = match self.is(APPENDED) {
@@ -223,7 +229,7 @@ impl Batch {
         if !(self.first..=self.last()).contains(&offset) {
             return None;
         }
-        Some(FetchedRecord { offset, time, message: Message { content_type, value } })
+        Some(FetchedRecord { offset, time, message: Message { content_type, headers, value } })
     }
 }
 
@@ -261,7 +267,7 @@ mod tests {
     const NOBODY: Producer = Producer { id: -1, epoch: -1, sequence: -1 };
 
     fn message(content_type: &'static str, value: &'static str) -> Message {
-        Message { content_type: content_type.into(), value: value.into() }
+        Message { content_type: content_type.into(), headers: Vec::new(), value: value.into() }
     }
 
     fn batch(values: &[&'static str]) -> Bytes {

@@ -86,6 +86,8 @@ pub struct TopicSettings {
 pub struct Message {
     /// In a header; empty if there is none.
     pub content_type: Bytes,
+    /// The other headers, by name.
+    pub headers: Vec<(Bytes, Bytes)>,
     /// The value.
     pub value: Bytes,
 }

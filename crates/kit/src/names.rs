@@ -1,10 +1,13 @@
-//! Names looked up by the system's resolver: so many at once and no more.
+//! Names looked up by the system's resolver: at most a number at once, and of one asker at most a share of it.
 //!
 //! The resolver may be silent for half a minute, and nothing stops it: whoever waits may go, and the thread stays. Where strangers say
-//! which names are looked up, they would soon have all threads that reads of files need.
+//! which names are looked up, they would soon have all threads that reads of files need; and one stranger would have all places that the
+//! others need.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 
@@ -14,17 +17,34 @@ use crate::task;
 #[derive(Debug)]
 pub struct LookUps {
     places: Semaphore,
+    /// The places that one asker may have.
+    share: usize,
+    /// The shares of those who have a place or wait for one.
+    askers: Mutex<BTreeMap<Box<str>, Arc<Semaphore>>>,
+}
+
+/// An asker with a look-up. Its share is forgotten with its last one.
+struct Asker {
+    of: &'static LookUps,
+    name: Box<str>,
+    share: Option<Arc<Semaphore>>,
+    has_place: bool,
 }
 
 impl LookUps {
-    /// At most so many look-ups at once.
+    /// At most `max` look-ups at once, and `share` of one asker.
     #[must_use]
-    pub const fn new(max: usize) -> LookUps {
-        LookUps { places: Semaphore::const_new(max) }
+    pub const fn new(max: usize, share: usize) -> LookUps {
+        LookUps { places: Semaphore::const_new(max), share, askers: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The addresses of a name, perhaps none. An address needs no place.
-    pub async fn find(&'static self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    /// The addresses of a name, perhaps none. An address needs no place. `asker` tells apart who chose the name.
+    pub async fn find(
+        &'static self,
+        asker: &str,
+        host: &str,
+        port: u16,
+    ) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
@@ -34,23 +54,77 @@ impl LookUps {
         }
         let host = host.to_owned();
         let found =
-            self.beside(move || (host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
+            self.beside(asker, move || (host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
         found.await.unwrap_or_else(|| Err(io::Error::other("a name was not looked up")))
     }
 
     /// Runs a look-up in a place of its own, which it has until it has ended, whether or not somebody still waits for it.
     async fn beside<T: Send + 'static>(
         &'static self,
+        asker: &str,
         look_up: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
+        // First in the own share: whoever waits there takes nobody's place.
+        let asker = Asker::begin(self, asker).await?;
         // Nobody closes the semaphore.
         let place = self.places.acquire().await.ok()?;
         task::beside(move || {
-            let _place = place;
+            let _place = (place, asker);
             look_up()
         })
         .await
     }
+
+    fn askers(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<Semaphore>>> {
+        self.askers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asker {
+    /// Waits for a place in the asker's share.
+    async fn begin(of: &'static LookUps, name: &str) -> Option<Asker> {
+        let share = {
+            let mut askers = of.askers();
+            let share =
+                askers.entry(name.into()).or_insert_with(|| Arc::new(Semaphore::new(of.share)));
+            share.clone()
+        };
+        let mut asker =
+            Asker { of, name: name.into(), share: Some(share.clone()), has_place: false };
+        share.acquire().await.ok()?.forget();
+        asker.has_place = true;
+        Some(asker)
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        let mut askers = self.of.askers();
+        let Some(share) = self.share.take() else { return };
+        if self.has_place {
+            share.add_permits(1);
+        }
+        drop(share);
+        // Only the table has it then. Others take it from there, under the same lock.
+        if askers.get(&self.name).is_some_and(|share| Arc::strong_count(share) == 1) {
+            askers.remove(&self.name);
+        }
+    }
+}
+
+/// The part of a host's name that somebody had to register, roughly: its last two labels, or three where the second last is short, as in
+/// `example.co.uk`. Names of one zone have one server that may be silent.
+#[must_use]
+pub fn zone(host: &str) -> &str {
+    const SHORT: usize = 3;
+    let mut starts = host.rmatch_indices('.').map(|(at, _)| at + 1);
+    let (Some(last), Some(second)) = (starts.next(), starts.next()) else { return host };
+    let is_short = last - second <= SHORT + 1;
+    let start = match is_short {
+        true => starts.next().unwrap_or_default(),
+        false => second,
+    };
+    host.get(start..).unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -62,30 +136,70 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_are_found_and_names_are_not() {
-        static PLACES: LookUps = LookUps::new(1);
-        let found = PLACES.find("192.0.2.1", 80).await.unwrap();
+        static PLACES: LookUps = LookUps::new(1, 1);
+        let found = PLACES.find("", "192.0.2.1", 80).await.unwrap();
         assert_eq!(found, ["192.0.2.1:80".parse().unwrap()]);
-        let found = PLACES.find("::1", 80).await.unwrap();
+        let found = PLACES.find("", "::1", 80).await.unwrap();
         assert_eq!(found, ["[::1]:80".parse().unwrap()]);
-        let local = PLACES.find("localhost", 443).await.unwrap();
+        let local = PLACES.find("", "localhost", 443).await.unwrap();
         assert!(local.iter().all(|a| a.ip().is_loopback() && a.port() == 443), "{local:?}");
-        assert!(!local.is_empty() && PLACES.find("a\0b", 1).await.is_err());
+        assert!(!local.is_empty() && PLACES.find("", "a\0b", 1).await.is_err());
     }
 
     /// Whoever gives up waiting frees no place: the resolver is still at it.
     #[tokio::test]
     async fn what_hangs_keeps_its_place_and_no_more_begin() {
-        static PLACES: LookUps = LookUps::new(2);
+        static PLACES: LookUps = LookUps::new(2, 2);
         let (opens, gates): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::sync_channel::<()>(1)).unzip();
         let brief = Duration::from_millis(20);
         for gate in gates {
-            let hangs = PLACES.beside(move || gate.recv());
+            let hangs = PLACES.beside("", move || gate.recv());
             assert!(tokio::time::timeout(brief, hangs).await.is_err());
         }
-        assert!(tokio::time::timeout(brief, PLACES.beside(|| 1)).await.is_err(), "all are taken");
+        assert!(
+            tokio::time::timeout(brief, PLACES.beside("", || 1)).await.is_err(),
+            "all are taken"
+        );
         // What is no look-up goes on.
         assert_eq!(task::beside(|| 2).await, Some(2));
         opens.into_iter().for_each(drop);
-        assert_eq!(PLACES.beside(|| 3).await, Some(3));
+        assert_eq!(PLACES.beside("", || 3).await, Some(3));
+    }
+
+    /// However many names of one asker hang, another's is looked up.
+    #[tokio::test]
+    async fn one_asker_has_no_more_than_its_share() {
+        static PLACES: LookUps = LookUps::new(4, 2);
+        let (opens, gates): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::sync_channel::<()>(1)).unzip();
+        let brief = Duration::from_millis(20);
+        for gate in gates {
+            let hangs = PLACES.beside("ann", move || gate.recv());
+            assert!(tokio::time::timeout(brief, hangs).await.is_err());
+        }
+        let more = PLACES.beside("ann", || 1);
+        assert!(tokio::time::timeout(brief, more).await.is_err(), "her share is taken");
+        for name in ["bob", "cid", ""] {
+            assert_eq!(PLACES.beside(name, || 2).await, Some(2), "{name}");
+        }
+        assert_eq!(PLACES.askers().keys().map(|name| &**name).collect::<Vec<_>>(), ["ann"]);
+        opens.into_iter().for_each(drop);
+        assert_eq!(PLACES.beside("ann", || 3).await, Some(3));
+        assert!(PLACES.askers().is_empty(), "nobody is remembered");
+    }
+
+    #[test]
+    fn names_of_one_registrant_have_one_zone() {
+        for (host, expected) in [
+            ("a.b.example.com", "example.com"),
+            ("example.com", "example.com"),
+            ("a.example.co.uk", "example.co.uk"),
+            ("example.co.uk", "example.co.uk"),
+            ("co.uk", "co.uk"),
+            ("localhost", "localhost"),
+            ("", ""),
+            ("hooks.internal", "hooks.internal"),
+        ] {
+            assert_eq!(zone(host), expected, "{host}");
+        }
     }
 }

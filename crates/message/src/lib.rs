@@ -11,6 +11,7 @@ mod head;
 mod headers;
 mod media_type;
 mod outgoing;
+mod upgrade;
 mod view;
 
 pub use body::{Body, Fill, GatheredBody, Source, Trailers};
@@ -20,6 +21,7 @@ pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{DecidedNames, Headers, InvalidLine, Names, WholeLine, with_lines};
 pub use media_type::{is_json, media_type};
 pub use outgoing::{CopyError, Outgoing, WriteTarget};
+pub use upgrade::Upgrade;
 pub use view::View;
 
 use kit::Wire;

@@ -52,6 +52,7 @@ impl Forward {
             self.passes_te() && (ex.grpc.is_some() || forward::takes_trailers(&request.head));
         // Read before the request is sent: the last attempt drops its lines.
         let protocol = forward::request(ex, &mut request.head)?;
+        forward::check_handshake(protocol.as_deref(), !request.body.is_empty())?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
             Some(target) => request.head.set_target(&[target]),
             None => self.path.set(ex, &mut request.head)?,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ::websocket::CloseCode;
 use fault::{Fault, Kind};
 use mediation::json_schema::Schema;
-use message::{ReplyHead, RequestHead};
+use message::{ReplyHead, RequestHead, Upgrade};
 use policy::{
     Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Slot, Slots, Step, StreamNotes,
 };
@@ -155,7 +155,7 @@ const RETRY_AFTER: &str = "1";
 impl OnHead<RequestHead> for Admit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let Admit(websocket) = self;
-        if !asks_for_websocket(head) {
+        if !Upgrade::is_to_websocket(head) {
             return Ok(Onward::Next);
         }
         let rights = websocket.rights(ex, head)?;
@@ -179,7 +179,7 @@ impl OnHead<RequestHead> for Admit {
 impl OnCall<RequestHead> for SharedAdmit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let Admit(websocket) = &self.admit;
-        if !asks_for_websocket(head) {
+        if !Upgrade::is_to_websocket(head) {
             return Decision::Ready(Ok(Onward::Next));
         }
         Decision::Waits(Box::pin(async move {
@@ -190,10 +190,6 @@ impl OnCall<RequestHead> for SharedAdmit {
             self.admit.on_head(ex, head)
         }))
     }
-}
-
-fn asks_for_websocket(head: &RequestHead) -> bool {
-    head.headers.get_all("upgrade").any(|value| http1::list_has(value, "websocket"))
 }
 
 impl WebSocket {
@@ -211,7 +207,7 @@ impl WebSocket {
         let path = head.path().get(ex.rest..).unwrap_or_default();
         let found = topics.iter().find_map(|topic| Some((topic, topic.parameters(path)?)));
         let Some((topic, parameters)) = found else {
-            return Err(Fault::new(Kind::NoRoute, "websocket: the path is no topic"));
+            return Err(Fault::new(Kind::TopicUnknown, "websocket: no topic has the path"));
         };
         let claims = ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
         let rights = topic.rights(claims);

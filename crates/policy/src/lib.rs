@@ -13,6 +13,7 @@ mod identity;
 mod interim;
 mod notes;
 mod outside;
+mod public_origin;
 mod relay;
 mod revoked_tokens;
 mod slot;

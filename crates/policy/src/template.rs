@@ -30,6 +30,8 @@ enum PlaceholderValue {
     Client,
     Method,
     Host,
+    /// The host that the client asked, where a trusted proxy may say so.
+    PublicHost,
     Path,
     Query,
     /// Looked up by the whole name first, then part by part, as a path.
@@ -99,6 +101,17 @@ impl Template {
         }
     }
 
+    /// The same, for links to the gateway itself: their host is the one that the client asked.
+    #[must_use]
+    pub fn for_links(mut self) -> Template {
+        for part in &mut self.0 {
+            if matches!(part, Part::Value(PlaceholderValue::Host)) {
+                *part = Part::Value(PlaceholderValue::PublicHost);
+            }
+        }
+        self
+    }
+
     /// True if it uses the client identity.
     pub fn wants_identity(&self) -> bool {
         let asks = |named: &PlaceholderValue| {
@@ -125,6 +138,7 @@ impl Template {
                 named,
                 PlaceholderValue::Method
                     | PlaceholderValue::Host
+                    | PlaceholderValue::PublicHost
                     | PlaceholderValue::Path
                     | PlaceholderValue::Query
             )
@@ -209,6 +223,9 @@ impl PlaceholderValue {
             }
             PlaceholderValue::Method => of_head(RequestHead::method),
             PlaceholderValue::Host => of_head(RequestHead::host),
+            PlaceholderValue::PublicHost => {
+                head.map(|head| ex.public_origin(head).1).unwrap_or_default()
+            }
             PlaceholderValue::Path => of_head(RequestHead::path),
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Claim(name) => {

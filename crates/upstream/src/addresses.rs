@@ -42,7 +42,7 @@ const MISSES_MAX: u32 = 6;
 const FAILURE_TIME: Duration = Duration::from_secs(1);
 
 /// Names of targets, looked up at once. The resolver may be silent for half a minute, and what else needs a thread goes on.
-static LOOK_UPS: LookUps = LookUps::new(128);
+static LOOK_UPS: LookUps = LookUps::new(128, 128);
 
 impl Addresses {
     /// Of a target that is named by an address, which is never looked up.
@@ -97,7 +97,7 @@ impl Addresses {
     }
 
     async fn look_up_in(&self, state: &mut LookUpState, host: &str, port: u16) -> io::Result<()> {
-        let found = LOOK_UPS.find(host, port).await.and_then(|found| match found.is_empty() {
+        let found = LOOK_UPS.find("", host, port).await.and_then(|found| match found.is_empty() {
             true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
             false => Ok(found),
         });

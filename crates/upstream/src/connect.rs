@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::Wire;
 use kit::clock::{self, Instant};
-use kit::names::LookUps;
+use kit::names::{self, LookUps};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
@@ -158,8 +158,8 @@ impl Upstream {
     }
 }
 
-/// Names of targets that others than the operator chose, looked up at once.
-static LOOK_UPS: LookUps = LookUps::new(256);
+/// Names of targets that others than the operator chose, looked up at once, and those of one zone.
+static LOOK_UPS: LookUps = LookUps::new(256, 32);
 
 /// Tries the target's addresses, beginning with the next in turn.
 async fn dial(target: &Target) -> io::Result<(Wire, SocketAddr)> {
@@ -183,7 +183,8 @@ impl Target {
     /// Resolves the target's name anew and keeps those addresses that the rule permits.
     async fn look_up_permitted(&self, rule: &AddressRule) -> io::Result<()> {
         let settings = self.settings();
-        let mut permitted = LOOK_UPS.find(&settings.host, settings.port).await?;
+        let mut permitted =
+            LOOK_UPS.find(names::zone(&settings.host), &settings.host, settings.port).await?;
         permitted.retain(|address| rule.permits(address.ip()));
         if permitted.is_empty() {
             let why = "the name has no address that may be called";

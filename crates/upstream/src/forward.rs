@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use fault::{Fault, Kind};
-use message::{Headers, Protocol, Reply, RequestHead, WholeLine};
+use message::{Headers, Protocol, Reply, RequestHead, Upgrade, WholeLine};
 use policy::{Exchange, RequestId, Scheme};
 
 /// This process's unique name in the `Via` of requests, by which it recognises requests that it has sent on before.
@@ -80,10 +80,11 @@ pub fn drop_claims(headers: &mut Headers) {
 /// Prepares a request for the upstream. Returns the protocol of a requested upgrade.
 pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     refuse_loop(head)?;
-    let upgrade = upgrade_asked(head);
-    if upgrade.as_ref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
+    let upgrade = Upgrade::of(head);
+    if upgrade == Some(Upgrade::WebSocket) {
         websocket_version(head)?;
     }
+    let upgrade = upgrade.map(Upgrade::into_line);
     drop_connection_lines(&mut head.headers);
     name_client(ex, head);
     if let Some(call) = &ex.grpc {
@@ -117,14 +118,13 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     }
 }
 
-/// The protocol of a requested upgrade, if it may pass. `h2c` never does: requests inside it would bypass routing.
-fn upgrade_asked(head: &RequestHead) -> Option<Vec<u8>> {
-    // Over HTTP/2 only a request for a tunnel has such lines, as it was read (RFC 8441).
-    let asks = head.protocol != Protocol::Http10
-        && head.headers.get_all("connection").any(|v| http1::list_has(v, "upgrade"));
-    let protocol = head.headers.get("upgrade").filter(|_| asks)?;
-    let h2c = http1::list_has(protocol, "h2c") || protocol.to_ascii_lowercase().starts_with(b"h2c");
-    (!h2c).then(|| protocol.to_vec())
+/// Refuses a body in the handshake of a WebSocket. An upstream may take its bytes for the first frames, which nothing here would have
+/// examined.
+pub fn check_handshake(asked: Option<&[u8]>, has_body: bool) -> Result<(), Fault> {
+    match has_body && asked == Some(b"websocket") {
+        true => Err(Fault::new(Kind::Malformed, "a request for a WebSocket with a body")),
+        false => Ok(()),
+    }
 }
 
 /// Only one version of WebSocket is supported (RFC 6455, 4.4).

@@ -49,7 +49,7 @@ pub(crate) fn build(
     let to = templates::read(to, &parameters, report)?;
     Some(redirect::policy(RedirectSettings {
         status: known?,
-        to,
+        to: to.for_links(),
         same_host: is_path,
         keep_path: *keep_path,
         keep_query: *keep_query,

@@ -12,6 +12,9 @@ keys! {
     pub struct Hub {
         /// The names of its topics.
         topics: Vec<Spanned<String>>,
+        /// The URL of the hub as its clients see it, such as `https://hub.example/news`. Links to the hub and its topics begin with it; if absent,
+        /// with the scheme and the host that the client asked.
+        url: Option<Spanned<String>>,
         /// The secret with which publishers sign; without it every request that the route's policies allow may publish.
         secret: Option<Spanned<Secret>>,
         /// The header with a publisher's signature, `METHOD=HEX`.

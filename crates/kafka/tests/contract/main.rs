@@ -43,7 +43,13 @@ fn settings(address: &str) -> KafkaSettings {
             message_bytes_max: 1 << 20,
         },
         form: RecordForm {
-            message: |record| Some(Message { content_type: Bytes::new(), value: record.clone() }),
+            message: |record| {
+                Some(Message {
+                    content_type: Bytes::new(),
+                    headers: Vec::new(),
+                    value: record.clone(),
+                })
+            },
             record: |message| {
                 let parts = [&*message.content_type, &*message.value];
                 let parts = parts.into_iter().filter(|part| !part.is_empty());

@@ -35,7 +35,9 @@ pub(super) async fn send(
     let bodiless = is_head || matches!(status, 204 | 304);
     let announced = reply.head.headers.contains("content-length");
     let length = reply.body.remaining().filter(|n| !announced && (!bodiless || *n > 0));
-    let length = length.filter(|_| status != 204);
+    // A reply of gRPC that is nothing but a head has no length: its servers send none, and some clients take no other line.
+    let is_call = account.ex.grpc.is_some();
+    let length = length.filter(|n| status != 204 && !(is_call && *n == 0));
     let mut body = if bodiless { Body::Empty } else { reply.body };
     let is_end = body.is_empty();
     send_head(stream, status, &reply.head, length, is_end);

@@ -112,7 +112,10 @@ impl Checks {
             }
             OperationMatch::Nothing => {
                 let path = shown(head.path());
-                return Err(Fault::new(Kind::NoRoute, format!("the document has no path {path}")));
+                return Err(Fault::new(
+                    Kind::PathUnknown,
+                    format!("the document has no path {path}"),
+                ));
             }
         };
         if self.response {

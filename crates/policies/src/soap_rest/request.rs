@@ -78,7 +78,7 @@ impl Translate {
         match methods.is_empty() {
             true => {
                 let cause = "the path is none of the operations'";
-                Err(Fault::with_detail(Kind::NoRoute, cause, "There is no such operation."))
+                Err(Fault::with_detail(Kind::PathUnknown, cause, "There is no such operation."))
             }
             false => Err(not_allowed(&methods.join(", "))),
         }

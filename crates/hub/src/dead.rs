@@ -1,0 +1,349 @@
+//! Events that were given up, and pauses of deliveries, as operators see and change them.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use store::{Change, Error, Expect, ReadQuery, Row, Scan};
+
+use crate::admin::{ActionError, Page};
+use crate::callback;
+use crate::event::{Event, rfc3339};
+use crate::hub::Hub;
+use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
+
+/// The key of the row among the news of a hub that is there while its deliveries are paused.
+pub(crate) const PAUSED: &[u8] = b"paused";
+
+/// The bytes of a body that are shown.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Dead events that are sent again or removed in one change of the store.
+const BATCH: usize = 200;
+
+/// Dead events of a hub that are kept. Whoever subscribes a callback that never works would fill the store otherwise.
+pub(crate) const KEPT_MAX: usize = 100_000;
+
+/// What stands for a value that may be a secret.
+const MASK: &str = "***";
+
+const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
+const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
+
+impl Hub {
+    /// The dead events behind one, in the order of their ids.
+    pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
+        let (rows, next) = self.page(&self.tables.dead, page).await?;
+        let dead = rows.iter().filter_map(|row| {
+            let dead = read::<Dead>(&row.value)?;
+            Some(json!({
+                "id": String::from_utf8_lossy(&row.key),
+                "event": dead.event.to_string(),
+                "subscription": dead.subscription,
+                "callback": dead.callback,
+                "attempts": dead.attempts,
+                "last": dead.last,
+            }))
+        });
+        Ok(json!({ "dead": dead.collect::<Vec<_>>(), "next": next }))
+    }
+
+    /// One dead event, with what was sent and why that failed.
+    pub async fn dead_view(&self, key: &str) -> Result<Value, ActionError> {
+        let (_, dead) = self.dead_event(key).await?;
+        let row = match Id::parse(dead.subscription.as_bytes()) {
+            Some(id) => self.store.get(&self.tables.subscriptions, &id.key()).await?,
+            None => None,
+        };
+        let subscription = row.and_then(|row| read::<Subscription>(&row.value));
+        let topic = match &subscription {
+            Some(subscription) if dead.topic.is_empty() => &subscription.topic,
+            Some(_) | None => &dead.topic,
+        };
+        let event = self.event_at(topic, dead.event).await?;
+        let target = callback::split(&dead.callback).map(|(_, target)| target);
+        let target = target.unwrap_or_default();
+        let mut view = json!({
+            "id": key,
+            "event": dead.event.to_string(),
+            "subscription": dead.subscription,
+            "topic": topic,
+            "callback": masked(&dead.callback),
+            "method": "POST",
+            "path": target.split('?').next(),
+            "time": event.as_ref().map(|event| rfc3339(event.time)),
+            "died": (dead.died > 0).then(|| rfc3339(Duration::from_millis(dead.died))),
+            "attempts": attempts(&dead),
+        });
+        let Some(view) = view.as_object_mut() else { return Ok(Value::Null) };
+        match event {
+            Some(event) => {
+                let is_signed = subscription.is_some_and(|known| known.terms.secret.is_some());
+                show(&event, is_signed, view);
+            }
+            None => {
+                // The topic keeps it no longer.
+                view.insert("expired".to_owned(), true.into());
+            }
+        }
+        Ok(Value::Object(std::mem::take(view)))
+    }
+
+    /// An event of a topic, if it is kept.
+    async fn event_at(&self, topic: &str, id: u64) -> Result<Option<Event>, ActionError> {
+        let Some(topic) = self.topic(topic.as_bytes()) else { return Ok(None) };
+        let query = ReadQuery { after: id.saturating_sub(1), records_max: 1, bytes_max: 1 };
+        match self.store.read(&topic.log, query).await {
+            Ok(read) => {
+                let event = read.records.first().and_then(Event::of);
+                Ok(event.filter(|event| event.id == id))
+            }
+            Err(Error::Trimmed { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a dead event again, with all its tries.
+    pub async fn retry_dead(&self, key: &str) -> Result<(), ActionError> {
+        let (version, dead) = self.dead_event(key).await?;
+        if !self.has_subscription(&dead).await? {
+            return Err(NO_SUBSCRIPTION);
+        }
+        let changes = self.again(key, version, &dead).ok_or(NO_SUBSCRIPTION)?;
+        match self.store.change(changes.into(), None).await {
+            Ok(_) => Ok(()),
+            Err(Error::Conflict { .. }) => Err(NO_DEAD),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends all dead events again whose subscriptions are there, and says how many. What dies meanwhile may be among them or not.
+    pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
+        let (mut retried, mut left, mut after) = (0, 0, None);
+        loop {
+            let (rows, next) = self.dead_rows(after).await?;
+            for row in &rows {
+                let key = String::from_utf8_lossy(&row.key);
+                let Some(dead) = read::<Dead>(&row.value) else { continue };
+                let changes = self.again(&key, row.version, &dead);
+                let changes = match self.has_subscription(&dead).await? {
+                    true => changes,
+                    false => None,
+                };
+                let Some(changes) = changes else {
+                    left += 1;
+                    continue;
+                };
+                match self.store.change(changes.into(), None).await {
+                    Ok(_) => retried += 1,
+                    // Somebody else was first.
+                    Err(Error::Conflict { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            after = next;
+            if after.is_none() {
+                return Ok(json!({ "retried": retried, "left": left }));
+            }
+        }
+    }
+
+    async fn has_subscription(&self, dead: &Dead) -> Result<bool, ActionError> {
+        let Some(id) = Id::parse(dead.subscription.as_bytes()) else { return Ok(false) };
+        Ok(self.store.get(&self.tables.subscriptions, &id.key()).await?.is_some())
+    }
+
+    /// The changes that send a dead event again, in one, so that of two that ask at once only one has it sent.
+    fn again(&self, key: &str, version: u64, dead: &Dead) -> Option<[Change; 2]> {
+        let id = Id::parse(dead.subscription.as_bytes())?;
+        let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
+        let news = dead_key(id, dead.event).into_bytes();
+        Some([forget, self.news_change(news, Some(Bytes::new()), Expect::Anything)])
+    }
+
+    /// Removes a dead event.
+    pub async fn remove_dead(&self, key: &str) -> Result<(), ActionError> {
+        self.dead_event(key).await?;
+        self.store.change(vec![self.dead_change(key, None)], None).await?;
+        Ok(())
+    }
+
+    /// Removes all dead events, and says how many.
+    pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
+        let (mut removed, mut after) = (0, None);
+        loop {
+            let (rows, next) = self.dead_rows(after).await?;
+            let changes = rows.iter().map(|row| {
+                let (table, key) = (self.tables.dead.clone(), row.key.to_vec());
+                Change { table, key, value: None, expect: Expect::Anything }
+            });
+            removed += rows.len();
+            if !rows.is_empty() {
+                self.store.change(changes.collect(), None).await?;
+            }
+            after = next;
+            if after.is_none() {
+                return Ok(json!({ "removed": removed }));
+            }
+        }
+    }
+
+    /// Removes the oldest dead events where there are more than `max`.
+    pub(crate) async fn sweep_dead(&self, max: usize) -> Result<(), ActionError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let (rows, next) = self.dead_rows(after).await?;
+            (count, after) = (count + rows.len(), next);
+            if after.is_none() {
+                break;
+            }
+        }
+        if count <= max {
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        loop {
+            let (rows, next) = self.dead_rows(after).await?;
+            let died = |row: &Row| read::<Dead>(&row.value).map_or(0, |dead| dead.died);
+            all.extend(rows.iter().map(|row| (died(row), row.key.clone())));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        all.sort_unstable();
+        let excess = all.len().saturating_sub(max);
+        all.truncate(excess);
+        for some in all.chunks(BATCH) {
+            let change = |(_, key): &(u64, Bytes)| {
+                let (table, key) = (self.tables.dead.clone(), key.to_vec());
+                Change { table, key, value: None, expect: Expect::Anything }
+            };
+            self.store.change(some.iter().map(change).collect(), None).await?;
+        }
+        tracing::warn!(
+            hub = self.name(),
+            "there were more than {max} dead events: the oldest {excess} are removed"
+        );
+        Ok(())
+    }
+
+    /// Some dead events, and the key that the next begin behind.
+    async fn dead_rows(
+        &self,
+        after: Option<Vec<u8>>,
+    ) -> Result<(Vec<Row>, Option<Vec<u8>>), ActionError> {
+        let scan = Scan { prefix: Vec::new(), after, rows_max: BATCH };
+        let found = self.store.scan(&self.tables.dead, scan).await?;
+        let next = found.rows.last().filter(|_| found.more).map(|row| row.key.to_vec());
+        Ok((found.rows, next))
+    }
+
+    async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
+        if key.is_empty() || key.len() > 64 {
+            return Err(NO_DEAD);
+        }
+        let row = self.store.get(&self.tables.dead, key.as_bytes()).await?;
+        row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
+    }
+
+    /// True while an operator has paused the deliveries.
+    pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
+        Ok(self.store.get(&self.tables.news, PAUSED).await?.is_some())
+    }
+
+    /// Lets no delivery begin, on any node, until they are resumed. Those under way go on, and so do questions to callbacks.
+    pub async fn pause(&self) -> Result<(), ActionError> {
+        self.set_paused(Some(Bytes::from_static(b"1"))).await
+    }
+
+    pub async fn resume(&self) -> Result<(), ActionError> {
+        self.set_paused(None).await
+    }
+
+    async fn set_paused(&self, value: Option<Bytes>) -> Result<(), ActionError> {
+        let change = self.news_change(PAUSED.to_vec(), value, Expect::Anything);
+        self.store.change(vec![change], None).await?;
+        Ok(())
+    }
+}
+
+/// Adds what was sent of an event.
+fn show(event: &Event, is_signed: bool, view: &mut Map<String, Value>) {
+    let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes));
+    let mut headers = Map::new();
+    if !event.said.content_type.is_empty() {
+        headers.insert("content-type".to_owned(), text(&event.said.content_type));
+        view.insert("content_type".to_owned(), text(&event.said.content_type));
+    }
+    for (name, value) in event.said.lines() {
+        headers.insert(String::from_utf8_lossy(name).into_owned(), text(value));
+    }
+    headers.insert("x-hub-event-id".to_owned(), event.id.to_string().into());
+    if is_signed {
+        headers.insert("x-hub-signature".to_owned(), MASK.into());
+    }
+    view.insert("headers".to_owned(), headers.into());
+    view.insert("bytes".to_owned(), event.body.len().into());
+    let shown = event.body.get(..BODY_BYTES_MAX).unwrap_or(&event.body);
+    view.insert("truncated".to_owned(), (shown.len() < event.body.len()).into());
+    match text_of(shown, &event.body) {
+        Some(text) => view.insert("body".to_owned(), text.into()),
+        None => view.insert("base64".to_owned(), STANDARD.encode(shown).into()),
+    };
+}
+
+/// The beginning of a body as text, if all of the body is text: a character that is cut in two is left out.
+fn text_of<'b>(shown: &'b [u8], all: &'b [u8]) -> Option<&'b str> {
+    std::str::from_utf8(all).ok()?;
+    match std::str::from_utf8(shown) {
+        Ok(text) => Some(text),
+        Err(cut) => std::str::from_utf8(shown.get(..cut.valid_up_to())?).ok(),
+    }
+}
+
+/// The tries of a dead event. Of one whose tries were not remembered there is the last.
+fn attempts(dead: &Dead) -> Vec<Value> {
+    let view = |failure: &Failure| {
+        let time = (failure.at > 0).then(|| rfc3339(Duration::from_millis(failure.at)));
+        json!({ "time": time, "fault": failure.fault, "cause": failure.cause })
+    };
+    match dead.failures.is_empty() {
+        true => vec![view(&Failure::new(dead.died, &dead.last))],
+        false => dead.failures.iter().map(view).collect(),
+    }
+}
+
+/// A callback with its parameters' values masked: what tells subscribers apart there is what only they should know.
+fn masked(callback: &str) -> String {
+    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={MASK}"),
+        None => MASK.to_owned(),
+    });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_callback_are_masked() {
+        for (callback, shown) in [
+            ("http://a/x", "http://a/x"),
+            ("http://a/x?token=s3&y=&z", "http://a/x?token=***&y=***&***"),
+        ] {
+            assert_eq!(masked(callback), shown);
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_cut_within_a_character_is_text() {
+        let all = "\u{e9}\u{e9}".as_bytes();
+        assert_eq!(text_of(&all[..3], all), Some("\u{e9}"));
+        assert_eq!(text_of(&[0xff], &[0xff]), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The subscriptions of a worker: they come, change and go.
+
+use crate::deliver::{Deliveries, REMOVED};
+use crate::hub_state::Note;
+use crate::member::Member;
+use crate::positions::Group;
+use crate::subscription::{Cursor, Id, Subscription};
+
+/// Removed subscriptions that are remembered, so that older news of them brings none of them back.
+const GONE_MAX: usize = 4096;
+
+impl Deliveries {
+    pub(crate) fn insert(
+        &mut self,
+        id: Id,
+        version: u64,
+        subscription: Subscription,
+        cursor: Option<Cursor>,
+    ) {
+        let topic = self.hub.place_of(subscription.topic.as_bytes());
+        let Some(topic) = topic else { return self.leave_out(id, version, &subscription) };
+        let before = self.members.remove(&id);
+        let is_held = before.as_ref().is_some_and(|before| before.subscription.until.is_some());
+        if subscription.until.is_some() && !is_held {
+            self.hub.lasting.hold(self.worker(), &subscription.subject);
+        }
+        let head = subscription.from;
+        let (unwritten_ends, cursor, is_asking) = match before {
+            Some(before) => (before.unwritten_ends, before.cursor, before.is_asking),
+            None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
+        };
+        let member = Member {
+            subscription: self.commons.known(subscription, &self.hub.lasting.lease_clock),
+            version,
+            topic: u32::try_from(topic).unwrap_or(u32::MAX),
+            unwritten_ends,
+            cursor,
+            is_fetching: false,
+            is_asking,
+            is_removing: false,
+            is_queued: false,
+            timer: None,
+        };
+        self.members.insert(id, member);
+        if let Some(members) = self.topics.get_mut(topic) {
+            members.ids.insert(id);
+        }
+        self.follow(topic);
+        self.queue(id);
+    }
+
+    /// Notes that a subscription was removed.
+    pub(crate) fn removed(&mut self, id: Id, version: u64) {
+        self.hub.lasting.answered(id);
+        self.forget(id, version);
+    }
+
+    pub(crate) fn forget(&mut self, id: Id, version: u64) {
+        if let Some(group) = self.drop_member(id) {
+            // Its place goes.
+            self.book.note(group);
+        }
+        if self.gone.len() >= GONE_MAX {
+            self.gone.clear();
+        }
+        self.gone.insert(id, version);
+    }
+
+    /// Has a subscription no more, without a word about its row. Gives the group that it was in.
+    pub(crate) fn drop_member(&mut self, id: Id) -> Option<Group> {
+        let member = self.members.remove(&id)?;
+        self.failures.forget(id, member.cursor.open.iter().map(|open| open.event));
+        if member.subscription.until.is_some() {
+            self.hub.lasting.let_go(self.worker(), &member.subscription.common.subject);
+        }
+        if let Some(members) = self.topics.get_mut(member.topic as usize) {
+            members.ids.remove(&id);
+        }
+        Some(member.group(id))
+    }
+
+    pub(crate) fn noted(&mut self, note: Note) {
+        match note {
+            // What it has reserved is given back once it is held.
+            Note::Written { id, version, subscription, is_new, reservation: _reserved } => {
+                let known = self.members.get(&id).map(|member| member.version);
+                let latest = known.max(self.gone.get(&id).copied());
+                if latest.is_none_or(|latest| version > latest) {
+                    if is_new {
+                        // What an older one of the same id left.
+                        self.forget(id, 0);
+                    }
+                    self.replace(id, version, *subscription);
+                }
+            }
+            Note::Removed(id, version) => self.removed(id, version),
+            Note::Denied(id, subscription) => self.deny(id, *subscription, REMOVED),
+        }
+    }
+
+    /// Takes over what was written about a subscription; what is being sent goes on.
+    pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
+        let worker = self.worker();
+        match self.members.get_mut(&id) {
+            Some(member) => {
+                if subscription.until.is_some() && member.subscription.until.is_none() {
+                    self.hub.lasting.hold(worker, &subscription.subject);
+                }
+                member.subscription =
+                    self.commons.known(subscription, &self.hub.lasting.lease_clock);
+                member.version = version;
+                member.is_asking = false;
+                self.queue(id);
+            }
+            None => self.insert(id, version, subscription, None),
+        }
+    }
+}

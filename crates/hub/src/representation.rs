@@ -1,0 +1,119 @@
+//! The header lines of a publisher that belong to its event, as the content type does: who gets the event could not read it without them.
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use message::Headers;
+
+/// What a publisher says of the bytes of an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Representation {
+    /// Empty if there was none.
+    pub content_type: Bytes,
+    /// The other lines, each `name: value` in front of a line's end, with names in lower case.
+    pub lines: Bytes,
+}
+
+/// Lines that belong to a representation (RFC 9110, 8; RFC 9530; RFC 6266).
+const NAMES: [&str; 7] = [
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-disposition",
+    "content-digest",
+    "repr-digest",
+    "content-md5",
+];
+
+/// The attributes of a CloudEvent (HTTP protocol binding, 3.1.3).
+const ATTRIBUTES: &[u8] = b"ce-";
+
+/// The bytes of all of them. They are stored, and sent with each delivery.
+const BYTES_MAX: usize = 16 * 1024;
+
+impl Representation {
+    /// What the head of a publisher's request says.
+    pub(crate) fn of(headers: &Headers) -> Result<Representation, Fault> {
+        let content_type = headers.get("content-type").unwrap_or_default();
+        let mut lines = Vec::new();
+        for (name, value) in headers.iter().filter(|(name, _)| belongs(name)) {
+            add(name, value, &mut lines);
+        }
+        if content_type.len() + lines.len() > BYTES_MAX {
+            let what = "The header fields of an event are larger than 16 KiB together.";
+            return Err(Fault::with_detail(Kind::HeadTooLarge, what, what));
+        }
+        let content_type = Bytes::copy_from_slice(content_type);
+        Ok(Representation { content_type, lines: lines.into() })
+    }
+
+    /// A representation with some lines, those left out that belong to none or cannot be a line.
+    pub fn with_lines<'l>(
+        content_type: Bytes,
+        lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
+    ) -> Representation {
+        let mut kept = Vec::new();
+        for (name, value) in lines {
+            let is_value = value.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 127);
+            if belongs(name) && is_value && kept.len() + name.len() + value.len() < BYTES_MAX {
+                add(name, value, &mut kept);
+            }
+        }
+        Representation { content_type, lines: kept.into() }
+    }
+
+    /// The names and values of its lines beside the content type.
+    pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
+            let at = line.iter().position(|byte| *byte == b':')?;
+            let (name, value) = line.split_at_checked(at)?;
+            Some((name, value.get(1..)?.trim_ascii()))
+        })
+    }
+}
+
+/// True if a line belongs to the representation.
+fn belongs(name: &[u8]) -> bool {
+    let begins = name.get(..ATTRIBUTES.len());
+    let is_attribute = begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ATTRIBUTES));
+    is_attribute || NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn add(name: &[u8], value: &[u8], lines: &mut Vec<u8>) {
+    lines.extend(name.iter().map(u8::to_ascii_lowercase));
+    lines.extend_from_slice(b": ");
+    lines.extend_from_slice(value);
+    lines.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_belong_to_the_event_are_kept_and_no_others() {
+        let mut headers = Headers::default();
+        for (name, value) in [
+            ("Content-Type", "text/plain"),
+            ("Content-Encoding", "gzip"),
+            ("Content-Length", "7"),
+            ("CE-Id", "a: b"),
+            ("ce-time", ""),
+            ("Accept", "x"),
+            ("Cookie", "secret"),
+            ("Ce", "x"),
+        ] {
+            headers.add(name, value.as_bytes()).unwrap();
+        }
+        let read = Representation::of(&headers).unwrap();
+        assert_eq!(&*read.content_type, b"text/plain");
+        let lines: Vec<(&[u8], &[u8])> = read.lines().collect();
+        let expected: [(&[u8], &[u8]); 3] =
+            [(b"content-encoding", b"gzip"), (b"ce-id", b"a: b"), (b"ce-time", b"")];
+        assert_eq!(lines, expected);
+        assert_eq!(Representation::with_lines(read.content_type.clone(), read.lines()), read);
+        headers.add("ce-large", &[b'x'; BYTES_MAX]).unwrap();
+        assert_eq!(Representation::of(&headers).unwrap_err().kind, Kind::HeadTooLarge);
+        let lines: [(&[u8], &[u8]); 2] = [(b"ce-a", b"x\r\ny: z"), (b"host", b"a")];
+        assert!(Representation::with_lines(Bytes::new(), lines.into_iter()).lines.is_empty());
+    }
+}

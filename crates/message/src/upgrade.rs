@@ -1,0 +1,110 @@
+//! The protocol that a request asks to change to (RFC 9110, 7.8). Everything that accepts or examines an upgrade reads it here, so that no
+//! two parts of the gateway take one request for different things.
+
+use crate::{Protocol, RequestHead};
+
+/// The protocol of a requested upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Upgrade {
+    /// WebSocket, with or without a version in `Upgrade`, alone or among others.
+    WebSocket,
+    /// Any other, as the request lists them.
+    Other(Vec<u8>),
+}
+
+impl Upgrade {
+    /// The upgrade that a request asks for. It needs `Connection: upgrade`, and HTTP/1.0 has none. Over HTTP/2 only a request for a tunnel
+    /// has such lines, as it was read (RFC 8441). A request that offers `h2c` asks for nothing: requests inside it would bypass routing.
+    pub fn of(head: &RequestHead) -> Option<Upgrade> {
+        let mut lines = head.headers.get_all("upgrade").peekable();
+        lines.peek()?;
+        let asks = head.protocol != Protocol::Http10
+            && head.headers.get_all("connection").any(|line| http1::list_has(line, "upgrade"));
+        if !asks {
+            return None;
+        }
+        let protocols: Vec<&[u8]> = lines
+            .flat_map(|line| line.split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|protocol| !protocol.is_empty())
+            .collect();
+        let is_h2c = |protocol: &&[u8]| {
+            protocol.get(..3).is_some_and(|begins| begins.eq_ignore_ascii_case(b"h2c"))
+        };
+        if protocols.is_empty() || protocols.iter().any(is_h2c) {
+            return None;
+        }
+        match protocols.iter().any(|protocol| is_websocket(protocol)) {
+            true => Some(Upgrade::WebSocket),
+            false => Some(Upgrade::Other(protocols.join(&b", "[..]))),
+        }
+    }
+
+    /// True if a request names WebSocket in `Upgrade`, whether or not that asks for one.
+    pub fn names_websocket(head: &RequestHead) -> bool {
+        let mut lines = head.headers.get_all("upgrade");
+        lines.any(|line| line.split(|byte| *byte == b',').any(is_websocket))
+    }
+
+    /// True if a request asks for a WebSocket.
+    pub fn is_to_websocket(head: &RequestHead) -> bool {
+        Upgrade::of(head) == Some(Upgrade::WebSocket)
+    }
+
+    /// The value of `Upgrade` that asks for it.
+    pub fn into_line(self) -> Vec<u8> {
+        match self {
+            Upgrade::WebSocket => b"websocket".to_vec(),
+            Upgrade::Other(protocols) => protocols,
+        }
+    }
+}
+
+/// True if a protocol is WebSocket, whatever version follows its name.
+fn is_websocket(protocol: &[u8]) -> bool {
+    let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(b"websocket")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_reading_of_every_request_for_an_upgrade() {
+        let other = |text: &str| Some(Upgrade::Other(text.as_bytes().to_vec()));
+        let websocket = || Some(Upgrade::WebSocket);
+        for (lines, expected) in [
+            (&[("Connection", "Upgrade"), ("Upgrade", "websocket")][..], websocket()),
+            (&[("Connection", "keep-alive, upgrade"), ("Upgrade", "WebSocket")], websocket()),
+            (&[("Connection", "upgrade"), ("Upgrade", "websocket/13")], websocket()),
+            (&[("Connection", "upgrade"), ("Upgrade", "websocket / 13")], websocket()),
+            (&[("Connection", "upgrade"), ("Upgrade", "foo/1, websocket")], websocket()),
+            (
+                &[("Connection", "upgrade"), ("Upgrade", "foo"), ("Upgrade", "websocket")],
+                websocket(),
+            ),
+            (&[("Connection", "upgrade"), ("Upgrade", "foo/1 ,bar")], other("foo/1, bar")),
+            (&[("Connection", "upgrade"), ("Upgrade", "websockets")], other("websockets")),
+            (&[("Upgrade", "websocket")], None),
+            (&[("Connection", "close"), ("Upgrade", "websocket")], None),
+            (&[("Connection", "upgrade")], None),
+            (&[("Connection", "upgrade"), ("Upgrade", " , ")], None),
+            (&[("Connection", "upgrade"), ("Upgrade", "h2c")], None),
+            (&[("Connection", "upgrade"), ("Upgrade", "websocket, H2C")], None),
+            (&[("Connection", "upgrade"), ("Upgrade", "h2c-14")], None),
+        ] {
+            for (protocol, expected) in [
+                (Protocol::Http11, expected.clone()),
+                (Protocol::Http2, expected),
+                (Protocol::Http10, None),
+            ] {
+                let mut head = RequestHead::new(protocol, b"GET", b"/");
+                for (name, value) in lines {
+                    head.headers.add(name, value.as_bytes()).unwrap();
+                }
+                assert_eq!(Upgrade::of(&head), expected, "{lines:?} {protocol:?}");
+            }
+        }
+    }
+}
