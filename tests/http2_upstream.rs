@@ -11,7 +11,9 @@ use hyper::{HeaderMap, Request};
 use crate::harness::frames::{
     END, HEAD, block, data, frame, goaway, head, kind, reply, reset, settings, window,
 };
-use crate::harness::{Gate, Gateway, H2, Origin, Peer, Plain, Sent, full, pattern, until, whole};
+use crate::harness::{
+    Gate, Gateway, H2, Origin, Peer, Plain, Sent, full, pattern, tidegate, until, whole,
+};
 
 /// Answers each request whole, in its order.
 fn answering(
@@ -518,4 +520,32 @@ fn health_checks_use_the_protocol() {
     until("it is known", || gateway.admin_get("/upstreams").text().contains("\"healthy\":true"));
     let view = gateway.admin_get("/upstreams").text();
     assert!(view.contains("\"protocol\":\"http2\""), "{view}");
+}
+
+/// An ordinary request in its place would get an answer that no client of a WebSocket reads.
+#[test]
+fn a_websocket_is_refused_with_its_reason() {
+    let origin = answering(ECHO);
+    let gateway = before(&origin);
+    let handshake = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    assert_eq!(gateway.wire().ask(handshake).status(), 501);
+    assert_eq!(origin.accepted(), 0);
+    // Other protocols may be declined by an ordinary answer (RFC 9110, 7.8).
+    let other =
+        "GET /a HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: other/1\r\n\r\n";
+    assert_eq!(gateway.wire().ask(other).status(), 200);
+
+    let folder = tempfile::tempdir().unwrap();
+    let route = "policies: [{ websocket: {} }]";
+    for (protocol, is_refused) in [("http2", true), ("auto", false), ("http1", false)] {
+        let upstream = format!("protocol: {protocol}");
+        let yaml = Plain { route, upstream: &upstream, ..Plain::default() }.yaml(&origin);
+        let file = folder.path().join("a.yaml");
+        std::fs::write(&file, yaml).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let said = "no WebSocket can be opened at `origin`, which is asked in HTTP/2";
+        assert_eq!(run.stderr.contains(said), is_refused, "{protocol}: {}", run.stderr);
+        assert_eq!(run.code == Some(1), is_refused, "{protocol}: {}", run.stderr);
+    }
 }

@@ -51,6 +51,7 @@ mod forwarding;
 mod full_disk;
 mod grpc;
 mod guide;
+mod hostile_stores;
 mod http2;
 mod http2_choice;
 mod http2_hostile;

@@ -266,3 +266,179 @@ fn several_at_once_in_strict_order_are_warned_of() {
     let said = run.stdout + &run.stderr;
     assert!(said.contains("messages in strict order are processed one at a time"), "{said}");
 }
+
+/// A flow that refuses some messages for what they are.
+fn picky(origin: &Origin, keys: &str) -> String {
+    yaml(origin, keys).replace(
+        "send: [{ call: origin }]",
+        "send: [{ filter: { when: \"$body.bad\", then: [{ fault: { code: client, reason: 'no' } }] } }, { call: origin }]",
+    )
+}
+
+const BAD: &str = r#"{"bad":true}"#;
+const GOOD: &str = r#"{"good":true}"#;
+
+fn put_json(gateway: &Gateway, body: &str) {
+    let reply = gateway.wire().ask(format!(
+        "PUT /in/a?token=geheim&b=1 HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nAuthorization: Bearer geheim\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert_eq!(reply.status(), 202, "{reply:?}");
+}
+
+#[test]
+fn a_message_that_cannot_pass_is_dead_at_once_and_holds_back_nothing() {
+    let origin = origin(|_, _| OK);
+    // With retries a good message would wait for hours.
+    let gateway = Gateway::start(picky(&origin, ", retry: { attempts: 9, initial: 1h, max: 1h }"));
+    for body in [BAD, BAD, GOOD] {
+        put_json(&gateway, body);
+    }
+    origin.wait_for_requests(1);
+    assert_eq!(texts(&origin), [GOOD]);
+    until("both are dead", || dead(&gateway).len() == 2);
+    let first = dead(&gateway).remove(0);
+    assert_eq!(first["attempts"], 1);
+    assert!(first["last"].as_str().unwrap().starts_with("flow_refused"), "{first}");
+    until("the log tells", || gateway.log().contains("dead at once, since it cannot pass"));
+}
+
+#[test]
+fn the_dead_have_bounds_that_are_told_before_they_are_met() {
+    let origin = origin(|_, _| OK);
+    let gateway = Gateway::start(picky(&origin, ", dead: { messages_max: 5 }"));
+    let count = |name: &str| metric(&gateway, &format!("{name}{{queue=\"work\"}}"));
+    (0..4).for_each(|_| put_json(&gateway, BAD));
+    until("they are counted", || count("tidegate_queue_dead_messages") == Some(4.0));
+    assert!(count("tidegate_queue_dead_bytes").unwrap() > 100.0);
+    until("the log warns", || gateway.log().contains("come near to `dead.messages_max`"));
+    let ids = || -> Vec<u64> {
+        let dead = dead(&gateway);
+        dead.iter().map(|dead| dead["id"].as_str().unwrap().parse().unwrap()).collect()
+    };
+    let before = ids();
+    (0..4).for_each(|_| put_json(&gateway, BAD));
+    until("the newest are kept", || ids().last() == Some(&(before[3] + 4)) && ids().len() == 5);
+    assert_eq!(ids()[0], before[3], "the oldest have gone");
+    assert_eq!(count("tidegate_queue_dead_removed_total"), Some(3.0));
+    assert!(gateway.log().contains("a dead message was removed"));
+
+    // By their bytes, and by their age.
+    for (bound, most) in [("bytes_max: 600B", 3), ("age_max: 1s", 0)] {
+        let gateway = Gateway::start(picky(&origin, &format!(", dead: {{ {bound} }}")));
+        (0..6).for_each(|_| put_json(&gateway, BAD));
+        let removed = "tidegate_queue_dead_removed_total{queue=\"work\"}";
+        until("the others are gone", || {
+            let removed = metric(&gateway, removed).unwrap_or_default();
+            removed >= 3.0 && dead(&gateway).len() <= most
+        });
+    }
+}
+
+#[test]
+fn a_dead_message_is_shown_with_its_failures_and_without_its_secrets() {
+    let origin = origin(|_, _| FAILED);
+    let gateway = Gateway::start(yaml(&origin, QUICK));
+    put_json(&gateway, r#"{"password":"geheim","a":1}"#);
+    put(&gateway, "/b", "text");
+    until("it waits", || {
+        let waiting = admin(&gateway, "/queues/work/messages");
+        waiting["messages"].as_array().unwrap().len() == 2
+            && waiting["messages"][0]["attempts"].as_u64() >= Some(1)
+    });
+    let waiting = admin(&gateway, "/queues/work/messages")["messages"][1].clone();
+    assert_eq!((&waiting["method"], &waiting["target"]), (&json!("PUT"), &json!("/b")));
+    assert_eq!(waiting["attempts"], 0);
+    let first = admin(&gateway, "/queues/work/messages")["messages"][0]["id"].clone();
+    let behind =
+        admin(&gateway, &format!("/queues/work/messages?after={}", first.as_str().unwrap()));
+    assert_eq!(behind["messages"].as_array().unwrap().len(), 1);
+    until("both are dead", || dead(&gateway).len() == 2);
+    let id = dead(&gateway)[0]["id"].as_str().unwrap().to_owned();
+    let shown = admin(&gateway, &format!("/queues/work/dead/{id}"));
+    assert_eq!(shown["head"]["target"], "/a?token=***&b=1");
+    assert_eq!(shown["body"], r#"{"password":"***","a":1}"#);
+    let headers = shown["head"]["headers"].as_array().unwrap();
+    let header = |name: &str| {
+        headers
+            .iter()
+            .find(|header| header["name"].as_str().unwrap().eq_ignore_ascii_case(name))
+            .map(|header| header["value"].clone())
+    };
+    assert_eq!(header("Authorization"), Some(json!("***")));
+    assert_eq!(header("Content-Type"), Some(json!("application/json")));
+    let faults = shown["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 3);
+    assert!(faults.iter().all(|fault| fault["fault"] == "status 503"), "{shown}");
+    let time = |value: &Value| value.as_str().unwrap().to_owned();
+    assert!(time(&shown["stored"]) <= time(&faults[0]["time"]));
+    assert!(time(&faults[2]["time"]) <= time(&shown["died"]));
+    assert!(!shown.to_string().contains("geheim"), "{shown}");
+    assert_eq!(gateway.admin_get("/queues/work/dead/999").status(), 404);
+
+    // What is no text is Base64, and no more than 64 KiB of it.
+    let large = "\u{fffd}".repeat(30_000).replace('\u{fffd}', "x\0");
+    put(&gateway, "/c", &large);
+    until("it is dead", || dead(&gateway).len() == 3);
+    let id = dead(&gateway)[2]["id"].as_str().unwrap().to_owned();
+    let shown = admin(&gateway, &format!("/queues/work/dead/{id}"));
+    assert_eq!((&shown["bytes"], &shown["truncated"]), (&json!(60_000), &Value::Null));
+    put(&gateway, "/d", &"y".repeat(100_000));
+    until("it is dead", || dead(&gateway).len() == 4);
+    let id = dead(&gateway)[3]["id"].as_str().unwrap().to_owned();
+    let shown = admin(&gateway, &format!("/queues/work/dead/{id}"));
+    assert_eq!(
+        (shown["body"].as_str().unwrap().len(), &shown["truncated"]),
+        (65_536, &json!(true))
+    );
+}
+
+#[test]
+fn all_that_is_dead_is_put_back_or_forgotten() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let gateway = Gateway::start(yaml(&origin, ", retry: { attempts: 1 }"));
+    let expected: Vec<String> = (0..150).map(|number| number.to_string()).collect();
+    expected.iter().for_each(|body| put(&gateway, "/", body));
+    until("all are dead", || admin(&gateway, "/queues/work")["dead"] == 150);
+    *fails.lock().unwrap() = false;
+    origin.forget();
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/dead/retry"), 202);
+    origin.wait_for_requests(150);
+    assert_eq!(texts(&origin), expected, "in their order");
+    assert!(dead(&gateway).is_empty());
+    *fails.lock().unwrap() = true;
+    (0..3).for_each(|_| put(&gateway, "/", "x"));
+    until("they are dead", || dead(&gateway).len() == 3);
+    assert_eq!(admin_send(&gateway, "DELETE", "/queues/work/dead"), 204);
+    assert!(dead(&gateway).is_empty());
+    assert_eq!(admin_send(&gateway, "DELETE", "/queues/other/dead"), 404);
+}
+
+#[test]
+fn a_paused_queue_waits_also_over_a_restart() {
+    let origin = origin(|_, _| OK);
+    let folder = tempfile::tempdir().unwrap();
+    let store = json!({ "path": folder.path().join("store") });
+    let yaml = format!("{}store: {store}\n", yaml(&origin, ""));
+    let gateway = Gateway::start(&yaml);
+    put(&gateway, "/", "before");
+    origin.wait_for_requests(1);
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/pause"), 204);
+    assert_eq!(admin(&gateway, "/queues/work")["paused"], true);
+    put(&gateway, "/", "while");
+    drop(gateway);
+    let gateway = Gateway::start(&yaml);
+    put(&gateway, "/", "again");
+    until("the queue is looked after", || {
+        metric(&gateway, "tidegate_queue_depth{queue=\"work\"}") == Some(2.0)
+    });
+    assert_eq!(texts(&origin), ["before"]);
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/resume"), 204);
+    origin.wait_for_requests(3);
+    assert_eq!(texts(&origin), ["before", "while", "again"]);
+    assert_eq!(admin(&gateway, "/queues/work").get("paused"), None);
+    assert_eq!(admin_send(&gateway, "POST", "/queues/other/pause"), 404);
+}

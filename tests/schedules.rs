@@ -4,8 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::harness::{Gate, Gateway, Origin, tidegate, until};
+use crate::harness::{Gate, Gateway, Origin, Wire, tidegate, until};
 use crate::reload::put_ok;
 use crate::telemetry::metric;
 
@@ -166,5 +167,77 @@ fn what_is_wrong_is_said_with_its_place() {
         assert_eq!(run.code, Some(1), "{schedule}");
         let output = format!("{}{}", run.stdout, run.stderr);
         assert!(output.contains(said) && output.contains("a.yaml:8:"), "{schedule}: {output}");
+    }
+}
+
+fn admin_post(gateway: &Gateway, path: &str) -> u16 {
+    let admin = gateway.admin();
+    let request = format!("POST {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n");
+    Wire::connect(admin).ask(request).status()
+}
+
+fn shown(gateway: &Gateway) -> Value {
+    serde_json::from_slice(&gateway.admin_get("/schedules").body).unwrap()
+}
+
+#[test]
+fn operators_run_a_schedule_now() {
+    let gate = Gate::default();
+    let opens = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            opens.wait();
+            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = Gateway::start(yaml(&origin, "night: { every: 1h, flow: tick }", ""));
+    let shown = || shown(&gateway)["schedules"][0].clone();
+    let first = shown();
+    assert_eq!((&first["name"], &first["paused"]), (&"night".into(), &false.into()), "{first}");
+    assert_eq!(first["timing"], "every 3600s");
+    assert_eq!(admin_post(&gateway, "/schedules/night/run"), 202);
+    origin.wait_for_requests(1);
+    assert_eq!(shown()["running"], true);
+    assert_eq!(admin_post(&gateway, "/schedules/night/run"), 409, "never twice at once");
+    gate.open();
+    until("it has run", || shown()["running"] == false);
+    assert_eq!(admin_post(&gateway, "/schedules/night/run"), 202);
+    origin.wait_for_requests(2);
+    assert_eq!(admin_post(&gateway, "/schedules/day/run"), 404);
+}
+
+#[test]
+fn a_paused_schedule_skips_its_times_also_over_a_restart() {
+    let origin = Origin::saying("ok");
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("store: {{ path: {:?} }}\n", folder.path().join("store"));
+    for (more, survives) in [(store.as_str(), true), ("", false)] {
+        let yaml = yaml(&origin, "beat: { every: 100ms, flow: tick }", more);
+        let gateway = Gateway::start(&yaml);
+        origin.forget();
+        origin.wait_for_requests(2);
+        assert_eq!(admin_post(&gateway, "/schedules/beat/pause"), 204);
+        assert_eq!(shown(&gateway)["schedules"][0]["paused"], true);
+        until("the last run is over", || shown(&gateway)["schedules"][0]["running"] == false);
+        sleep(Duration::from_millis(150));
+        origin.forget();
+        put_ok(
+            &gateway,
+            &yaml.replace("workers: 2", "workers: 2\nplans: { gold: { unlimited: true } }"),
+        );
+        sleep(Duration::from_millis(400));
+        assert_eq!(origin.requests().len(), 0, "a reload changes nothing");
+        // It can be run by hand.
+        assert_eq!(admin_post(&gateway, "/schedules/beat/run"), 202);
+        origin.wait_for_requests(1);
+        drop(gateway);
+        if survives {
+            let gateway = Gateway::start(&yaml);
+            origin.forget();
+            sleep(Duration::from_millis(400));
+            assert_eq!(origin.requests().len(), 0, "nor does a restart");
+            assert_eq!(admin_post(&gateway, "/schedules/beat/resume"), 204);
+            origin.wait_for_requests(2);
+        }
     }
 }

@@ -112,7 +112,7 @@ fn events_pass_as_they_come_and_whole() {
 }
 
 #[test]
-fn an_event_that_is_too_large_ends_the_stream_before_it() {
+fn an_event_that_is_too_large_cuts_the_stream_before_it() {
     let event = |bytes: usize| format!("data: {}\n\n", "x".repeat(bytes - 8)).into_bytes();
     for (parts, passed) in [
         (vec![event(100), event(101), event(20)], 100),
@@ -122,9 +122,40 @@ fn an_event_that_is_too_large_ends_the_stream_before_it() {
     ] {
         let origin = sending("", parts);
         let gateway = start(&origin, "event_bytes_max: 100B");
-        assert_eq!(stream(&gateway).len(), passed);
-        assert_eq!(access_line(&gateway, 1)["stream_end"], "too_large");
+        let mut wire = gateway.wire();
+        wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(wire.read_head().status(), 200);
+        let mut came = 0;
+        // A reconnect would come to the same event, so the end must not look like one: there is no last chunk.
+        while let Some(chunk) = wire.read_chunk() {
+            assert!(!chunk.is_empty(), "a clean end");
+            came += chunk.len();
+        }
+        assert_eq!(came, passed);
+        let line = access_line(&gateway, 1);
+        assert_eq!(
+            (&line["stream_end"], &line["fault"]),
+            (&"too_large".into(), &"reply_too_large".into())
+        );
+        let h2 = H2::connect(gateway.address("public"));
+        let request = hyper::Request::get("http://a.test/").body(full("")).unwrap();
+        let reply = h2.block_on(h2.sender.clone().send_request(request)).unwrap();
+        assert!(h2.block_on(whole(reply)).is_err(), "the stream is reset");
         until("the upstream is left", || origin.open() == 0);
+    }
+}
+
+/// A model sends its whole answer as one event.
+#[test]
+fn an_event_of_half_a_mebibyte_passes_by_default() {
+    let event = format!("data: {}\n\n", "x".repeat(512 << 10));
+    let origin = Origin::answering(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{event}",
+        event.len()
+    ));
+    for policy in ["events: 9, per: 1h", "share: {}"] {
+        let gateway = start(&origin, policy);
+        assert_eq!(stream(&gateway).len(), event.len(), "{policy}");
     }
 }
 

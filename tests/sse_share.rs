@@ -399,7 +399,7 @@ fn a_broken_upstream_ends_all_its_clients() {
     let mut both = clients(0);
     service.send(0, &format!("data: {}", "x".repeat(2000)));
     for client in &mut both {
-        assert_eq!(client.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
+        assert_eq!(client.read_to_end(), b"", "a reconnect would not help, so it is a cut");
     }
     service.is_left(0);
     let ends = "tidegate_stream_ends_total{route=\"all\",reason=\"too_large\"}";
@@ -554,4 +554,188 @@ fn what_cannot_be_shared_is_refused() {
             run.stderr
         );
     }
+}
+
+/// A service whose streams end after so many events, and which begins behind the id that it is told.
+fn replaying(events: usize, each: usize) -> Origin {
+    Origin::start(move |peer: &mut Peer| {
+        while let Some(request) = peer.request() {
+            let last = request.get("last-event-id").map_or(0, |id| id.parse().unwrap());
+            let ids = (last + 1)..=events.min(last + each);
+            let chunk = |id| format!("{:x}\r\n{}\r\n", event(id).len(), event(id));
+            let chunks: String = ids.map(chunk).collect();
+            peer.send(format!("{HEAD}{chunks}0\r\n\r\n"));
+        }
+    })
+}
+
+/// Reads the events of one stream up to its end.
+fn ids(wire: &mut Wire) -> Vec<usize> {
+    let mut text = Vec::new();
+    while let Some(chunk) = wire.read_chunk().filter(|chunk| !chunk.is_empty()) {
+        text.extend(chunk);
+    }
+    let text = String::from_utf8(text).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+}
+
+fn again(gateway: &Gateway, target: &str, last: usize) -> Wire {
+    match last {
+        0 => open(gateway, target, ""),
+        last => open(gateway, target, &format!("Last-Event-ID: {last}\r\n")),
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_the_upstream_ends_its_streams() {
+    let origin = replaying(88, 20);
+    let service = Service { origin, open: Arc::default() };
+    let gateway = service.gateway("share: {}");
+    // The first of them is always ahead of the second.
+    let (mut fast, mut slow) = (Vec::new(), Vec::new());
+    while fast.len() < 88 {
+        let came = ids(&mut again(&gateway, "/api/a", fast.last().copied().unwrap_or(0)));
+        assert!(!came.is_empty());
+        fast.extend(came);
+        if fast.len() > 20 && slow.len() + 20 < fast.len() {
+            let mut wire = again(&gateway, "/api/a", slow.last().copied().unwrap_or(0).max(1));
+            slow.extend(ids(&mut wire));
+        }
+    }
+    assert_eq!(fast, (1..=88).collect::<Vec<_>>());
+    while slow.last() != Some(&88) {
+        let came = ids(&mut again(&gateway, "/api/a", slow.last().copied().unwrap()));
+        assert!(!came.is_empty());
+        slow.extend(came);
+    }
+    slow.dedup();
+    assert_eq!(slow, (2..=88).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_lost_when_clients_come_back_after_a_restart_or_a_reload() {
+    let service = Service::start();
+    let gateway = service.gateway("share: {}");
+    let asked = |stream: usize| {
+        until("it is asked", || service.origin.requests().len() > stream);
+        service.origin.requests()[stream].get("last-event-id").map(str::to_owned)
+    };
+    // They were at different events.
+    let mut ahead = again(&gateway, "/api/a", 20);
+    let mut behind = again(&gateway, "/api/a", 15);
+    let mut also_behind = again(&gateway, "/api/a", 15);
+    assert_eq!((asked(0).as_deref(), asked(1).as_deref()), (Some("20"), Some("15")));
+    service.event(0, 21);
+    (16..=21).for_each(|id| service.event(1, id));
+    expect(&mut ahead, [21]);
+    expect(&mut behind, 16..=21);
+    expect(&mut also_behind, 16..=21);
+    assert_eq!(service.origin.requests().len(), 2, "one stream for one place");
+    // The settings change, and with them the stream.
+    crate::reload::put_ok(&gateway, &service.yaml("share: { replay: 7 }", ""));
+    let _back = again(&gateway, "/api/a", 21);
+    assert_eq!(asked(2).as_deref(), Some("21"));
+}
+
+/// A failure and the end of the time that it lingers are ends too.
+#[test]
+fn a_stream_that_is_opened_again_goes_on_where_it_was() {
+    let service = Service::start();
+    let gateway = service.gateway("share: { linger: 50ms }");
+    let mut client = open(&gateway, "/api/a", "");
+    (1..=3).for_each(|id| service.event(0, id));
+    expect(&mut client, 1..=3);
+    service.send(0, "id: 4\ndata: ha");
+    service.abort(0);
+    assert_eq!(client.read_to_end(), b"");
+    let mut back = again(&gateway, "/api/a", 2);
+    service.event(1, 4);
+    expect(&mut back, 3..=4);
+    drop(back);
+    service.is_left(1);
+    // The service sent something that has no id but 0 until it saw that it was left.
+    let mut back = again(&gateway, "/api/a", 4);
+    service.event(2, 5);
+    let came = String::from_utf8(back.read_chunk().unwrap()).unwrap();
+    assert!(came.starts_with(&event(5)) || came.starts_with(&event(0)), "{came}");
+    let asked =
+        |stream: usize| service.origin.requests()[stream].get("last-event-id").map(str::to_owned);
+    assert_eq!((asked(0), asked(1).as_deref()), (None, Some("3")));
+    assert!(asked(2).is_some_and(|id| id == "4" || id == "0"));
+}
+
+/// What does not know the id of others is asked for what this client wants.
+#[test]
+fn an_answer_to_the_id_of_others_is_not_for_a_new_client() {
+    let origin = Origin::start(|peer: &mut Peer| {
+        while let Some(request) = peer.request() {
+            match request.get("last-event-id") {
+                Some(_) => peer.send("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"),
+                None => {
+                    peer.send(format!("{HEAD}{:x}\r\n{}\r\n0\r\n\r\n", event(1).len(), event(1)))
+                }
+            }
+        }
+    });
+    let service = Service { origin, open: Arc::default() };
+    let gateway = service.gateway("share: {}");
+    for _ in 0..2 {
+        assert_eq!(ids(&mut open(&gateway, "/api/a", "")), [1]);
+    }
+    let told = gateway.wire().ask("GET /api/a HTTP/1.1\r\nHost: a\r\nLast-Event-ID: 9\r\n\r\n");
+    assert_eq!(told.status(), 410);
+}
+
+/// Streams that linger are those of the client that opened them, so one that opens and leaves many has few.
+#[test]
+fn streams_that_linger_count_for_the_client_that_opened_them() {
+    let service = Service::start();
+    for (keys, most) in [("", 17), (", connections: 3", 4)] {
+        let keys = format!("share: {{ linger: 1h }}, by: header:x-who{keys}");
+        let gateway = service.gateway(&keys);
+        let before = service.open.lock().unwrap().len();
+        for number in 0..60 {
+            let mut wire = open(&gateway, &format!("/api/x?u={number}"), "X-Who: a\r\n");
+            service.event(before + number, 1);
+            expect(&mut wire, [1]);
+        }
+        until("all but a few are left", || {
+            let streams = service.open.lock().unwrap();
+            streams[before..].iter().for_each(|stream| drop(stream.send(Some(event(2)))));
+            drop(streams);
+            service.origin.open() <= most
+        });
+        drop(gateway);
+        until("all are left", || {
+            let streams = service.open.lock().unwrap();
+            streams[before..].iter().for_each(|stream| drop(stream.send(Some(event(2)))));
+            drop(streams);
+            service.origin.open() == 0
+        });
+    }
+}
+
+/// The upstream has no place left but those of streams that nobody reads.
+#[test]
+fn a_stream_that_lingers_makes_room_for_a_client() {
+    let service = Service::start();
+    let yaml = service.yaml("share: { linger: 1h }, by: header:x-who", "");
+    let targets = format!("targets: [\"{}\"]", service.origin.url());
+    let yaml = yaml.replace(&targets, &format!("{targets}, breaker: {{ requests: 3 }}"));
+    let gateway = Gateway::start(yaml);
+    for number in 0..3 {
+        let who = format!("X-Who: {number}\r\n");
+        let mut wire = open(&gateway, &format!("/api/x?u={number}"), &who);
+        service.event(number, 1);
+        expect(&mut wire, [1]);
+    }
+    let mut kept: Vec<Wire> = Vec::new();
+    for number in 3..6 {
+        let mut wire = open(&gateway, &format!("/api/y?u={number}"), "X-Who: new\r\n");
+        service.event(number, 1);
+        expect(&mut wire, [1]);
+        kept.push(wire);
+    }
+    let refused = gateway.wire().ask("GET /api/z HTTP/1.1\r\nHost: a\r\nX-Who: last\r\n\r\n");
+    assert_eq!(refused.status(), 503, "these are read");
 }

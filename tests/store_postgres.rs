@@ -159,3 +159,28 @@ fn wrong_urls_and_folders_that_are_urls_are_told_without_the_password() {
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("pg_dump") && !run.stderr.contains("geheim"), "{}", run.stderr);
 }
+
+/// A server with default settings compiles whatever it takes for costly, for 50 ms at each execution.
+#[test]
+fn no_statement_of_the_store_is_compiled_by_the_server() {
+    let server = Postgres::start_with(&[
+        "jit=on",
+        "session_preload_libraries=auto_explain",
+        "auto_explain.log_min_duration=0",
+        "auto_explain.log_analyze=on",
+    ]);
+    let gateway = Gateway::start(yaml(&server.url()));
+    for _ in 0..9 {
+        publish(&gateway, "sports", "one");
+    }
+    assert_eq!(bodies(&poll(&gateway, "?after=0")).len(), 9);
+    until("the server logs", || server.log().contains("tidegate.records"));
+    let log = server.log();
+    assert!(!log.contains("JIT:"), "{log}");
+    // A way that is switched off has a cost of ten thousand million. Only the version of the tables is read so, once a connection.
+    let plans = log.lines().filter(|line| line.contains("(cost=") && !line.contains("on schema"));
+    let costs =
+        plans.filter_map(|line| line.split_once("(cost=")?.1.split_once("..")?.1.split_once(' '));
+    let costs: Vec<f64> = costs.map(|(cost, _)| cost.parse().unwrap()).collect();
+    assert!(costs.len() > 20 && costs.iter().all(|cost| *cost < 1e6), "{costs:?}");
+}

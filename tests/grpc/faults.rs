@@ -1,10 +1,16 @@
 //! How faults, deadlines and statuses are told to clients of gRPC. What the service does is scripted in HTTP/1.
 
-use hyper::Request;
-use serde_json::Value;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Gate, Gateway, H2, Origin, Plain, frames, full, until};
+use http_body_util::BodyExt as _;
+use http_body_util::channel::Channel;
+use hyper::Request;
+use serde_json::{Value, json};
+
+use crate::harness::{Gate, Gateway, H2, Origin, Plain, frames, full, until, whole};
 use crate::telemetry::metric;
+use crate::tokens::{EC, jwks, now};
 
 const LOG: &str =
     "admin: { address: \"127.0.0.1:0\" }\ntelemetry: { access_log: { path: access.log } }";
@@ -263,7 +269,7 @@ fn calls_end_as_they_would_have_until_their_drain_is_over() {
     let told = std::thread::scope(|scope| {
         let calling = scope.spawn(|| call(&gateway, "/a.B/C", &[], ""));
         origin.wait_for_requests(1);
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        sleep(Duration::from_millis(50));
         gate.open();
         calling.join().unwrap()
     });
@@ -385,4 +391,110 @@ fn a_client_that_goes_has_cancelled() {
     drop(client);
     assert_eq!(lines(&gateway, 1)[0]["grpc_status"], "1");
     until("it is open no more", || open() == Some(0.0));
+}
+
+/// A service that sends messages with these pauses before each, and then ends the call well.
+fn messages(pauses: &'static [u64]) -> Origin {
+    Origin::start(move |peer| {
+        while peer.request_head().is_some() {
+            peer.send(HEAD);
+            for pause in pauses {
+                sleep(Duration::from_millis(*pause));
+                if !peer.try_send("7\r\n\0\0\0\0\u{2}ok\r\n") {
+                    return;
+                }
+            }
+            peer.try_send("0\r\ngrpc-status: 0\r\n\r\n");
+            return;
+        }
+    })
+}
+
+/// A call whose client sends a byte so many times, every 100 ms, and leaves its side open. Gives its status, and how long it took.
+fn open_call(gateway: &Gateway, lines: &[(&str, &str)], times: u32) -> (String, Duration) {
+    let h2 = H2::connect(gateway.address("public"));
+    let (mut says, body) = Channel::<_, std::io::Error>::new(4);
+    let mut request = Request::post("http://a.test/a.B/Watch")
+        .header("te", "trailers")
+        .header("content-type", "application/grpc");
+    for (name, value) in lines {
+        request = request.header(*name, *value);
+    }
+    let began = Instant::now();
+    let asked = h2.sender.clone().send_request(request.body(body.boxed()).unwrap());
+    let speaks = h2.spawn(async move {
+        for _ in 0..times {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if says.send_data("x".into()).await.is_err() {
+                break;
+            }
+        }
+        // It stays open until the call is over.
+        std::future::pending::<()>().await;
+        drop(says);
+    });
+    let reply = h2.block_on(asked).unwrap();
+    let reply = h2.block_on(whole(reply)).unwrap();
+    speaks.abort();
+    let status = reply.headers.get("grpc-status").or(reply.trailers.get("grpc-status"));
+    (status.unwrap().to_str().unwrap().to_owned(), began.elapsed())
+}
+
+/// Watches and push streams are like this: once the reply has begun, a pause of either side is nobody's fault.
+#[test]
+fn a_call_goes_on_while_its_client_or_its_service_is_quiet() {
+    // The client says nothing and the service does; and then the service is silent too.
+    for pauses in [&[100; 9][..], &[0, 1000]] {
+        let origin = messages(pauses);
+        let listener = "timeout: { body: 300ms }";
+        let upstream = "timeout: { response: 300ms }";
+        let gateway = Plain { listener, upstream, ..Plain::default() }.start(&origin);
+        let (status, took) = open_call(&gateway, &[], 0);
+        assert_eq!(status, "0", "{pauses:?}");
+        assert!(took >= Duration::from_millis(900), "{took:?}");
+    }
+}
+
+#[test]
+fn a_call_in_which_nothing_passes_for_too_long_is_unavailable() {
+    let route = "streams: { idle: 400ms, drain: 1h }";
+    let origin = messages(&[0, 5_000]);
+    let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
+    let (status, took) = open_call(&gateway, &[], 0);
+    assert_eq!(status, "14");
+    assert!(took >= Duration::from_millis(400) && took < Duration::from_secs(5), "{took:?}");
+    // What the client says counts too.
+    let (status, took) = open_call(&gateway, &[], 10);
+    assert_eq!(status, "14");
+    assert!(took >= Duration::from_millis(1400), "{took:?}");
+    for line in lines(&gateway, 2) {
+        assert_eq!((&line["fault"], &line["grpc_status"]), (&"stream_cut".into(), &"14".into()));
+    }
+    // And what the service says.
+    let origin = messages(&[200; 6]);
+    let gateway = Plain { route, ..Plain::default() }.start(&origin);
+    assert_eq!(open_call(&gateway, &[], 0).0, "0");
+}
+
+#[test]
+fn a_call_ends_with_the_token_that_opened_it() {
+    // With a reply that has begun, and without one.
+    for origin in [messages(&[0, 5_000]), Origin::silent()] {
+        let yaml = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n{LOG}\nworkers: 1\n\
+             upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+             issuers: {{ main: {{ issuer: \"https://idp.test\", keys: [all.jwks], leeway: 0s }} }}\n\
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ jwt: {{ issuers: [main] }} }}], \
+             streams: {{ drain: 1h }}, upstream: origin }} }}\n",
+            origin.url()
+        );
+        let gateway = Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())]);
+        let claims = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 2 });
+        let bearer = format!("Bearer {}", EC.token(&claims));
+        let (status, took) = open_call(&gateway, &[("authorization", &bearer)], 0);
+        assert_eq!(status, "16", "UNAUTHENTICATED");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(lines(&gateway, 1)[0]["fault"], "credential_expired");
+        until("the service is left", || origin.open() == 0);
+    }
 }

@@ -117,6 +117,12 @@ impl Postgres {
         Held { process, _into: into }
     }
 
+    /// What it has said so far.
+    #[allow(dead_code, reason = "the tests of the store have no use for it")]
+    pub(crate) fn log(&self) -> String {
+        log(self.folder.path())
+    }
+
     /// Ends it in the middle of whatever it does, as a loss of power would.
     pub(crate) fn kill(&mut self) {
         // It takes its children with it; a plain kill would leave them for a moment.

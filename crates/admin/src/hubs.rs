@@ -8,7 +8,7 @@ use control::{Control, HubFailure};
 use serde_json::Value;
 use std::sync::Arc;
 
-type ControlState = State<Arc<Control>>;
+pub(crate) type ControlState = State<Arc<Control>>;
 
 pub(crate) async fn all(State(control): ControlState) -> Result<Json<Value>, Problem> {
     control.hubs().await.map(Json).map_err(problem)
@@ -135,6 +135,53 @@ pub(crate) async fn remove_message(
     Ok(StatusCode::NO_CONTENT)
 }
 
+pub(crate) async fn queued_messages(
+    State(control): ControlState,
+    Path(name): Path<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    control.queued_messages(&name, after(&uri).as_deref()).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn dead_message(
+    State(control): ControlState,
+    Path((name, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    control.dead_message(&name, &id).await.map(Json).map_err(problem)
+}
+
+pub(crate) async fn retry_messages(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.retry_messages(&name).await.map_err(problem)?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn remove_messages(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.remove_messages(&name).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn pause_queue(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.pause_queue(&name).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn resume_queue(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    control.resume_queue(&name).await.map_err(problem)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// The last item of the previous page.
 fn after(uri: &Uri) -> Option<String> {
     let mut pairs = uri.query().unwrap_or_default().split('&');
@@ -142,9 +189,10 @@ fn after(uri: &Uri) -> Option<String> {
     String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned()).ok()
 }
 
-fn problem(failure: HubFailure) -> Problem {
+pub(crate) fn problem(failure: HubFailure) -> Problem {
     match failure {
         HubFailure::Unknown(what) => Problem::new(StatusCode::NOT_FOUND, what),
+        HubFailure::Conflict(why) => Problem::new(StatusCode::CONFLICT, why),
         HubFailure::Unavailable(why) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, why),
     }
 }

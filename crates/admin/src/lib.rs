@@ -12,6 +12,7 @@ mod openapi;
 mod page;
 mod paths;
 mod problem;
+mod schedules;
 mod text;
 
 #[cfg(test)]

@@ -88,19 +88,43 @@ fn hub_paths() -> Value {
     })
 }
 
-/// The paths of queues.
+/// The paths of queues and schedules.
 fn queue_paths() -> Value {
     json!({
         "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
         "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
+        "/queues/{name}/messages": {
+            "get": hub("queuedMessages", "The messages that are not processed yet, a page at a time", "200", &["name", "after"]),
+        },
+        "/queues/{name}/pause": {
+            "post": hub("pauseQueue", "Begin no more messages of the queue, on any gateway, until it is resumed", "204", &["name"]),
+        },
+        "/queues/{name}/resume": {
+            "post": hub("resumeQueue", "Process the messages of the queue again", "204", &["name"]),
+        },
         "/queues/{name}/dead": {
             "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
+            "delete": hub("removeMessages", "Delete all messages that could not be processed", "204", &["name"]),
+        },
+        "/queues/{name}/dead/retry": {
+            "post": hub("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts", "202", &["name"]),
         },
         "/queues/{name}/dead/{id}": {
+            "get": hub("deadMessage", "Such a message with its head, the beginning of its body, its times and the fault of each attempt; secrets are masked", "200", &["name", "id"]),
             "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
         },
         "/queues/{name}/dead/{id}/retry": {
             "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
+        },
+        "/schedules": { "get": hub("schedules", "The schedules with their times, and whether they are paused or running", "200", &[]) },
+        "/schedules/{name}/run": {
+            "post": hub("runSchedule", "Run the schedule now, also if it is paused; 409 while a run is under way", "202", &["name"]),
+        },
+        "/schedules/{name}/pause": {
+            "post": hub("pauseSchedule", "Skip the times of the schedule, on all gateways, until it is resumed", "204", &["name"]),
+        },
+        "/schedules/{name}/resume": {
+            "post": hub("resumeSchedule", "Run the schedule at its times again", "204", &["name"]),
         },
     })
 }
@@ -159,7 +183,7 @@ fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
         "responses": {
             success: content,
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "404": problem("There is no such hub, queue, subscription, event or message"),
+            "404": problem("There is no such hub, queue, schedule, subscription, event or message"),
             "503": problem("The store is not available or overloaded"),
         },
     })

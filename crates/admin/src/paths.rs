@@ -1,13 +1,13 @@
 //! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
 
 use crate::text::ARCHIVE_BYTES_MAX;
-use crate::{answer, hubs};
+use crate::{answer, hubs, schedules};
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use control::Control;
 use std::sync::Arc;
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 33] {
+pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 41] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
@@ -38,9 +38,17 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 33] {
         ("/hubs/{name}/dead/{id}/retry", post(hubs::retry)),
         ("/queues", get(hubs::queues)),
         ("/queues/{name}", get(hubs::queue)),
-        ("/queues/{name}/dead", get(hubs::dead_messages)),
-        ("/queues/{name}/dead/{id}", delete(hubs::remove_message)),
+        ("/queues/{name}/messages", get(hubs::queued_messages)),
+        ("/queues/{name}/pause", post(hubs::pause_queue)),
+        ("/queues/{name}/resume", post(hubs::resume_queue)),
+        ("/queues/{name}/dead", get(hubs::dead_messages).delete(hubs::remove_messages)),
+        ("/queues/{name}/dead/retry", post(hubs::retry_messages)),
+        ("/queues/{name}/dead/{id}", get(hubs::dead_message).delete(hubs::remove_message)),
         ("/queues/{name}/dead/{id}/retry", post(hubs::retry_message)),
+        ("/schedules", get(schedules::all)),
+        ("/schedules/{name}/run", post(schedules::run)),
+        ("/schedules/{name}/pause", post(schedules::pause)),
+        ("/schedules/{name}/resume", post(schedules::resume)),
         ("/revoked", get(answer::revoked).post(answer::revoke)),
         ("/revoked/{jti}", delete(answer::take_back)),
         ("/trace", get(answer::trace).post(answer::ask_trace)),

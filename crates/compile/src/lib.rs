@@ -86,7 +86,7 @@ pub fn compile(
     let hubs = hubs::compile(config, workers, &mut builder, &mut report);
     let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
-    let schedules = schedules::compile(config, &flows, telemetry, &mut report);
+    let schedules = schedules::compile(config, &flows, &mut builder, &mut report);
     let access_log = access_log(config, &mut report);
     let admin = admin(config, previous, &mut report);
     if report.has_errors() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ::flows::FlowEnd;
-use ::queues::{Entrance, Order, Queue, QueueSettings, Retries};
+use ::queues::{DeadBounds, Entrance, Order, Queue, QueueSettings, Retries};
 use config::{Config, QueueOrder, Report, Spanned};
 
 use crate::flows::{self, Flows};
@@ -84,7 +84,7 @@ fn warn_of_circle(
 }
 
 fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> QueueSettings {
-    let config::Queue { retry, dead_letter, concurrency, order, .. } = &queue.value;
+    let config::Queue { retry, dead_letter, dead, concurrency, order, .. } = &queue.value;
     let is_strict = *order == QueueOrder::Strict;
     if concurrency.value.get() > 1 && is_strict {
         let what = "messages in strict order are processed one at a time";
@@ -102,6 +102,11 @@ fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> QueueSetting
             max: retry.max.0,
         },
         dead_letter: *dead_letter,
+        dead: DeadBounds {
+            messages_max: dead.messages_max.get().into(),
+            bytes_max: dead.bytes_max.0,
+            age_max: dead.age_max.0,
+        },
         concurrency: if is_strict { 1 } else { count(concurrency.value.get()) },
         order: match order {
             QueueOrder::Strict => Order::Strict,

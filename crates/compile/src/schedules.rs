@@ -7,11 +7,11 @@ use ::flows::FlowEnd;
 use bytes::Bytes;
 use config::{Config, Report, Schedule, ScheduleMessage, Spanned};
 use cron::Cron;
-use plan::telemetry::Telemetry;
-use plan::{Destination, Timing};
+use plan::{Destination, ScheduleControl, Timing};
 
 use crate::flows::Flows;
 use crate::names;
+use crate::policy_builder::PolicyBuilder;
 
 /// The shortest interval of a schedule.
 const EVERY_MIN: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ const EVERY_MIN: Duration = Duration::from_millis(100);
 pub(crate) fn compile(
     config: &Config,
     flows: &Flows,
-    telemetry: &Telemetry,
+    builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Vec<Arc<plan::Schedule>> {
     let mut schedules = Vec::new();
@@ -42,13 +42,15 @@ pub(crate) fn compile(
             slots: flows.slots.clone(),
             parameters: Box::default(),
         };
+        let control = format!("what operators do to the schedule {}", name.value);
         schedules.push(Arc::new(plan::Schedule {
             name: name.value.clone(),
             timing,
             destination: Destination::answerer(end),
             content_type,
             body,
-            metrics: telemetry.schedule(&name.value),
+            metrics: builder.telemetry.schedule(&name.value),
+            control: builder.kept_or(&control, || Arc::new(ScheduleControl::default())),
         }));
     }
     schedules

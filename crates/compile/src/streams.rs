@@ -40,7 +40,8 @@ pub(crate) fn of(
         }
     };
     let age_max = route.streams.max_age.map(|age| age.0);
-    Streams { reload, drain: route.streams.drain, age_max }
+    let idle = route.streams.idle.map(|idle| idle.0);
+    Streams { reload, drain: route.streams.drain, age_max, idle }
 }
 
 fn since(name: &str, written: RouteParts, builder: &mut PolicyBuilder<'_>) -> u64 {

@@ -683,7 +683,7 @@ cors: {}
             gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
               help: the keys here are `topics`, `url`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
             gate.yaml:15:8: unknown key `flw`; did you mean `flow`?
-              help: the keys here are `flow`, `retry`, `dead_letter`, `concurrency` and `order`
+              help: the keys here are `flow`, `retry`, `dead_letter`, `dead`, `concurrency` and `order`
             gate.yaml:16:1: unknown key `cors`
               help: a policy stands in a list: `policies: [{ cors: .. }]`
             gate.yaml:13:3: warning: no route to the hub `d` has a path that ends in `/**`, so parts of it cannot be reached

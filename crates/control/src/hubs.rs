@@ -11,6 +11,8 @@ use crate::Control;
 pub enum HubFailure {
     /// There is no such thing; a sentence for the operator.
     Unknown(&'static str),
+    /// Not as things are now; a sentence for the operator.
+    Conflict(&'static str),
     /// Later it may work.
     Unavailable(String),
 }
@@ -57,6 +59,40 @@ impl Control {
         after: Option<&str>,
     ) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.dead(after).await?)
+    }
+
+    /// A page of the messages that a queue has still to process.
+    pub async fn queued_messages(
+        &self,
+        name: &str,
+        after: Option<&str>,
+    ) -> Result<Value, HubFailure> {
+        Ok(self.queue_of(name)?.messages(after).await?)
+    }
+
+    /// A message that a queue gave up, with its failures.
+    pub async fn dead_message(&self, name: &str, id: &str) -> Result<Value, HubFailure> {
+        Ok(self.queue_of(name)?.dead_message(id).await?)
+    }
+
+    /// Puts all messages that a queue gave up back into it.
+    pub async fn retry_messages(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.retry_all_dead().await?)
+    }
+
+    /// Forgets all messages that a queue gave up.
+    pub async fn remove_messages(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.remove_all_dead().await?)
+    }
+
+    /// Lets a queue begin no more messages.
+    pub async fn pause_queue(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.pause().await?)
+    }
+
+    /// Lets a queue go on.
+    pub async fn resume_queue(&self, name: &str) -> Result<(), HubFailure> {
+        Ok(self.queue_of(name)?.resume().await?)
     }
 
     /// Puts such a message back into its queue.

@@ -10,6 +10,7 @@ mod bundles;
 mod compiler;
 mod file;
 mod hubs;
+mod schedules;
 mod status;
 mod unpack;
 pub mod view;

@@ -211,7 +211,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A time as RFC 3339 has it, with milliseconds, in UTC.
-pub(crate) fn rfc3339(time: Duration) -> String {
+pub fn rfc3339(time: Duration) -> String {
     let mut text = Vec::new();
     write_rfc3339(time, &mut text);
     String::from_utf8(text).unwrap_or_default()

@@ -48,7 +48,7 @@ mod write_batch;
 
 pub use admin::{ActionError, Page};
 pub use end::HubEnd;
-pub use event::{parts as event_of, record as record_of};
+pub use event::{parts as event_of, record as record_of, rfc3339};
 pub use hub::{Hub, Parts};
 pub use hub_state::HubState;
 pub use representation::Representation;

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::Message;
 use crate::batch::{self, Producer};
 use crate::cluster::{Cluster, Lane, Topic};
-use crate::logs::ByteReservation;
+use crate::logs::{ByteReservation, CALL_MAX};
 use crate::protocol::{Failure, check, name, unread};
 
 /// An append that waits.
@@ -126,9 +126,11 @@ impl Cluster {
         // Whether an earlier try may have been written.
         let mut is_open = false;
         let failure = loop {
-            let failure = match self.try_batch(topic, batch).await {
-                Ok(first) => return Ok(first),
-                Err(failure) => failure,
+            let left = CALL_MAX.saturating_sub(began.elapsed());
+            let failure = match tokio::time::timeout(left, self.try_batch(topic, batch)).await {
+                Ok(Ok(first)) => return Ok(first),
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure::Lost("Kafka does not answer in time".to_owned()),
             };
             match &failure {
                 Failure::Code(ResponseError::MessageTooLarge) => {
@@ -210,8 +212,9 @@ impl Cluster {
             .with_timeout_ms(wait)
             .with_topic_data(vec![topics]);
         let answer = connection.ask(&request, WAIT).await?;
-        let written = answer.responses.first().and_then(|topic| topic.partition_responses.first());
-        let written = written.ok_or_else(unread)?;
+        let written = answer.responses.iter().find(|found| *found.name == *topic.name);
+        let written = written.and_then(|topic| topic.partition_responses.first());
+        let written = written.filter(|partition| partition.index == 0).ok_or_else(unread)?;
         check(written.error_code)?;
         let sequence = after(producer.sequence, count);
         topic.appends.producer.set(Some(Producer { sequence, ..producer }));

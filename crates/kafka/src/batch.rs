@@ -52,6 +52,12 @@ const HEAD_BYTES: usize = 61;
 /// The bytes of a batch around an event, at most: a head, a record's lengths and the name of one header.
 pub(crate) const AROUND_BYTES: usize = 256;
 
+/// Bytes that the batches of one answer may take in memory before the rest is left for the next fetch. One batch more may have as many.
+const UNPACKED_BYTES_MAX: usize = 64 << 20;
+
+/// Records of one batch: sixteen times those of a mebibyte of the smallest.
+const RECORDS_MAX: usize = 1 << 20;
+
 /// The one form of batches since 2017.
 const MAGIC: u8 = 2;
 
@@ -104,8 +110,11 @@ pub(crate) fn decode(
     aborted.sort_by_key(|(_, first)| *first);
     let mut aborted = aborted.into_iter().peekable();
     let mut given_up = Vec::new();
-    // An answer may end in the middle of a batch.
-    while let Some(batch) = Batch::next(&mut bytes)? {
+    let mut spent = 0;
+    // An answer may end in the middle of a batch. What is behind the bound is fetched again.
+    while spent < UNPACKED_BYTES_MAX
+        && let Some(batch) = Batch::next(&mut bytes)?
+    {
         while let Some((producer, _)) = aborted.next_if(|(_, first)| *first <= batch.last()) {
             given_up.push(producer);
         }
@@ -118,7 +127,7 @@ pub(crate) fn decode(
         if batch.is(TRANSACTIONAL) && given_up.contains(&batch.producer) {
             continue;
         }
-        match batch.read(from) {
+        match batch.read(from, &mut spent) {
             Some(found) => batches.found.extend(found),
             None => batches.unread.push(batch.first),
         }
@@ -187,14 +196,20 @@ impl Batch {
     }
 
     /// Its records from an offset on; none if they cannot be read.
-    fn read(&self, from: i64) -> Option<Vec<FetchedRecord>> {
+    /// `spent` grows by what they take in memory.
+    fn read(&self, from: i64, spent: &mut usize) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
             0 => self.records.clone(),
             kind => compression::unpack(kind, &self.records)?,
         };
+        *spent = spent.saturating_add(records.len());
         let mut all = Vec::new();
-        for _ in 0..self.count.max(0) {
+        for number in 0..usize::try_from(self.count).unwrap_or(0) {
             let found = self.record(&mut records)?;
+            *spent = spent.saturating_add(size_of::<FetchedRecord>());
+            if number >= RECORDS_MAX {
+                return None;
+            }
             if found.offset >= from {
                 all.push(found);
             }
@@ -331,6 +346,27 @@ mod tests {
         // It promises two thousand million records.
         let bytes = changed(&["abc"], |bytes| bytes[57..61].copy_from_slice(&[0x7f; 4]));
         assert_eq!(decode(bytes, 0, Vec::new()).unwrap().unread, [0]);
+    }
+
+    /// Small batches that unpack to many times their size.
+    #[test]
+    fn an_answer_takes_no_more_memory_than_a_bound() {
+        let large = vec![0; 20 << 20];
+        let packed = zstd::encode_all(&large[..], 1).unwrap();
+        let bomb = |first: u8| {
+            changed(&["x"], |bytes| {
+                bytes.truncate(HEAD_BYTES);
+                bytes.extend_from_slice(&packed);
+                bytes[7] = first;
+                bytes[22] = 4;
+                let len = u32::try_from(bytes.len() - 12).unwrap();
+                bytes[8..12].copy_from_slice(&len.to_be_bytes());
+            })
+        };
+        let bytes = (0..100).map(bomb).collect::<Vec<_>>().concat();
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let read = decode(bytes.into(), 0, Vec::new()).unwrap();
+        assert_eq!((read.unread.len(), read.next), (4, Some(4)), "the rest is fetched again");
     }
 
     #[test]

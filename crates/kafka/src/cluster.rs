@@ -80,6 +80,12 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The wait for an answer about topics.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// Brokers of a cluster; the largest have some hundreds.
+const BROKERS_MAX: usize = 1000;
+
+/// The time for which brokers are tried until one answers.
+const ANY_MAX: Duration = Duration::from_secs(12);
+
 /// The number of tries to find a topic that was just made, until all brokers know it.
 const LOOKS_MAX: u32 = 20;
 
@@ -199,11 +205,21 @@ impl Cluster {
             let port = u16::try_from(broker.port).ok()?;
             Some((broker.node_id.0, Broker { host: broker.host.to_string(), port }))
         });
-        self.brokers.replace(brokers.collect());
+        self.brokers.replace(brokers.take(BROKERS_MAX).collect());
+        self.forget_slots();
         let leader = leader(topic, &answer)?;
         let broker = self.broker(leader).ok_or(Failure::Code(LEADERLESS))?;
         topic.leader.set(Some(leader));
         Ok(broker)
+    }
+
+    /// Forgets the connections to brokers that are not part of the cluster any more.
+    fn forget_slots(&self) {
+        let brokers = self.brokers.borrow();
+        let is_known = |broker: &Broker| {
+            self.settings.brokers.contains(broker) || brokers.values().any(|known| known == broker)
+        };
+        self.slots.borrow_mut().retain(|(broker, _), _| is_known(broker));
     }
 
     /// Makes a topic of one partition. Another node may be quicker.
@@ -250,7 +266,11 @@ impl Cluster {
         let mut brokers = self.settings.brokers.clone();
         brokers.extend(self.brokers.borrow().values().cloned());
         let mut why = "none is named".to_owned();
+        let began = clock::now();
         for broker in brokers {
+            if began.elapsed() > ANY_MAX {
+                break;
+            }
             match self.connect(&broker, Lane::Reads).await {
                 Ok(connection) => return Ok(connection),
                 Err(Failure::Unreached(error)) => why = error,
@@ -293,7 +313,11 @@ impl Cluster {
 
 /// The number of a topic's leader.
 fn leader(topic: &Topic, answer: &MetadataResponse) -> Result<i32, Failure> {
-    let found = answer.topics.first().ok_or_else(crate::protocol::unread)?;
+    let found = answer.topics.iter().find(|found| {
+        let name = found.name.as_ref();
+        name.is_some_and(|name| name.as_str() == topic.name)
+    });
+    let found = found.ok_or_else(crate::protocol::unread)?;
     check(found.error_code)?;
     let [partition] = found.partitions.as_slice() else {
         let what = format!(

@@ -127,6 +127,9 @@ impl Connection {
         })?;
         let header = A::Answer::header_version(version);
         ResponseHeader::decode(&mut answer, header).map_err(|_| unread())?;
+        if answer.len() > A::ANSWER_BYTES_MAX || !A::SHAPE.fits(&answer, version) {
+            return Err(unread());
+        }
         A::Answer::decode(&mut answer, version).map_err(|_| unread())
     }
 
@@ -155,13 +158,13 @@ impl Connection {
             }
             waiting.queue.push_back((id, sender));
         }
-        let written = async {
+        let mut written = Written { waiting: &self.waiting, is_whole: false };
+        let sent = async {
             writer.write_all(frame).await?;
             writer.flush().await
         };
-        if written.await.is_err() {
-            self.waiting.borrow_mut().end();
-        }
+        written.is_whole = sent.await.is_ok();
+        drop(written);
         drop(writer);
         let lost = |_| Failure::Lost(format!("the connection to {} has ended", self.broker));
         answer.await.map_err(lost)
@@ -171,6 +174,21 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.reader.abort();
+    }
+}
+
+/// A request that is being written. One that stays a part, because of an error or since nobody waits any more, ends the connection: the
+/// broker would take the next one for its rest.
+struct Written<'c> {
+    waiting: &'c RefCell<PendingRequests>,
+    is_whole: bool,
+}
+
+impl Drop for Written<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.waiting.borrow_mut().end();
+        }
     }
 }
 

@@ -163,8 +163,9 @@ impl Cluster {
         let request = request(vec![part(topic, offset, bytes)], bytes, 0);
         let answer = connection.ask(&request, WAIT).await?;
         check(answer.error_code)?;
-        let found = answer.responses.into_iter().next();
+        let found = answer.responses.into_iter().find(|found| *found.topic == *topic.name);
         let found = found.and_then(|topic| topic.partitions.into_iter().next());
+        let found = found.filter(|partition| partition.partition_index == 0);
         read_partition(topic, found.ok_or_else(unread)?, offset, self.settings.form)
     }
 }
@@ -239,8 +240,9 @@ pub(crate) async fn one_end(
         .with_isolation_level(COMMITTED)
         .with_topics(vec![asked]);
     let answer = connection.ask(&request, WAIT).await?;
-    let found = answer.topics.first().and_then(|topic| topic.partitions.first());
-    let found = found.ok_or_else(unread)?;
+    let found = answer.topics.iter().find(|found| *found.name == *topic.name);
+    let found = found.and_then(|topic| topic.partitions.first());
+    let found = found.filter(|partition| partition.partition_index == 0).ok_or_else(unread)?;
     check(found.error_code)?;
     Ok(found.offset)
 }

@@ -121,7 +121,8 @@ impl Cluster {
         check(answer.error_code)?;
         for found in answer.responses {
             let topic = topics.iter().find(|topic| topic.name == found.topic.as_str());
-            if let (Some(topic), Some(partition)) = (topic, found.partitions.into_iter().next()) {
+            let partition = found.partitions.into_iter().find(|found| found.partition_index == 0);
+            if let (Some(topic), Some(partition)) = (topic, partition) {
                 self.take(topic, partition);
             }
         }

@@ -23,6 +23,7 @@ mod follow;
 mod logs;
 mod protocol;
 mod sasl;
+mod shape;
 mod tail;
 
 use std::fmt;

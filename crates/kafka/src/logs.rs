@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
@@ -34,6 +35,9 @@ enum Command {
     Span(String, oneshot::Sender<Result<Span, Error>>),
     Follow(String),
 }
+
+/// The time for one call. It is longer than that for which a change of leaders is waited for.
+pub(crate) const CALL_MAX: Duration = Duration::from_secs(9);
 
 /// Commands that wait for the thread, which only hands them on.
 const COMMANDS_MAX: usize = 4096;
@@ -192,14 +196,14 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
                 // Whoever does not wait any more needs no answer.
-                let _unheard = done.send(cluster.read(&topic, read).await);
+                let _unheard = done.send(in_time(cluster.read(&topic, read)).await);
             });
         }
         Command::Span(log, done) => {
             let cluster = cluster.clone();
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
-                let _unheard = done.send(cluster.span(&topic).await);
+                let _unheard = done.send(in_time(cluster.span(&topic)).await);
             });
         }
         Command::Follow(log) => {
@@ -207,6 +211,13 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             cluster.followed.notify_one();
         }
     }
+}
+
+/// The outcome of a call, or that the cluster is away once it has had its time: it may wait for a leader, for a connection and for others
+/// that ask, one after the other.
+async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = || Error::Away("Kafka does not answer in time".to_owned());
+    tokio::time::timeout(CALL_MAX, call).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn ended() -> Error {

@@ -11,34 +11,47 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use store::Error;
 
+use crate::shape::{self, Shape};
+
 /// A request, with what is known of it beside its fields.
 pub(crate) trait ProtocolRequest: Encodable + HeaderVersion {
     const KEY: ApiKey;
     /// The newest version that is spoken here. Later ones name topics by ids, or add what is not needed.
     const NEWEST: i16;
+    /// The shape of its answer, which is checked before that is decoded.
+    const SHAPE: Shape;
+    /// The largest answer.
+    const ANSWER_BYTES_MAX: usize;
     type Answer: Decodable + HeaderVersion;
 }
 
+/// The largest answer to a question: one topic with its brokers has some kilobytes.
+const SMALL: usize = 4 << 20;
+/// The largest answer with records: the connection's.
+const LARGE: usize = usize::MAX;
+
 macro_rules! asks {
-    ($($key:ident($request:ident -> $answer:ident, $newest:literal);)*) => {
+    ($($key:ident($request:ident -> $answer:ident, $newest:literal, $shape:ident, $bytes:ident);)*) => {
         $(impl ProtocolRequest for $request {
             const KEY: ApiKey = ApiKey::$key;
             const NEWEST: i16 = $newest;
+            const SHAPE: Shape = shape::$shape;
+            const ANSWER_BYTES_MAX: usize = $bytes;
             type Answer = $answer;
         })*
     };
 }
 
 asks! {
-    ApiVersions(ApiVersionsRequest -> ApiVersionsResponse, 0);
-    SaslHandshake(SaslHandshakeRequest -> SaslHandshakeResponse, 1);
-    SaslAuthenticate(SaslAuthenticateRequest -> SaslAuthenticateResponse, 2);
-    Metadata(MetadataRequest -> MetadataResponse, 9);
-    CreateTopics(CreateTopicsRequest -> CreateTopicsResponse, 7);
-    InitProducerId(InitProducerIdRequest -> InitProducerIdResponse, 4);
-    Produce(ProduceRequest -> ProduceResponse, 9);
-    ListOffsets(ListOffsetsRequest -> ListOffsetsResponse, 7);
-    Fetch(FetchRequest -> FetchResponse, 12);
+    ApiVersions(ApiVersionsRequest -> ApiVersionsResponse, 0, API_VERSIONS, SMALL);
+    SaslHandshake(SaslHandshakeRequest -> SaslHandshakeResponse, 1, SASL_HANDSHAKE, SMALL);
+    SaslAuthenticate(SaslAuthenticateRequest -> SaslAuthenticateResponse, 2, SASL_AUTHENTICATE, SMALL);
+    Metadata(MetadataRequest -> MetadataResponse, 9, METADATA, SMALL);
+    CreateTopics(CreateTopicsRequest -> CreateTopicsResponse, 7, CREATE_TOPICS, SMALL);
+    InitProducerId(InitProducerIdRequest -> InitProducerIdResponse, 4, INIT_PRODUCER_ID, SMALL);
+    Produce(ProduceRequest -> ProduceResponse, 9, PRODUCE, SMALL);
+    ListOffsets(ListOffsetsRequest -> ListOffsetsResponse, 7, LIST_OFFSETS, SMALL);
+    Fetch(FetchRequest -> FetchResponse, 12, FETCH, LARGE);
 }
 
 /// Why a broker did not do what it was asked.

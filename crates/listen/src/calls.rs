@@ -7,34 +7,51 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use fault::Fault;
-use kit::clock::Instant;
 use message::{Body, Fill, Reply, Source, Trailers};
-use pipeline::Account;
+use pipeline::{Account, CallStart};
 use plan::Route;
 use policy::GrpcEnd;
 
 use crate::accept::Connection;
+use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 
 /// The lifetime of an exchange that may be a call. It begins when a call has to wait for its reply.
 pub(crate) struct CallLifetime<'c> {
     connection: &'c Connection,
+    /// How the rest of the request's body gets on, if there is one.
+    progress: OnceCell<BodyProgress>,
     begun: OnceCell<Rc<StreamLifetime>>,
 }
 
 impl CallLifetime<'_> {
     pub(crate) fn new(connection: &Connection) -> CallLifetime<'_> {
-        CallLifetime { connection, begun: OnceCell::new() }
+        CallLifetime { connection, progress: OnceCell::new(), begun: OnceCell::new() }
     }
 
-    fn of(&self, route: &Arc<Route>, started: Instant) -> &Rc<StreamLifetime> {
-        self.begun.get_or_init(|| Rc::new(StreamLifetime::of_call(route, started, self.connection)))
+    /// The request has a body that is still coming.
+    pub(crate) fn begin_body(&self, progress: Option<BodyProgress>) {
+        if let Some(progress) = progress {
+            // There is one body.
+            let _first = self.progress.set(progress);
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Option<&BodyProgress> {
+        self.progress.get()
+    }
+
+    fn of(&self, route: &Arc<Route>, call: CallStart) -> &Rc<StreamLifetime> {
+        self.begun.get_or_init(|| {
+            let progress = self.progress.get().cloned();
+            Rc::new(StreamLifetime::of_call(route, call, self.connection, progress))
+        })
     }
 }
 
 impl pipeline::CallLifetime for CallLifetime<'_> {
-    fn poll_over(&self, route: &Arc<Route>, started: Instant, cx: &mut Context<'_>) -> Poll<Fault> {
-        let stay = self.of(route, started);
+    fn poll_over(&self, route: &Arc<Route>, call: CallStart, cx: &mut Context<'_>) -> Poll<Fault> {
+        let stay = self.of(route, call);
         stay.poll_over(cx).map(|()| stay.cut())
     }
 }
@@ -55,7 +72,7 @@ pub(crate) fn end_by_status(
 ) -> Option<Rc<StreamLifetime>> {
     let (call, route) = (account.ex.grpc.as_ref()?, account.route()?);
     let body = std::mem::take(&mut reply.body);
-    let stay = lifetime.of(route, account.ex.started).clone();
+    let stay = lifetime.of(route, CallStart::of(&account.ex)).clone();
     let call_body = CallBody { body, stay: stay.clone(), end: call.end.clone() };
     reply.body = Body::Stream(Box::new(call_body));
     Some(stay)
@@ -66,7 +83,11 @@ impl Source for CallBody {
         if self.stay.poll_over(cx).is_ready() {
             self.end.cut.replace(Some(self.stay.cut()));
         }
-        self.body.poll_fill(cx, out)
+        let filled = self.body.poll_fill(cx, out);
+        if filled.is_ready() {
+            self.stay.moved();
+        }
+        filled
     }
 
     fn remaining(&self) -> Option<u64> {

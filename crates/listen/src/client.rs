@@ -15,7 +15,7 @@ use kit::{Alarm, Wire, clock};
 use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
-use crate::pace::{Pace, ReplyStarted};
+use crate::pace::{BodyProgress, Pace};
 
 /// A connection's state, shared within its task.
 pub(crate) type ClientHandle = Rc<SharedClient>;
@@ -107,14 +107,19 @@ impl Client {
 
     /// The rest of the body is still to come: it is held to the listener's bounds.
     pub(crate) fn expect_body(&mut self, listener: &plan::Listener) {
-        self.pace = Some(Box::new(Pace::of(listener, ReplyStarted::default())));
+        self.pace = Some(Box::new(Pace::of(listener, BodyProgress::default())));
     }
 
     /// The reply begins, whether or not all of the body was read.
     pub(crate) fn begin_reply(&self) {
         if let Some(pace) = &self.pace {
-            pace.begin_reply();
+            pace.progress().begin_reply();
         }
+    }
+
+    /// How the rest of the body gets on, if there is one.
+    pub(crate) fn progress(&self) -> Option<BodyProgress> {
+        self.pace.as_ref().map(|pace| pace.progress().clone())
     }
 
     /// The client still waits for leave to send its body.

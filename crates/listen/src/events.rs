@@ -12,6 +12,7 @@ use telemetry::StreamKind;
 
 use crate::accept::Connection;
 use crate::connections::Permit;
+use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 
 /// The body of an event stream, which ends behind a whole event as soon as it has to leave.
@@ -33,12 +34,14 @@ pub(crate) fn end_between(
     reply: &mut Reply,
     account: &Account,
     connection: &Connection,
+    progress: Option<&BodyProgress>,
 ) -> Option<Rc<StreamLifetime>> {
     if !reply.head.is_event_stream() {
         return None;
     }
     let body = std::mem::take(&mut reply.body);
-    let stay = Rc::new(StreamLifetime::begin(account, connection, StreamKind::Sse));
+    let stay =
+        Rc::new(StreamLifetime::begin(account, connection, StreamKind::Sse, progress.cloned()));
     let is_whole = account.ex.notes.as_ref().is_some_and(|notes| notes.stream.is_some());
     let scanner = (!is_whole).then(EventScanner::default);
     let events = Events { body, stay: stay.clone(), scanner, made: 0 };
@@ -79,6 +82,7 @@ impl Source for Events {
             return Poll::Pending;
         };
         let fill = fill?;
+        self.stay.moved();
         self.made = match fill {
             Fill::Later => 0,
             Fill::More | Fill::End => self.made + out.len().saturating_sub(before),

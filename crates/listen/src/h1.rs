@@ -373,6 +373,7 @@ impl H1 {
             keep_alive: arrival.keep_alive,
         };
         let call = CallLifetime::new(&self.connection);
+        call.begin_body(self.client.borrow().progress());
         let served = match refused_method(request.head.method()) {
             Err(fault) => Some(pipeline::refuse(&mut account, fault)),
             Ok(()) => {

@@ -30,13 +30,51 @@ pub(crate) struct Pace {
     /// Since when the client is waited for.
     waiting: Option<Instant>,
     nearest: Nearest,
-    replying: ReplyStarted,
+    progress: BodyProgress,
     /// Taken when it is first needed: most bodies are there when they are asked for.
     alarm: Option<SharedAlarm>,
 }
 
-/// The reply has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
-pub(crate) type ReplyStarted = Rc<Cell<bool>>;
+/// What the two directions of an exchange know of each other while its body is still coming.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    reply: Cell<ReplyState>,
+    /// Some of the body came since that was last asked.
+    moved: Cell<bool>,
+}
+
+pub(crate) type BodyProgress = Rc<Progress>;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ReplyState {
+    #[default]
+    Waited,
+    /// It has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
+    Begun,
+    /// It is a stream, and whoever sends it sees to silence in both directions.
+    Stream,
+}
+
+impl Progress {
+    pub(crate) fn begin_reply(&self) {
+        if self.reply.get() == ReplyState::Waited {
+            self.reply.set(ReplyState::Begun);
+        }
+    }
+
+    pub(crate) fn begin_stream(&self) {
+        self.reply.set(ReplyState::Stream);
+    }
+
+    /// True if some of the body came since this was last asked.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved.replace(false)
+    }
+
+    fn is_stream(&self) -> bool {
+        self.reply.get() == ReplyState::Stream
+    }
+}
 
 /// The reason for which the alarm was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +86,7 @@ enum Nearest {
 
 impl Pace {
     /// For a body that begins now.
-    pub(crate) fn of(listener: &Listener, replying: ReplyStarted) -> Pace {
+    pub(crate) fn of(listener: &Listener, progress: BodyProgress) -> Pace {
         let timeout = &listener.timeout;
         let total = timeout.body_total.unwrap_or_default();
         Pace {
@@ -59,13 +97,13 @@ impl Pace {
             total,
             waiting: None,
             nearest: Nearest::Pause,
-            replying,
+            progress,
             alarm: None,
         }
     }
 
-    pub(crate) fn begin_reply(&self) {
-        self.replying.set(true);
+    pub(crate) fn progress(&self) -> &BodyProgress {
+        &self.progress
     }
 
     /// Nothing came: ready with the fault when that has lasted too long.
@@ -78,8 +116,9 @@ impl Pace {
         loop {
             ready!(alarm.poll(cx));
             // It began to be answered meanwhile.
-            match (self.nearest, self.replying.get(), self.waiting) {
-                (Nearest::Rate, true, Some(since)) => {
+            match (self.nearest, self.progress.reply.get(), self.waiting) {
+                (Nearest::Rate, ReplyState::Begun | ReplyState::Stream, Some(since))
+                | (Nearest::Pause, ReplyState::Stream, Some(since)) => {
                     let left = self.pause.saturating_sub(since.elapsed());
                     self.wait(&mut alarm, clock::now(), left);
                     self.waiting = Some(since);
@@ -90,8 +129,11 @@ impl Pace {
     }
 
     fn wait(&mut self, alarm: &mut Alarm, now: Instant, pause: Duration) {
+        // The silence of a stream is that of both directions.
+        let pause = if self.progress.is_stream() { Duration::MAX } else { pause };
         let mut left = (pause, Nearest::Pause);
-        if self.rate > 0 && !self.replying.get() && self.credit < left.0 {
+        let is_waited = self.progress.reply.get() == ReplyState::Waited;
+        if self.rate > 0 && is_waited && self.credit < left.0 {
             left = (self.credit, Nearest::Rate);
         }
         if let Some(end) = self.end {
@@ -107,6 +149,7 @@ impl Pace {
 
     /// So much of the body came.
     pub(crate) fn came(&mut self, bytes: usize) {
+        self.progress.moved.set(true);
         let Some(since) = self.waiting.take() else { return };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         if let Some(earned) = bytes.saturating_mul(1_000_000).checked_div(self.rate) {

@@ -151,6 +151,7 @@ enum Direct {
 /// The way past the task of a stream. It is only used while that waits.
 struct DirectReply {
     client: ClientHandle,
+    stay: Option<Rc<StreamLifetime>>,
     is_chunked: bool,
     taken: RefCell<DirectBytes>,
 }
@@ -201,7 +202,8 @@ impl Writing {
             Direct::Never => return,
             Direct::Possible => {
                 let (client, is_chunked) = (client.clone(), outgoing.is_chunked());
-                Rc::new(DirectReply { client, is_chunked, taken: RefCell::default() })
+                let stay = self.stay.clone();
+                Rc::new(DirectReply { client, stay, is_chunked, taken: RefCell::default() })
             }
             Direct::By(way) => way.clone(),
         };
@@ -279,6 +281,7 @@ impl DirectWriter for DirectReply {
             true => chunk.framed(),
             false => chunk.payload(),
         };
+        self.stay.iter().for_each(|stay| stay.moved());
         let mut taken = self.taken.borrow_mut();
         let sent = match (taken.rest.is_empty(), self.client.try_borrow()) {
             (true, Ok(client)) => client.write_now(bytes),

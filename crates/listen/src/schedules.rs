@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use plan::nodes::{self, Tenure};
-use plan::{ClockReading, Plan, Schedule, Timing};
+use plan::{ClockReading, Due, Plan, Schedule, ScheduleControl, Timing};
 use policy::{Caller, Exchange, Scheme};
 use tokio::task::JoinHandle;
 
@@ -100,22 +100,25 @@ impl RunningSchedule {
 async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>) {
     let Some(mut due) = timing.first() else { return };
     loop {
-        let mut reading = ClockReading::now();
-        while let Some(wait) = due.wait() {
-            tokio::time::sleep(wait).await;
-            if let Some(other) = timing.set_back(reading) {
-                (due, reading) = (other, ClockReading::now());
-            }
-        }
+        let Some(waiting) = find(&worker, &name, &timing) else { return };
+        let is_asked = wait(&timing, &mut due, &waiting.control).await;
         let Some(schedule) = find(&worker, &name, &timing) else { return };
-        if let Some(turn) = RunRight::of(&worker, &name) {
-            state.is_busy.set(true);
+        state.is_busy.set(true);
+        let store = worker.current().plan.store.clone();
+        if (is_asked || !schedule.is_paused(store.as_deref()).await)
+            && let Some(turn) = RunRight::of(&worker, &name)
+        {
+            schedule.control.set_running(true);
             run_once(&schedule, worker.index).await;
-            state.is_busy.set(false);
+            schedule.control.set_running(false);
             drop(turn);
         }
+        state.is_busy.set(false);
         if state.is_ending.get() {
             return;
+        }
+        if is_asked {
+            continue;
         }
         let mut skipped = 0;
         loop {
@@ -133,6 +136,20 @@ async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>)
         }
         schedule.metrics.skipped(skipped);
     }
+}
+
+/// Waits until it is due, or somebody asks for a run: true then.
+async fn wait(timing: &Timing, due: &mut Due, control: &ScheduleControl) -> bool {
+    let mut reading = ClockReading::now();
+    while let Some(wait) = due.wait() {
+        if tokio::time::timeout(wait, control.asked()).await.is_ok() {
+            return true;
+        }
+        if let Some(other) = timing.set_back(reading) {
+            (*due, reading) = (other, ClockReading::now());
+        }
+    }
+    false
 }
 
 /// The right to run a schedule: of several gateways that share a store, one at a time has it.

@@ -62,10 +62,10 @@ pub(crate) async fn run(
     TunnelSettings { account, connection, listener, alarm }: TunnelSettings<'_>,
 ) -> Option<Wire> {
     let kind = if is_websocket { StreamKind::WebSocket } else { StreamKind::Tunnel };
-    let stay = StreamLifetime::begin(account, connection, kind);
+    let stay = StreamLifetime::begin(account, connection, kind, None);
     let timeout = &listener.timeout;
     let half_closed = timeout.idle.min(timeout.tunnel);
-    let silence = Silence { open: timeout.tunnel, half_closed };
+    let silence = Silence { open: stay.tunnel_silence(timeout.tunnel), half_closed };
     let ends = (client, (tunnel.wire, tunnel.early));
     let notes = account.ex.notes.as_mut();
     let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {

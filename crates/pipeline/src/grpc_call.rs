@@ -48,8 +48,23 @@ pub(crate) fn of_type(content_type: Option<&[u8]>) -> Option<GrpcCall> {
 
 /// The lifetime of a call of gRPC, which the caller of `serve` knows.
 pub trait CallLifetime {
-    /// Ready with the reason when the call, which this route takes and which began then, is to be cut.
-    fn poll_over(&self, route: &Arc<Route>, started: Instant, cx: &mut Context<'_>) -> Poll<Fault>;
+    /// Ready with the reason when the call, which this route takes, is to be cut.
+    fn poll_over(&self, route: &Arc<Route>, call: CallStart, cx: &mut Context<'_>) -> Poll<Fault>;
+}
+
+/// What bounds the lifetime of a call from its start.
+#[derive(Debug, Clone, Copy)]
+pub struct CallStart {
+    pub started: Instant,
+    /// When the client's credential ends, in seconds since the Unix epoch.
+    pub expires: Option<u64>,
+}
+
+impl CallStart {
+    pub fn of(ex: &Exchange) -> CallStart {
+        let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
+        CallStart { started: ex.started, expires }
+    }
 }
 
 /// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins. The answering comes
@@ -57,13 +72,13 @@ pub trait CallLifetime {
 pub(crate) fn unless_over<T>(
     mut answering: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     route: &Arc<Route>,
-    started: Option<Instant>,
+    call: Option<CallStart>,
     lifetime: &dyn CallLifetime,
 ) -> impl Future<Output = Result<T, Fault>> {
     poll_fn(move |cx| {
         let polled = answering.as_mut().poll(cx);
-        match started {
-            Some(started) if polled.is_pending() => lifetime.poll_over(route, started, cx).map(Err),
+        match call {
+            Some(call) if polled.is_pending() => lifetime.poll_over(route, call, cx).map(Err),
             _ => polled,
         }
     })

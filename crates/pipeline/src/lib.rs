@@ -14,7 +14,7 @@ mod problem;
 mod steps;
 
 pub use account::{Account, Recorders};
-pub use grpc_call::CallLifetime;
+pub use grpc_call::{CallLifetime, CallStart};
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -162,10 +162,10 @@ async fn across(
         }
         false => None,
     };
-    let started = ex.grpc.as_ref().map(|_| ex.started);
+    let call = ex.grpc.as_ref().map(|_| CallStart::of(ex));
     let answered = {
         let answering = pin!(destination.answer(ex, request));
-        grpc_call::unless_over(answering, route, started, lifetime).await
+        grpc_call::unless_over(answering, route, call, lifetime).await
     };
     match answered {
         Ok(mut reply) => {

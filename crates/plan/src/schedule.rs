@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,9 @@ use cron::Cron;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
 use serde_json::{Value, json};
+use store::{Change, Error, Expect, LazyStore, Tables as _};
 use telemetry::ScheduleMetrics;
+use tokio::sync::Notify;
 
 use crate::Destination;
 
@@ -21,6 +24,31 @@ pub struct Schedule {
     pub content_type: Option<&'static str>,
     pub body: Bytes,
     pub metrics: Arc<ScheduleMetrics>,
+    pub control: Arc<ScheduleControl>,
+}
+
+/// What operators do to a schedule. It outlives a reload.
+#[derive(Debug, Default)]
+pub struct ScheduleControl {
+    /// As it was set here, or as the store said last.
+    is_paused: AtomicBool,
+    is_running: AtomicBool,
+    asked: Notify,
+}
+
+/// The table of the store with a row for each schedule that is paused, by its name.
+const PAUSED: &str = "schedules/paused";
+
+impl ScheduleControl {
+    /// Resolves when somebody has asked for a run now.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// A run begins, or has ended.
+    pub fn set_running(&self, is_running: bool) {
+        self.is_running.store(is_running, Ordering::Relaxed);
+    }
 }
 
 /// The times at which something is due.
@@ -124,6 +152,37 @@ impl Schedule {
         Request { head, body: Body::whole(self.body.clone()) }
     }
 
+    /// True if an operator has paused it. A store that does not answer changes nothing.
+    pub async fn is_paused(&self, store: Option<&LazyStore>) -> bool {
+        if let Some(store) = store
+            && let Ok(row) = store.get(PAUSED, self.name.as_bytes()).await
+        {
+            self.control.is_paused.store(row.is_some(), Ordering::Relaxed);
+        }
+        self.control.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Pauses it, or lets it run again: on all gateways of a store, and over restarts where there is one.
+    pub async fn set_paused(&self, store: Option<&LazyStore>, paused: bool) -> Result<(), Error> {
+        if let Some(store) = store {
+            let value = paused.then(|| Bytes::from_static(b"1"));
+            let key = self.name.as_bytes().to_vec();
+            let change = Change { table: PAUSED.into(), key, value, expect: Expect::Anything };
+            store.change(vec![change], None).await?;
+        }
+        self.control.is_paused.store(paused, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Asks for a run now, also of one that is paused. False if one is under way: there are never two.
+    pub fn run_now(&self) -> bool {
+        let is_running = self.control.is_running.load(Ordering::Relaxed);
+        if !is_running {
+            self.control.asked.notify_one();
+        }
+        !is_running
+    }
+
     /// For `explain`.
     pub fn explained(&self) -> String {
         let Schedule { name, timing, destination, .. } = self;
@@ -136,6 +195,8 @@ impl Schedule {
         if let Some(view) = view.as_object_mut() {
             view.insert("name".to_owned(), json!(self.name));
             view.insert("timing".to_owned(), json!(self.timing.to_string()));
+            let is_running = self.control.is_running.load(Ordering::Relaxed);
+            view.insert("running".to_owned(), json!(is_running));
         }
         view
     }

@@ -52,6 +52,11 @@ impl Permits {
         free.then(|| Permit { permits: self.clone(), key })
     }
 
+    /// Places of the key that are taken.
+    pub(crate) fn taken(&self, key: u64) -> u32 {
+        self.shard(key).and_then(|shard| shard.get(&key).map(|taken| taken.count)).unwrap_or(0)
+    }
+
     /// Takes a place, or is woken when one may be free.
     pub(crate) fn poll_take(
         self: &Arc<Permits>,

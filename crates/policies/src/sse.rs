@@ -129,6 +129,13 @@ impl Sse {
         EventCounter { key: hash.finish(), tier }
     }
 
+    /// Shared streams that may linger for a client: they count as its own.
+    fn lingering_max(&self, client: u64) -> usize {
+        let Some(max) = self.settings.connections else { return share::LINGERING_MAX };
+        let left = max.saturating_sub(self.permits.taken(client));
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
     /// Opens the stream of a client that was admitted. Only the first reply gets it.
     fn open(self: &Arc<Sse>, ex: &mut Exchange) -> Option<EventMeter> {
         let AdmittedStream { counted, permit } = self.slot.take(ex)?;

@@ -1,11 +1,11 @@
-//! A queue as operators see it and change it. It shows no message.
+//! A queue as operators see it and change it. What its messages are is in [`look`](crate::look).
 
 use bytes::Bytes;
-use kit::clock;
 use serde_json::{Value, json};
-use store::{Change, Error, Expect, Row, Scan, nodes};
+use store::{Change, Error, Expect, Row, Scan, limits, nodes};
 
-use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
+use crate::dead::{now, read};
+use crate::queue::{Cursor, Dead, PAUSED, Queue, key};
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ const RETURNING_MAX_MS: u64 = 10_000;
 const PAGE: usize = 100;
 /// Rows that are read at once, and dead messages that are counted.
 const ROWS_MAX: usize = 1000;
+/// Bytes of messages that are put back at once. One is smaller, so a batch is within what the store takes.
+const BATCH_BYTES: usize = limits::WRITE_BYTES_MAX - limits::RECORD_BYTES_MAX;
 const COUNTED_MAX: usize = 100_000;
 
 impl Queue {
     /// The queue in numbers.
     pub async fn view(&self) -> Result<Value, ActionError> {
         let entrance = &self.entrance;
-        let row = entrance.store.get(&self.tables.cursor, CURSOR).await?;
-        let cursor: Cursor =
-            row.and_then(|row| serde_json::from_slice(&row.value).ok()).unwrap_or_default();
+        let cursor: Cursor = self.cursor().await?;
         let span = entrance.store.span(&entrance.log).await?;
         let open = u64::try_from(cursor.open.len()).unwrap_or(u64::MAX);
         let depth = span.newest.saturating_sub(cursor.head).saturating_add(open);
@@ -52,6 +52,9 @@ impl Queue {
             }
         }
         let mut view = json!({ "name": self.name(), "depth": depth, "dead": dead });
+        if let (true, Some(view)) = (self.is_paused().await?, view.as_object_mut()) {
+            view.insert("paused".to_owned(), json!(true));
+        }
         if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
             let owner = self.nodes.owner(nodes::partition(self.name()));
             view.insert("node".to_owned(), json!(owner));
@@ -76,34 +79,130 @@ impl Queue {
     /// Puts a dead message back into the queue, behind all others, with all its tries.
     pub async fn retry_dead(&self, id: &str) -> Result<(), ActionError> {
         let message = number(id).ok_or(ActionError::Unknown)?;
+        let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
+        let row = row.ok_or(ActionError::Unknown)?;
+        match self.put_back(&[row]).await? {
+            0 => Err(ActionError::Unknown),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for all of them, in their order. A message that dies again meanwhile stays dead.
+    pub async fn retry_all_dead(&self) -> Result<(), ActionError> {
+        let last = self.last_dead().await?;
+        let mut after = None;
+        loop {
+            let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };
+            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
+            let rows = found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref());
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            for row in rows {
+                let size = read(row).map_or(0, |dead| usize::try_from(dead.bytes).unwrap_or(0));
+                if bytes + size > BATCH_BYTES && !batch.is_empty() {
+                    self.put_back(&std::mem::take(&mut batch)).await?;
+                    bytes = 0;
+                }
+                bytes += size;
+                batch.push(row.clone());
+            }
+            self.put_back(&batch).await?;
+            after = found.rows.last().map(|row| row.key.to_vec());
+            if !found.more || after.is_none() || after.as_deref() > last.as_deref() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The key of the newest dead message.
+    async fn last_dead(&self) -> Result<Option<Bytes>, ActionError> {
+        let (mut after, mut last) = (None, None);
+        loop {
+            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
+            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
+            let newest = found.rows.last().map(|row| row.key.clone());
+            after = newest.as_ref().map(|key| key.to_vec());
+            last = newest.or(last);
+            if !found.more || after.is_none() {
+                return Ok(last);
+            }
+        }
+    }
+
+    /// Puts dead messages back, those that nobody else is putting back. Gives how many.
+    async fn put_back(&self, rows: &[Row]) -> Result<usize, ActionError> {
         let entrance = &self.entrance;
-        let row = entrance.store.get(&self.tables.messages, &key(message)).await?;
-        let record = row.ok_or(ActionError::Unknown)?.value;
-        self.claim(message).await?;
-        // In this order: a crash between the two leaves it dead and in the queue, and not lost.
-        entrance.store.append(&entrance.log, vec![record], None).await?;
-        entrance.store.change(self.exhume(message).into(), None).await?;
-        Ok(())
+        let (mut records, mut done) = (Vec::new(), Vec::new());
+        for row in rows {
+            let Some(dead) = read(row) else { continue };
+            let message = dead.message;
+            let record = entrance.store.get(&self.tables.messages, &key(message)).await?;
+            let (Some(record), true) = (record, self.claim(row, dead).await?) else { continue };
+            records.push(record.value);
+            done.extend(self.exhume(message));
+        }
+        if records.is_empty() {
+            return Ok(0);
+        }
+        let count = records.len();
+        // In this order: a crash between the two leaves them dead and in the queue, and not lost.
+        entrance.store.append(&entrance.log, records, None).await?;
+        entrance.store.change(done, None).await?;
+        Ok(count)
     }
 
     /// Marks a dead message as on its way back, so that of two who ask at once only one puts it back.
-    async fn claim(&self, message: u64) -> Result<(), ActionError> {
-        let store = &self.entrance.store;
-        let row = store.get(&self.tables.dead, &key(message)).await?;
-        let row = row.ok_or(ActionError::Unknown)?;
-        let dead = read(&row).ok_or(ActionError::Unknown)?;
-        let now = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+    async fn claim(&self, row: &Row, dead: Dead) -> Result<bool, ActionError> {
+        let now = now();
         if dead.returning.abs_diff(now) < RETURNING_MAX_MS {
-            return Err(ActionError::Unknown);
+            return Ok(false);
         }
+        let key = key(dead.message);
         let value = serde_json::to_vec(&Dead { returning: now, ..dead }).ok().map(Bytes::from);
-        let (table, key) = (self.tables.dead.clone(), key(message));
-        let change = Change { table, key, value, expect: Expect::Version(row.version) };
-        match store.change(vec![change], None).await {
-            Ok(_) => Ok(()),
-            Err(Error::Conflict { .. }) => Err(ActionError::Unknown),
+        let (table, expect) = (self.tables.dead.clone(), Expect::Version(row.version));
+        let change = Change { table, key, value, expect };
+        match self.entrance.store.change(vec![change], None).await {
+            Ok(_) => Ok(true),
+            Err(Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Forgets all dead messages that there are now.
+    pub async fn remove_all_dead(&self) -> Result<(), ActionError> {
+        let last = self.last_dead().await?;
+        loop {
+            let scan = Scan { prefix: Vec::new(), after: None, rows_max: ROWS_MAX / 2 };
+            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
+            let rows = found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref());
+            let changes: Vec<Change> = rows
+                .flat_map(|row| {
+                    [&self.tables.dead, &self.tables.messages].map(|table| {
+                        let (table, key) = (table.clone(), row.key.to_vec());
+                        Change { table, key, value: None, expect: Expect::Anything }
+                    })
+                })
+                .collect();
+            if changes.is_empty() {
+                return Ok(());
+            }
+            self.entrance.store.change(changes, None).await?;
+        }
+    }
+
+    /// Lets no more message begin, on any node, until the queue is resumed. A message that is being processed goes on.
+    pub async fn pause(&self) -> Result<(), ActionError> {
+        self.set_paused(Some(Bytes::from_static(b"1"))).await
+    }
+
+    pub async fn resume(&self) -> Result<(), ActionError> {
+        self.set_paused(None).await
+    }
+
+    async fn set_paused(&self, value: Option<Bytes>) -> Result<(), ActionError> {
+        let (table, key) = (self.tables.state.clone(), PAUSED.to_vec());
+        let change = Change { table, key, value, expect: Expect::Anything };
+        self.entrance.store.change(vec![change], None).await?;
+        Ok(())
     }
 
     /// Forgets a dead message.
@@ -116,11 +215,7 @@ impl Queue {
     }
 }
 
-fn number(id: &str) -> Option<u64> {
+pub(crate) fn number(id: &str) -> Option<u64> {
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
     id.parse().ok().filter(|_| is_number)
-}
-
-fn read(row: &Row) -> Option<Dead> {
-    serde_json::from_slice(&row.value).ok()
 }

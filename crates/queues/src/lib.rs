@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod dead;
 mod entrance;
+mod look;
 mod process;
 mod queue;
 mod stored;
@@ -14,7 +16,7 @@ mod stored;
 pub use admin::ActionError;
 pub use entrance::Entrance;
 pub use hub::Retries;
-pub use queue::{Order, Queue, QueueSettings};
+pub use queue::{DeadBounds, Order, Queue, QueueSettings};
 
 #[cfg(test)]
 mod tests;

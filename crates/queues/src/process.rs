@@ -1,5 +1,6 @@
 //! The processing of a queue: its messages one after the other, or several at once, through its flow.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,11 +14,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
 use policy::{Answer, Caller, Exchange, Residence, Resident};
 use store::nodes::{self, NodeStanding, Tenure};
-use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Watch};
+use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Record, Watch};
 use telemetry::QueueRun;
 use tokio::sync::watch;
 
-use crate::queue::{CURSOR, Cursor, Dead, OpenMessage, Order, Queue};
+use crate::dead::{DeadCount, millis, now};
+use crate::queue::{
+    AttemptFailure, CURSOR, Cursor, Dead, OpenMessage, Order, Queue, key, note_failure,
+};
 use crate::stored;
 
 /// The largest reply that is read to its end, so that its connection can be used again.
@@ -48,14 +52,27 @@ struct Process {
     runs: FuturesUnordered<LocalBoxFuture<'static, Ran>>,
     /// The newest message has been seen.
     is_at_end: bool,
+    /// An operator has paused the queue: no run begins.
+    is_paused: bool,
+    /// Whether it is paused has to be asked again.
+    is_state_open: bool,
+    /// The failures of messages that are not over.
+    failures: HashMap<u64, Vec<AttemptFailure>>,
+    dead: DeadCount,
 }
 
 /// The outcome of a run.
 struct Ran {
     message: u64,
-    record: Bytes,
-    /// Why it failed.
-    failed: Option<String>,
+    record: Record,
+    failed: Option<RunFailure>,
+}
+
+/// Why a run failed.
+struct RunFailure {
+    why: String,
+    /// False for a fault of the message, which fails each time.
+    may_pass: bool,
 }
 
 /// Why the processing has ended.
@@ -71,6 +88,7 @@ enum ProcessEnd {
 enum Next {
     Ran(Ran),
     News,
+    State,
     Standing,
     Time,
     End,
@@ -137,6 +155,10 @@ impl Process {
                     running: Vec::new(),
                     runs: FuturesUnordered::new(),
                     is_at_end: false,
+                    is_paused: false,
+                    is_state_open: false,
+                    failures: HashMap::new(),
+                    dead: DeadCount::of(queue),
                 });
             }
             let is_asked = {
@@ -159,7 +181,9 @@ impl Process {
     }
 
     async fn run(&mut self) -> ProcessEnd {
-        let mut watch = self.queue.entrance.store.follow(&self.queue.entrance.log);
+        let store = self.queue.entrance.store.clone();
+        let mut news = store.follow(&self.queue.entrance.log);
+        let mut state = store.watch(&self.queue.tables.state);
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
             tracing::warn!(queue, "the queue waits for the store: {error}");
@@ -195,9 +219,10 @@ impl Process {
                 self.tick().await;
             }
             self.set_timer(&mut timer);
-            match self.next(&mut watch, &mut timer, is_ending).await {
+            match self.next((&mut news, &mut state), &mut timer, is_ending).await {
                 Next::Ran(ran) => self.ran(ran).await,
                 Next::News => self.is_at_end = false,
+                Next::State => self.look_at_state().await,
                 Next::Standing => {
                     self.standing.borrow_and_update();
                 }
@@ -207,8 +232,13 @@ impl Process {
         }
     }
 
-    async fn next(&mut self, watch: &mut Watch, timer: &mut Alarm, is_ending: bool) -> Next {
-        let mut news = pin!(watch.changed());
+    async fn next(
+        &mut self,
+        (news, state): (&mut Watch, &mut Watch),
+        timer: &mut Alarm,
+        is_ending: bool,
+    ) -> Next {
+        let (mut news, mut state) = (pin!(news.changed()), pin!(state.changed()));
         let mut standing = self.standing.clone();
         let mut standing = pin!(standing.changed());
         poll_fn(|cx| {
@@ -223,6 +253,9 @@ impl Process {
             }
             if !is_ending && news.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Next::News);
+            }
+            if !is_ending && state.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Next::State);
             }
             timer.poll(cx).map(|()| Next::Time)
         })
@@ -244,10 +277,18 @@ impl Process {
 
     /// For the next message that is due, and the next tick.
     fn set_timer(&self, timer: &mut Alarm) {
-        let has_room = self.running.len() < self.queue.settings.concurrency;
+        let has_room = !self.is_paused && self.running.len() < self.queue.settings.concurrency;
         let due = self.cursor.next_due(&self.running).filter(|_| has_room);
         let wait = due.map(|due| Duration::from_millis(due).saturating_sub(clock::wall()));
         timer.set(clock::now(), wait.unwrap_or(TICK).min(TICK));
+    }
+
+    /// Learns whether the queue is paused. While the store does not say, it stays as it is and the next tick asks again.
+    async fn look_at_state(&mut self) {
+        match self.queue.is_paused().await {
+            Ok(is_paused) => (self.is_paused, self.is_state_open) = (is_paused, false),
+            Err(_) => self.is_state_open = true,
+        }
     }
 
     async fn load(&mut self) -> Result<(), Error> {
@@ -255,13 +296,17 @@ impl Process {
         let row = store.get(&self.queue.tables.cursor, CURSOR).await?;
         let read = row.and_then(|row| serde_json::from_slice(&row.value).ok());
         self.cursor = read.unwrap_or_default();
+        self.is_paused = self.queue.is_paused().await?;
         Ok(())
     }
 
     /// Begins messages as far as there is room.
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
-        while self.queue.nodes.may_begin(self.term) && self.running.len() < settings.concurrency {
+        while !self.is_paused
+            && self.queue.nodes.may_begin(self.term)
+            && self.running.len() < settings.concurrency
+        {
             if let Some(message) = self.cursor.due(&settings.retries, &self.running) {
                 self.retry(message).await?;
                 continue;
@@ -289,7 +334,7 @@ impl Process {
             self.cursor.head = record.position;
             let open = OpenMessage { message: record.position, attempts: 0, due: 0 };
             self.cursor.open.push(open);
-            self.begin(record.position, record.bytes);
+            self.begin(record);
         }
         Ok(())
     }
@@ -302,22 +347,31 @@ impl Process {
             Err(Error::Trimmed { .. }) => None,
             found => found?.records.into_iter().next(),
         };
-        match found.filter(|record| record.position == message) {
-            Some(record) => self.begin(message, record.bytes),
-            None => self.cursor.open.retain(|open| open.message != message),
+        let Some(record) = found.filter(|record| record.position == message) else {
+            self.cursor.open.retain(|open| open.message != message);
+            return Ok(());
+        };
+        if !self.failures.contains_key(&message) {
+            let row = entrance.store.get(&self.queue.tables.failures, &key(message)).await?;
+            let kept = row.and_then(|row| serde_json::from_slice(&row.value).ok());
+            self.failures.insert(message, kept.unwrap_or_default());
         }
+        self.begin(record);
         Ok(())
     }
 
-    fn begin(&mut self, message: u64, record: Bytes) {
+    fn begin(&mut self, record: Record) {
+        let message = record.position;
         self.running.push(message);
         let (queue, caller) = (self.queue.clone(), self.place.caller.clone());
         self.runs.push(Box::pin(async move {
             let failed = {
-                let running = pin!(run_once(&queue, caller, &record));
+                let running = pin!(run_once(&queue, caller, &record.bytes));
                 kit::task::contain(running).await
             };
-            let failed = failed.unwrap_or_else(|panic| Some(format!("panic: {panic}")));
+            let failed = failed.unwrap_or_else(|panic| {
+                Some(RunFailure { why: format!("panic: {panic}"), may_pass: true })
+            });
             Ran { message, record, failed }
         }));
     }
@@ -326,44 +380,85 @@ impl Process {
     async fn ran(&mut self, ran: Ran) {
         let Ran { message, record, failed } = ran;
         self.running.retain(|running| *running != message);
-        let (queue, mut changes) = (self.queue.clone(), Vec::new());
+        let mut changes = Vec::new();
         let open = self.cursor.open.iter_mut().find(|open| open.message == message);
         let outcome = match (failed, open) {
             (None, _) | (_, None) => QueueRun::Success,
-            (Some(why), Some(open)) => {
+            (Some(failure), Some(open)) => {
                 open.attempts = open.attempts.saturating_add(1);
-                let attempts = open.attempts;
-                match queue.settings.retries.pause(attempts, fastrand::u64(..1000)) {
+                let (attempts, chance) = (open.attempts, fastrand::u64(..1000));
+                let pause = self.queue.settings.retries.pause(attempts, chance);
+                match pause.filter(|_| failure.may_pass) {
                     Some(pause) => {
                         open.due = millis(clock::wall() + pause);
-                        let name = queue.name();
-                        let id = message;
-                        tracing::debug!(queue = name, id, "tried again in {pause:?}: {why}");
+                        self.tried(message, &failure.why, pause, &mut changes);
                         QueueRun::Failure
                     }
                     None => {
-                        // No field of a log line is called `message` but its text.
-                        tracing::warn!(
-                            queue = queue.name(),
-                            id = message,
-                            "dead after its last attempt: {why}"
-                        );
-                        if queue.settings.dead_letter {
-                            changes.extend(queue.bury(
-                                &Dead { message, attempts, last: why, returning: 0 },
-                                record,
-                            ));
-                        }
+                        self.died(attempts, record, failure, &mut changes);
                         QueueRun::Dead
                     }
                 }
             }
         };
-        queue.entrance.metrics.ran(outcome);
+        self.queue.entrance.metrics.ran(outcome);
         if outcome != QueueRun::Failure {
             self.cursor.open.retain(|open| open.message != message);
+            if self.failures.remove(&message).is_some() {
+                changes.push(self.queue.failures_change(message, None));
+            }
         }
         self.write(changes).await;
+        if outcome == QueueRun::Dead {
+            self.keep_dead().await;
+        }
+    }
+
+    /// A message has failed, and is tried again.
+    fn tried(&mut self, message: u64, why: &str, pause: Duration, changes: &mut Vec<Change>) {
+        let queue = self.queue.name();
+        tracing::debug!(queue, id = message, "tried again in {pause:?}: {why}");
+        let failures = self.failures.entry(message).or_default();
+        note_failure(failures, now(), why);
+        changes.push(self.queue.failures_change(message, Some(failures)));
+    }
+
+    /// A message has failed for the last time.
+    fn died(
+        &mut self,
+        attempts: u32,
+        record: Record,
+        RunFailure { why, may_pass }: RunFailure,
+        changes: &mut Vec<Change>,
+    ) {
+        let (queue, message) = (self.queue.name(), record.position);
+        // No field of a log line is called `message` but its text.
+        match may_pass {
+            true => tracing::warn!(queue, id = message, "dead after its last attempt: {why}"),
+            false => {
+                tracing::warn!(queue, id = message, "dead at once, since it cannot pass: {why}");
+            }
+        }
+        if !self.queue.settings.dead_letter {
+            return;
+        }
+        let mut failures = self.failures.get(&message).cloned().unwrap_or_default();
+        let died = now();
+        note_failure(&mut failures, died, &why);
+        let bytes = u64::try_from(record.bytes.len()).unwrap_or(u64::MAX);
+        let stored = millis(record.time);
+        let dead =
+            Dead { message, attempts, last: why, failures, stored, died, bytes, returning: 0 };
+        changes.extend(self.queue.bury(&dead, record.bytes));
+        self.dead.add(bytes, died);
+    }
+
+    /// Removes the dead messages that are too many or too old.
+    async fn keep_dead(&mut self) {
+        if let Err(error) = self.dead.keep(&self.queue, self.guard.as_ref()).await {
+            // The next tick does it again.
+            tracing::debug!(queue = self.queue.name(), "the dead messages are not kept: {error}");
+        }
     }
 
     /// Writes where the processing stands, with what belongs to it, however long that takes: nothing else begins before.
@@ -390,6 +485,9 @@ impl Process {
 
     /// Measures the queue, and drops what is done.
     async fn tick(&mut self) {
+        if self.is_state_open {
+            self.look_at_state().await;
+        }
         let entrance = &self.queue.entrance;
         let keep = Keep { after: Some(self.cursor.done()), ..Keep::default() };
         let Ok(span) = entrance.store.trim(&entrance.log, keep).await else { return };
@@ -406,13 +504,15 @@ impl Process {
             }
         };
         entrance.metrics.set(depth, age.as_secs());
+        self.keep_dead().await;
     }
 }
 
 /// Runs the flow once for a message, and says why it failed if it did: by a fault, or with a reply of status 500 or above.
-async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<String> {
+async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<RunFailure> {
     let Some(mut request) = stored::request(record) else {
-        return Some("the stored message cannot be read".to_owned());
+        let why = "the stored message cannot be read".to_owned();
+        return Some(RunFailure { why, may_pass: false });
     };
     let mut ex = Exchange::new(caller, SharedAlarm::default());
     let answered = match queue.flow.answer(&mut ex, &mut request) {
@@ -428,11 +528,15 @@ async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<S
     };
     match ended {
         Ok(status) if status < 500 => None,
-        Ok(status) => Some(format!("status {status}")),
-        Err(fault) => Some(fault.to_string()),
+        Ok(status) => Some(RunFailure { why: format!("status {status}"), may_pass: true }),
+        Err(fault) => Some(RunFailure { why: fault.to_string(), may_pass: may_pass(&fault) }),
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+/// True if the same message may succeed later. A client's fault is the message's own, but for those that are about time, rates and
+/// other clients.
+fn may_pass(fault: &Fault) -> bool {
+    let own = fault.more.as_ref().and_then(|more| more.status);
+    let status = own.unwrap_or_else(|| fault.kind.status());
+    !(400..500).contains(&status) || matches!(status, 408 | 409 | 423 | 425 | 429 | 499)
 }

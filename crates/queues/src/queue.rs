@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hub::Retries;
@@ -9,7 +10,7 @@ use kit::clock;
 use policy::Answerer;
 use serde::{Deserialize, Serialize};
 use store::nodes::Nodes;
-use store::{Change, Expect};
+use store::{Change, Error, Expect};
 
 use crate::entrance::Entrance;
 
@@ -32,9 +33,19 @@ pub struct QueueSettings {
     pub retries: Retries,
     /// True if messages that could not be processed are kept.
     pub dead_letter: bool,
+    /// How many of them, and for how long.
+    pub dead: DeadBounds,
     /// Messages that are processed at once.
     pub concurrency: usize,
     pub order: Order,
+}
+
+/// The bounds of the dead messages of a queue. Beyond them the oldest are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadBounds {
+    pub messages_max: u64,
+    pub bytes_max: u64,
+    pub age_max: Duration,
 }
 
 /// The order of messages: one may have to wait for those before it.
@@ -49,6 +60,10 @@ pub enum Order {
 pub(crate) struct Tables {
     /// One row: where the processing stands.
     pub(crate) cursor: Arc<str>,
+    /// One row while an operator has paused the queue.
+    pub(crate) state: Arc<str>,
+    /// A row for each message that has failed and is not over: its failures.
+    pub(crate) failures: Arc<str>,
     /// The table with a row for each dead message.
     pub(crate) dead: Arc<str>,
     /// The dead messages themselves.
@@ -81,13 +96,49 @@ pub(crate) struct Dead {
     pub(crate) attempts: u32,
     /// Why the last try failed.
     pub(crate) last: String,
+    /// The failures, the first and the newest. None of one that died before they were kept.
+    #[serde(default)]
+    pub(crate) failures: Vec<AttemptFailure>,
+    /// When it was put into the queue and when it died, in milliseconds since the Unix epoch; 0 where that is not known.
+    #[serde(default)]
+    pub(crate) stored: u64,
+    #[serde(default)]
+    pub(crate) died: u64,
+    /// Bytes of its record.
+    #[serde(default)]
+    pub(crate) bytes: u64,
     /// Since when it is on its way back into the queue, in milliseconds since the Unix epoch; 0 if it is not.
     #[serde(default)]
     pub(crate) returning: u64,
 }
 
+/// One failure of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttemptFailure {
+    /// In milliseconds since the Unix epoch.
+    pub(crate) at: u64,
+    pub(crate) fault: String,
+}
+
+/// Failures of a message that are kept, and bytes of the text of one.
+const FAILURES_MAX: usize = 100;
+const FAULT_BYTES_MAX: usize = 500;
+
 /// The key of the row that says where the processing stands.
 pub(crate) const CURSOR: &[u8] = b"cursor";
+
+/// The key of the row that is there while the queue is paused.
+pub(crate) const PAUSED: &[u8] = b"paused";
+
+/// Adds a failure to those of a message. Of many, the first and the newest stay.
+pub(crate) fn note_failure(failures: &mut Vec<AttemptFailure>, at: u64, fault: &str) {
+    if failures.len() >= FAILURES_MAX {
+        failures.remove(1);
+    }
+    let end = fault.floor_char_boundary(FAULT_BYTES_MAX);
+    let fault = fault.get(..end).unwrap_or_default().to_owned();
+    failures.push(AttemptFailure { at, fault });
+}
 
 impl Queue {
     pub fn new(
@@ -98,8 +149,13 @@ impl Queue {
         nodes: Arc<Nodes>,
     ) -> Queue {
         let table = |kind| Arc::from(format!("queue/{}/{kind}", entrance.name));
-        let tables =
-            Tables { cursor: table("cursor"), dead: table("dead"), messages: table("messages") };
+        let tables = Tables {
+            cursor: table("cursor"),
+            state: table("state"),
+            failures: table("failures"),
+            dead: table("dead"),
+            messages: table("messages"),
+        };
         Queue { settings, entrance, flow: Box::new(flow), tables, is_taken, nodes }
     }
 
@@ -123,6 +179,22 @@ impl Queue {
     fn dead_change(&self, table: &Arc<str>, message: u64, value: Option<Bytes>) -> Change {
         let (table, key) = (table.clone(), key(message));
         Change { table, key, value, expect: Expect::Anything }
+    }
+
+    /// The change that keeps the failures of a message, or forgets them.
+    pub(crate) fn failures_change(
+        &self,
+        message: u64,
+        failures: Option<&[AttemptFailure]>,
+    ) -> Change {
+        let value = failures.and_then(|failures| serde_json::to_vec(failures).ok());
+        let table = self.tables.failures.clone();
+        Change { table, key: key(message), value: value.map(Bytes::from), expect: Expect::Anything }
+    }
+
+    /// True if an operator has paused the queue.
+    pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
+        Ok(self.entrance.store.get(&self.tables.state, PAUSED).await?.is_some())
     }
 
     /// Takes the queue for a worker, unless another one has it.

@@ -44,6 +44,14 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// True if there is news since the watch was made or was last woken, which counts as seen then.
+    pub fn has_changed(&mut self) -> bool {
+        let count = self.channel.count.load(Ordering::Acquire);
+        std::mem::replace(&mut self.seen, count) != count
+    }
+}
+
 impl Channel {
     fn wake(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);

@@ -93,6 +93,10 @@ metrics! {
     QueueRuns = Counter "tidegate_queue_runs", "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
     QueueDepth = Gauge "tidegate_queue_depth", "Messages of a queue that are not processed yet.";
     QueueAge = Gauge "tidegate_queue_oldest_age_seconds", "The age of the oldest of them.";
+    QueueDead = Gauge "tidegate_queue_dead_messages", "Messages of a queue that are dead and kept for operators.";
+    QueueDeadBytes = Gauge "tidegate_queue_dead_bytes", "Bytes of them.";
+    QueueDeadAge = Gauge "tidegate_queue_dead_oldest_age_seconds", "The time since the first of them died.";
+    QueueDeadRemoved = Counter "tidegate_queue_dead_removed", "Dead messages that were removed because they were beyond the bounds of `dead`.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the JVM that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The JVM's heap that is in use, garbage not yet collected included.";

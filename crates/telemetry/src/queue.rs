@@ -9,6 +9,10 @@ pub struct QueueMetrics {
     runs: [SharedCounter; QueueRun::ALL.len()],
     depth: SharedCounter,
     age_seconds: SharedCounter,
+    dead: SharedCounter,
+    dead_bytes: SharedCounter,
+    dead_age_seconds: SharedCounter,
+    dead_removed: SharedCounter,
 }
 
 /// The outcome of an attempt to process a message.
@@ -44,6 +48,10 @@ pub(crate) struct QueueSum {
     pub(crate) runs: [(&'static str, u64); QueueRun::ALL.len()],
     pub(crate) depth: u64,
     pub(crate) age: u64,
+    pub(crate) dead: u64,
+    pub(crate) dead_bytes: u64,
+    pub(crate) dead_age: u64,
+    pub(crate) dead_removed: u64,
 }
 
 impl QueueMetrics {
@@ -65,6 +73,18 @@ impl QueueMetrics {
         self.age_seconds.set(age);
     }
 
+    /// Sets how many messages are dead, their bytes, and for how many seconds the oldest is.
+    pub fn set_dead(&self, messages: u64, bytes: u64, age: u64) {
+        self.dead.set(messages);
+        self.dead_bytes.set(bytes);
+        self.dead_age_seconds.set(age);
+    }
+
+    /// Counts dead messages that were removed because there were too many or they were too old.
+    pub fn dead_removed(&self, messages: u64) {
+        self.dead_removed.add(messages);
+    }
+
     pub(crate) fn sum(&self, name: Box<str>) -> Option<QueueSum> {
         let count = |run: QueueRun| {
             let count = self.runs.get(run as usize);
@@ -76,6 +96,10 @@ impl QueueMetrics {
             runs: QueueRun::ALL.map(count),
             depth: self.depth.get(),
             age: self.age_seconds.get(),
+            dead: self.dead.get(),
+            dead_bytes: self.dead_bytes.get(),
+            dead_age: self.dead_age_seconds.get(),
+            dead_removed: self.dead_removed.get(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Renders a snapshot as OpenMetrics text. Owns the order of the families; the encoder owns the format and the escaping.
 
+mod queues;
+
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
 use crate::names::{Label, Metric};
@@ -317,31 +319,6 @@ impl Snapshot {
         for sum in &self.topics {
             let labels = [(Label::Hub, &*sum.hub), (Label::Topic, &*sum.topic)];
             labelled_gauge(&mut lag, labels, sum.lag)?;
-        }
-        Ok(())
-    }
-
-    fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut stored = family(encoder, Metric::QueueStored)?;
-        for sum in &self.queues {
-            labelled_counter(&mut stored, [(Label::Queue, &*sum.name)], sum.stored)?;
-        }
-        let mut runs = family(encoder, Metric::QueueRuns)?;
-        for sum in &self.queues {
-            for (outcome, count) in sum.runs {
-                let labels = [(Label::Queue, &*sum.name), (Label::Outcome, outcome)];
-                labelled_counter(&mut runs, labels, count)?;
-            }
-        }
-        let mut depth = family(encoder, Metric::QueueDepth)?;
-        for sum in &self.queues {
-            let messages = i64::try_from(sum.depth).unwrap_or(i64::MAX);
-            labelled_gauge(&mut depth, [(Label::Queue, &sum.name)], messages)?;
-        }
-        let mut age = family(encoder, Metric::QueueAge)?;
-        for sum in &self.queues {
-            let seconds = i64::try_from(sum.age).unwrap_or(i64::MAX);
-            labelled_gauge(&mut age, [(Label::Queue, &sum.name)], seconds)?;
         }
         Ok(())
     }

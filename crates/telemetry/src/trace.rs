@@ -72,8 +72,11 @@ const SECRETS: [&str; 9] = [
     "credential",
 ];
 
+/// Headers that are secrets by another name.
+const SECRET_HEADERS: [&str; 2] = ["cookie", "set-cookie"];
+
 /// Stands for a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 impl Tracer {
     /// Asks for a trace of the next message that runs through a flow. One that was left is forgotten.
@@ -129,7 +132,7 @@ pub fn body(bytes: &[u8]) -> String {
 
 /// A text of JSON, XML, a form or lines, with the values of members, elements, attributes, fields and lines masked whose names say
 /// that they are secrets. In doubt more is masked.
-fn masked(text: &str) -> String {
+pub fn masked(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     // Else it is a form or lines, whose values have any character.
     let is_markup = text.trim_start().starts_with(['{', '[', '<', '"']);
@@ -144,6 +147,21 @@ fn masked(text: &str) -> String {
     }
     out.push_str(text.get(written..).unwrap_or_default());
     out
+}
+
+/// True if the name of a header says that its value is a secret.
+pub fn is_secret(header: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(header).to_ascii_lowercase();
+    SECRET_HEADERS.contains(&name.as_str()) || SECRETS.iter().any(|word| name.contains(word))
+}
+
+/// The target of a request, with the values of parameters masked whose names say that they are secrets.
+pub fn target(target: &[u8]) -> String {
+    let target = String::from_utf8_lossy(target);
+    match target.split_once('?') {
+        Some((path, query)) => format!("{path}?{}", masked(query)),
+        None => target.into_owned(),
+    }
 }
 
 /// The next whole name that has one of the words in it.

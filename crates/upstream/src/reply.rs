@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use grpc::Dialect;
 use http1::Decoder;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES};
-use message::{Body, CopyError, Fill, Outgoing, Reply, Source, Trailers, Tunnel};
+use message::{Body, CopyError, Fill, Outgoing, Reply, ReplyHead, Source, Trailers, Tunnel};
 
 use crate::Upstream;
 use crate::call::Begun;
@@ -80,7 +81,7 @@ struct IncomingBody {
     ahead: Bytes,
     /// True as long as nothing prevents the connection's reuse.
     reusable: bool,
-    /// None for an event stream.
+    /// None for a stream.
     timeout: Option<Duration>,
 }
 
@@ -101,8 +102,8 @@ pub(crate) fn reply(begun: Box<Begun>, hold: Lease, now: Instant) -> Reply {
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
         return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
-    // An event stream has no timeout. If its client has gone, the other side notices.
-    let endless = begun.head.is_event_stream();
+    // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
+    let endless = is_stream(&begun.head);
     let incoming = IncomingBody {
         reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
         timeout: (!endless).then_some(hold.timeout),
@@ -112,6 +113,12 @@ pub(crate) fn reply(begun: Box<Begun>, hold: Lease, now: Instant) -> Reply {
         ahead: begun.ahead,
     };
     Reply { head: begun.head, body: incoming.body(hold, now), tunnel: None }
+}
+
+/// True for a reply that may pause for as long as it likes: an event stream, or that of a call of gRPC.
+pub(crate) fn is_stream(head: &ReplyHead) -> bool {
+    let is_call = || head.headers.get("content-type").is_some_and(|of| Dialect::of(of).is_some());
+    head.is_event_stream() || is_call()
 }
 
 impl IncomingBody {

@@ -27,14 +27,25 @@ const TICK: Duration = Duration::from_millis(10);
 impl Gateway {
     /// Starts a gateway whose hub `bench` at `/hub` has these keys, with its store in the folder.
     pub(crate) fn start(program: &Path, folder: &Path, hub: &str) -> io::Result<Gateway> {
+        let store = format!("{{ path: {:?} }}", folder.join("store"));
+        Gateway::start_at(program, folder, hub, &store)
+    }
+
+    /// The same with another store.
+    pub(crate) fn start_at(
+        program: &Path,
+        folder: &Path,
+        hub: &str,
+        store: &str,
+    ) -> io::Result<Gateway> {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr();
         let (public, admin) = (free()?, free()?);
-        let (file, store) = (folder.join("tidegate.yaml"), folder.join("store"));
+        let file = folder.join("tidegate.yaml");
         fs::write(
             &file,
             format!(
                 "listen: {{ public: {{ address: \"{public}\" }} }}\nadmin: {{ address: \"{admin}\" }}\nworkers: 1\n\
-                 drain: {{ delay: 0s }}\nstore: {{ path: {store:?} }}\nhubs:\n  bench:\n    {hub}\n\
+                 drain: {{ delay: 0s }}\nstore: {store}\nhubs:\n  bench:\n    {hub}\n\
                  routes: {{ hub: {{ match: {{ path: \"/hub/**\" }}, hub: bench }} }}\n"
             ),
         )?;

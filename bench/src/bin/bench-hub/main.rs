@@ -1,4 +1,5 @@
-//! `bench-hub`: what a hub costs: deliveries to callbacks, publishing, replay, and a start with many subscriptions.
+//! `bench-hub`: what a hub costs: deliveries to callbacks, publishing, also with a store in PostgreSQL, replay, and a start with many
+//! subscriptions.
 //!
 //! Owns the measurement from start to table. Each case has a gateway of its own, with one worker on the first core; everything
 //! else, subscribers, publishers and readers, is in this process. CPU is that of all threads of the gateway, the store's too.
@@ -8,6 +9,7 @@
 
 mod deliver;
 mod gateway;
+mod postgres;
 mod publish;
 mod replay;
 mod start;
@@ -24,7 +26,7 @@ use clap::Parser;
 /// Measures what a hub costs
 #[derive(Parser)]
 struct Arguments {
-    /// Cases to run: deliver, publish, replay, start; all when absent
+    /// Cases to run: deliver, publish, postgres, replay, start; all when absent
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// The Tidegate to measure; the one built beside this program when absent
@@ -77,9 +79,10 @@ pub(crate) struct Row {
 /// Runs a case and gives its lines.
 type Case = fn(&Arguments) -> io::Result<Vec<Row>>;
 
-const CASES: [(&str, Case); 4] = [
+const CASES: [(&str, Case); 5] = [
     ("deliver", deliver::measure),
     ("publish", publish::measure),
+    ("postgres", postgres::measure),
     ("replay", replay::measure),
     ("start", start::measure),
 ];

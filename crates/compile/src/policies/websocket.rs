@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, Errors, FilePath, LimitBy, MessageWindow, OnLimit, Report, Spanned, WebSocket,
+    At, Decode as _, Errors, FilePath, LimitBy, MessageWindow, OnLimit, Report, Spanned,
+    UpstreamProtocol, WebSocket,
 };
 use mediation::json_schema::{Schema, Schemas};
 use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings};
@@ -26,6 +27,7 @@ pub(crate) fn build(
         let what = "no WebSocket can be opened here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
     }
+    refuse_http2(at, intact, place, report);
     let limits = limits(keys, at, intact).compile(place.config, report);
     let settings = WebSocketSettings {
         by: self::by(&by, report),
@@ -45,6 +47,18 @@ pub(crate) fn build(
     let kept = kept("websocket", &keys.encode(), &limits, keys.shared.as_ref(), place, report);
     let metrics = place.builder.telemetry.route(place.route);
     websocket::policy(settings, kept, metrics, place.slots)
+}
+
+/// No WebSocket is opened over HTTP/2.
+fn refuse_http2(at: At, intact: bool, place: &RouteScope<'_, '_>, report: &mut Report) {
+    let names = place.of.upstream.iter().flat_map(|to| to.value.names());
+    for name in names.filter(|_| intact) {
+        let upstream = place.config.upstreams.get(name);
+        if upstream.is_some_and(|upstream| upstream.protocol == UpstreamProtocol::Http2) {
+            let what = format!("no WebSocket can be opened at `{name}`, which is asked in HTTP/2");
+            report.error(at, what, "write `protocol: http1` or `protocol: auto` there");
+        }
+    }
 }
 
 fn limits(keys: &WebSocket, at: At, intact: bool) -> plans::LimitKeys<'_> {

@@ -27,9 +27,9 @@ keys! {
         /// The key that shares the quota and the number of streams: `subject`, `client`, `header:NAME`, `route`, `operation` or
         /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one.
         by: Option<Spanned<LimitBy>>,
-        /// The largest event. The stream ends before a larger one.
-        // More than a hundred lines of text. A gateway holds this much for each stream whose event has begun.
-        event_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
+        /// The largest event. The stream is cut before a larger one, so that it does not look complete.
+        // Models send whole answers as one event. A gateway holds this much for each stream whose event has begun.
+        event_bytes_max: Spanned<Size> = Spanned::unwritten(Size(1024 * 1024)),
         /// The longest time without a byte of the upstream, comments included; the stream ends after. No limit if absent.
         idle: Option<Timeout>,
         /// How many streams may be open at once; 429 above. No limit if absent.

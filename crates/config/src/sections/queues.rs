@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::{keys, words};
-use crate::values::{Between, Factor, Spanned, Timeout};
+use crate::values::{Between, Factor, Size, Spanned, Timeout};
 
 keys! {
     /// A queue: the step `store` puts messages into it, and its flow processes them.
@@ -14,11 +14,28 @@ keys! {
         retry: QueueRetry,
         /// Whether messages that failed for the last time are kept, to be seen and processed again by the admin API.
         dead_letter: bool = true,
+        /// How many of them are kept, and for how long. Beyond that the oldest are removed, with a line in the log for each.
+        dead: QueueDead,
         /// How many messages are processed at once, with `order: free`. In strict order it is one.
         concurrency: Spanned<Between<1, 100>> = Spanned::unwritten(const { Between::new(1) }),
         /// Whether a message waits until the one before has ended.
         // Who leaves messages in an order expects it to be kept.
         order: QueueOrder = QueueOrder::Strict,
+    }
+}
+
+keys! {
+    /// The bounds of a queue's dead messages. A warning in the log says when they come near.
+    pub struct QueueDead {
+        /// How many messages.
+        // A service that is broken for a night at a message a second leaves as many, and an operator can still look through them.
+        messages_max: Between<1, 1_000_000> = const { Between::new(100_000) },
+        /// How many bytes of messages, with their heads.
+        // As much as a topic of a hub keeps.
+        bytes_max: Size = Size(1 << 30),
+        /// How long a message is kept after its death.
+        // Longer than a holiday.
+        age_max: Timeout = Timeout(Duration::from_secs(30 * 24 * 3600)),
     }
 }
 

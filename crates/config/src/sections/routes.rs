@@ -159,6 +159,9 @@ keys! {
         drain: Duration = Duration::from_secs(30),
         /// How old they may become; as old as they like if absent.
         max_age: Option<Timeout>,
+        /// For how long nothing may pass in either direction. A call of gRPC then ends with `UNAVAILABLE`, an event stream cleanly, and a
+        /// WebSocket with 1001. If absent, an hour, and for tunnels the `timeout.tunnel` of the listener.
+        idle: Option<Timeout>,
     }
 }
 

@@ -10,7 +10,7 @@ use message::{Body, Fill, RequestHead, Source, Trailers};
 use plan::Listener;
 
 use super::stream::{SharedConnection, Stream};
-use crate::pace::{Pace, ReplyStarted};
+use crate::pace::{BodyProgress, Pace};
 
 /// The parts of a request with which the exchange goes on beside its head.
 #[derive(Default)]
@@ -18,27 +18,27 @@ pub(super) struct Begun {
     pub(super) body: Body,
     /// The count of the body's bytes as they are read, if it is still coming.
     pub(super) counted: Option<Rc<Cell<u64>>>,
-    /// Tells a body that is still coming that the reply begins.
-    pub(super) replying: Option<ReplyStarted>,
+    /// How a body that is still coming gets on.
+    pub(super) progress: Option<BodyProgress>,
 }
 
 /// The body of a stream's request.
 pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Begun {
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
-        return Begun { body: Body::whole(whole.into()), counted: None, replying: None };
+        return Begun { body: Body::whole(whole.into()), counted: None, progress: None };
     }
     if head.headers.contains("expect") {
         stream.with(|session, number| session.owe_leave(number));
     }
-    let (replying, counted) = (ReplyStarted::default(), Rc::new(Cell::new(0)));
+    let (progress, counted) = (BodyProgress::default(), Rc::new(Cell::new(0)));
     let body = StreamBody {
         shared: stream.shared.clone(),
         number: stream.number,
         trailers: Trailers::new(),
         counted: counted.clone(),
-        pace: Pace::of(listener, replying.clone()),
+        pace: Pace::of(listener, progress.clone()),
     };
-    Begun { body: Body::Stream(Box::new(body)), counted: Some(counted), replying: Some(replying) }
+    Begun { body: Body::Stream(Box::new(body)), counted: Some(counted), progress: Some(progress) }
 }
 
 /// A body that is still coming.

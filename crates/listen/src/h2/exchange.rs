@@ -62,7 +62,6 @@ async fn run(new: NewExchange) {
         ex.interim = Some(Interim::new(stream.shared.clone(), stream.number));
         let mut account = Account::open(ex, current.recorders.clone());
         let is_head = head.as_ref().is_ok_and(|head| head.method() == b"HEAD");
-        let mut replying = None;
         let call = CallLifetime::new(&connection);
         let reply = match head {
             Ok(head) => {
@@ -72,7 +71,7 @@ async fn run(new: NewExchange) {
                     true => body::Begun::default(),
                     false => body::of(&stream, &head, &listener),
                 };
-                replying = begun.replying;
+                call.begin_body(begun.progress);
                 // A tunnel counts what passes by itself.
                 match begun.counted {
                     Some(counted) => account.count_request_body(counted),
@@ -110,7 +109,6 @@ async fn run(new: NewExchange) {
             reply = pipeline::refuse(&mut account, fault);
         }
         let stay = StreamLifetime::of_reply(&mut reply, &account, &connection, &call);
-        replying.inspect(|replying| replying.set(true));
         let timeout = listener.timeout.body;
         reply::send(&stream, reply, &mut account, is_head, timeout, stay).await;
     }

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fault::Fault;
+use fault::{Fault, Kind};
 use kit::{Alarm, clock};
 use message::{EventScanner, Fill};
 use policy::BodyTransform;
@@ -28,6 +28,9 @@ pub(super) struct MeteredStream {
     held: Vec<u8>,
     decoder: Option<Decoder>,
 }
+
+/// The cause of an end that no reconnect can cure.
+pub(super) const TOO_LARGE: &str = "sse: an event is larger than `event_bytes_max`";
 
 /// Room that is kept for the next part of a block. A stream that waits holds no more.
 const KEPT_BYTES: usize = 1 << 10;
@@ -138,10 +141,15 @@ impl BodyTransform for MeteredStream {
                 passed
             }
         };
-        Ok(match passed {
-            Ok(()) => Fill::More,
-            Err(end) => self.meter.end(end),
-        })
+        match passed {
+            Ok(()) => Ok(Fill::More),
+            // A reconnect would come to the same event, so the reply must not look complete.
+            Err(StreamEnd::TooLarge) => {
+                self.meter.end(StreamEnd::TooLarge);
+                Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE))
+            }
+            Err(end) => Ok(self.meter.end(end)),
+        }
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {

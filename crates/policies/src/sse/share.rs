@@ -8,8 +8,8 @@ mod cursor;
 mod pump;
 mod ring;
 
-use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use policy::{Answer, Answerer, Exchange, Explanation, Fetch};
 use serde_json::{Value, json};
 
 use cursor::Client;
-use ring::{ClientAnswer, Ring};
+use pump::Opening;
+use ring::{ClientAnswer, Ring, RingEnd};
 
 use super::Sse;
 
@@ -40,16 +41,30 @@ pub struct ShareSettings {
     pub event_bytes_max: usize,
 }
 
-/// The open streams of a policy. They outlive a reload that leaves the policy as it is.
+/// The streams of a policy. They outlive a reload that leaves the policy as it is.
 #[derive(Default)]
 pub struct Shares {
-    open: Mutex<HashMap<Box<[u8]>, Weak<Ring>>>,
+    open: Mutex<Rings>,
     /// Bytes that all of them keep.
     bytes: Arc<AtomicUsize>,
 }
 
+#[derive(Default)]
+struct Rings {
+    /// By what is asked for: the streams that are open, and the events of those that ended a short while ago.
+    by_key: HashMap<Box<[u8]>, Arc<Ring>>,
+    /// Open streams without a client, by the client that opened them. The one that was left first is the first.
+    lingering: HashMap<u64, VecDeque<Weak<Ring>>>,
+}
+
 /// Streams at once. More are refused: each is a connection and its events.
 const STREAMS_MAX: usize = 10_000;
+
+/// Streams that linger for one client where its number of streams has no bound. It comes back to the few that it left last.
+pub(super) const LINGERING_MAX: usize = 16;
+
+/// Bytes that streams may keep before those that have ended give theirs back.
+const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// Answers in place of the upstream.
 pub(super) struct Share {
@@ -60,36 +75,115 @@ pub(super) struct Share {
 }
 
 impl Shares {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Weak<Ring>>> {
+    fn lock(&self) -> MutexGuard<'_, Rings> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open stream of a key, or a new one, which has to be opened.
-    fn find(&self, key: &[u8], sharing: &ShareSettings) -> Result<(Arc<Ring>, bool), Fault> {
-        let mut open = self.lock();
-        let known = open.get(key).and_then(Weak::upgrade);
-        if let Some(ring) = known.filter(|ring| ring.join()) {
+    /// The open stream of a key for a client with this last id, or a new one, which has to be opened. The key may become another.
+    fn find(
+        &self,
+        key: &mut Box<[u8]>,
+        sharing: &ShareSettings,
+        opener: u64,
+        last_id: Option<&[u8]>,
+    ) -> Result<(Arc<Ring>, bool), Fault> {
+        let mut rings = self.lock();
+        if let Some(id) = last_id
+            && rings
+                .by_key
+                .get(key)
+                .is_some_and(|ring| !ring.has_ended() && ring.began_elsewhere(id))
+        {
+            // The stream began behind another client's id. This one gets what it missed by a stream that begins behind its own.
+            *key = [key, &b"\nlast-event-id:"[..], id].concat().into();
+        }
+        let known = rings.by_key.get(key).cloned();
+        if let Some(ring) = known.clone().filter(|ring| ring.join()) {
             return Ok((ring, false));
         }
-        if open.len() >= STREAMS_MAX {
-            open.retain(|_, ring| ring.strong_count() > 0);
+        if self.bytes.load(Ordering::Relaxed) > KEPT_BYTES_MAX {
+            rings.by_key.retain(|_, ring| !ring.has_ended());
         }
-        if open.len() >= STREAMS_MAX {
+        if rings.by_key.len() >= STREAMS_MAX {
+            rings.end_lingering();
+            rings.by_key.retain(|_, ring| !ring.has_ended());
+        }
+        if rings.by_key.len() >= STREAMS_MAX {
             let cause = format!("sse: {STREAMS_MAX} shared streams are open");
             return Err(Fault::new(Kind::Busy, cause));
         }
-        let ring = Arc::new(Ring::new(sharing.replay, self.bytes.clone()));
-        open.insert(key.into(), Arc::downgrade(&ring));
+        let before = known.filter(|ring| last_id.is_none_or(|id| ring.holds(id)));
+        let bytes = self.bytes.clone();
+        let ring = Ring::new(opener, last_id, before.as_deref(), sharing.replay, bytes);
+        let ring = Arc::new(ring);
+        rings.by_key.insert(key.clone(), ring.clone());
         Ok((ring, true))
     }
 
     /// Forgets a stream that is over.
-    fn forget(&self, key: &[u8], ring: &Arc<Ring>) {
-        let mut open = self.lock();
-        if open.get(key).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(ring))) {
-            open.remove(key);
+    fn forget(&self, key: &[u8], ring: *const Ring) {
+        let mut rings = self.lock();
+        if rings.by_key.get(key).is_some_and(|known| std::ptr::eq(Arc::as_ptr(known), ring)) {
+            rings.by_key.remove(key);
         }
     }
+
+    /// A stream has lost its last client. Of those that its opener has so, at most this many stay.
+    fn linger(&self, ring: &Arc<Ring>, max: usize) {
+        let mut rings = self.lock();
+        let own = rings.lingering.entry(ring.opener).or_default();
+        own.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(ring)));
+        own.push_back(Arc::downgrade(ring));
+        rings.trim(ring.opener, max);
+    }
+
+    /// Ends those streams that linger for a client beyond this many.
+    fn trim(&self, opener: u64, max: usize) {
+        self.lock().trim(opener, max);
+    }
+
+    /// Ends all streams that linger. False if there was none.
+    fn end_lingering(&self) -> bool {
+        self.lock().end_lingering()
+    }
+
+    /// Ends a stream if nobody has joined it again.
+    fn end_if_alone(&self, ring: &Arc<Ring>) -> bool {
+        let mut rings = self.lock();
+        let is_alone = end_if_alone(ring);
+        rings.trim(ring.opener, usize::MAX);
+        is_alone
+    }
+}
+
+impl Rings {
+    fn trim(&mut self, opener: u64, max: usize) {
+        let Some(own) = self.lingering.get_mut(&opener) else { return };
+        own.retain(|ring| ring.upgrade().is_some_and(|ring| ring.lingers()));
+        while own.len() > max {
+            let Some(first) = own.pop_front() else { break };
+            if let Some(first) = first.upgrade() {
+                end_if_alone(&first);
+            }
+        }
+        if own.is_empty() {
+            self.lingering.remove(&opener);
+        }
+    }
+
+    fn end_lingering(&mut self) -> bool {
+        let rings = self.lingering.drain().flat_map(|(_, own)| own);
+        rings.filter_map(|ring| ring.upgrade()).filter(end_if_alone).count() > 0
+    }
+}
+
+/// Ends a stream that nobody reads. Whoever calls it holds the lock, so that nobody joins meanwhile.
+fn end_if_alone(ring: &Arc<Ring>) -> bool {
+    let is_alone = ring.lingers();
+    if is_alone {
+        ring.end(RingEnd::Well);
+    }
+    is_alone
 }
 
 impl Share {
@@ -119,13 +213,19 @@ impl Share {
     }
 
     async fn stream(&self, ex: &mut Exchange, request: &Request) -> Result<Reply, Fault> {
-        let last_id = request.head.headers.get("last-event-id").map(<[u8]>::to_vec);
-        let (head, key) = self.request(&request.head);
-        let (ring, is_new) = self.shares.find(&key, &self.sharing)?;
+        // An empty one counts as none (WHATWG HTML, 9.2.6).
+        let last_id = request.head.headers.get("last-event-id").filter(|id| !id.is_empty());
+        let own: Option<Box<[u8]>> = last_id.map(Into::into);
+        let last_id = own.clone();
+        let (head, mut key) = self.request(&request.head);
+        let opener = self.sse.slot.get(ex).map_or(0, |admitted| admitted.counted.key);
+        let (ring, is_new) =
+            self.shares.find(&mut key, &self.sharing, opener, last_id.as_deref())?;
         // From here on this client counts; it is given up by being dropped.
         let client = Client::of(ring.clone());
+        self.shares.trim(opener, self.sse.lingering_max(opener));
         if is_new {
-            pump::start(self, key, head, ring.clone(), ex.caller.clone());
+            pump::start(self, Opening { key, head, own }, ring.clone(), ex.caller.clone());
         }
         Ok(match ring.opened().await? {
             ClientAnswer::Stream(head) => {

@@ -33,7 +33,11 @@ pub(super) async fn ask<'a>(
         link.read(&mut bytes).await?;
         let mut rest = bytes.as_slice();
         if let Some(answer) = read(&mut rest, 1)? {
-            return Ok(answer);
+            // What comes unasked would be taken for the answer to the next command.
+            return match rest.is_empty() {
+                true => Ok(answer),
+                false => Err(invalid("more than an answer")),
+            };
         }
         if bytes.len() > ANSWER_BYTES_MAX {
             return Err(invalid("an answer that does not end"));

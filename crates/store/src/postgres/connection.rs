@@ -17,8 +17,12 @@ pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// No answer takes longer: a server that says nothing for so long is away. A commit of the largest write over a slow line does.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// What holds for each connection. A node that stops in the middle of a transaction must not hold up the others for long. Plans are
-/// made when tables are small, and have to be right when they are large: each statement has its index. A commit is durable.
+/// What holds for each connection. A node that stops in the middle of a transaction must not hold up the others for long. A commit is
+/// durable.
+///
+/// The server keeps the plan of a prepared statement until it analyses the tables. One that was made for small tables reads them from
+/// end to end, and would do so with a million rows in them; each statement has its index. Where the server cannot avoid a way that is
+/// switched off, its estimate of the cost is beyond all bounds, and it would compile that statement at each execution, for 50 ms.
 const SETTINGS: &str = "
     set statement_timeout = '30s';
     set idle_in_transaction_session_timeout = '10s';
@@ -26,6 +30,7 @@ const SETTINGS: &str = "
     set enable_hashjoin = off;
     set enable_mergejoin = off;
     set client_min_messages = warning;
+    select set_config('jit', 'off', false) where current_setting('jit', true) is not null;
     select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
 ";
 

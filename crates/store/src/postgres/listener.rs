@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const ASK_EVERY: u32 = 5;
 /// The pause before it connects again.
 const PAUSE: Duration = Duration::from_millis(500);
-const VERSION: &str = "select version from tidegate.head";
+const VERSION: &str = "select version from tidegate.head where one";
 
 /// Listens for ever.
 pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
@@ -40,7 +40,8 @@ async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), Statem
         }
     });
     let mut link = Link::open(server, told).await?;
-    link.execute("listen tidegate", &[]).await?;
+    let listening = tokio::time::timeout(ANSWER_MAX, link.execute("listen tidegate", &[])).await;
+    listening.unwrap_or_else(|_| Err(super::connection::unanswered()))?;
     loop {
         let asked = tokio::time::timeout(ANSWER_MAX, link.rows(VERSION, &[])).await;
         let rows = asked.unwrap_or_else(|_| Err(super::connection::unanswered()))?;

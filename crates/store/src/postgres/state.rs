@@ -131,7 +131,7 @@ impl State {
         let log = self.logs.entry(name.to_owned()).or_insert_with(new);
         log.changed = true;
         log.time = log.time.max(self.clock / 1000);
-        let first = log.newest + 1;
+        let first = log.newest.saturating_add(1);
         for bytes in records {
             log.newest += 1;
             self.records.push(NewRecord {
@@ -152,7 +152,7 @@ impl State {
     fn trim(&mut self, name: &str, oldest: u64, before: u64) {
         if let Some(log) = self.logs.get_mut(name)
             && oldest > log.oldest
-            && oldest <= log.newest + 1
+            && oldest <= log.newest.saturating_add(1)
         {
             (log.oldest, log.before, log.changed) = (oldest, before, true);
             self.changed = true;
@@ -197,7 +197,7 @@ impl State {
             return Err(LeaseAnswer::Held { owner, left });
         }
         let until = self.clock.saturating_add(micros(ttl));
-        let token = held.token + 1;
+        let token = held.token.saturating_add(1);
         *held = HeldLease { owner: Some(owner.clone()), token, until, changed: true };
         self.changed = true;
         Ok(token)

@@ -17,9 +17,8 @@ const ROLLBACK: &str = "rollback";
 /// Counts may be lost by a crash of the server, so nobody waits for its disk.
 const RELAX: &str = "set local synchronous_commit = off";
 /// One writer of all nodes at a time: so positions have no gaps, versions grow, and what was fetched stays as it is.
-const LOCK: &str = "select from tidegate.head for update";
-const HEAD: &str =
-    "select version, (extract(epoch from clock_timestamp()) * 1000000)::bigint from tidegate.head";
+const LOCK: &str = "select from tidegate.head where one for update";
+const HEAD: &str = "select version, (extract(epoch from clock_timestamp()) * 1000000)::bigint from tidegate.head where one";
 const LOGS: &str = "select name, id, oldest, newest, before, total, time from tidegate.logs \
      where name = any($1)";
 const ROWS: &str = "select r.name, r.key, r.version \
@@ -45,7 +44,7 @@ const NEW_LEASES: &str = "insert into tidegate.leases (name, owner, token, until
 const NEW_COUNTERS: &str = "insert into tidegate.counters (name, total, until) \
      select * from unnest($1::bytea[], $2::bigint[], $3::bigint[]) \
      on conflict (name) do update set total = excluded.total, until = excluded.until";
-const NEW_HEAD: &str = "update tidegate.head set version = $1";
+const NEW_HEAD: &str = "update tidegate.head set version = $1 where one";
 /// What the node did last, which tells it later whether a commit happened whose answer was lost.
 const NEW_BATCH: &str = "insert into tidegate.nodes (node, batch, seen) values ($1, $2, now()) \
      on conflict (node) do update set batch = excluded.batch, seen = excluded.seen";

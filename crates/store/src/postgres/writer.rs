@@ -199,9 +199,10 @@ impl Writer {
         };
         let outcomes: Vec<_> = batch.iter().map(|write| state.run(write)).collect();
         if !state.changed {
-            return match statements::leave(link).await {
-                Ok(()) => Attempt::Done(outcomes),
-                Err(_) => Attempt::Nothing("the connection was lost".to_owned()),
+            let left = tokio::time::timeout(ANSWER_MAX, statements::leave(link)).await;
+            return match left {
+                Ok(Ok(())) => Attempt::Done(outcomes),
+                Ok(Err(_)) | Err(_) => Attempt::Nothing("the connection was lost".to_owned()),
             };
         }
         self.batch += 1;

@@ -31,6 +31,9 @@ impl Attempts<'_> {
         if is_auto && (upgrades || !target.settings().https) {
             return None;
         }
+        if let Some(refused) = self.refuse_websocket(target) {
+            return Some(Err(refused));
+        }
         for _ in 0..PLACES_TRIED_MAX {
             if is_auto && self.keeps_http1(at) {
                 return None;
@@ -47,6 +50,16 @@ impl Attempts<'_> {
         }
         let why = format!("{}: its connections end as soon as they are there", target.url());
         Some(Err(Failure::unsent(Fault::new(Kind::UpstreamReset, why))))
+    }
+
+    /// An ordinary request in place of a handshake would get an answer that means nothing to a WebSocket's client.
+    fn refuse_websocket(&self, target: &Target) -> Option<Failure> {
+        let upgrade = self.request.head.headers.get("upgrade")?;
+        http1::list_has(upgrade, "websocket").then(|| {
+            let why = "a WebSocket cannot be opened over HTTP/2 (`protocol: http2`)";
+            let fault = Fault::new(Kind::NotImplemented, format!("{}: {why}", target.url()));
+            Failure::unsent(fault)
+        })
     }
 
     /// True if the target has chosen HTTP/1 and has kept a connection. Before a new one it chooses again: it may have been replaced.

@@ -30,8 +30,8 @@ struct LeasedBody {
 
 /// Turns a begun reply into one that can be passed on.
 pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
-    // An event stream has no timeout. If its client has gone, the other side notices.
-    let timeout = (!begun.head.is_event_stream()).then_some(hold.timeout);
+    // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
+    let timeout = (!crate::reply::is_stream(&begun.head)).then_some(hold.timeout);
     let whole = begun.stream.with(|session, number| session.whole_body(number));
     let body = match whole {
         // What is left of the request goes nowhere: its reply was given without it.

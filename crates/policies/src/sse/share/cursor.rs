@@ -9,14 +9,14 @@ use std::rc::{Rc, Weak};
 use std::sync::{self, Arc};
 use std::task::{Context, Poll, Waker};
 
-use fault::Fault;
+use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
 use message::{DirectWriter, Fill, Source};
 use telemetry::StreamEnd;
 use tokio::sync::Notify;
 
 use super::ring::{Ring, RingBlock, RingEnd, RingNews, RingRead};
-use crate::sse::metered::EventMeter;
+use crate::sse::metered::{EventMeter, TOO_LARGE};
 
 /// A client of a ring, which counts it as long as this lives.
 pub(super) struct Client {
@@ -136,7 +136,11 @@ impl Source for Cursor {
             RingRead::Spent => meter.end(StreamEnd::Quota),
             // A client that is too slow is told by the end, and comes back with the id that it had last.
             RingRead::TooSlow => meter.end(StreamEnd::Slow),
-            RingRead::Ended(RingEnd::TooLarge) => meter.end(StreamEnd::TooLarge),
+            // Coming back would not help: it must not look complete.
+            RingRead::Ended(RingEnd::TooLarge) => {
+                meter.end(StreamEnd::TooLarge);
+                return Poll::Ready(Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE)));
+            }
             RingRead::Ended(RingEnd::Well) => Fill::End,
             RingRead::Ended(RingEnd::Failed(kind, cause)) => {
                 return Poll::Ready(Err(Fault::new(kind, cause)));
@@ -390,7 +394,8 @@ mod tests {
     }
 
     async fn push(ring: &Ring, events: usize) {
-        let event = RingBlock { bytes: Bytes::from_static(EVENT), id: None, is_event: true };
+        let bytes = Bytes::from_static(EVENT);
+        let event = RingBlock { bytes, id: None, is_event: true, is_whole: true };
         ring.push((0..events).map(|_| event.clone()));
         others_run().await;
     }
@@ -403,7 +408,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_client_that_waits_is_woken_once() {
-        let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(1000));
+        let (ring, sse) = (Arc::new(Ring::new(0, None, None, 9, Arc::default())), sse(1000));
         let test = async {
             let begin = |key| TestClient::of(&ring, &sse, key);
             let mut clients: Vec<_> = (0..5).map(begin).collect();
@@ -433,7 +438,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_waits_for_nothing_else_gets_events_asleep() {
-        let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(1000));
+        let (ring, sse) = (Arc::new(Ring::new(0, None, None, 9, Arc::default())), sse(1000));
         let test = async {
             let mut client = TestClient::of(&ring, &sse, 1);
             let peer = Rc::new(Peer { room: Cell::new(99), taken: RefCell::default() });
@@ -476,7 +481,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_gets_its_quota_asleep_and_no_more() {
         for (may, first, second) in [(3, 1, 2), (3, 1, 3), (3, 1, 9), (1, 0, 1), (1, 0, 3)] {
-            let (ring, sse) = (Arc::new(Ring::new(9, Arc::default())), sse(may));
+            let (ring, sse) = (Arc::new(Ring::new(0, None, None, 9, Arc::default())), sse(may));
             let test = async {
                 let mut client = TestClient::of(&ring, &sse, 1);
                 let peer = Rc::new(Peer { room: Cell::new(99), taken: RefCell::default() });

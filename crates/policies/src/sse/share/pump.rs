@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use policy::{Call, Caller, Fetch, Totals};
 
 use super::ring::{Ring, RingBlock, RingEnd, SharedAnswer};
 use super::{Share, ShareSettings, Shares};
+use crate::sse::Sse;
 use crate::sse::coding::Decoder;
 
 /// The largest answer that is no stream.
@@ -25,26 +26,40 @@ const PLAIN_BYTES_MAX: usize = 16 << 20;
 /// The time that clients on all workers have to take a part of a burst.
 const CATCH_UP: Duration = Duration::from_millis(1);
 
+/// The time for which the events of a stream that has ended are kept: a client that lost it comes back within that.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Tries to open a stream while those that linger for nobody give their places back, and the pause between two.
+const PLACE_TRIES: u32 = 20;
+const PLACE_PAUSE: Duration = Duration::from_millis(5);
+
 /// Ends the ring however the pump ends, and forgets it.
 struct Pump {
     ring: Arc<Ring>,
     shares: Arc<Shares>,
     key: Box<[u8]>,
+    sse: Arc<Sse>,
 }
 
-/// Opens the stream of a ring and reads it until it ends, or has had no client for as long as it lingers.
-pub(super) fn start(
-    share: &Share,
-    key: Box<[u8]>,
-    head: RequestHead,
-    ring: Arc<Ring>,
-    caller: Rc<Caller>,
-) {
+/// What the upstream is asked for.
+pub(super) struct Opening {
+    pub(super) key: Box<[u8]>,
+    pub(super) head: RequestHead,
+    /// The last id of the client that asks.
+    pub(super) own: Option<Box<[u8]>>,
+}
+
+/// Opens the stream of a ring and reads it until it ends, or has had no client for as long as it lingers. The events stay for a while.
+pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc<Caller>) {
     let (sharing, upstream) = (share.sharing.clone(), share.upstream.clone());
-    let pump = Pump { ring, shares: share.shares.clone(), key };
+    let Opening { key, head, own } = opening;
+    let pump = Pump { ring, shares: share.shares.clone(), key, sse: share.sse.clone() };
     kit::spawn(async move {
-        let running = pin!(pump.run(&sharing, &*upstream, head, &caller));
-        let end = match kit::task::contain(running).await {
+        let ended = {
+            let running = pin!(pump.run(&sharing, &*upstream, (head, own), &caller));
+            kit::task::contain(running).await
+        };
+        let end = match ended {
             Ok(Ok(())) => RingEnd::Well,
             Ok(Err(Fault { kind: Kind::ReplyTooLarge, .. })) if pump.ring.is_open() => {
                 RingEnd::TooLarge
@@ -56,7 +71,30 @@ pub(super) fn start(
             }
         };
         pump.ring.end(end);
+        if !pump.ring.has_events() {
+            return;
+        }
+        // The task holds nothing of a ring that another one has continued.
+        let (shares, key) = (pump.shares.clone(), pump.key.clone());
+        let ring = Arc::downgrade(&pump.ring);
+        let kept = EndedRing { shares, key, ring };
+        drop(pump);
+        tokio::time::sleep(KEPT.max(sharing.linger)).await;
+        drop(kept);
     });
+}
+
+/// A ring that has ended. It is forgotten when this is dropped.
+struct EndedRing {
+    shares: Arc<Shares>,
+    key: Box<[u8]>,
+    ring: Weak<Ring>,
+}
+
+impl Drop for EndedRing {
+    fn drop(&mut self) {
+        self.shares.forget(&self.key, self.ring.as_ptr());
+    }
 }
 
 impl Pump {
@@ -64,14 +102,19 @@ impl Pump {
         &self,
         sharing: &ShareSettings,
         upstream: &dyn Fetch,
-        head: RequestHead,
+        (head, own): (RequestHead, Option<Box<[u8]>>),
         caller: &Caller,
     ) -> Result<(), Fault> {
-        let totals = Totals::default();
-        let request = Request { head, body: Body::Empty };
         let mut lonely = Lonely { pump: self, linger: sharing.linger, alarm: Alarm::default() };
-        let fetched = upstream.fetch(Call::apart(caller, None, &totals), request);
-        let Some(reply) = lonely.unless_left(fetched).await? else { return Ok(()) };
+        let from = self.ring.from.as_deref();
+        let asked = behind(&head, from);
+        let Some(mut reply) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
+        if !reply.head.is_event_stream() && from != own.as_deref() {
+            // An answer to the id of others, such as that it is not known any more, is not for this client.
+            let asked = behind(&head, own.as_deref());
+            let Some(other) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
+            reply = other;
+        }
         let Reply { mut head, body, .. } = reply;
         let decoder = match head.is_event_stream() {
             true => Decoder::of(&mut head.headers)?,
@@ -88,20 +131,27 @@ impl Pump {
 
     /// Ends the ring if nobody has joined it again.
     fn end_if_alone(&self) -> bool {
-        let open = self.shares.lock();
-        let is_alone = !self.ring.has_clients();
-        if is_alone {
-            self.ring.end(RingEnd::Well);
-        }
-        drop(open);
-        is_alone
+        self.shares.end_if_alone(&self.ring)
     }
+}
+
+/// A request for what comes behind an id.
+fn behind(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
+    let mut head = head.clone();
+    if let Some(id) = id {
+        head.headers.remove("last-event-id");
+        // It was read from a head or an event's line. One that cannot stand in a head is one that no client can send.
+        let _sent = head.headers.add("Last-Event-ID", id);
+    }
+    head
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
         self.ring.end(RingEnd::Failed(Kind::Internal, "sse: the shared stream was dropped".into()));
-        self.shares.forget(&self.key, &self.ring);
+        if !self.ring.has_events() {
+            self.shares.forget(&self.key, Arc::as_ptr(&self.ring));
+        }
     }
 }
 
@@ -113,6 +163,31 @@ struct Lonely<'p> {
 }
 
 impl Lonely<'_> {
+    /// Asks the upstream. Where that is at its limit, streams that linger for nobody make room.
+    async fn fetch(
+        &mut self,
+        upstream: &dyn Fetch,
+        head: RequestHead,
+        caller: &Caller,
+    ) -> Result<Option<Reply>, Fault> {
+        let totals = Totals::default();
+        let mut tries = 0;
+        loop {
+            let request = Request { head: head.clone(), body: Body::Empty };
+            let fetched = upstream.fetch(Call::apart(caller, None, &totals), request);
+            match self.unless_left(fetched).await {
+                Err(fault) if fault.kind == Kind::BreakerOpen && tries < PLACE_TRIES => {
+                    if !self.pump.shares.end_lingering() && tries == 0 {
+                        return Err(fault);
+                    }
+                    tries += 1;
+                    tokio::time::sleep(PLACE_PAUSE).await;
+                }
+                fetched => return fetched,
+            }
+        }
+    }
+
     /// Waits for something; nothing, if the ring ends first.
     async fn unless_left<T>(
         &mut self,
@@ -124,7 +199,13 @@ impl Lonely<'_> {
         poll_fn(|cx| {
             while left.as_mut().poll(cx).is_ready() {
                 left.set(ring.left.notified());
-                self.alarm.set(clock::now(), self.linger);
+                if ring.has_ended() {
+                    return Poll::Ready(Ok(None));
+                }
+                if ring.lingers() {
+                    self.pump.shares.linger(ring, self.pump.sse.lingering_max(ring.opener));
+                    self.alarm.set(clock::now(), self.linger);
+                }
             }
             if self.alarm.poll(cx).is_ready() {
                 self.alarm.clear();
@@ -227,7 +308,7 @@ impl Blocks {
         while let Some(block) = self.scanner.next_block(rest) {
             let (ended, behind) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
             self.hold(ended)?;
-            self.keep(block.is_event);
+            self.keep(block.is_event, true);
             rest = behind;
         }
         self.hold(rest)
@@ -241,21 +322,21 @@ impl Blocks {
         Ok(())
     }
 
-    fn keep(&mut self, is_event: bool) {
+    fn keep(&mut self, is_event: bool, is_whole: bool) {
         let whole = std::mem::take(&mut self.held);
         let lines = match std::mem::replace(&mut self.has_begun, true) {
             true => whole.as_slice(),
             false => whole.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&whole),
         };
-        let id = id_of(lines).map(Into::into);
+        let id = id_of(lines).filter(|_| is_whole).map(Into::into);
         self.ended_bytes += whole.len();
-        self.ended.push(RingBlock { bytes: whole.into(), id, is_event });
+        self.ended.push(RingBlock { bytes: whole.into(), id, is_event, is_whole });
     }
 
     /// The upstream ended within a block. Browsers make no event of that, other readers may.
     fn end(&mut self) {
         if !self.held.is_empty() {
-            self.keep(false);
+            self.keep(false, false);
         }
     }
 }

@@ -9,12 +9,16 @@ use fault::{Fault, Kind};
 use message::{Chunk, Headers, ReplyHead};
 use tokio::sync::{Notify, watch};
 
-/// A stream that is open, or about to be.
+/// A stream that is open, or about to be, or whose upstream has ended: then it keeps its events for clients that come back.
 pub(super) struct Ring {
     events: Mutex<Events>,
     opened: watch::Sender<Option<Outcome>>,
     clients: AtomicUsize,
-    /// Tells the pump that a client has gone.
+    /// The client that opened it, as the policy counts clients. The stream counts for this one while it lingers.
+    pub(super) opener: u64,
+    /// The id behind which the upstream was asked to begin.
+    pub(super) from: Option<Box<[u8]>>,
+    /// Tells the pump that the last client has gone, or that the stream has ended.
     pub(super) left: Notify,
     /// One for each worker that has clients.
     workers: Mutex<Vec<Weak<Notify>>>,
@@ -53,6 +57,8 @@ struct Events {
     events: usize,
     bytes: usize,
     replay: usize,
+    /// The last id that came. A client that has read everything has it, and so does an upstream's stream that continues this one.
+    last_id: Option<Box<[u8]>>,
     end: Option<RingEnd>,
 }
 
@@ -63,6 +69,8 @@ pub(super) struct RingBlock {
     /// The id that it says. A reader has that behind later blocks without one as well, and gets them again: better twice than never.
     pub(super) id: Option<Box<[u8]>>,
     pub(super) is_event: bool,
+    /// False for what came of a block when the upstream ended.
+    pub(super) is_whole: bool,
 }
 
 /// All that is new for a client that was up to date: a worker takes it from the ring once, for all such clients it has.
@@ -107,12 +115,24 @@ pub(super) enum RingRead {
 }
 
 impl Ring {
-    /// With its first client.
-    pub(super) fn new(replay: usize, bytes_of_all: Arc<AtomicUsize>) -> Ring {
+    /// With its first client. It begins with the events of `before`, which has ended, and its upstream is asked for what comes behind
+    /// those, or behind `from` where none of them had an id.
+    pub(super) fn new(
+        opener: u64,
+        from: Option<&[u8]>,
+        before: Option<&Ring>,
+        replay: usize,
+        bytes_of_all: Arc<AtomicUsize>,
+    ) -> Ring {
+        let events = before.map_or_else(Events::default, |before| before.lock().continued());
+        let events = Events { replay: replay.max(1), ..events };
+        bytes_of_all.fetch_add(events.bytes, Ordering::Relaxed);
         Ring {
-            events: Mutex::new(Events { replay: replay.max(1), ..Events::default() }),
+            from: events.last_id.clone().or_else(|| from.map(Into::into)),
+            events: Mutex::new(events),
             opened: watch::Sender::new(None),
             clients: AtomicUsize::new(1),
+            opener,
             left: Notify::new(),
             workers: Mutex::default(),
             bytes_of_all,
@@ -137,6 +157,33 @@ impl Ring {
 
     pub(super) fn has_clients(&self) -> bool {
         self.clients.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// True if the stream is open for nobody.
+    pub(super) fn lingers(&self) -> bool {
+        !self.has_clients() && !self.has_ended()
+    }
+
+    /// True if a client that comes back may find here what it missed.
+    pub(super) fn has_events(&self) -> bool {
+        !self.lock().kept.is_empty()
+    }
+
+    /// True if what comes behind this id is here, or comes next.
+    pub(super) fn holds(&self, id: &[u8]) -> bool {
+        let events = self.lock();
+        let has_begun_there = events.first == 0 && self.from.as_deref() == Some(id);
+        has_begun_there || events.kept.iter().any(|kept| kept.id.as_deref() == Some(id))
+    }
+
+    /// True if the upstream was asked to begin behind another id than this, so that what is missing here may be had from it. What the
+    /// ring has dropped since is gone.
+    pub(super) fn began_elsewhere(&self, id: &[u8]) -> bool {
+        self.from.is_some() && self.lock().first == 0 && !self.holds(id)
     }
 
     /// Tells every client that waits what the upstream answered.
@@ -169,6 +216,10 @@ impl Ring {
             let before = events.bytes;
             let end = events.end();
             for kept in blocks {
+                if let Some(id) = &kept.id {
+                    // An empty one takes the last one back (WHATWG HTML, 9.2.6).
+                    events.last_id = Some(id.clone()).filter(|id| !id.is_empty());
+                }
                 events.bytes += kept.bytes.len();
                 events.events += usize::from(kept.is_event);
                 events.kept.push_back(kept);
@@ -193,6 +244,7 @@ impl Ring {
             }
         };
         self.lock().end.get_or_insert(end);
+        self.left.notify_one();
         // Whoever waits for the answer is not to wait for ever.
         self.opened.send_if_modified(|opened| match opened {
             Some(_) => false,
@@ -368,6 +420,20 @@ impl Events {
         self.first + u64::try_from(self.kept.len()).unwrap_or_default()
     }
 
+    /// The whole blocks, for a stream that continues this one.
+    fn continued(&self) -> Events {
+        let whole = self.kept.iter().filter(|kept| kept.is_whole);
+        let kept: VecDeque<RingBlock> = whole.cloned().collect();
+        Events {
+            first: self.first,
+            events: self.events,
+            bytes: kept.iter().map(|kept| kept.bytes.len()).sum(),
+            kept,
+            last_id: self.last_id.clone(),
+            ..Events::default()
+        }
+    }
+
     /// Drops the oldest blocks above the bounds. The newest stays.
     fn trim(&mut self, bytes_max: usize) {
         let is_over = |events: &Events| {
@@ -414,7 +480,7 @@ mod tests {
     use super::*;
 
     fn ring(replay: usize, ids: &[&str]) -> Ring {
-        let ring = Ring::new(replay, Arc::default());
+        let ring = Ring::new(0, None, None, replay, Arc::default());
         ring.push(
             ids.iter()
                 .map(|id| RingBlock { id: Some(id.as_bytes().into()), ..event(b"data: x\n\n") }),
@@ -423,7 +489,7 @@ mod tests {
     }
 
     fn event(bytes: &'static [u8]) -> RingBlock {
-        RingBlock { bytes: Bytes::from_static(bytes), id: None, is_event: true }
+        RingBlock { bytes: Bytes::from_static(bytes), id: None, is_event: true, is_whole: true }
     }
 
     fn free(_: &RingBlock) -> Option<u64> {
@@ -480,14 +546,14 @@ mod tests {
     #[test]
     fn comments_and_large_events_are_bounded_too() {
         let all = Arc::<AtomicUsize>::default();
-        let ring = Ring::new(4, all.clone());
+        let ring = Ring::new(0, None, None, 4, all.clone());
         for _ in 0..100 {
             ring.push([RingBlock { is_event: false, ..event(b":\n\n") }].into_iter());
         }
         assert_eq!(ring.lock().kept.len(), 8);
         let large = |ring: &Ring| {
             let bytes = vec![b'x'; BYTES_MAX / 2].into();
-            ring.push([RingBlock { bytes, id: None, is_event: true }].into_iter());
+            ring.push([RingBlock { bytes, ..event(b"") }].into_iter());
         };
         (0..5).for_each(|_| large(&ring));
         assert!(ring.lock().bytes <= BYTES_MAX && ring.lock().kept.len() == 2);
@@ -503,13 +569,10 @@ mod tests {
 
     #[test]
     fn a_client_gets_no_more_than_a_bound_at_a_time() {
-        let ring = Ring::new(100, Arc::default());
+        let ring = Ring::new(0, None, None, 100, Arc::default());
         let (mut next, mut out) = (ring.next(), Vec::new());
         for bytes in [TAKEN_BYTES * 3, TAKEN_BYTES / 2 + 1, TAKEN_BYTES / 2 + 1, 1] {
-            ring.push(
-                [RingBlock { bytes: vec![b'x'; bytes].into(), id: None, is_event: true }]
-                    .into_iter(),
-            );
+            ring.push([RingBlock { bytes: vec![b'x'; bytes].into(), ..event(b"") }].into_iter());
         }
         let mut taken = Vec::new();
         let mut take = || {
@@ -559,7 +622,7 @@ mod tests {
 
     #[test]
     fn a_client_gets_no_more_than_it_may() {
-        let ring = Ring::new(9, Arc::default());
+        let ring = Ring::new(0, None, None, 9, Arc::default());
         let mut next = ring.next();
         ring.push((0..4).map(|at| RingBlock { is_event: at != 1, ..event(b"data: x\n\n") }));
         for (may, expected) in [(3, 4), (2, 3), (1, 1), (0, 0)] {
@@ -576,6 +639,26 @@ mod tests {
             assert!(matches!(read, RingRead::Spent), "{may}");
             assert_eq!((out.len() / 9, next), (expected, expected as u64), "{may}");
         }
+    }
+
+    #[test]
+    fn a_ring_that_continues_another_has_its_whole_blocks() {
+        let before = ring(3, &["1", "2", "3", "4"]);
+        let part = RingBlock { is_event: false, is_whole: false, ..event(b"data: ha") };
+        before.push([part].into_iter());
+        before.end(RingEnd::Well);
+        let all = Arc::<AtomicUsize>::default();
+        let ring = Ring::new(0, Some(b"x"), Some(&before), 3, all.clone());
+        assert_eq!((ring.from.as_deref(), ring.next()), (Some(&b"4"[..]), 4));
+        assert_eq!(all.load(Ordering::Relaxed), ring.lock().bytes);
+        assert!(ring.holds(b"3") && !ring.holds(b"1") && !ring.began_elsewhere(b"1"), "it is gone");
+        let mut next = ring.begin(Some(b"3"), ring.next());
+        assert_eq!(taken(&ring, &mut next, false), Some(1));
+
+        // One without ids begins where its first client wants it to.
+        let ring = Ring::new(0, Some(b"x"), None, 3, Arc::default());
+        assert!(ring.holds(b"x") && ring.began_elsewhere(b"y"));
+        assert!(!Ring::new(0, None, None, 3, Arc::default()).began_elsewhere(b"y"));
     }
 
     #[test]

@@ -1,0 +1,155 @@
+//! The messages of a queue as operators see them: those that wait, and what is dead with its failures. Secrets are masked.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hub::rfc3339;
+use message::{Body, Request};
+use serde_json::{Value, json};
+use store::{Error, ReadQuery};
+use telemetry::trace;
+
+use crate::admin::{ActionError, number};
+use crate::dead::read;
+use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
+use crate::stored;
+
+/// Messages of one page, and records that are looked at for one: those that are done are still in the log for a second.
+const PAGE: usize = 100;
+const LOOKED_MAX: usize = 1000;
+
+/// Bytes of a body that are shown.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+impl Queue {
+    /// The position of the processing.
+    pub(crate) async fn cursor(&self) -> Result<Cursor, Error> {
+        let row = self.entrance.store.get(&self.tables.cursor, CURSOR).await?;
+        Ok(row.and_then(|row| serde_json::from_slice(&row.value).ok()).unwrap_or_default())
+    }
+
+    /// The messages behind one that are not processed yet, in their order.
+    pub async fn messages(&self, after: Option<&str>) -> Result<Value, ActionError> {
+        let cursor = self.cursor().await?;
+        let entrance = &self.entrance;
+        let mut read = ReadQuery::after(after.and_then(number).unwrap_or(0));
+        read.records_max = LOOKED_MAX;
+        let found = match entrance.store.read(&entrance.log, read).await {
+            Err(Error::Trimmed { oldest }) => {
+                let read = ReadQuery { after: oldest.saturating_sub(1), ..read };
+                entrance.store.read(&entrance.log, read).await?
+            }
+            found => found?,
+        };
+        let mut messages = Vec::new();
+        let mut seen = read.after;
+        for record in &found.records {
+            if messages.len() == PAGE {
+                break;
+            }
+            seen = record.position;
+            let open = cursor.open.iter().find(|open| open.message == record.position);
+            if open.is_none() && record.position <= cursor.head {
+                continue;
+            }
+            let mut message = json!({
+                "id": record.position.to_string(),
+                "time": rfc3339(record.time),
+                "attempts": open.map_or(0, |open| open.attempts),
+                "bytes": record.bytes.len(),
+            });
+            let due = open.map(|open| open.due).filter(|due| *due > 0);
+            if let (Some(due), Some(message)) = (due, message.as_object_mut()) {
+                message.insert("due".to_owned(), json!(rfc3339(Duration::from_millis(due))));
+            }
+            if let (Some(request), Some(message)) =
+                (stored::request(&record.bytes), message.as_object_mut())
+            {
+                message.insert("method".to_owned(), json!(text(request.head.method())));
+                message.insert("target".to_owned(), json!(trace::target(request.head.target())));
+            }
+            messages.push(message);
+        }
+        let next = (seen < found.newest).then(|| seen.to_string());
+        Ok(json!({ "messages": messages, "next": next }))
+    }
+
+    /// A dead message: its head, its body, its times, and why each attempt failed.
+    pub async fn dead_message(&self, id: &str) -> Result<Value, ActionError> {
+        let message = number(id).ok_or(ActionError::Unknown)?;
+        let store = &self.entrance.store;
+        let row = store.get(&self.tables.dead, &key(message)).await?;
+        let dead = row.as_ref().and_then(read).ok_or(ActionError::Unknown)?;
+        let record = store.get(&self.tables.messages, &key(message)).await?;
+        let mut view = shown(&dead);
+        let request = record.and_then(|row| stored::request(&row.value));
+        if let (Some(request), Some(view)) = (request, view.as_object_mut()) {
+            view.extend(content(request));
+        }
+        Ok(view)
+    }
+}
+
+fn shown(dead: &Dead) -> Value {
+    let time = |millis: u64| (millis > 0).then(|| rfc3339(Duration::from_millis(millis)));
+    let failures = dead
+        .failures
+        .iter()
+        .map(|failure| json!({ "time": time(failure.at), "fault": failure.fault }));
+    json!({
+        "id": dead.message.to_string(),
+        "attempts": dead.attempts,
+        "last": dead.last,
+        "stored": time(dead.stored),
+        "died": time(dead.died),
+        "faults": failures.collect::<Vec<Value>>(),
+    })
+}
+
+/// The head and the body of a message.
+fn content(request: Request) -> serde_json::Map<String, Value> {
+    let head = &request.head;
+    let headers = head.headers.iter().map(|(name, value)| {
+        let value = match trace::is_secret(name) {
+            true => trace::MASK.to_owned(),
+            false => text(value),
+        };
+        json!({ "name": text(name), "value": value })
+    });
+    let headers: Vec<Value> = headers.collect();
+    let mut shown = serde_json::Map::new();
+    let target = trace::target(head.target());
+    shown.insert(
+        "head".to_owned(),
+        json!({ "method": text(head.method()), "target": target, "headers": headers }),
+    );
+    let body = match request.body {
+        Body::Whole(bytes, _) => bytes,
+        Body::Empty | Body::Stream(_) => Bytes::new(),
+    };
+    shown.insert("bytes".to_owned(), json!(body.len()));
+    let is_cut = body.len() > BODY_BYTES_MAX;
+    let begin = body.get(..BODY_BYTES_MAX).unwrap_or(&body);
+    let readable = match std::str::from_utf8(begin) {
+        Ok(text) => Some(text),
+        // The cut may be within a character.
+        Err(error) if is_cut && error.error_len().is_none() => {
+            begin.get(..error.valid_up_to()).and_then(|begin| std::str::from_utf8(begin).ok())
+        }
+        Err(_) => None,
+    };
+    match readable {
+        Some(text) => shown.insert("body".to_owned(), json!(trace::masked(text))),
+        None => shown.insert("base64".to_owned(), json!(STANDARD.encode(begin))),
+    };
+    if is_cut {
+        shown.insert("truncated".to_owned(), json!(true));
+    }
+    shown
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
