@@ -19,7 +19,7 @@ use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
-use crate::{Entrance, Order, Queue, QueueSettings};
+use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
 /// What ran, on which node: its beginning, and whether it came to its end.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
@@ -72,8 +72,14 @@ impl Node {
             factor_permille: 1000,
             max: Duration::ZERO,
         };
-        let settings =
-            QueueSettings { retries, dead_letter: true, concurrency: 1, order: Order::Strict };
+        let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
+        let settings = QueueSettings {
+            retries,
+            dead_letter: true,
+            dead,
+            concurrency: 1,
+            order: Order::Strict,
+        };
         let flow = Slow { node: name, runs: runs.clone() };
         let taken = Arc::new(AtomicBool::new(false));
         let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));

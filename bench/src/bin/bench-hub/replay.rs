@@ -54,13 +54,15 @@ fn row(name: &str, bytes: usize, measured: &Measured) -> Row {
 /// Puts events into a store that no gateway has, and gives the bytes of all bodies.
 async fn fill(path: &Path, events: usize) -> io::Result<usize> {
     let (store, _) = Embedded::open(path).map_err(io::Error::other)?;
+    let content_type = bytes::Bytes::from_static(b"application/json");
+    let said = hub::Representation { content_type, ..hub::Representation::default() };
     let (mut bytes, mut next) = (0, 0);
     while next < events {
         let mut records = Vec::new();
         while records.len() < BATCH && next < events {
             let body = text(next);
             bytes += body.len();
-            records.extend(hub::record_of(b"application/json", body.as_bytes()));
+            records.extend(hub::record_of(&said, body.as_bytes()));
             next += 1;
         }
         store.append("hub/bench/topic/news", records, None).await.map_err(io::Error::other)?;
