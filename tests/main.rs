@@ -104,6 +104,7 @@ mod split;
 mod sql;
 mod sse;
 mod sse_share;
+mod stalls;
 mod store;
 mod store_postgres;
 mod stream_clients;
