@@ -110,6 +110,7 @@ mod split;
 mod sql;
 mod sse;
 mod sse_share;
+mod stalls;
 mod store;
 mod store_postgres;
 mod stream_clients;

@@ -1,5 +1,7 @@
 //! The cost limits of expressions and templates. One budget serves all of a message's evaluations.
 
+use kit::turns;
+
 use crate::FailureKind;
 
 /// The bounds of a [`Budget`].
@@ -19,14 +21,16 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
+    /// Steps until the next look at the clock, and those after it.
     steps: u64,
+    later: u64,
     output: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // About a second of work, a thousand times the need of services' messages.
+            // About a second of work, a thousand times the need of services' messages. Others of the worker run meanwhile.
             steps_max: 200_000_000,
             // A message of 16 MiB has no more values.
             results_max: 10_000_000,
@@ -47,7 +51,9 @@ impl Default for Budget {
 impl Budget {
     /// A whole budget.
     pub fn new(limits: Limits) -> Budget {
-        Budget { steps: limits.steps_max, output: limits.output_bytes_max, limits }
+        let steps = limits.steps_max.min(turns::STEPS);
+        let (later, output) = (limits.steps_max - steps, limits.output_bytes_max);
+        Budget { steps, later, output, limits }
     }
 
     /// The limits it started with.
@@ -57,10 +63,10 @@ impl Budget {
 
     /// Steps that are left.
     pub fn steps_left(&self) -> u64 {
-        self.steps
+        self.steps + self.later
     }
 
-    /// Takes steps off.
+    /// Takes steps off. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), FailureKind> {
         match self.steps.checked_sub(steps) {
@@ -68,11 +74,17 @@ impl Budget {
                 self.steps = left;
                 Ok(())
             }
-            None => {
-                self.steps = 0;
-                Err(self.steps_over())
-            }
+            None => self.charge_later(steps),
         }
+    }
+
+    #[cold]
+    fn charge_later(&mut self, steps: u64) -> Result<(), FailureKind> {
+        turns::pause_if_due();
+        let left = self.steps_left().checked_sub(steps);
+        self.steps = left.unwrap_or_default().min(turns::STEPS);
+        self.later = left.unwrap_or_default() - self.steps;
+        left.map(|_| ()).ok_or_else(|| self.steps_over())
     }
 
     pub(crate) fn steps_over(&self) -> FailureKind {

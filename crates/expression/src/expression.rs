@@ -126,6 +126,18 @@ impl Expression {
         }
     }
 
+    /// The kind of its value in words, where that can be seen and is not true or false. Only CEL is looked into.
+    pub fn gives(&self) -> Option<&'static str> {
+        match &self.program {
+            Program::Rule(rule) => rule.gives(),
+            Program::Literal(_)
+            | Program::Slot(_)
+            | Program::Query { .. }
+            | Program::Path(_)
+            | Program::Either { .. } => None,
+        }
+    }
+
     /// The values and groups that it may ask its scope for.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = match &self.program {

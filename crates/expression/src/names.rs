@@ -27,6 +27,13 @@ pub trait Names {
     /// The document in which a path that begins with `/` begins.
     fn document(&self) -> Slot;
 
+    /// The kind of a value in words, such as `a text`, where it is known and is not true or false: for what CEL names in full,
+    /// `request.headers['a']`. The error says why there is no such member.
+    fn kind(&self, path: &[&str]) -> Result<Option<&'static str>, String> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// The value that a whole query (`{ json: TEXT }`) is put to.
     fn body(&self) -> Slot;
 }

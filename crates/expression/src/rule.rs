@@ -1,37 +1,38 @@
-//! CEL over the values of a message: `body`, `headers`, `path`, `query`, `status`, `vars.NAME` and whatever else has a name.
+//! CEL over the values of a message, or of a request: `body`, `headers`, `status`, `vars.NAME`, `claims` and whatever else has a
+//! name.
 //!
-//! The library counts no steps. The most that an expression can cost is computed before it runs, from how its loops are nested
-//! and from the size of its values; an expression that could cost more than is left does not run.
+//! Owns all of CEL in the program: what is refused before an expression runs ([`analysis`]), its values ([`values`]) and its cost
+//! ([`meter`]). The library counts no steps, so the compiled expression is rewritten to call the meter: for each round of a loop,
+//! and for each text or list before it is compared, searched or copied.
 
 mod analysis;
+mod gives;
+mod meter;
 mod values;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
-use cel::objects::{Key, Map};
-use cel::{Context, Env, Program};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use cel::{Context, IdedExpr};
 
-use crate::{Budget, Error, ErrorKind, FailureKind, Member, NameKind, Names, Scope, Slot, Value};
-use analysis::CostFactors;
-use values::GivenValues;
+use crate::{Budget, Error, ErrorKind, FailureKind, NameKind, Names, Scope, Slot, Value};
+use values::{GivenValues, HeldValue};
 
 /// No expression that a person wrote is longer. The library's parser needs room by the square of it.
 const RULE_BYTES_MAX: usize = 4096;
 
-/// Groups inside one another.
-const GROUPS_MAX: usize = 8;
-
 /// A compiled expression of CEL.
 pub(crate) struct Rule {
-    program: Program,
-    env: Arc<Env>,
+    /// With its calls of the meter.
+    metered: IdedExpr,
+    /// Parts of the expression as written.
+    parts: u64,
     /// Names of values, and of groups.
     roots: Vec<(Box<str>, NameKind)>,
-    /// Names behind `vars.`.
+    /// The names that follow `vars.`.
     variables: Vec<(Box<str>, NameKind)>,
-    seen: CostFactors,
+    gives: Option<&'static str>,
 }
 
 impl Rule {
@@ -40,14 +41,13 @@ impl Rule {
             let max = RULE_BYTES_MAX as u64;
             return Err(ErrorKind::Limit { name: "bytes of a CEL expression", max }.at(text, 0));
         }
-        let env = Arc::new(Env::stdlib());
-        let program = env.compile(text).map_err(|errors| {
+        let program = meter::env().compile(text).map_err(|errors| {
             let first = errors.errors.first();
             let (line, column) = first.map_or((1, 0), |error| error.pos);
             let what = first.map_or("it cannot be read", |error| &error.msg);
             ErrorKind::syntax(what).at(text, offset(text, line, column))
         })?;
-        let looked = analysis::at(&program, &env).map_err(|(kind, id)| {
+        let used = analysis::of(program.expression(), names).map_err(|(kind, id)| {
             let place = program.source_info().offset_for(id).map_or(0, |(from, _)| from);
             // The library counts characters.
             let offset = text.char_indices().nth(place as usize).map_or(0, |(at, _)| at);
@@ -60,11 +60,18 @@ impl Rule {
                 Err(ErrorKind::UnknownName(shown.into()).at(text, at))
             }
         };
-        let roots = looked.roots.iter().map(|name| find(name, name.clone()));
+        let roots = used.roots.iter().map(|name| find(name, name.clone()));
         let roots = roots.collect::<Result<_, _>>()?;
-        let variables = looked.variables.iter().map(|name| find(name, format!("vars.{name}")));
+        let variables = used.variables.iter().map(|name| find(name, format!("vars.{name}")));
         let variables = variables.collect::<Result<_, _>>()?;
-        Ok(Rule { env, roots, variables, seen: looked.seen, program })
+        let gives = gives::gives(program.expression(), names);
+        let metered = meter::metered(program.expression());
+        Ok(Rule { metered, parts: used.parts, roots, variables, gives })
+    }
+
+    /// The kind of its value in words, where that can be seen and is not true or false.
+    pub(crate) fn gives(&self) -> Option<&'static str> {
+        self.gives
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -77,55 +84,47 @@ impl Rule {
         scope: &dyn Scope,
         budget: &mut Budget,
     ) -> Result<Value, FailureKind> {
-        let mut given = GivenValues::new(budget);
-        let mut context = Context::with_env(self.env.clone());
+        let mut held = Vec::with_capacity(self.roots.len() + 1);
         for (name, known) in &self.roots {
-            let value = known_value(*known, scope, &mut given, 0)?;
-            context.add_variable_from_value(&**name, value);
+            held.push((&**name, HeldValue::of(*known, scope, 0)?));
         }
         if !self.variables.is_empty() {
-            let mut all = HashMap::new();
-            for (name, known) in &self.variables {
-                let value = known_value(*known, scope, &mut given, 0)?;
-                all.insert(key(name), value);
-            }
-            let all = cel::Value::Map(Map { map: Arc::new(all) });
-            context.add_variable_from_value("vars", all);
+            let of = |(name, known): &(Box<str>, NameKind)| {
+                Ok((name.clone(), HeldValue::of(*known, scope, 0)?))
+            };
+            let all = self.variables.iter().map(of).collect::<Result<_, FailureKind>>()?;
+            held.push(("vars", HeldValue::Map(all)));
         }
-        let steps = self.seen.steps(given.values, given.longest);
-        budget.charge(steps)?;
-        let value = self.program.execute(&context);
-        let value = value.map_err(|error| FailureKind::Computation(error.to_string().into()))?;
-        values::taken(&value, budget)
+        let mut given = GivenValues::new(budget);
+        let mut roots = RootValues(Vec::with_capacity(held.len()));
+        for (name, held) in &held {
+            roots.0.push((name, given.value(held)?));
+        }
+        let value = self.run(&roots, budget);
+        values::take_apart(roots.0.into_iter().map(|(_, value)| value).collect());
+        value
+    }
+
+    fn run(&self, roots: &RootValues<'_>, budget: &mut Budget) -> Result<Value, FailureKind> {
+        budget.charge(self.parts.saturating_mul(meter::PART_STEPS))?;
+        let mut context = Context::with_env(meter::env().clone());
+        context.set_variable_resolver(roots);
+        let run = || cel::Value::resolve_val(&self.metered, &context);
+        match meter::metering(budget, run)? {
+            Ok(value) => values::taken(&*value, budget),
+            Err(error) => Err(FailureKind::Computation(error.to_string().into())),
+        }
     }
 }
 
-fn key(name: &str) -> Key {
-    Key::String(Arc::new(name.to_owned()))
-}
+/// The values of an expression's names.
+struct RootValues<'m>(Vec<(&'m str, Box<dyn Val + 'm>)>);
 
-fn known_value(
-    known: NameKind,
-    scope: &dyn Scope,
-    given: &mut GivenValues<'_>,
-    depth: usize,
-) -> Result<cel::Value, FailureKind> {
-    let group = match known {
-        NameKind::Value(slot) => return given.value(&scope.value(slot)?),
-        NameKind::Group(slot) => slot,
-    };
-    if depth >= GROUPS_MAX {
-        return Err(FailureKind::Limit { name: "groups", max: GROUPS_MAX as u64 });
+impl VariableResolver for RootValues<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let (_, value) = self.0.iter().find(|(name, _)| *name == variable)?;
+        Some(CowVal::Borrowed(&**value))
     }
-    let mut all = HashMap::new();
-    for (name, member) in scope.members(group)? {
-        let value = match member {
-            Member::Value(value) => given.value(&value)?,
-            Member::Group(slot) => known_value(NameKind::Group(slot), scope, given, depth + 1)?,
-        };
-        all.insert(key(&name), value);
-    }
-    Ok(cel::Value::Map(Map { map: Arc::new(all) }))
 }
 
 /// The byte at a line, from 1, and a column, from 0 or 1 as the library has it.

@@ -66,6 +66,16 @@ impl Maker {
         };
         Fault::with_detail(kind, what, "The message is malformed.")
     }
+
+    /// The fault of whoever made a message that takes more work than a flow may do.
+    pub(crate) fn costly(self, what: &str) -> Fault {
+        let kind = match self {
+            Maker::Client => Kind::RequestInvalid,
+            Maker::Upstream => Kind::ReplyInvalid,
+            Maker::Flow => Kind::FlowFailed,
+        };
+        Fault::with_detail(kind, what, "The message takes too much work to process.")
+    }
 }
 
 /// The parsed form of a body.
@@ -172,7 +182,15 @@ impl Content {
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let Some(form) = FormKind::of(content_type) else { return Ok(None) };
         let read = || read_json(&form.fields(content_type, &self.bytes)?);
-        match self.fields.get_or_init(read) {
+        // As for the view.
+        let fields = match self.fields.get() {
+            Some(fields) => fields,
+            None => {
+                let read = read();
+                self.fields.get_or_init(|| read)
+            }
+        };
+        match fields {
             Ok(fields) => Ok(Some(fields)),
             Err(what) => Err(FailureKind::Malformed(what.clone())),
         }
@@ -180,14 +198,25 @@ impl Content {
 
     /// The parsed body. It is parsed once.
     pub(crate) fn view(&self) -> Result<&View, FailureKind> {
-        let view = self.view.get_or_init(|| self.read(self.levels));
+        let view = self.view_of(self.levels);
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
     /// Parses it for whoever has it alone, looks at so many levels of elements and copies markup: what is further down may have no
     /// nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
-        let _parsed = self.view.get_or_init(|| self.read(Some(levels)));
+        let _parsed = self.view_of(Some(levels));
+    }
+
+    /// Reading may pause, and another task may have read it meanwhile: the first one counts.
+    fn view_of(&self, levels: Option<usize>) -> &Result<View, Box<str>> {
+        match self.view.get() {
+            Some(view) => view,
+            None => {
+                let read = self.read(levels);
+                self.view.get_or_init(|| read)
+            }
+        }
     }
 
     /// The parsed body, for a step that needs it in any format.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use expression::{NodeGroup, Nodes, Value};
 use fault::Fault;
+use kit::turns;
 use xml::{Document, Kind, NodeId, QName, escape_attribute, escape_text};
 
 use crate::state::Run;
@@ -86,6 +87,7 @@ impl<'d> Writer<'d, '_> {
     fn write(&mut self) {
         let mut at = 0;
         while at < self.document.len() {
+            turns::part();
             self.close_up_to(at);
             at = self.node(NodeId(at));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::Fault;
-use kit::clock;
+use kit::{clock, turns};
 use message::{Reply, Request};
 use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value as Json, json};
@@ -54,7 +54,7 @@ impl Flow {
 
 impl Answerer for FlowEnd {
     fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
-        Answer::Wait(Box::pin(self.run(ex, request)))
+        Answer::Wait(Box::pin(turns::in_turns(self.run(ex, request))))
     }
 
     fn explained(&self, _parameters: &[&str]) -> Explanation {

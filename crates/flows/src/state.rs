@@ -276,8 +276,11 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
                 None => Fault::new(Kind::FlowFailed, cause),
             }
         }
-        FailureKind::Limit { .. }
-        | FailureKind::NotJson
+        FailureKind::Limit { .. } => {
+            let of_message = || state.message.content().map(|content| content.maker);
+            unread.or_else(of_message).unwrap_or(Maker::Flow).costly(&cause)
+        }
+        FailureKind::NotJson
         | FailureKind::Type(_)
         | FailureKind::Computation(_)
         | FailureKind::Scope(_)

@@ -1,5 +1,7 @@
 //! The grammar, without recursion.
 
+use kit::turns;
+
 use crate::{JsonError, Kind, Limits, TapeEntry};
 
 /// No object or array is open.
@@ -38,6 +40,9 @@ impl Reader<'_> {
             self.blanks();
             // The entry exists: it was pushed when the object or array was opened.
             let behind = number(self.tape.len());
+            if behind.is_multiple_of(turns::PARTS) {
+                turns::pause_if_due();
+            }
             let Some(open) = self.tape.get_mut(self.open as usize) else { break };
             let is_object = open.kind == Kind::Object;
             let is_first = open.count == 0;

@@ -16,6 +16,7 @@ pub mod scratch;
 pub mod stand_in;
 pub mod task;
 mod text_position;
+pub mod turns;
 pub mod wire;
 
 pub use alarm::{Alarm, SharedAlarm};

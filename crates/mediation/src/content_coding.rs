@@ -1,9 +1,10 @@
 //! The content codings of a message, as its lines name them, and how they are taken off.
 
-use std::io::Read as _;
+use std::io::{self, Read};
 
 use flate2::Decompress;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use kit::turns;
 use message::Headers;
 
 /// The codings of a body in the order they were put on, of all lines; nothing where there are none.
@@ -45,6 +46,9 @@ pub enum DecodeError {
     TooLarge,
 }
 
+/// Bytes that are decoded between two looks at the clock: less than a tenth of a millisecond.
+const PIECE_BYTES: u64 = 32 << 10;
+
 /// The size of the decoder's buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -72,14 +76,14 @@ impl Coding {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         let mut out = Vec::new();
         let read = match self {
-            Coding::Gzip => MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut out),
+            Coding::Gzip => gather(MultiGzDecoder::new(bytes).take(limit), &mut out),
             Coding::Deflate => {
                 let inflate = Decompress::new(is_wrapped(bytes));
                 let decoder = ZlibDecoder::new_with_decompress(bytes, inflate);
-                decoder.take(limit).read_to_end(&mut out)
+                gather(decoder.take(limit), &mut out)
             }
             Coding::Brotli => {
-                brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit).read_to_end(&mut out)
+                gather(brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit), &mut out)
             }
         };
         match (read, out.len() > bytes_max) {
@@ -88,4 +92,12 @@ impl Coding {
             (Ok(_), false) => Ok(out),
         }
     }
+}
+
+/// Reads to the end in pieces: a few bytes may stand for many megabytes.
+fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
+    while (&mut decoder).take(PIECE_BYTES).read_to_end(out)? > 0 {
+        turns::pause_if_due();
+    }
+    Ok(())
 }

@@ -63,15 +63,23 @@ impl Cases {
                 Ok(node) => node.is_some_and(|node| world.string_value(node) == case.equals),
                 Err(error) if matches!(error.kind, ErrorKind::Type(_)) => {
                     let text = case.expression.text(&mut evaluation);
-                    text.map_err(|error| Rejection::server(error.to_string()))? == case.equals
+                    text.map_err(|error| failed(&error))? == case.equals
                 }
-                Err(error) => return Err(Rejection::server(error.to_string())),
+                Err(error) => return Err(failed(&error)),
             };
             if fits {
                 return Ok(Some(at));
             }
         }
         Ok(None)
+    }
+}
+
+/// A message on which a search takes too long is its sender's fault.
+fn failed(error: &xpath::Error) -> Rejection {
+    match matches!(error.kind, ErrorKind::Limit { .. }) {
+        true => Rejection::client(error.to_string()),
+        false => Rejection::server(error.to_string()),
     }
 }
 

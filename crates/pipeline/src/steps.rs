@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, ready};
 
 use fault::{Fault, Kind};
-use kit::scratch;
+use kit::{scratch, turns};
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
 use plan::Route;
 use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, WaitTime};
@@ -97,7 +97,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
                     "an event stream on a route that gathers replies",
                 ));
             }
-            let flow = gather::buffered(&**step, ex, head, body).await;
+            let flow = turns::in_turns(gather::buffered(&**step, ex, head, body)).await;
             // The step may have replaced the body. Whoever writes it states its length; an empty body without one needs `0`.
             let lines = head.headers();
             let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");

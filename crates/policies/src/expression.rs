@@ -1,59 +1,71 @@
 //! Rules and keys in CEL: compiled once, worked out for one request.
-
-mod check;
+//!
+//! Owns the names of a request and of who asks, and what they give. The language is that of message flows, [`expression`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use cel::objects::{Key, Map};
-use cel::{Context as Names, Env, Program, Value};
+use ::expression::{
+    Budget, ErrorKind, FailureKind, JsonNodes, JsonText, Language, Limits, Member, NameKind, Names,
+    Scope, Slot, Value,
+};
 use message::RequestHead;
-use policy::{Exchange, Scheme};
-use serde_json::Value as Json;
+use policy::{Claims, Exchange, Scheme};
 
-/// No rule that a person wrote is longer. How long a rule takes grows with its length.
-pub const EXPRESSION_BYTES_MAX: usize = 4096;
+/// The most work of a rule: some milliseconds. It cannot pause, and other requests wait for it.
+const STEPS_MAX: u64 = 1_000_000;
 
 /// The names a rule may use.
-const VARIABLES: &[&str] = &["request", "claims", "subject", "tier", "scheme", "client", "tls"];
+const VARIABLES: [&str; 7] = ["request", "claims", "subject", "tier", "scheme", "client", "tls"];
+
+const REQUEST: Slot = Slot(0);
+const CLAIMS: Slot = Slot(1);
+const SUBJECT: Slot = Slot(2);
+const TIER: Slot = Slot(3);
+const SCHEME: Slot = Slot(4);
+const CLIENT: Slot = Slot(5);
+const TLS: Slot = Slot(6);
+const QUERY: Slot = Slot(7);
+const HEADERS: Slot = Slot(8);
+
+/// Slots that say who asks.
+const IDENTITY: [Slot; 4] = [CLAIMS, SUBJECT, TIER, SCHEME];
+
+/// The names whose members are known, each with them.
+const MEMBERS: [(&str, &[&str]); 2] =
+    [("request", &["method", "path", "host", "query", "headers"]), ("client", &["ip"])];
 
 /// A compiled expression.
-pub struct Expression {
-    program: Program,
-    env: Arc<Env>,
-    uses: Vec<&'static str>,
+pub struct Expression(::expression::Expression);
+
+/// The meaning of [`VARIABLES`].
+struct RequestNames;
+
+/// One request, as expressions see it.
+struct Asked<'a> {
+    ex: &'a Exchange,
+    head: &'a RequestHead,
 }
 
 impl Expression {
     /// Compiles a text, or says what is wrong with it.
     pub fn compile(text: &str) -> Result<Expression, String> {
-        if text.len() > EXPRESSION_BYTES_MAX {
-            return Err(format!("it is longer than {EXPRESSION_BYTES_MAX} bytes"));
-        }
-        let env = Arc::new(Env::stdlib());
-        let program = env.compile(text).map_err(|errors| {
-            let first = errors.errors.first();
-            let said = first.map(|e| format!("column {}: {}", e.pos.1, e.msg));
-            said.unwrap_or_else(|| "it cannot be read".to_owned())
-        })?;
-        let references = program.references();
-        let names = references.variables();
-        if let Some(unknown) = names.iter().find(|name| !is_known(name) && !is_bound(name, text)) {
-            return Err(format!("there is no `{unknown}`; {}", known()));
-        }
-        if let Some(wrong) = check::wrong(program.expression(), &env) {
-            return Err(wrong);
-        }
-        let uses = VARIABLES.iter().copied().filter(|name| names.contains(name)).collect();
-        Ok(Expression { env, uses, program })
+        let compiled = ::expression::Expression::compile(text, Language::Cel, &RequestNames);
+        #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
+        compiled.map(Expression).map_err(|error| match &error.kind {
+            ErrorKind::Syntax(what) => format!("column {}: {what}", error.at.column),
+            ErrorKind::UnknownName(name) => {
+                format!("there is no `{name}`; the names are {}", VARIABLES.join(", "))
+            }
+            kind => kind.to_string(),
+        })
     }
 
     /// Compiles a rule: what can be seen to give no yes or no is refused.
     pub fn compile_rule(text: &str) -> Result<Expression, String> {
         let rule = Expression::compile(text)?;
-        match check::no_verdict(rule.program.expression()) {
+        match rule.0.gives() {
             Some(gives) => Err(format!("it gives {gives}, not true or false")),
             None => Ok(rule),
         }
@@ -61,104 +73,160 @@ impl Expression {
 
     /// True if the expression asks who asks.
     pub fn wants_identity(&self) -> bool {
-        self.uses.iter().any(|name| matches!(*name, "claims" | "subject" | "tier" | "scheme"))
+        self.0.slots().iter().any(|slot| IDENTITY.contains(slot))
     }
 
-    /// True if the rule holds. The error says why it cannot be worked out, or is no yes or no.
+    /// True if the rule holds. The error says why it cannot be worked out, or is not a yes or no.
     pub fn holds(&self, ex: &Exchange, head: &RequestHead) -> Result<bool, String> {
         let value = self.value(ex, head)?;
-        if let Value::Bool(holds) = value {
+        if let Value::Boolean(holds) = value {
             return Ok(holds);
         }
-        Err(format!("the rule gives {}, not true or false", value.type_of()))
+        Err(format!("the rule gives {}, not true or false", kind_of(&value)))
     }
 
     /// The value as a text, to count by.
     pub fn text(&self, ex: &Exchange, head: &RequestHead) -> Result<String, String> {
-        let value = self.value(ex, head)?;
-        #[allow(clippy::wildcard_enum_match_arm, reason = "what is no text is one case")]
-        match &value {
-            Value::String(text) => Ok(text.to_string()),
-            Value::Int(number) => Ok(number.to_string()),
-            Value::UInt(number) => Ok(number.to_string()),
-            Value::Bool(yes) => Ok(yes.to_string()),
-            _ => Err(format!("the expression gives {}, not a text", value.type_of())),
+        match self.value(ex, head)? {
+            Value::Text(text) => Ok(text.to_string()),
+            Value::Number(number) => Ok(number.text().to_owned()),
+            Value::Boolean(yes) => Ok(yes.to_string()),
+            other @ (Value::Nothing
+            | Value::Null
+            | Value::Bytes(_)
+            | Value::Nodes(_)
+            | Value::Json(_)) => {
+                Err(format!("the expression gives {}, not a text", kind_of(&other)))
+            }
         }
     }
 
     fn value(&self, ex: &Exchange, head: &RequestHead) -> Result<Value, String> {
-        let mut names = Names::with_env(self.env.clone());
-        for name in &self.uses {
-            names.add_variable_from_value(*name, variable(name, ex, head));
-        }
-        self.program.execute(&names).map_err(|error| error.to_string())
+        let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
+        let value = self.0.value(&Asked { ex, head }, &mut budget);
+        value.map_err(|failure| failure.kind.to_string())
     }
 }
 
-/// Names of a macro's own begin with what no name may begin with.
-fn is_known(name: &str) -> bool {
-    VARIABLES.contains(&name) || name.starts_with('@')
-}
-
-/// True if a macro of the expression binds the name: `roles.exists(r, r == "ops")`.
-fn is_bound(name: &str, text: &str) -> bool {
-    const MACROS: [&str; 5] = ["all", "exists", "exists_one", "map", "filter"];
-    MACROS
-        .iter()
-        .flat_map(|name| text.split(&format!(".{name}(")).skip(1).collect::<Vec<_>>())
-        .any(|arguments| arguments.split_once(',').is_some_and(|(first, _)| first.trim() == name))
-}
-
-fn known() -> String {
-    format!("the names are {}", VARIABLES.join(", "))
-}
-
-fn variable(name: &str, ex: &Exchange, head: &RequestHead) -> Value {
-    let identity = ex.identity.as_deref();
-    match name {
-        "request" => request(head),
-        "claims" => {
-            let claims = identity.and_then(|identity| identity.claims.as_ref());
-            claims.map_or_else(|| map([]), |claims| object(claims.members()))
-        }
-        "subject" => string(identity.map_or("", |identity| &identity.subject)),
-        "tier" => string(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
-        "scheme" => string(identity.map_or("", |identity| identity.scheme.name())),
-        "tls" => Value::Bool(ex.caller.scheme == Scheme::Https),
-        _ => map([("ip", string(&canonical(ex.client)))]),
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Nothing | Value::Null => "null",
+        Value::Boolean(_) => "a truth",
+        Value::Number(_) => "a number",
+        Value::Text(_) => "a text",
+        Value::Bytes(_) => "bytes",
+        Value::Nodes(_) | Value::Json(_) => "a list or a map",
     }
+}
+
+impl Names for RequestNames {
+    fn find(&self, path: &[&str]) -> Option<NameKind> {
+        let [name] = path else { return None };
+        Some(match *name {
+            "request" => NameKind::Group(REQUEST),
+            "claims" => NameKind::Value(CLAIMS),
+            "subject" => NameKind::Value(SUBJECT),
+            "tier" => NameKind::Value(TIER),
+            "scheme" => NameKind::Value(SCHEME),
+            "client" => NameKind::Group(CLIENT),
+            "tls" => NameKind::Value(TLS),
+            _ => return None,
+        })
+    }
+
+    fn namespace(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn document(&self) -> Slot {
+        REQUEST
+    }
+
+    fn kind(&self, path: &[&str]) -> Result<Option<&'static str>, String> {
+        match path {
+            ["request" | "claims" | "client"] => Ok(Some("a map")),
+            ["subject" | "tier" | "scheme"] => Ok(Some("a text")),
+            [name @ ("request" | "client"), member] => {
+                let known = MEMBERS.iter().find(|(known, _)| known == name);
+                let known = known.map(|(_, members)| *members).unwrap_or_default();
+                match (known.contains(member), *member) {
+                    (false, _) => {
+                        let known = known.join(", ");
+                        Err(format!("`{name}` has no `{member}`; it has {known}"))
+                    }
+                    (true, "query" | "headers") => Ok(Some("a map")),
+                    (true, _) => Ok(Some("a text")),
+                }
+            }
+            ["request", "query", _] => Ok(Some("a text")),
+            ["request", "headers", header] => match header_name(header) {
+                name if name == *header => Ok(Some("a text")),
+                name => Err(format!(
+                    "no header is called `{header}` here; write `{name}`, as in `request.headers['{name}']`, for all its spellings"
+                )),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    fn body(&self) -> Slot {
+        REQUEST
+    }
+}
+
+impl Scope for Asked<'_> {
+    fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
+        let identity = self.ex.identity.as_deref();
+        Ok(match slot {
+            CLAIMS => claims(identity.and_then(|identity| identity.claims.as_deref()))?,
+            SUBJECT => text(identity.map_or("", |identity| &identity.subject)),
+            TIER => text(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
+            SCHEME => text(identity.map_or("", |identity| identity.scheme.name())),
+            TLS => Value::Boolean(self.ex.caller.scheme == Scheme::Https),
+            _ => Value::Nothing,
+        })
+    }
+
+    fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
+        let value = |name: &str, value: Value| (name.into(), Member::Value(value));
+        Ok(match group {
+            REQUEST => vec![
+                value("method", bytes(self.head.method())),
+                value("path", bytes(self.head.path())),
+                value("host", bytes(&self.head.host_name())),
+                ("query".into(), Member::Group(QUERY)),
+                ("headers".into(), Member::Group(HEADERS)),
+            ],
+            QUERY => texts(query(self.head.query().unwrap_or_default())),
+            HEADERS => texts(headers(self.head)),
+            CLIENT => vec![value("ip", text(&canonical(self.ex.client)))],
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// All claims as they came; an empty map for a client without a token.
+fn claims(claims: Option<&Claims>) -> Result<Value, FailureKind> {
+    // What was read once, as a token, has no more values than this.
+    let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
+    let read = JsonText::read(claims.map_or_else(|| "{}".to_owned(), Claims::json), &limits);
+    let wrong = |error: json::JsonError| FailureKind::Malformed(error.what.into());
+    Ok(Value::Json(JsonNodes::root(read.map_err(wrong)?)))
 }
 
 fn canonical(client: IpAddr) -> String {
     client.to_canonical().to_string()
 }
 
-fn request(head: &RequestHead) -> Value {
-    map([
-        ("method", bytes(head.method())),
-        ("path", bytes(head.path())),
-        ("host", bytes(&head.host_name())),
-        ("query", query(head.query().unwrap_or_default())),
-        ("headers", headers(head)),
-    ])
-}
-
 /// By name in lower case with `-` for `_`, since a server behind CGI cannot tell these apart: what a rule forbids must not pass
 /// under the other name. Several lines are one value with commas, as RFC 9110, 5.2 has them.
-fn headers(head: &RequestHead) -> Value {
-    let mut texts: HashMap<String, String> = HashMap::new();
+fn headers(head: &RequestHead) -> HashMap<String, String> {
+    let mut values = HashMap::new();
     for (name, value) in head.headers.iter() {
         let name = header_name(&String::from_utf8_lossy(name));
-        let value = String::from_utf8_lossy(value);
-        texts
-            .entry(name)
-            .and_modify(|text| {
-                text.push_str(", ");
-                text.push_str(&value);
-            })
-            .or_insert_with(|| value.clone().into_owned());
+        join(&mut values, name, String::from_utf8_lossy(value).into_owned());
     }
-    map(texts.iter().map(|(name, value)| (name.as_str(), string(value))))
+    values
 }
 
 /// The name that stands for all spellings of a header.
@@ -167,63 +235,48 @@ fn header_name(name: &str) -> String {
 }
 
 /// By name; several values are one with commas, as with headers, since the upstream gets them all. Percent signs are decoded.
-fn query(query: &[u8]) -> Value {
-    let mut values: HashMap<String, String> = HashMap::new();
+fn query(query: &[u8]) -> HashMap<String, String> {
+    let mut values = HashMap::new();
     for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
         let mut parts = pair.splitn(2, |byte| *byte == b'=');
         let name = decoded(parts.next().unwrap_or_default());
         let value = decoded(parts.next().unwrap_or_default());
-        match values.entry(name) {
-            Entry::Vacant(free) => drop(free.insert(value)),
-            Entry::Occupied(mut known) => {
-                known.get_mut().push_str(", ");
-                known.get_mut().push_str(&value);
-            }
+        join(&mut values, name, value);
+    }
+    values
+}
+
+/// Adds a value, after a comma if its name was there.
+fn join(values: &mut HashMap<String, String>, name: String, value: String) {
+    match values.entry(name) {
+        Entry::Vacant(free) => drop(free.insert(value)),
+        Entry::Occupied(mut known) => {
+            known.get_mut().push_str(", ");
+            known.get_mut().push_str(&value);
         }
     }
-    map(values.iter().map(|(name, value)| (name.as_str(), string(value))))
+}
+
+fn texts(values: HashMap<String, String>) -> Vec<(Box<str>, Member)> {
+    let value = |(name, value): (String, String)| (name.into(), Member::Value(text(&value)));
+    values.into_iter().map(value).collect()
 }
 
 fn decoded(text: &[u8]) -> String {
     String::from_utf8_lossy(&kit::percent::decoded(text, true)).into_owned()
 }
 
-fn string(text: &str) -> Value {
-    Value::String(Arc::new(text.to_owned()))
+fn text(text: &str) -> Value {
+    Value::text_of(text)
 }
 
-fn bytes(text: &[u8]) -> Value {
-    string(&String::from_utf8_lossy(text))
-}
-
-fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-    let key = |name: &str| Key::String(Arc::new(name.to_owned()));
-    let entries = entries.into_iter().map(|(name, value)| (key(name), value));
-    Value::Map(Map { map: Arc::new(entries.collect()) })
-}
-
-fn object(members: &serde_json::Map<String, Json>) -> Value {
-    map(members.iter().map(|(name, value)| (name.as_str(), json(value))))
-}
-
-fn json(value: &Json) -> Value {
-    match value {
-        Json::Null => Value::Null,
-        Json::Bool(yes) => Value::Bool(*yes),
-        Json::String(text) => string(text),
-        Json::Array(items) => Value::List(Arc::new(items.iter().map(json).collect())),
-        Json::Object(members) => object(members),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Value::Int(number),
-            (None, Some(number)) => Value::UInt(number),
-            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-    }
+fn bytes(bytes: &[u8]) -> Value {
+    text(&String::from_utf8_lossy(bytes))
 }
 
 impl std::fmt::Debug for Expression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Expression(uses {:?})", self.uses)
+        write!(f, "Expression({:?})", self.0)
     }
 }
 
@@ -295,16 +348,32 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_takes_too_long_does_not_hold() {
+        let values: String = (0..200).map(|number| format!("a{number}=1&")).collect();
+        let head = RequestHead::new(Protocol::Http11, b"GET", format!("/?{values}").as_bytes());
+        for (rule, holds) in [
+            ("request.query.all(a, a != 'b')", Ok(true)),
+            (
+                "request.query.all(a, request.query.all(b, request.query.all(c, true))) || true",
+                Err("over the limit steps_max of 1000000"),
+            ),
+        ] {
+            let got = Expression::compile_rule(rule).unwrap().holds(&exchange(), &head);
+            assert_eq!(got.as_ref().copied().map_err(|why| &**why), holds, "{rule}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (rule, part) in [
             ("request.method ==", "column"),
             ("", "column"),
             ("reqest.method == 'GET'", "there is no `reqest`"),
-            (&"a".repeat(EXPRESSION_BYTES_MAX + 1), "longer than"),
+            (&"a".repeat(4097), "bytes of a CEL expression"),
             (&"(".repeat(4000), ""),
             ("nope(1)", "there is no function `nope`"),
             ("request.method == 'GET' || nope(1)", "there is no function `nope`"),
-            ("request.path.matches('(')", "`(` is no regular expression"),
+            ("request.path.matches('(')", "`(` is not a regular expression"),
             ("request.pth == '/e'", "`request` has no `pth`"),
             ("'x' in request['header']", "`request` has no `header`"),
             ("request.headers['X-A'] == ''", "no header is called `X-A` here; write `x-a`"),

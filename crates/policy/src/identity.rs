@@ -53,6 +53,14 @@ impl Claims {
         self.members().get(name)
     }
 
+    /// All claims as a JSON object.
+    pub fn json(&self) -> String {
+        match std::str::from_utf8(&self.text) {
+            Ok(text) if !text.is_empty() => text.to_owned(),
+            Ok(_) | Err(_) => serde_json::to_string(self.members()).unwrap_or_default(),
+        }
+    }
+
     /// All claims, by name.
     pub fn members(&self) -> &Map<String, Value> {
         let read = || Box::new(serde_json::from_slice(&self.text).unwrap_or_default());

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kit::clock;
+use kit::{clock, turns};
 
 use crate::pool::{JavaStylesheet, Message, PoolState, RunError};
 use crate::seat::{SeatedThread, Until};
@@ -36,7 +36,8 @@ pub(crate) fn run(
         return None;
     }
     let began = clock::now();
-    let ended = here(shared, sheet, message, output_bytes_max);
+    // Java knows the thread's stack, and no other.
+    let ended = turns::on_thread_stack(|| here(shared, sheet, message, output_bytes_max));
     let time = began.elapsed();
     sheet.ran(time, time);
     match &ended {

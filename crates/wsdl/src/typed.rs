@@ -130,35 +130,35 @@ impl Api {
         tape: &[TapeEntry],
         bytes_max: usize,
     ) -> Result<String, RequestRefusal> {
-        SLOTS.with_borrow_mut(|slots| {
-            slots.clear();
-            let mut writer = Writer {
-                api: self,
-                text,
-                tape,
-                slots,
-                out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
-                bytes_max,
-                unsure: false,
-                has_default: false,
-                steps: Steps::default(),
-            };
-            let written = writer.message(message, self.version);
-            let (out, unsure) = (writer.out, writer.unsure);
-            if slots.capacity() > KEPT_SLOTS_MAX {
-                *slots = Vec::new();
-            }
-            written.map_err(RequestRefusal::Mismatch)?;
-            if unsure {
-                let judged = judge::judge(self, message, out.as_bytes());
-                judged.map_err(|what| {
-                    RequestRefusal::Mismatch(Mismatch::new(format!(
-                        "expected what the schema allows: {what}"
-                    )))
-                })?;
-            }
-            Ok(out)
-        })
+        // Taken, since the translation may pause, and another one begins.
+        let mut slots = SLOTS.take();
+        slots.clear();
+        let mut writer = Writer {
+            api: self,
+            text,
+            tape,
+            slots: &mut slots,
+            out: String::with_capacity(ENVELOPE_BYTES.max(text.len().saturating_mul(2))),
+            bytes_max,
+            unsure: false,
+            has_default: false,
+            steps: Steps::default(),
+        };
+        let written = writer.message(message, self.version);
+        let (out, unsure) = (writer.out, writer.unsure);
+        if slots.capacity() <= KEPT_SLOTS_MAX {
+            SLOTS.set(slots);
+        }
+        written.map_err(RequestRefusal::Mismatch)?;
+        if unsure {
+            let judged = judge::judge(self, message, out.as_bytes());
+            judged.map_err(|what| {
+                RequestRefusal::Mismatch(Mismatch::new(format!(
+                    "expected what the schema allows: {what}"
+                )))
+            })?;
+        }
+        Ok(out)
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use kit::turns;
+
 use crate::dtd::Dtd;
 use crate::position_tracker::Tracker;
 use crate::prefix_cache::PrefixState;
@@ -290,10 +292,13 @@ impl Machine {
         Here { tracker: &self.tracker, window, at }
     }
 
-    /// Counts a token.
+    /// Counts a token. Now and then the parser pauses here, so that others run.
     #[inline]
     pub(crate) fn token(&mut self, at: usize) -> Scan<()> {
         self.tokens += 1;
+        if self.tokens.is_multiple_of(turns::PARTS.into()) {
+            turns::pause_if_due();
+        }
         match self.tokens > self.options.limits.tokens_max {
             true => Err(over(at, "tokens_max", self.options.limits.tokens_max)),
             false => Ok(()),

@@ -10,6 +10,8 @@ pub use escape::{escape_attribute, escape_text};
 
 use std::borrow::Cow;
 
+use kit::turns;
+
 use crate::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 use spaces::WrittenNamespaces;
 
@@ -95,6 +97,7 @@ impl<'d> Writer<'d, '_> {
     fn write(&mut self, node: NodeId) {
         let (mut at, end) = (node, self.document.end(node));
         while at < end {
+            turns::part();
             self.close_up_to(at);
             match self.document.kind(at) {
                 Kind::Document => {}

@@ -1,5 +1,7 @@
 //! Budgets of evaluation. One budget may serve many evaluations, such as all those of one transformation.
 
+use kit::turns;
+
 use crate::{Error, ErrorKind};
 
 /// Limits on the cost of evaluations.
@@ -19,7 +21,9 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
+    /// Steps until the next look at the clock, and those after it.
     steps: u64,
+    later: u64,
     depth: u32,
 }
 
@@ -45,7 +49,8 @@ impl Default for Budget {
 impl Budget {
     /// An unused budget.
     pub fn new(limits: Limits) -> Budget {
-        Budget { steps: limits.steps_max, depth: 0, limits }
+        let steps = limits.steps_max.min(turns::STEPS);
+        Budget { steps, later: limits.steps_max - steps, depth: 0, limits }
     }
 
     /// The limits it started with.
@@ -55,10 +60,10 @@ impl Budget {
 
     /// Steps used so far.
     pub fn used(&self) -> u64 {
-        self.limits.steps_max.saturating_sub(self.steps)
+        self.limits.steps_max.saturating_sub(self.steps + self.later)
     }
 
-    /// Deducts steps; an error if too few are left.
+    /// Deducts steps; an error if too few are left. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
         match self.steps.checked_sub(steps) {
@@ -66,10 +71,19 @@ impl Budget {
                 self.steps = left;
                 Ok(())
             }
-            None => {
-                self.steps = 0;
-                Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max })
-            }
+            None => self.charge_later(steps),
+        }
+    }
+
+    #[cold]
+    fn charge_later(&mut self, steps: u64) -> Result<(), ErrorKind> {
+        turns::pause_if_due();
+        let left = (self.steps + self.later).checked_sub(steps);
+        self.steps = left.unwrap_or_default().min(turns::STEPS);
+        self.later = left.unwrap_or_default() - self.steps;
+        match left {
+            Some(_) => Ok(()),
+            None => Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max }),
         }
     }
 

@@ -79,6 +79,12 @@ const RESERVED: &[Reserved] = &[
         instead: "leave arguments to the program",
     },
     Reserved {
+        names: &["cel"],
+        users: &["expression"],
+        instead: "write rules as an `expression`, which bounds them",
+    },
+    Reserved { names: &["corosensei"], users: &["kit"], instead: "call `kit::turns`" },
+    Reserved {
         names: &["rusqlite"],
         users: &["sql"],
         instead: "ask databases through `sql`, which bounds statements",

@@ -8,6 +8,7 @@ use config::{
     Decode as _, DefinitionAt, FilePath, Map, MessageSide, Report, Route, RouteHost, Spanned,
     XsltStep,
 };
+use mediation::json_schema::Schema;
 use plan::Slots;
 use xsd::{Directory, Limits, SchemaSet};
 
@@ -18,9 +19,6 @@ use crate::policy::RouteScope;
 
 /// Schema documents of one set, all together.
 const SCHEMA_BYTES_MAX: u64 = 16 << 20;
-
-/// A `pattern` of a JSON Schema gives up here, as those of `openapi` do.
-const BACKTRACKS_MAX: usize = 2_000;
 
 impl<'a> Compiler<'a, '_> {
     pub(super) fn xslt(&mut self, keys: &'a XsltStep, namespaces: &Namespaces) -> Option<Xslt> {
@@ -121,13 +119,8 @@ impl<'a> Compiler<'a, '_> {
         let bytes = files::read_text(file, self.report)?;
         let read =
             serde_json::from_slice::<serde_json::Value>(&bytes).map_err(|error| error.to_string());
-        let patterns = jsonschema::PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
-        let built = read.and_then(|schema| {
-            let options = jsonschema::options().with_pattern_options(patterns);
-            options.build(&schema).map_err(|error| error.to_string())
-        });
-        match built {
-            Ok(schema) => Some(Schemas::Json(Arc::new(schema))),
+        match read.and_then(|schema| Schema::alone(&schema)) {
+            Ok(schema) => Some(Schemas::Json(schema)),
             Err(what) => {
                 let what = format!("`{}`: {what}", file.value.as_path().display());
                 self.report.error(file.at, what, "correct the schema");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use json::Kind;
 
-use crate::jsonpath::iregexp::Regex;
+use crate::jsonpath::iregexp::{self, Regex, Translation};
 use crate::jsonpath::{
     Comparable, Comparison, Inner, Logical, Path, Pattern, Segment, Selector, compare,
 };
@@ -17,8 +17,22 @@ pub(super) struct Run<'r> {
     root: JsonNode,
     pub(super) budget: &'r mut Budget,
     /// The last pattern that a message gave, since the next one is the same as a rule.
-    pattern: Option<(String, bool, Option<Regex>)>,
+    pattern: Option<FoundPattern>,
 }
+
+/// A pattern that a message gave.
+struct FoundPattern {
+    text: String,
+    whole: bool,
+    /// None: it is not a pattern, and matches nothing.
+    regex: Option<Regex>,
+    /// Steps for each byte of a text.
+    steps: u64,
+}
+
+/// Steps of compiling a pattern, and of matching a text by one: a run cannot pause in either, and five milliseconds are two turns
+/// of others. Only patterns that came with a message are held to it.
+const PATTERN_STEPS_MAX: u64 = 1_000_000;
 
 /// The value of a comparable.
 #[derive(Debug, Clone)]
@@ -273,20 +287,52 @@ impl<'r> Run<'r> {
         let Operand::Text(text) = self.operand(text, current)? else { return Ok(false) };
         // A byte of a text is a step of the engine's.
         self.budget.charge(1 + text.len() as u64)?;
-        match pattern {
-            Pattern::Known(regex) => Ok(regex.matches(&text)),
-            Pattern::Found(found) => {
-                let Operand::Text(found) = self.operand(found, current)? else { return Ok(false) };
-                let known = self.pattern.as_ref();
-                if !known.is_some_and(|(known, of, _)| **known == *found && *of == whole) {
-                    // Compiling costs more than matching: a class of letters is hundreds of ranges.
-                    self.budget.charge(1000 + 100 * found.len() as u64)?;
-                    let regex = Regex::compile(&found, whole);
-                    self.pattern = Some((found.into_owned(), whole, regex));
-                }
-                let regex = self.pattern.as_ref().and_then(|(_, _, regex)| regex.as_ref());
-                Ok(regex.is_some_and(|regex| regex.matches(&text)))
-            }
+        let pattern = match pattern {
+            Pattern::Known(regex) => return Ok(regex.matches(&text)),
+            Pattern::Found(found) => found,
+        };
+        let Operand::Text(found) = self.operand(pattern, current)? else { return Ok(false) };
+        let known = self.pattern.take();
+        let known = known.filter(|known| known.text == *found && known.whole == whole);
+        let pattern = match known {
+            Some(known) => known,
+            None => self.compile(found.into_owned(), whole)?,
+        };
+        let steps = pattern.steps.saturating_mul(1 + text.len() as u64);
+        self.charge_pattern(steps)?;
+        let matches = pattern.regex.as_ref().is_some_and(|regex| regex.matches(&text));
+        self.pattern = Some(pattern);
+        Ok(matches)
+    }
+
+    /// Compiles a pattern that a message gave.
+    fn compile(&mut self, text: String, whole: bool) -> Result<FoundPattern, FailureKind> {
+        self.charge_pattern(text.len() as u64)?;
+        let translation = Translation::of(&text, whole);
+        let mut pattern = FoundPattern { text, whole, regex: None, steps: 0 };
+        let Some(translation) = translation else { return Ok(pattern) };
+        if iregexp::is_too_long(&pattern.text) {
+            return Err(pattern_over());
+        }
+        self.charge_pattern(translation.steps)?;
+        pattern.regex = match translation.compile() {
+            Ok(regex) => Some(regex),
+            Err(regex::Error::CompiledTooBig(_)) => return Err(pattern_over()),
+            Err(_) => None,
+        };
+        // At worst the engine looks at all states for each byte; mostly it is at one.
+        pattern.steps = 1 + translation.steps / 256;
+        Ok(pattern)
+    }
+
+    fn charge_pattern(&mut self, steps: u64) -> Result<(), FailureKind> {
+        match steps > PATTERN_STEPS_MAX {
+            true => Err(pattern_over()),
+            false => self.budget.charge(steps),
         }
     }
+}
+
+fn pattern_over() -> FailureKind {
+    FailureKind::Limit { name: "steps of a pattern of the message", max: PATTERN_STEPS_MAX }
 }

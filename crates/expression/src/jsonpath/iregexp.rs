@@ -15,28 +15,51 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Groups inside one another.
 const NESTING_MAX: usize = 32;
 
+/// Steps of compiling anything, and of each character, class and category: a character is one state of the engine, a category a
+/// thousand of them, and a state takes some fifty nanoseconds.
+const BASE_STEPS: u64 = 4_000;
+const CHARACTER_STEPS: u64 = 20;
+const CLASS_STEPS: u64 = 500;
+const CATEGORY_STEPS: u64 = 10_000;
+
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub(super) struct Regex(regex::Regex);
 
-impl Regex {
-    /// Compiles a pattern for the whole of a text, or for any part. None: it is no I-Regexp.
-    pub(super) fn compile(pattern: &str, whole: bool) -> Option<Regex> {
-        if pattern.len() > PATTERN_BYTES_MAX {
-            return None;
-        }
-        let mut reader = Reader { rest: pattern.chars().peekable(), out: String::new() };
+/// A pattern whose grammar was checked, and what it costs to compile it.
+pub(super) struct Translation {
+    text: String,
+    pub(super) steps: u64,
+}
+
+impl Translation {
+    /// A pattern for the whole of a text, or for any part. None: it is not an I-Regexp.
+    pub(super) fn of(pattern: &str, whole: bool) -> Option<Translation> {
+        let mut reader = Reader { rest: pattern.chars().peekable(), out: String::new(), steps: 0 };
         reader.branches(0)?;
         if reader.rest.next().is_some() {
             return None;
         }
-        let translated = match whole {
+        let text = match whole {
             true => format!("\\A(?:{})\\z", reader.out),
             false => reader.out,
         };
-        let mut builder = regex::RegexBuilder::new(&translated);
+        Some(Translation { text, steps: reader.steps.saturating_add(BASE_STEPS) })
+    }
+
+    /// None: the engine refuses it, since it is too large or a range is empty.
+    pub(super) fn compile(&self) -> Result<Regex, regex::Error> {
+        let mut builder = regex::RegexBuilder::new(&self.text);
         builder.size_limit(COMPILED_BYTES_MAX).dfa_size_limit(COMPILED_BYTES_MAX);
-        builder.build().ok().map(Regex)
+        builder.build().map(Regex)
+    }
+}
+
+impl Regex {
+    /// Compiles a pattern of a query. None: it is not an I-Regexp, or too large.
+    pub(super) fn compile(pattern: &str, whole: bool) -> Option<Regex> {
+        let translation = Translation::of(pattern, whole).filter(|_| !is_too_long(pattern))?;
+        translation.compile().ok()
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
@@ -44,9 +67,16 @@ impl Regex {
     }
 }
 
+/// True for a pattern that no person wrote.
+pub(super) fn is_too_long(pattern: &str) -> bool {
+    pattern.len() > PATTERN_BYTES_MAX
+}
+
 struct Reader<'p> {
     rest: Peekable<Chars<'p>>,
     out: String,
+    /// The cost of what was read of the innermost group.
+    steps: u64,
 }
 
 impl Reader<'_> {
@@ -62,8 +92,10 @@ impl Reader<'_> {
                     self.out.push('|');
                 }
                 Some(_) => {
+                    let before = std::mem::take(&mut self.steps);
                     self.atom(depth)?;
-                    self.quantifier()?;
+                    let times = self.quantifier()?;
+                    self.steps = before.saturating_add(self.steps.saturating_mul(times));
                 }
             }
         }
@@ -71,7 +103,10 @@ impl Reader<'_> {
 
     fn atom(&mut self, depth: usize) -> Option<()> {
         match self.rest.next()? {
-            '.' => self.out.push_str("[^\\n\\r]"),
+            '.' => {
+                self.steps += CLASS_STEPS;
+                self.out.push_str("[^\\n\\r]");
+            }
             '(' => {
                 self.out.push_str("(?:");
                 self.branches(depth + 1)?;
@@ -90,6 +125,7 @@ impl Reader<'_> {
 
     /// A character that means itself, whatever it means to the engine.
     fn literal(&mut self, c: char) {
+        self.steps += CHARACTER_STEPS;
         self.out.push_str(&format!("\\x{{{:x}}}", u32::from(c)));
     }
 
@@ -115,11 +151,13 @@ impl Reader<'_> {
         if !is_category(&name) {
             return None;
         }
+        self.steps += CATEGORY_STEPS;
         self.out.push_str(&format!("\\{kind}{{{name}}}"));
         Some(())
     }
 
     fn class(&mut self) -> Option<()> {
+        self.steps += CLASS_STEPS;
         self.out.push('[');
         if self.rest.next_if_eq(&'^').is_some() {
             self.out.push('^');
@@ -172,36 +210,40 @@ impl Reader<'_> {
         }
     }
 
-    fn quantifier(&mut self) -> Option<()> {
+    /// The number of times that what it follows is compiled.
+    fn quantifier(&mut self) -> Option<u64> {
         match self.rest.peek() {
             Some(sign @ ('*' | '+' | '?')) => {
                 self.out.push(*sign);
                 self.rest.next();
+                Some(1)
             }
             Some('{') => {
                 self.rest.next();
                 self.out.push('{');
-                self.number()?;
+                let mut times = self.number()?;
                 if self.rest.next_if_eq(&',').is_some() {
                     self.out.push(',');
-                    if self.rest.peek() != Some(&'}') {
-                        self.number()?;
-                    }
+                    times = match self.rest.peek() {
+                        Some('}') => times.saturating_add(1),
+                        Some(_) | None => times.max(self.number()?),
+                    };
                 }
                 self.rest.next_if_eq(&'}')?;
                 self.out.push('}');
+                Some(times.max(1))
             }
-            Some(_) | None => {}
+            Some(_) | None => Some(1),
         }
-        Some(())
     }
 
-    fn number(&mut self) -> Option<()> {
-        let before = self.out.len();
+    fn number(&mut self) -> Option<u64> {
+        let (before, mut number) = (self.out.len(), 0_u64);
         while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
             self.out.push(digit);
+            number = number.saturating_mul(10).saturating_add(digit.to_digit(10)?.into());
         }
-        (self.out.len() > before).then_some(())
+        (self.out.len() > before).then_some(number)
     }
 }
 

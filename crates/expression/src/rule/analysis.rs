@@ -1,43 +1,26 @@
-//! The checks of an expression before it runs: the names it uses, unknown functions, and how its loops are nested.
+//! The checks of an expression before it runs: the names it uses, functions and members that do not exist, patterns that cannot
+//! be read, and how deep it is nested.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr, LiteralValue, operators};
-use cel::{Context, Env, IdedExpr, Program};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, operators};
+use cel::{Context, IdedExpr};
+use regex::Regex;
 
-use crate::ErrorKind;
+use super::meter;
+use crate::{ErrorKind, Names};
 
 /// Parts inside one another: whoever evaluates them recurses.
 const NESTING_MAX: usize = 100;
 
-/// The names that an expression uses, and its cost.
+/// The names that an expression uses, and its size.
 #[derive(Debug, Default)]
 pub(super) struct UsedNames {
     pub(super) roots: BTreeSet<String>,
     /// The NAMEs of `vars.NAME`.
     pub(super) variables: BTreeSet<String>,
-    pub(super) seen: CostFactors,
-}
-
-/// The factors of its cost.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CostFactors {
     /// Parts of the expression.
-    parts: u64,
-    /// Loops inside one another; to look for something in a list is one too.
-    loops: u32,
-    /// It makes or looks through texts.
-    texts: bool,
-}
-
-impl CostFactors {
-    /// Steps at the most, over so many values of which the longest text has so many bytes.
-    pub(super) fn steps(&self, values: u64, longest: u64) -> u64 {
-        let rounds = (values + 1).saturating_pow(self.loops);
-        let each = if self.texts { 1 + longest / 16 } else { 1 };
-        self.parts.saturating_mul(rounds).saturating_mul(each)
-    }
+    pub(super) parts: u64,
 }
 
 /// A part that is still to be looked at.
@@ -46,48 +29,41 @@ struct PendingPart<'e> {
     /// Names that loops around it bind.
     bound: Vec<&'e str>,
     depth: usize,
-    loops: u32,
 }
 
 impl<'e> PendingPart<'e> {
     fn inside(&self, part: &'e IdedExpr) -> PendingPart<'e> {
-        PendingPart { part, bound: self.bound.clone(), depth: self.depth + 1, loops: self.loops }
+        PendingPart { part, bound: self.bound.clone(), depth: self.depth + 1 }
     }
 }
 
 /// Checks a whole expression. An error has the number of its part.
-pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<UsedNames, (ErrorKind, u64)> {
-    let mut looked = UsedNames::default();
-    let part = program.expression();
-    let mut waiting = vec![PendingPart { part, bound: Vec::new(), depth: 0, loops: 0 }];
+pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (ErrorKind, u64)> {
+    let mut used = UsedNames::default();
+    let mut waiting = vec![PendingPart { part: whole, bound: Vec::new(), depth: 0 }];
     while let Some(next) = waiting.pop() {
-        let wrong = |kind| Err((kind, next.part.id));
+        let wrong = |kind| (kind, next.part.id);
         if next.depth > NESTING_MAX {
-            return wrong(ErrorKind::Limit { name: "nesting", max: NESTING_MAX as u64 });
+            return Err(wrong(ErrorKind::Limit { name: "nesting", max: NESTING_MAX as u64 }));
         }
-        looked.seen.parts += 1;
-        looked.seen.loops = looked.seen.loops.max(next.loops);
+        used.parts += 1;
         match &next.part.expr {
             Expr::Ident(name) if name == "vars" && !next.bound.contains(&"vars") => {
-                return wrong(ErrorKind::Group("vars".into()));
+                return Err(wrong(ErrorKind::Group("vars".into())));
             }
             Expr::Ident(name) if is_free(name, &next.bound) => {
-                looked.roots.insert(name.clone());
+                used.roots.insert(name.clone());
             }
             Expr::Select(select) => {
+                check_member(&select.operand, &select.field, &next.bound, names).map_err(wrong)?;
                 let is_vars = matches!(&select.operand.expr, Expr::Ident(name) if name == "vars");
                 match is_vars && !next.bound.contains(&"vars") {
-                    true => drop(looked.variables.insert(select.field.clone())),
+                    true => drop(used.variables.insert(select.field.clone())),
                     false => waiting.push(next.inside(&select.operand)),
                 }
             }
             Expr::Call(call) => {
-                if let Some(kind) = unknown(&call.func_name, env) {
-                    return wrong(kind);
-                }
-                looked.seen.texts |= is_on_texts(&call.func_name);
-                let searches = u32::from(call.func_name == operators::IN);
-                looked.seen.loops = looked.seen.loops.max(next.loops + searches);
+                check_call(call, &next.bound, names).map_err(wrong)?;
                 let parts = call.target.as_deref().into_iter().chain(&call.args);
                 waiting.extend(parts.map(|part| next.inside(part)));
             }
@@ -95,7 +71,6 @@ pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<UsedNames, (ErrorK
                 waiting.extend([&all.iter_range, &all.accu_init].map(|part| next.inside(part)));
                 for part in [&all.loop_cond, &all.loop_step, &all.result] {
                     let mut inside = next.inside(part);
-                    inside.loops += 1;
                     inside.bound.extend([all.iter_var.as_str(), &all.accu_var]);
                     inside.bound.extend(all.iter_var2.as_deref());
                     waiting.push(inside);
@@ -112,11 +87,10 @@ pub(super) fn at(program: &Program, env: &Arc<Env>) -> Result<UsedNames, (ErrorK
                     made.entries.iter().flat_map(|e| entry(&e.expr)).map(|p| next.inside(p)),
                 );
             }
-            Expr::Literal(LiteralValue::String(_)) => looked.seen.parts += 1,
             Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
         }
     }
-    Ok(looked)
+    Ok(used)
 }
 
 /// A macro's own names begin with `@`, as no other name may.
@@ -131,41 +105,94 @@ fn entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-fn unknown(name: &str, env: &Arc<Env>) -> Option<ErrorKind> {
-    // Operators and parts of macros begin otherwise.
-    let is_named = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    // Only a function that is not declared yet may be added.
-    let mut names = Context::with_env(env.clone());
-    let is_unknown = is_named && names.add_function(name, |value: i64| value).is_ok();
-    is_unknown.then(|| ErrorKind::Function(format!("there is no function `{name}`").into()))
+fn check_call(call: &CallExpr, bound: &[&str], names: &dyn Names) -> Result<(), ErrorKind> {
+    match (call.func_name.as_str(), &*call.args) {
+        (operators::INDEX, [of, member]) | (operators::IN, [member, of]) => match text(member) {
+            Some(member) => check_member(of, member, bound, names),
+            None => Ok(()),
+        },
+        ("matches", args) => match args.last().and_then(text) {
+            Some(pattern) if Regex::new(pattern).is_err() => {
+                let what = format!("`{pattern}` is not a regular expression");
+                Err(ErrorKind::Regex(what.into()))
+            }
+            Some(_) | None => Ok(()),
+        },
+        (name, _) => check_function(name),
+    }
 }
 
-/// True if a call takes time by the length of a text.
-fn is_on_texts(name: &str) -> bool {
-    let is_cheap = matches!(
-        name,
-        operators::CONDITIONAL
-            | operators::LOGICAL_AND
-            | operators::LOGICAL_OR
-            | operators::LOGICAL_NOT
-            | operators::EQUALS
-            | operators::NOT_EQUALS
-            | operators::LESS
-            | operators::LESS_EQUALS
-            | operators::GREATER
-            | operators::GREATER_EQUALS
-            | operators::INDEX
-            | operators::IN
-            | operators::SUBSTRACT
-            | operators::MULTIPLY
-            | operators::DIVIDE
-            | operators::MODULO
-            | operators::NEGATE
-            | "size"
-            | "int"
-            | "uint"
-            | "double"
-    );
-    // Names with `@` are parts of macros.
-    !is_cheap && !name.starts_with('@')
+fn check_function(name: &str) -> Result<(), ErrorKind> {
+    // Operators and parts of macros begin otherwise.
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return Ok(());
+    }
+    // Only a function that is not declared yet may be added.
+    let mut declared = Context::with_env(meter::env().clone());
+    match declared.add_function(name, |value: i64| value) {
+        Ok(()) => Err(ErrorKind::Function(format!("there is no function `{name}`").into())),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Checks a literal member of a name whose members are known.
+fn check_member(
+    of: &IdedExpr,
+    member: &str,
+    bound: &[&str],
+    names: &dyn Names,
+) -> Result<(), ErrorKind> {
+    let Some(mut path) = path_of(of) else { return Ok(()) };
+    if path.first().is_some_and(|root| bound.contains(root)) {
+        return Ok(());
+    }
+    path.push(member);
+    names.kind(&path).map(|_| ()).map_err(|what| ErrorKind::Type(what.into()))
+}
+
+/// The names of a value: `request.headers` and `request['headers']`.
+pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
+    let mut names = Vec::new();
+    let mut at = part;
+    loop {
+        match &at.expr {
+            Expr::Ident(name) => {
+                names.push(name.as_str());
+                names.reverse();
+                return Some(names);
+            }
+            Expr::Select(select) => {
+                names.push(&select.field);
+                at = &select.operand;
+            }
+            Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
+                (operators::INDEX, [of, member]) => {
+                    names.push(text(member)?);
+                    at = of;
+                }
+                _ => return None,
+            },
+            Expr::Comprehension(_)
+            | Expr::List(_)
+            | Expr::Literal(_)
+            | Expr::Map(_)
+            | Expr::Struct(_)
+            | Expr::Unspecified => return None,
+        }
+    }
+}
+
+fn text(part: &IdedExpr) -> Option<&str> {
+    match &part.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        Expr::Call(_)
+        | Expr::Comprehension(_)
+        | Expr::Ident(_)
+        | Expr::List(_)
+        | Expr::Literal(_)
+        | Expr::Map(_)
+        | Expr::Select(_)
+        | Expr::Struct(_)
+        | Expr::Unspecified => None,
+    }
 }

@@ -1,147 +1,212 @@
 //! Values of a message as values of CEL, and back.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use cel::objects::{Key, Map};
+use cel::common::types::{
+    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
+use cel::common::value::{Builtin, Val};
 use json::Kind;
+use kit::turns;
 
 use crate::expression::made_json;
 use crate::tape::{JsonNode, JsonText};
-use crate::{Budget, FailureKind, Number, Value};
+use crate::{Budget, FailureKind, Member, NameKind, Number, Scope, Value};
 
 /// Objects and arrays inside one another; the library recurses by it.
 const DEPTH_MAX: usize = 128;
 
+/// Groups inside one another.
+const GROUPS_MAX: usize = 8;
+
+/// Values that are given to one expression. Each takes some fifty bytes.
+const VALUES_MAX: u64 = 1_000_000;
+
+/// A value takes a tenth of a microsecond to make.
+const VALUE_STEPS: u64 = 20;
+
+/// The value of a name. Values of CEL borrow its texts.
+pub(super) enum HeldValue {
+    Value(Value),
+    Map(Vec<(Box<str>, HeldValue)>),
+}
+
+impl HeldValue {
+    pub(super) fn of(
+        known: NameKind,
+        scope: &dyn Scope,
+        depth: usize,
+    ) -> Result<HeldValue, FailureKind> {
+        let group = match known {
+            NameKind::Value(slot) => return Ok(HeldValue::Value(scope.value(slot)?)),
+            NameKind::Group(slot) => slot,
+        };
+        if depth >= GROUPS_MAX {
+            return Err(FailureKind::Limit { name: "groups", max: GROUPS_MAX as u64 });
+        }
+        let of_member = |(name, member): (Box<str>, Member)| match member {
+            Member::Value(value) => Ok((name, HeldValue::Value(value))),
+            Member::Group(slot) => {
+                Ok((name, HeldValue::of(NameKind::Group(slot), scope, depth + 1)?))
+            }
+        };
+        let members = scope.members(group)?.into_iter().map(of_member);
+        Ok(HeldValue::Map(members.collect::<Result<_, FailureKind>>()?))
+    }
+}
+
 /// The values given to an expression.
 pub(super) struct GivenValues<'b> {
     budget: &'b mut Budget,
-    /// The number of values.
-    pub(super) values: u64,
-    /// Bytes of the longest text.
-    pub(super) longest: u64,
+    count: u64,
 }
+
+type GivenValue<'m> = Result<Box<dyn Val + 'm>, FailureKind>;
 
 impl GivenValues<'_> {
     pub(super) fn new(budget: &mut Budget) -> GivenValues<'_> {
-        GivenValues { budget, values: 0, longest: 0 }
+        GivenValues { budget, count: 0 }
     }
 
-    pub(super) fn value(&mut self, value: &Value) -> Result<cel::Value, FailureKind> {
-        match value {
-            Value::Null => Ok(cel::Value::Null),
-            Value::Boolean(yes) => Ok(cel::Value::Bool(*yes)),
-            Value::Number(number) => Ok(numeric(number.text())),
-            Value::Json(json) => match (json.singular, json.first()) {
-                (true, Some(node)) => self.json(&json.text, node, 0),
-                (true, None) => self.string(""),
-                (false, _) => {
-                    let items = json.nodes.iter().map(|node| self.json(&json.text, *node, 1));
-                    Ok(cel::Value::List(Arc::new(items.collect::<Result<_, _>>()?)))
+    pub(super) fn value<'m>(&mut self, held: &'m HeldValue) -> GivenValue<'m> {
+        match held {
+            HeldValue::Value(value) => self.single(value),
+            HeldValue::Map(members) => {
+                let mut all = HashMap::with_capacity(members.len());
+                for (name, member) in members {
+                    all.insert(CelMapKey::String((&**name).into()), self.value(member)?);
                 }
-            },
-            Value::Bytes(bytes) if std::str::from_utf8(bytes).is_err() => {
-                self.count(bytes.len())?;
-                Ok(cel::Value::Bytes(Arc::new(bytes.to_vec())))
-            }
-            Value::Nothing | Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) => {
-                self.string(&value.text()?)
+                Ok(Box::new(CelMap::from(all)))
             }
         }
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), FailureKind> {
-        self.values += 1;
-        self.longest = self.longest.max(bytes as u64);
-        self.budget.text(bytes)
+    fn single<'m>(&mut self, value: &'m Value) -> GivenValue<'m> {
+        self.count()?;
+        Ok(match value {
+            Value::Null => Box::new(CelNull),
+            Value::Boolean(yes) => Box::new(CelBool::from(*yes)),
+            Value::Number(number) => numeric(number.text()),
+            Value::Json(json) => match (json.singular, json.first()) {
+                (true, Some(node)) => self.json(&json.text, node, 0)?,
+                (true, None) => Box::new(CelString::from("")),
+                (false, _) => {
+                    let items = json.nodes.iter().map(|node| self.json(&json.text, *node, 1));
+                    Box::new(CelList::from(items.collect::<Result<Vec<_>, _>>()?))
+                }
+            },
+            Value::Bytes(bytes) if std::str::from_utf8(bytes).is_err() => {
+                self.budget.text(bytes.len())?;
+                Box::new(CelBytes::from(&**bytes))
+            }
+            Value::Nothing | Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) => {
+                let text = value.text()?;
+                self.budget.text(text.len())?;
+                Box::new(CelString::from(text))
+            }
+        })
     }
 
-    fn string(&mut self, text: &str) -> Result<cel::Value, FailureKind> {
-        self.count(text.len())?;
-        Ok(cel::Value::String(Arc::new(text.to_owned())))
+    fn count(&mut self) -> Result<(), FailureKind> {
+        self.count += 1;
+        if self.count > VALUES_MAX {
+            return Err(FailureKind::Limit { name: "values in CEL", max: VALUES_MAX });
+        }
+        self.budget.charge(VALUE_STEPS)
     }
 
-    fn json(
-        &mut self,
-        text: &JsonText,
-        node: JsonNode,
-        depth: usize,
-    ) -> Result<cel::Value, FailureKind> {
+    fn json<'m>(&mut self, text: &'m JsonText, node: JsonNode, depth: usize) -> GivenValue<'m> {
         if depth > DEPTH_MAX {
             return Err(FailureKind::Limit {
                 name: "depth of values in CEL",
                 max: DEPTH_MAX as u64,
             });
         }
-        match text.kind(node) {
-            Kind::Plain | Kind::Escaped => return self.string(&text.string(node)),
-            Kind::Object | Kind::Array => {}
-            Kind::Null | Kind::False | Kind::True | Kind::Number => {
-                self.count(0)?;
-                return Ok(match text.kind(node) {
-                    Kind::Number => numeric(text.raw(node)),
-                    Kind::True => cel::Value::Bool(true),
-                    Kind::False => cel::Value::Bool(false),
-                    Kind::Null | Kind::Plain | Kind::Escaped | Kind::Object | Kind::Array => {
-                        cel::Value::Null
-                    }
-                });
+        self.count()?;
+        Ok(match text.kind(node) {
+            Kind::Plain | Kind::Escaped => {
+                let text = text.string(node);
+                self.budget.text(text.len())?;
+                Box::new(CelString::from(text))
             }
-        }
-        self.count(0)?;
-        if text.kind(node) == Kind::Array {
-            let items = text.children(node).map(|(_, item)| self.json(text, item, depth + 1));
-            return Ok(cel::Value::List(Arc::new(items.collect::<Result<_, _>>()?)));
-        }
-        let mut all = HashMap::new();
-        for (name, value) in text.children(node) {
-            let name = name.map(|name| text.string(name).into_owned()).unwrap_or_default();
-            self.count(name.len())?;
-            all.insert(Key::String(Arc::new(name)), self.json(text, value, depth + 1)?);
-        }
-        Ok(cel::Value::Map(Map { map: Arc::new(all) }))
+            Kind::Number => numeric(text.raw(node)),
+            Kind::True => Box::new(CelBool::from(true)),
+            Kind::False => Box::new(CelBool::from(false)),
+            Kind::Null => Box::new(CelNull),
+            Kind::Array => {
+                let items = text.children(node).map(|(_, item)| self.json(text, item, depth + 1));
+                Box::new(CelList::from(items.collect::<Result<Vec<_>, _>>()?))
+            }
+            Kind::Object => {
+                let mut all = HashMap::new();
+                for (name, value) in text.children(node) {
+                    let name = name.map(|name| text.string(name)).unwrap_or_default();
+                    self.budget.text(name.len())?;
+                    let key = CelMapKey::String(CelString::from(name));
+                    all.insert(key, self.json(text, value, depth + 1)?);
+                }
+                Box::new(CelMap::from(all))
+            }
+        })
     }
 }
 
 /// A whole number where one of 64 bits holds it, else a double.
-fn numeric(text: &str) -> cel::Value {
+fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
     match (text.parse::<i64>(), text.parse::<u64>()) {
-        (Ok(number), _) => cel::Value::Int(number),
-        (Err(_), Ok(number)) => cel::Value::UInt(number),
-        (Err(_), Err(_)) => cel::Value::Float(crate::number::value(text)),
+        (Ok(number), _) => Box::new(CelInt::from(number)),
+        (Err(_), Ok(number)) => Box::new(CelUInt::from(number)),
+        (Err(_), Err(_)) => Box::new(CelDouble::from(crate::number::value(text))),
+    }
+}
+
+/// Drops values one by one: a million takes long enough that others should run between them.
+pub(super) fn take_apart<'m>(mut waiting: Vec<Box<dyn Val + 'm>>) {
+    while let Some(value) = waiting.pop() {
+        turns::part();
+        match value.into_builtin() {
+            Some(Builtin::List(list)) => waiting.extend(list.into_inner()),
+            Some(Builtin::Map(map)) => waiting.extend(map.into_inner().into_values()),
+            Some(_) | None => {}
+        }
     }
 }
 
 /// The value of an expression. Lists and maps are written as JSON, members in the order of their names.
-pub(super) fn taken(value: &cel::Value, budget: &mut Budget) -> Result<Value, FailureKind> {
+pub(super) fn taken(value: &dyn Val, budget: &mut Budget) -> Result<Value, FailureKind> {
+    if value.downcast_ref::<CelList<'_>>().is_some() || value.downcast_ref::<CelMap<'_>>().is_some()
+    {
+        let mut out = String::new();
+        write(value, &mut out, budget, 0)?;
+        return Ok(Value::Json(made_json(out, budget)?));
+    }
+    scalar(value, budget)
+}
+
+fn scalar(value: &dyn Val, budget: &mut Budget) -> Result<Value, FailureKind> {
     let number =
         |text: String| Number::parse(&text).map_or_else(|| Value::text_of(text), Value::Number);
-    #[allow(clippy::wildcard_enum_match_arm, reason = "what is of no use here is one case")]
-    Ok(match value {
-        cel::Value::Null => Value::Null,
-        cel::Value::Bool(yes) => Value::Boolean(*yes),
-        cel::Value::Int(whole) => number(whole.to_string()),
-        cel::Value::UInt(whole) => number(whole.to_string()),
-        cel::Value::Float(double) => Value::Number(Number::of(*double)),
-        cel::Value::String(text) => {
-            budget.text(text.len())?;
-            Value::text_of(text.as_str())
-        }
-        cel::Value::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
-        cel::Value::List(_) | cel::Value::Map(_) => {
-            let mut out = String::new();
-            write(value, &mut out, budget, 0)?;
-            Value::Json(made_json(out, budget)?)
-        }
-        other => {
-            let what = format!("the expression gives {}, which no step can use", other.type_of());
-            return Err(FailureKind::Type(what.into()));
-        }
+    if let Some(text) = value.downcast_ref::<CelString<'_>>() {
+        budget.text(text.inner().len())?;
+        return Ok(Value::text_of(text.inner()));
+    }
+    if let Some(bytes) = value.downcast_ref::<CelBytes<'_>>() {
+        return Ok(Value::Bytes(bytes.inner().into()));
+    }
+    let known = None
+        .or_else(|| Some(Value::Boolean(*value.downcast_ref::<CelBool>()?.inner())))
+        .or_else(|| Some(number(value.downcast_ref::<CelInt>()?.inner().to_string())))
+        .or_else(|| Some(number(value.downcast_ref::<CelUInt>()?.inner().to_string())))
+        .or_else(|| Some(Value::Number(Number::of(*value.downcast_ref::<CelDouble>()?.inner()))))
+        .or_else(|| value.downcast_ref::<CelNull>().map(|_| Value::Null));
+    known.ok_or_else(|| {
+        let of = value.get_type().name();
+        FailureKind::Type(format!("the expression gives {of}, which no step can use").into())
     })
 }
 
 fn write(
-    value: &cel::Value,
+    value: &dyn Val,
     out: &mut String,
     budget: &mut Budget,
     depth: usize,
@@ -150,30 +215,36 @@ fn write(
         return Err(FailureKind::Limit { name: "depth of values in CEL", max: DEPTH_MAX as u64 });
     }
     budget.output(2)?;
-    #[allow(clippy::wildcard_enum_match_arm, reason = "scalars are written as elsewhere")]
-    match value {
-        cel::Value::List(items) => {
-            out.push('[');
-            for (place, item) in items.iter().enumerate() {
-                out.push_str(if place == 0 { "" } else { "," });
-                write(item, out, budget, depth + 1)?;
-            }
-            out.push(']');
+    if let Some(list) = value.downcast_ref::<CelList<'_>>() {
+        out.push('[');
+        for (place, item) in list.inner().iter().enumerate() {
+            out.push_str(if place == 0 { "" } else { "," });
+            write(&**item, out, budget, depth + 1)?;
         }
-        cel::Value::Map(map) => {
-            let mut members: Vec<_> = map.map.iter().map(|(k, v)| (k.to_string(), v)).collect();
-            members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-            out.push('{');
-            for (place, (name, value)) in members.iter().enumerate() {
-                budget.output(name.len() + 3)?;
-                out.push_str(if place == 0 { "" } else { "," });
-                json::push_string(out, name);
-                out.push(':');
-                write(value, out, budget, depth + 1)?;
-            }
-            out.push('}');
+        out.push(']');
+    } else if let Some(map) = value.downcast_ref::<CelMap<'_>>() {
+        let mut members: Vec<_> = map.inner().iter().map(|(k, v)| (key_text(k), v)).collect();
+        members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        out.push('{');
+        for (place, (name, value)) in members.iter().enumerate() {
+            budget.output(name.len() + 3)?;
+            out.push_str(if place == 0 { "" } else { "," });
+            json::push_string(out, name);
+            out.push(':');
+            write(&***value, out, budget, depth + 1)?;
         }
-        scalar => taken(scalar, budget)?.write_json(out, budget)?,
+        out.push('}');
+    } else {
+        scalar(value, budget)?.write_json(out, budget)?;
     }
     Ok(())
+}
+
+fn key_text(key: &CelMapKey<'_>) -> String {
+    match key {
+        CelMapKey::Bool(yes) => yes.inner().to_string(),
+        CelMapKey::Int(whole) => whole.inner().to_string(),
+        CelMapKey::UInt(whole) => whole.inner().to_string(),
+        CelMapKey::String(text) => text.inner().to_owned(),
+    }
 }

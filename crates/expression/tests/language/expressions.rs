@@ -282,8 +282,28 @@ fn every_language_is_held_to_the_budget() {
     let deep = format!("{}1{}", "[".repeat(600), "]".repeat(600));
     let tree = format!("<a>{}</a>", "<b>1</b>".repeat(20_000));
     let long = format!("[{},\"{}\"]", "1,".repeat(999) + "1", "x".repeat(1_000_000));
+    let long_texts = format!("[{}1]", format!("\"{}\",", "x".repeat(6_000)).repeat(2_700));
+    let pattern = |count| format!(r#"{{"s":"a","p":"\\p{{L}}{{1,{count}}}"}}"#);
+    let patterns: Vec<String> = (0..60).map(|at| pattern(20 + at % 2)).collect();
+    let patterns = format!("[{}]", patterns.join(","));
+    let large = format!("[{}]", pattern(900));
+    let same = "body.all(x, body.all(y, x != y || true))";
     for (language, source, message, name) in [
         (Language::Json, "$..[?$..*]", Message::json(&wide), "steps_max"),
+        (Language::Cel, same, Message::json(&long_texts), "steps_max"),
+        (
+            Language::Cel,
+            "body.all(x, body[0] in [x, x] || true)",
+            Message::json(&long_texts),
+            "steps_max",
+        ),
+        (Language::Json, "$[?match(@.s, @.p)]", Message::json(&patterns), "steps_max"),
+        (
+            Language::Json,
+            "$[?match(@.s, @.p)]",
+            Message::json(&large),
+            "steps of a pattern of the message",
+        ),
         (Language::XPath, "//b[//b = 2]", Message::xml(&tree), "steps_max"),
         (Language::Cel, "body.all(a, body.all(b, a == b))", Message::json(&wide), "steps_max"),
         (Language::Cel, "body.map(a, string(a) + body[1000])", Message::json(&long), "steps_max"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use expression::{JsonNode, JsonText, Value};
 use fault::{Fault, Kind};
 use json::push_string;
+use kit::turns;
 use xml::{Document, NodeId};
 
 use crate::content::{Content, View};
@@ -143,6 +144,7 @@ impl ToJson<'_> {
             return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
         }
         let document = self.document;
+        turns::part();
         let mut text = String::new();
         let mut children: Vec<(&str, Vec<NodeId>)> = Vec::new();
         let mut at: BTreeMap<&str, usize> = BTreeMap::new();
@@ -226,6 +228,7 @@ fn push_element(
     if depth > DEPTH_MAX {
         return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
     }
+    turns::part();
     let name = element_name(name);
     out.push('<');
     out.push_str(&name);

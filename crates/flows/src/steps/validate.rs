@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use expression::{Expression, Value};
 use fault::{Fault, Kind};
-use xml::{Document, NodeId};
+use mediation::json_schema::{self, Document};
+use xml::NodeId;
 use xsd::{Bounds, Root, Schema, Validator};
 
 use crate::content::View;
@@ -24,7 +25,7 @@ pub struct Validate {
 /// A schema of either language.
 pub enum Schemas {
     Xml(Arc<Schema>),
-    Json(Arc<jsonschema::Validator>),
+    Json(json_schema::Schema),
 }
 
 pub(crate) enum Outcome<'a> {
@@ -82,7 +83,11 @@ fn errors(validate: &Validate, run: &Run<'_>, state: &State) -> Result<Vec<Box<s
 }
 
 /// The element to check: the first that was found; of a SOAP Body its child.
-fn element(validate: &Validate, value: &Value, state: &State) -> Option<(Arc<Document>, NodeId)> {
+fn element(
+    validate: &Validate,
+    value: &Value,
+    state: &State,
+) -> Option<(Arc<xml::Document>, NodeId)> {
     let Value::Nodes(nodes) = value else { return None };
     let (document, node) = nodes.iter().next()?;
     let content = state.message.content();
@@ -99,7 +104,7 @@ fn element(validate: &Validate, value: &Value, state: &State) -> Option<(Arc<Doc
     of_element(&node).then(|| (document.clone(), node))
 }
 
-fn of_xml(schema: &Arc<Schema>, document: &Document, element: NodeId) -> Vec<Box<str>> {
+fn of_xml(schema: &Arc<Schema>, document: &xml::Document, element: NodeId) -> Vec<Box<str>> {
     let bounds = Bounds { invalid_max: ERRORS_MAX, ..Bounds::default() };
     let mut validator = Validator::new(schema.clone(), Root::Declared, bounds);
     validator.validate_tree(document, element);
@@ -107,17 +112,15 @@ fn of_xml(schema: &Arc<Schema>, document: &Document, element: NodeId) -> Vec<Box
     errors.map(|invalid| shortened(&format!("<{}>: {}", invalid.node, invalid.message))).collect()
 }
 
-fn of_json(schema: &jsonschema::Validator, bytes: &[u8]) -> Vec<Box<str>> {
-    let value: serde_json::Value = match serde_json::from_slice(bytes) {
-        Ok(value) => value,
-        Err(error) => return vec![error.to_string().into()],
+fn of_json(schema: &json_schema::Schema, bytes: &[u8]) -> Vec<Box<str>> {
+    let document = match Document::read(bytes) {
+        Ok(document) => document,
+        Err(unreadable) => return vec![unreadable.to_string().into()],
     };
-    let errors = schema.iter_errors(&value).take(ERRORS_MAX);
-    let told = errors.map(|error| match error.instance_path().as_str() {
-        "" => shortened(&format!("/: {}", error.masked())),
-        pointer => shortened(&format!("{pointer}: {}", error.masked())),
-    });
-    told.collect()
+    match schema.allows(&document) {
+        true => Vec::new(),
+        false => schema.faults(&document, false, ERRORS_MAX).into_iter().map(Into::into).collect(),
+    }
 }
 
 fn shortened(text: &str) -> Box<str> {

@@ -7,8 +7,11 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
+use std::io::{self, BufReader, Read};
 
 use json::{Kind, Tape, TapeEntry};
+use kit::turns;
+use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 
 use crate::parsed::JSON_LIMITS;
@@ -133,6 +136,7 @@ impl<'a> Document<'a> {
     fn settled(&mut self) -> Settled {
         let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(self.tape.entries()) {
+            turns::part();
             let settled = match entry.kind {
                 Kind::Object if entry.count < 2 => true,
                 Kind::Object if entry.count as usize <= SCANNED_MAX => self.names_differ(at),
@@ -209,7 +213,10 @@ impl<'a> Document<'a> {
     /// The names of an object in order, unless two are the same.
     fn sort(&self, object: u32) -> Option<Vec<u32>> {
         let mut names: Vec<u32> = self.names(object).collect();
-        names.sort_unstable_by(|a, b| self.string_at(*a).cmp(&self.string_at(*b)));
+        names.sort_unstable_by(|a, b| {
+            turns::part();
+            self.string_at(*a).cmp(&self.string_at(*b))
+        });
         let twice = |pair: &[u32]| match pair {
             [a, b] => self.string_at(*a) == self.string_at(*b),
             _ => false,
@@ -276,6 +283,9 @@ impl<'a> Document<'a> {
     pub(super) fn look(&self) -> bool {
         let left = self.looks_left.get();
         self.looks_left.set(left.saturating_sub(1));
+        if left.is_multiple_of(turns::PARTS) {
+            turns::pause_if_due();
+        }
         left > 0
     }
 
@@ -315,10 +325,28 @@ fn outside(at: u32) -> TapeEntry {
 /// The place at which `serde_json` stops reading.
 #[cold]
 pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
-    match serde_json::from_slice::<Value>(bytes) {
+    let read = match bytes.len() <= SMALL_BYTES {
+        true => serde_json::from_slice::<Value>(bytes).map(drop),
+        // A number beyond all doubles is not found so.
+        false => serde_json::from_reader::<_, IgnoredAny>(BufReader::new(Pieces(bytes))).map(drop),
+    };
+    match read {
         Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
         // It has nothing against it, and nobody has looked at its names: refused all the same.
-        Ok(_) => Unreadable::Malformed { line: 1, column: 1 },
+        Ok(()) => Unreadable::Malformed { line: 1, column: 1 },
+    }
+}
+
+/// Bytes that are read again in much less than a millisecond.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// A text that is read in pieces, with pauses between them.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        turns::pause_if_due();
+        self.0.read(out)
     }
 }
 

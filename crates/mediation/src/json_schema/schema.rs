@@ -112,6 +112,22 @@ impl Schemas {
 }
 
 impl Schema {
+    /// A schema that is complete in itself, in the draft that it names.
+    pub fn alone(schema: &Json) -> Result<Schema, String> {
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
+        let mut options = jsonschema::options_for::<OnTape>().with_pattern_options(patterns);
+        let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or_default();
+        // In draft 4 the exclusive bounds are not numbers, but say how the others are meant.
+        if !draft.contains("draft-04") {
+            for (name, holds) in number::KEYWORDS {
+                options = options
+                    .with_keyword(name, move |_, limit, _| Exact::compile(name, limit, holds));
+            }
+        }
+        let built = options.build(schema);
+        built.map(|validator| Schema(Arc::new(validator))).map_err(|error| error.to_string())
+    }
+
     pub fn allows(&self, document: &Document<'_>) -> bool {
         document.allow_looks();
         self.validator.is_valid(self.seen(document)) && !document.is_spent()

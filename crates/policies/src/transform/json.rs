@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use json::{Kind, TapeEntry};
+use kit::turns;
 use mediation::parsed::{self, JSON_LIMITS};
 use message::GatheredBody;
 use policy::Template;
@@ -257,6 +258,7 @@ impl<'a> Edit<'a> {
         let (mut first_blanks, mut kept) = (None, 0_u32);
         self.copy(whole.from, end);
         while next < whole.next {
+            turns::part();
             let item = self.entry(next);
             let value_at = next.saturating_add(u32::from(is_object));
             let value = self.entry(value_at);
@@ -394,6 +396,7 @@ impl<'a> Edit<'a> {
             let wanted = index(name);
             let (mut next, mut count) = (at.saturating_add(1), 0);
             at = loop {
+                turns::part();
                 if next >= whole.next {
                     return None;
                 }

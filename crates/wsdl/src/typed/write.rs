@@ -8,6 +8,7 @@ mod texts;
 use std::borrow::Cow;
 
 use ::json::{Kind, TapeEntry};
+use kit::turns;
 use xsd::datatype::Steps;
 
 use super::mismatch::{Done, Mismatch};
@@ -189,6 +190,7 @@ impl<'a> Writer<'a> {
         let end = self.entry(at).next as usize;
         let mut key = at + 1;
         while key < end {
+            turns::part();
             if self.string(key) == name {
                 return Some(key + 1);
             }
@@ -222,6 +224,7 @@ impl<'a> Writer<'a> {
         let (mut key, mut near) = (open.at + 1, 0);
         let mut nil = None;
         while key < end {
+            turns::part();
             let name = self.string(key);
             let value = key + 1;
             match self.place(open, &name, near) {
@@ -392,6 +395,7 @@ impl<'a> Writer<'a> {
         let (mut at, end) = (value + 1, self.entry(value).next as usize);
         let mut count = 0;
         while at < end {
+            turns::part();
             let written = match element {
                 Some(element) => self.element(element, at, "", false),
                 None => self.item(children, index, member, at),

@@ -3,10 +3,15 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use kit::turns;
+
 use super::path::Flow;
 use super::val::Val;
 use crate::syntax::{Comparison, Op, Path};
 use crate::{DocumentSet, Error, Evaluation, Node, text_number};
+
+/// A text in a hash table costs as much as some ten nodes that are walked over.
+const HASH_STEPS: u64 = 10;
 
 /// Below this many pairs, comparing all of them is cheaper than a hash table.
 const PAIRS_FEW: usize = 64;
@@ -120,8 +125,18 @@ impl<'a> Evaluation<'a> {
                 Ok(self.texts(left)?.iter().any(|text| right.contains(text)))
             }
             Comparison::Equal => {
-                let left: HashSet<Cow<'_, str>> = self.texts(left)?.into_iter().collect();
-                Ok(self.texts(right)?.iter().any(|text| left.contains(text)))
+                self.charge(HASH_STEPS * (left.len() + right.len()) as u64)?;
+                let mut known: HashSet<Cow<'_, str>> = HashSet::with_capacity(left.len());
+                for text in self.texts(left)? {
+                    turns::part();
+                    known.insert(text);
+                }
+                for &node in right {
+                    if known.contains(self.string_value(node)?.as_str()) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
             Comparison::NotEqual => {
                 // False only if all strings of both sets are equal.

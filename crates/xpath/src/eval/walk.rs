@@ -170,6 +170,7 @@ impl Iterator for Walk<'_> {
                 if document.kind(id) != Kind::Attribute {
                     break id;
                 }
+                self.looked += 1;
             },
             State::Before { above } => loop {
                 let id = NodeId(above.checked_sub(1)?);
@@ -177,6 +178,7 @@ impl Iterator for Walk<'_> {
                 if document.kind(id) != Kind::Attribute && document.end(id).0 <= self.origin.id.0 {
                     break id;
                 }
+                self.looked += 1;
             },
             State::Attributes { next } => {
                 let id = NodeId(*next);

@@ -42,13 +42,13 @@ impl<'a> Evaluation<'a> {
             (Core::Matches, [text, pattern, flags @ ..]) => {
                 let text = self.text(text)?;
                 let regex = self.regex(pattern, flags.first(), offset)?;
-                self.searches(text.as_str())?;
+                self.searches(text.as_str(), pattern)?;
                 Ok(Val::Boolean(regex.is_match(text.as_str())))
             }
             (Core::Tokenize, [text, pattern, flags @ ..]) => {
                 let text = self.text(text)?;
                 let regex = self.regex(pattern, flags.first(), offset)?;
-                self.searches(text.as_str())?;
+                self.searches(text.as_str(), pattern)?;
                 regex.refuse_empty().map_err(|kind| kind.at(offset))?;
                 let tokens = regex.split(text.as_str());
                 self.tokens(tokens.into_iter(), offset)
@@ -60,7 +60,7 @@ impl<'a> Evaluation<'a> {
                 let wrong = |kind: ErrorKind| kind.at(offset);
                 let replacement = Replacement::parse(replacement.as_str()).map_err(wrong)?;
                 regex.refuse_empty().map_err(wrong)?;
-                self.searches(text.as_str())?;
+                self.searches(text.as_str(), pattern)?;
                 let max = self.budget.limits().text_bytes_max;
                 let replaced = regex.replace(text.as_str(), &replacement, max).map_err(wrong)?;
                 self.makes(replaced.len())?;
@@ -73,9 +73,10 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Charges a search: linear in the text, some steps for each byte.
-    fn searches(&mut self, text: &str) -> Result<(), Error> {
-        self.charge(1 + text.len() as u64)
+    /// Charges a search: linear in the text, some steps for each byte. A pattern that came with a message may be made to cost more.
+    fn searches(&mut self, text: &str, pattern: &Op) -> Result<(), Error> {
+        let each = if matches!(pattern, Op::Pattern(_)) { 1 } else { 64 };
+        self.charge(1 + each * text.len() as u64)
     }
 
     /// Returns a compiled pattern. Compiling one that is no literal is costly: hundreds of steps for each byte are charged.
@@ -93,7 +94,11 @@ impl<'a> Evaluation<'a> {
             Some(flags) => self.text(flags)?,
             None => Str::Borrowed(""),
         };
-        self.charge(1000 + 500 * pattern.as_str().len() as u64)?;
+        // A category in a repetition is a thousand states for each time: the size of what is compiled is bounded, at five
+        // milliseconds.
+        let counted = pattern.as_str().contains(['{', '\\']);
+        let each = if counted { 20_000 } else { 500 };
+        self.charge((1000 + each * pattern.as_str().len() as u64).min(1_000_000))?;
         Regex::new(pattern.as_str(), flags.as_str()).map(Arc::new).map_err(|kind| kind.at(offset))
     }
 
@@ -150,7 +155,7 @@ impl<'a> Evaluation<'a> {
         let mut kept = Vec::new();
         for node in self.nodes(op)? {
             let text = self.world.string_value(node);
-            self.charge(1 + self.world.nodes_below(node) + text.len() as u64 / 8)?;
+            self.charge(10 + self.world.nodes_below(node) + text.len() as u64 / 8)?;
             if seen.insert(text) {
                 kept.push(node);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use kit::turns;
 use xml::{Document, Here, Kind, NodeId, Position, QName, Start};
 
 use super::run::Run;
@@ -132,6 +133,7 @@ pub(super) fn walk(
     let mut parent = element;
     // Walks by the links of the tree: depth costs no stack.
     loop {
+        turns::part();
         match at {
             Some(node) => match document.kind(node) {
                 Kind::Element => {

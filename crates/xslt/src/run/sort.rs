@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use kit::turns;
 use xpath::{Focus, Node};
 
 use super::{Machine, Reach, dynamic};
@@ -41,7 +42,10 @@ impl Machine<'_> {
         let sorted = self.sort_values(nodes, keys, &orders, reach);
         self.now.focus = before;
         let mut rows = sorted?;
-        rows.sort_by(|a, b| compare(&a.1, &b.1, &orders));
+        rows.sort_by(|a, b| {
+            turns::part();
+            compare(&a.1, &b.1, &orders)
+        });
         nodes.clear();
         nodes.extend(rows.into_iter().map(|(node, _)| node));
         Ok(())

@@ -1,0 +1,49 @@
+//! What an expression gives, where that can be seen before it runs: a rule that can never be true or false is a mistake.
+
+use cel::IdedExpr;
+use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
+
+use super::analysis::path_of;
+use crate::Names;
+
+/// The kind of an expression's value in words; none where it may be true or false.
+pub(super) fn gives(whole: &IdedExpr, names: &dyn Names) -> Option<&'static str> {
+    match &whole.expr {
+        Expr::Literal(LiteralValue::Boolean(_)) => None,
+        Expr::Literal(LiteralValue::String(_)) => Some("a text"),
+        Expr::Literal(_) => Some("a constant"),
+        Expr::List(_) => Some("a list"),
+        Expr::Map(_) | Expr::Struct(_) => Some("a map"),
+        Expr::Select(select) if select.test => None,
+        Expr::Ident(_) | Expr::Select(_) => named(whole, names),
+        Expr::Call(call) => call_gives(whole, call, names),
+        // What `map` and `filter` are made of.
+        Expr::Comprehension(all) if matches!(all.accu_init.expr, Expr::List(_)) => Some("a list"),
+        Expr::Comprehension(_) | Expr::Unspecified => None,
+    }
+}
+
+fn named(part: &IdedExpr, names: &dyn Names) -> Option<&'static str> {
+    names.kind(&path_of(part)?).ok()?
+}
+
+fn call_gives(whole: &IdedExpr, call: &CallExpr, names: &dyn Names) -> Option<&'static str> {
+    match (call.func_name.as_str(), &*call.args) {
+        ("size" | "int" | "uint" | "double", _) => Some("a number"),
+        ("string", _) => Some("a text"),
+        (operators::ADD, [first, _]) => gives(first, names).or(Some("a sum")),
+        (
+            operators::SUBSTRACT
+            | operators::MULTIPLY
+            | operators::DIVIDE
+            | operators::MODULO
+            | operators::NEGATE,
+            _,
+        ) => Some("a number"),
+        (operators::CONDITIONAL, [_, one, other]) => {
+            gives(one, names).filter(|_| gives(other, names).is_some())
+        }
+        (operators::INDEX, _) => named(whole, names),
+        _ => None,
+    }
+}

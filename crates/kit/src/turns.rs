@@ -1,0 +1,494 @@
+//! Long work in turns: a computation that pauses in its middle, so that the other tasks of its thread run.
+//!
+//! What works on a message is a plain function: a parser, an expression, a stylesheet, a schema. It cannot await. A future in
+//! [`in_turns`] is therefore polled on a stack of its own, and whatever runs there calls [`pause_if_due`] every few microseconds.
+//! Once the work of this thread has had its share, that call leaves the stack as it is and returns to the runtime, and the
+//! computation continues after all other tasks and new events. Work that is shorter never pauses; it costs one switch of stacks
+//! for each poll.
+//!
+//! All paused computations of a thread take turns: between two looks of the runtime at new events they have one share together.
+//! So the wait of another task does not depend on how many of them there are.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use tokio::time::Instant;
+
+use crate::clock;
+
+/// The share of long work between two looks at new events. A request waits for two or three of them, from its arrival to its
+/// reply. A switch costs a few microseconds with the look, so that a longer share gains nothing.
+pub const SHARE: Duration = Duration::from_millis(2);
+
+/// As large as the stack of a thread, so that what recurses may do so as deep. Pages that nobody touches take no memory.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Stacks that a thread keeps for its next polls: one runs at a time, and a few more come back from computations that paused.
+const SPARE_MAX: usize = 4;
+
+/// Parts of work between two looks at the clock: a look takes as long as one or two of them.
+pub const PARTS: u32 = 512;
+
+/// Steps of an engine's budget between two looks at the clock. A step takes some nanoseconds.
+pub const STEPS: u64 = 10_000;
+
+type Pauses = Yielder<(), ()>;
+
+thread_local! {
+    /// What is being polled on a stack of its own; null outside of it.
+    static RUNNING: Cell<*const Pauses> = const { Cell::new(ptr::null()) };
+    /// The first look at the clock since the running computation continued.
+    static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    static SPARE: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+    /// Parts until the next look.
+    static LEFT: Cell<u32> = const { Cell::new(PARTS) };
+    /// Some computation waits, or a part of the share is used up. Mostly that is not so, and no poll looks at the queue.
+    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+    static QUEUE: RefCell<Queue> = const { RefCell::new(Queue::new()) };
+}
+
+/// The computations of a thread that wait for their turn.
+struct Queue {
+    waiting: VecDeque<(u64, Waker)>,
+    /// The one whose turn it is.
+    granted: Option<u64>,
+    /// The part of the share that is used up.
+    spent: Duration,
+    /// The runtime calls [`NextRound`] after its next look at events.
+    is_round_noted: bool,
+    last_id: u64,
+}
+
+/// Ends a round: the runtime has looked at new events.
+struct NextRound;
+
+/// A future in turns: see [`in_turns`].
+pub struct InTurns<F: Future> {
+    /// Comes first, so that it is dropped first: it borrows the future.
+    paused: Option<Paused<F::Output>>,
+    /// Its number while it waits.
+    id: Option<u64>,
+    future: F,
+}
+
+/// A poll that has not returned yet.
+struct Paused<T> {
+    poll: Coroutine<(), (), Poll<T>, DefaultStack>,
+    /// Set by the poll when it begins.
+    pauses: *const Pauses,
+    /// The task in which it began, once it has paused.
+    began_with: Option<Waker>,
+}
+
+/// Polls a future so that what it computes may pause. A future inside another one pauses with it.
+pub fn in_turns<F: Future>(future: F) -> InTurns<F> {
+    InTurns { paused: None, id: None, future }
+}
+
+/// Pauses the running computation if it has had its share. Whoever computes for long calls this every few microseconds, and
+/// holds no borrow of a cell that other tasks borrow.
+#[inline]
+pub fn pause_if_due() {
+    if !RUNNING.get().is_null() {
+        look_at_clock();
+    }
+}
+
+/// A small part of some work, as one value of many: a few of them take about a microsecond. Each [`PARTS`] of a thread
+/// [`pause_if_due`].
+#[inline]
+pub fn part() {
+    let left = LEFT.get().wrapping_sub(1);
+    LEFT.set(left);
+    if left == 0 {
+        LEFT.set(PARTS);
+        pause_if_due();
+    }
+}
+
+/// Runs something that has to be on the thread's own stack, and cannot pause.
+pub fn on_thread_stack<T>(work: impl FnOnce() -> T) -> T {
+    let running = RUNNING.replace(ptr::null());
+    if running.is_null() {
+        return work();
+    }
+    let _again = Restore(running);
+    let work = SameThread(work);
+    // SAFETY: it was set by the poll that runs now, whose yielder lives until that poll returns.
+    #[allow(unsafe_code, reason = "see above")]
+    let pauses = unsafe { &*running };
+    pauses.on_parent_stack(move || SameThread(work.take()())).take()
+}
+
+impl<F: Future> InTurns<F> {
+    /// True if the poll may run now. If not, it stands in the queue.
+    fn has_turn(&mut self, waker: &Waker) -> bool {
+        if !IS_BUSY.get() {
+            return true;
+        }
+        let has_turn = QUEUE.with_borrow_mut(|queue| match self.id {
+            Some(id) if queue.granted == Some(id) => {
+                queue.granted = None;
+                self.id = None;
+                true
+            }
+            Some(id) => {
+                queue.keep_waker(id, waker);
+                false
+            }
+            None if queue.spent < SHARE => true,
+            None => {
+                self.id = Some(queue.push(waker));
+                false
+            }
+        });
+        if !has_turn {
+            note_round();
+        }
+        has_turn
+    }
+
+    /// The poll that runs next: the one that paused, or a new one. None if there is no memory for a stack.
+    fn next_poll(&mut self, waker: &Waker) -> Option<Paused<F::Output>> {
+        if let Some(paused) = self.paused.take() {
+            return Some(paused);
+        }
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        let stack = spare.or_else(|| DefaultStack::new(STACK_BYTES).ok())?;
+        let (future, began_with) = (&raw mut self.future, waker.clone());
+        let polling = move |pauses: &Pauses, ()| {
+            RUNNING.set(pauses);
+            // SAFETY: the future is pinned, since `poll` has `self` pinned. It is not used elsewhere before this ends: `poll`
+            // resumes this while `paused` holds it, and `paused` is dropped first.
+            #[allow(unsafe_code, reason = "see above")]
+            let future = unsafe { Pin::new_unchecked(&mut *future) };
+            future.poll(&mut Context::from_waker(&began_with))
+        };
+        // SAFETY: what it borrows is the pinned future alone, which is there until `drop` has been run, and `drop` ends this first.
+        #[allow(unsafe_code, reason = "see above")]
+        let poll = unsafe { Coroutine::with_stack_unchecked(stack, polling) };
+        Some(Paused { poll, pauses: ptr::null(), began_with: None })
+    }
+}
+
+impl<F: Future> Future for InTurns<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: nothing is moved out of `future`, and the other fields may move.
+        #[allow(unsafe_code, reason = "see above")]
+        let this = unsafe { self.get_unchecked_mut() };
+        let is_nested = !RUNNING.get().is_null() && this.paused.is_none();
+        if is_nested {
+            // SAFETY: as above.
+            #[allow(unsafe_code, reason = "see above")]
+            return unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
+        }
+        if !this.has_turn(cx.waker()) {
+            return Poll::Pending;
+        }
+        let Some(mut paused) = this.next_poll(cx.waker()) else {
+            // SAFETY: as above.
+            #[allow(unsafe_code, reason = "see above")]
+            return unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
+        };
+        BEGAN.set(None);
+        let around = Restore(RUNNING.replace(paused.pauses));
+        let outcome = paused.poll.resume(());
+        paused.pauses = RUNNING.get();
+        drop(around);
+        let is_paused = matches!(outcome, CoroutineResult::Yield(()));
+        if let Some(began) = BEGAN.take() {
+            let spent = clock::now() - began;
+            IS_BUSY.set(true);
+            QUEUE.with_borrow_mut(|queue| {
+                queue.spent += spent;
+                if is_paused {
+                    this.id = Some(queue.push(cx.waker()));
+                }
+            });
+        }
+        if IS_BUSY.get() {
+            note_round();
+        }
+        match outcome {
+            CoroutineResult::Yield(()) => {
+                paused.began_with.get_or_insert_with(|| cx.waker().clone());
+                this.paused = Some(paused);
+                Poll::Pending
+            }
+            CoroutineResult::Return(polled) => {
+                // What it waits for wakes the task that it began in.
+                let known = paused.began_with.as_ref();
+                if polled.is_pending() && known.is_some_and(|known| !known.will_wake(cx.waker())) {
+                    cx.waker().wake_by_ref();
+                }
+                keep(paused.poll.into_stack());
+                polled
+            }
+        }
+    }
+}
+
+impl<F: Future> Drop for InTurns<F> {
+    fn drop(&mut self) {
+        if let Some(paused) = self.paused.take() {
+            // What is on its stack is dropped, and must not pause.
+            let _around = Restore(RUNNING.replace(ptr::null()));
+            drop(paused);
+        }
+        let Some(id) = self.id else { return };
+        let left = QUEUE.try_with(|queue| queue.borrow_mut().leave(id));
+        if left == Ok(true) {
+            note_round();
+        }
+    }
+}
+
+impl Queue {
+    const fn new() -> Queue {
+        Queue {
+            waiting: VecDeque::new(),
+            granted: None,
+            spent: Duration::ZERO,
+            is_round_noted: false,
+            last_id: 0,
+        }
+    }
+
+    fn push(&mut self, waker: &Waker) -> u64 {
+        self.last_id += 1;
+        self.waiting.push_back((self.last_id, waker.clone()));
+        self.last_id
+    }
+
+    fn keep_waker(&mut self, id: u64, waker: &Waker) {
+        let known = self.waiting.iter_mut().find(|(known, _)| *known == id);
+        if let Some((_, known)) = known.filter(|(_, known)| !known.will_wake(waker)) {
+            known.clone_from(waker);
+        }
+    }
+
+    /// Forgets one that is dropped. True if it was its turn, which is the next one's now.
+    fn leave(&mut self, id: u64) -> bool {
+        let is_granted = self.granted == Some(id);
+        if is_granted {
+            self.granted = None;
+        }
+        self.waiting.retain(|(waiting, _)| *waiting != id);
+        is_granted
+    }
+
+    /// The one whose turn it is.
+    fn next(&mut self) -> Option<Waker> {
+        self.is_round_noted = false;
+        self.spent = Duration::ZERO;
+        if self.granted.is_some() {
+            return None;
+        }
+        let Some((id, waker)) = self.waiting.pop_front() else {
+            IS_BUSY.set(false);
+            return None;
+        };
+        self.granted = Some(id);
+        Some(waker)
+    }
+}
+
+impl Wake for NextRound {
+    fn wake(self: Arc<Self>) {
+        let next = QUEUE.try_with(|queue| queue.borrow_mut().next());
+        next.ok().flatten().inspect(Waker::wake_by_ref);
+    }
+}
+
+/// Has the runtime end the round after its next look at events.
+fn note_round() {
+    if !QUEUE.with_borrow_mut(|queue| std::mem::replace(&mut queue.is_round_noted, true)) {
+        let round = Waker::from(Arc::new(NextRound));
+        let mut yielding = pin!(tokio::task::yield_now());
+        let _pending = yielding.as_mut().poll(&mut Context::from_waker(&round));
+    }
+}
+
+#[cold]
+fn look_at_clock() {
+    let now = clock::now();
+    let Some(began) = BEGAN.get() else { return BEGAN.set(Some(now)) };
+    if now - began + QUEUE.with_borrow(|queue| queue.spent) < SHARE {
+        return;
+    }
+    // SAFETY: it was set by the poll that runs now, on whose stack this is.
+    #[allow(unsafe_code, reason = "see above")]
+    unsafe { &*RUNNING.get() }.suspend(());
+}
+
+fn keep(stack: DefaultStack) {
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < SPARE_MAX {
+            spare.push(stack);
+        }
+    });
+}
+
+/// Sets [`RUNNING`] back, also after a panic.
+struct Restore(*const Pauses);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+/// A value that passes from one stack of a thread to another one.
+struct SameThread<T>(T);
+
+impl<T> SameThread<T> {
+    fn take(self) -> T {
+        self.0
+    }
+}
+
+// SAFETY: both stacks are the same thread's.
+#[allow(unsafe_code, reason = "see above")]
+unsafe impl<T> Send for SameThread<T> {}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::task;
+
+    /// Rounds of the runtime that a test counts. Work that never pauses would not see one.
+    const ROUNDS: u32 = 5;
+
+    /// Computes until the other task has had so many rounds.
+    fn compute_until(rounds: &Cell<u32>) -> u64 {
+        let mut steps = 0;
+        while rounds.get() < ROUNDS && steps < 2_000_000_000 {
+            steps += 1;
+            pause_if_due();
+        }
+        steps
+    }
+
+    async fn count(rounds: Rc<Cell<u32>>) {
+        while rounds.get() < ROUNDS {
+            task::yield_to_events().await;
+            rounds.set(rounds.get() + 1);
+        }
+    }
+
+    fn run<T>(scene: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, scene)
+    }
+
+    #[test]
+    fn other_tasks_run_while_one_computes() {
+        run(async {
+            let rounds = Rc::new(Cell::new(0));
+            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            // Borrows, and a value on its stack, outlive the pauses.
+            let text = String::from("kept");
+            let steps = in_turns(async { (compute_until(&rounds), text.len()) }).await;
+            assert_eq!((rounds.get(), steps.1), (ROUNDS, 4));
+            counting.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn computations_take_turns() {
+        run(async {
+            let log = Rc::new(RefCell::new(Vec::new()));
+            let computing = |name: char| {
+                let log = log.clone();
+                tokio::task::spawn_local(in_turns(async move {
+                    for _ in 0..3 {
+                        let began = log.borrow().len();
+                        log.borrow_mut().push(name);
+                        while log.borrow().len() == began + 1 && log.borrow().len() < 6 {
+                            pause_if_due();
+                        }
+                    }
+                }))
+            };
+            let (a, b) = (computing('a'), computing('b'));
+            a.await.unwrap();
+            b.await.unwrap();
+            assert_eq!(log.borrow().iter().collect::<String>(), "ababab");
+        });
+    }
+
+    #[test]
+    fn what_is_dropped_in_a_pause_is_unwound() {
+        struct DropNote(Rc<Cell<bool>>);
+        impl Drop for DropNote {
+            fn drop(&mut self) {
+                pause_if_due();
+                self.0.set(true);
+            }
+        }
+        run(async {
+            let (told, never) = (Rc::new(Cell::new(false)), Cell::new(0));
+            let mut computing = Box::pin(in_turns(async {
+                let _told = DropNote(told.clone());
+                compute_until(&never)
+            }));
+            let polled = std::future::poll_fn(|cx| Poll::Ready(computing.as_mut().poll(cx))).await;
+            assert!(polled.is_pending() && computing.paused.is_some() && !told.get());
+            drop(computing);
+            assert!(told.get());
+            // Its turn has passed to the next one.
+            let rounds = Rc::new(Cell::new(0));
+            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            in_turns(async { compute_until(&rounds) }).await;
+            counting.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_panic_passes_and_what_it_holds_is_dropped() {
+        run(async {
+            let rounds = Rc::new(Cell::new(0));
+            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            let computing = pin!(in_turns(async {
+                compute_until(&rounds);
+                panic!("on its own stack");
+            }));
+            let said: Result<(), String> = task::contain(computing).await;
+            assert_eq!(said, Err("on its own stack".to_owned()));
+            counting.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn waits_and_nested_futures_go_on_as_elsewhere() {
+        run(async {
+            let nested = in_turns(async {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let rounds = Rc::new(Cell::new(0));
+                let counting = tokio::task::spawn_local(count(rounds.clone()));
+                let inner = in_turns(async { compute_until(&rounds) }).await;
+                counting.await.unwrap();
+                on_thread_stack(|| {
+                    pause_if_due();
+                    inner > 0
+                })
+            });
+            assert!(nested.await);
+            assert!(on_thread_stack(|| true));
+        });
+    }
+}
