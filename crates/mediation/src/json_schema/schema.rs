@@ -125,7 +125,8 @@ impl Schema {
             }
         }
         let built = options.build(schema);
-        built.map(|validator| Schema(Arc::new(validator))).map_err(|error| error.to_string())
+        let made = |validator| Schema { validator: Arc::new(validator), number: None };
+        built.map(made).map_err(|error| error.to_string())
     }
 
     pub fn allows(&self, document: &Document<'_>) -> bool {
