@@ -113,7 +113,7 @@ fn the_openapi_document_names_every_path_and_nothing_else() {
             );
         }
     }
-    assert_eq!(operations.len(), 39);
+    assert_eq!(operations.len(), 49);
 }
 
 #[test]
