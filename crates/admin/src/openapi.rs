@@ -292,6 +292,14 @@ fn responses() -> Value {
     json!({ "Forbidden": problem("The request may come from a web page of another site") })
 }
 
+fn left_out() -> Value {
+    json!({
+        "type": "object",
+        "description": "How many more complaints there are than those listed",
+        "properties": { "errors": { "type": "integer" }, "warnings": { "type": "integer" } },
+    })
+}
+
 fn schemas() -> Value {
     let complaints =
         json!({ "type": "array", "items": { "$ref": "#/components/schemas/Complaint" } });
@@ -318,7 +326,7 @@ fn schemas() -> Value {
                     "type": ["string", "null"],
                     "description": "Why it could not be written to its file, although it is in service: a restart loses it",
                 },
-                "warnings": complaints,
+                "warnings": complaints, "warnings_left_out": { "type": "integer" },
                 "notes": {
                     "type": "array",
                     "items": { "type": "string" },
@@ -329,7 +337,7 @@ fn schemas() -> Value {
         "Checked": {
             "type": "object",
             "required": ["usable", "complaints"],
-            "properties": { "usable": { "const": true }, "complaints": complaints },
+            "properties": { "usable": { "const": true }, "complaints": complaints, "left_out": left_out() },
         },
         "Compared": {
             "type": "object",
@@ -357,7 +365,7 @@ fn schemas() -> Value {
                 "title": { "type": "string" },
                 "status": { "type": "integer" },
                 "detail": { "type": "string" },
-                "complaints": complaints,
+                "complaints": complaints, "left_out": left_out(),
             },
         },
     })

@@ -67,8 +67,8 @@ pub struct Complaint {
 /// apart: however many warnings there are, an error is never unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    errors: Kept,
-    warnings: Kept,
+    errors: ComplaintList,
+    warnings: ComplaintList,
     sources: Sources,
     files: BTreeSet<PathBuf>,
     hidden: HiddenTexts,
@@ -76,7 +76,7 @@ pub struct Report {
 
 /// The complaints of one severity.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct ComplaintList {
     complaints: Vec<Complaint>,
     /// The number of those that are counted and not kept.
     left_out: usize,
@@ -299,7 +299,7 @@ impl Report {
     }
 }
 
-impl Kept {
+impl ComplaintList {
     fn is_full(&self) -> bool {
         self.complaints.len() >= COMPLAINTS_MAX
     }

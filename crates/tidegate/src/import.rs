@@ -112,8 +112,8 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
         "{} operations, {messages} messages translated to SOAP and back",
         offered.proofs.len()
     ));
-    log::write_out(::import::yaml(&offered.configuration).trim_end())?;
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let written = write_checked(&::import::yaml(&offered.configuration))?;
+    Ok(if failed { ExitCode::FAILURE } else { written })
 }
 
 fn openapi(

@@ -72,13 +72,11 @@ pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) 
         return built;
     };
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    match row.access {
-        Access::Identifies => {
-            let names = CutNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
-            as_it_came::remembering(built, names)
-        }
-        _ => built,
+    if row.access != Access::Identifies {
+        return built;
     }
+    let names = CutNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
+    as_it_came::remembering(built, names)
 }
 
 fn settings(

@@ -242,8 +242,8 @@ impl Reader<'_> {
 }
 
 fn portable(pattern: &Json) -> Json {
-    match pattern {
-        Json::String(text) => Json::String(pattern::portable(text).into_owned()),
-        other => other.clone(),
+    match pattern.as_str() {
+        Some(text) => Json::String(pattern::portable(text).into_owned()),
+        None => pattern.clone(),
     }
 }

@@ -160,7 +160,13 @@ impl Schema {
         });
         let told: Vec<String> = told.collect();
         // Errors behind the end of the budget are of values that were not looked at.
-        if document.is_spent() || told.is_empty() { vec![COSTLY.to_owned()] } else { told }
+        if document.is_spent() { vec![COSTLY.to_owned()] } else { told }
+    }
+
+    /// The faults of a value that is not allowed: at least one, so that a refusal is never taken for none.
+    pub fn refusal(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
+        let faults = self.faults(document, shown, max.max(1));
+        if faults.is_empty() { vec!["/: it does not match its schema".to_owned()] } else { faults }
     }
 
     /// The document as the validator sees it.

@@ -66,7 +66,7 @@ pub(super) fn check(
     };
     let checked = match schema.allows(&document) {
         true => BodyCheck::Good,
-        false => BodyCheck::Wrong(schema.faults(&document, shown, max)),
+        false => BodyCheck::Wrong(schema.refusal(&document, shown, max)),
     };
     if is_json(&media_type) {
         body.keep_tape(document.into_tape());

@@ -88,7 +88,7 @@ pub(super) fn check(
     match found {
         Some(value) if parameter.schema.allows(&value) => {}
         Some(value) => {
-            let wrong = parameter.schema.faults(&value, true, max).into_iter();
+            let wrong = parameter.schema.refusal(&value, true, max).into_iter();
             faults.extend(wrong.map(|fault| match fault.strip_prefix("/: ") {
                 Some(message) => format!("{place} `{name}`: {message}"),
                 None => format!("{place} `{name}` at {fault}"),
@@ -388,7 +388,10 @@ fn within(name: &str, wrong: &AmbiguousValue) -> String {
         AmbiguousValue::Member(inner) => {
             format!("/{place}/{}: it is there more than once", inner.escape_debug())
         }
-        other => format!("/{place}{}", told(other)),
+        AmbiguousValue::Twice
+        | AmbiguousValue::Within
+        | AmbiguousValue::Style(_)
+        | AmbiguousValue::Near(_) => format!("/{place}{}", told(wrong)),
     }
 }
 
