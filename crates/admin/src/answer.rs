@@ -59,13 +59,8 @@ fn changed(control: &Control, outcome: Outcome) -> Value {
         Outcome::Unchanged(generation) => (generation, false, None),
     };
     let warnings = control.status().warnings;
-    json!({
-        "generation": generation,
-        "changed": changed,
-        "unwritten": unwritten,
-        "warnings": view::complaints(&warnings),
-        "warnings_left_out": warnings.warnings_left_out(),
-    })
+    let told = json!({ "generation": generation, "changed": changed, "unwritten": unwritten });
+    view::with_complaints(told, "warnings", &warnings)
 }
 
 /// The bundles.
@@ -104,12 +99,11 @@ pub(crate) async fn check_config(
 ) -> Result<Json<Value>, Problem> {
     let report = control.check_text(text).await.map_err(problem)?;
     match report.has_errors() {
-        true => Err(Problem::complaints(view::complaints(&report), view::left_out(&report))),
-        false => Ok(Json(json!({
-            "usable": true,
-            "complaints": view::complaints(&report),
-            "left_out": view::left_out(&report),
-        }))),
+        true => Err(Problem::complaints(view::with_complaints(json!({}), "complaints", &report))),
+        false => {
+            let told = json!({ "usable": true });
+            Ok(Json(view::with_complaints(told, "complaints", &report)))
+        }
     }
 }
 
@@ -228,7 +222,7 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
 fn problem(failure: Failure) -> Problem {
     match failure {
         Failure::Complaints(report) => {
-            Problem::complaints(view::complaints(&report), view::left_out(&report))
+            Problem::complaints(view::with_complaints(json!({}), "complaints", &report))
         }
         // The configuration is correct, but its environment is not: an address it names is taken, or the disk is read-only.
         Failure::Unwritable(_) | Failure::Unpublished(_) => {

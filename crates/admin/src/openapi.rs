@@ -295,7 +295,7 @@ fn responses() -> Value {
 fn left_out() -> Value {
     json!({
         "type": "object",
-        "description": "How many more complaints there are than those listed",
+        "description": "How many more complaints there are than those listed, where there are more",
         "properties": { "errors": { "type": "integer" }, "warnings": { "type": "integer" } },
     })
 }
@@ -326,7 +326,7 @@ fn schemas() -> Value {
                     "type": ["string", "null"],
                     "description": "Why it could not be written to its file, although it is in service: a restart loses it",
                 },
-                "warnings": complaints, "warnings_left_out": { "type": "integer" },
+                "warnings": complaints, "left_out": left_out(),
                 "notes": {
                     "type": "array",
                     "items": { "type": "string" },

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
-    /// The complaints, and how many more there are.
-    complaints: Option<(Value, Value)>,
+    /// Members with the complaints.
+    complaints: Option<Value>,
 }
 
 impl Problem {
@@ -19,9 +19,9 @@ impl Problem {
     }
 
     /// A configuration that cannot be used, with all complaints.
-    /// `left_out` are the numbers of those that are not among the complaints.
-    pub(crate) fn complaints(complaints: Value, left_out: Value) -> Problem {
-        let complaints = Some((complaints, left_out));
+    /// These are members of the answer.
+    pub(crate) fn complaints(members: Value) -> Problem {
+        let complaints = Some(members);
         let detail =
             "The configuration cannot be used; `complaints` says where and why.".to_owned();
         Problem { status: StatusCode::UNPROCESSABLE_ENTITY, detail, complaints }
@@ -36,10 +36,9 @@ impl IntoResponse for Problem {
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
-        if let (Some(body), Some((complaints, left_out))) = (body.as_object_mut(), self.complaints)
+        if let (Some(body), Some(Value::Object(members))) = (body.as_object_mut(), self.complaints)
         {
-            body.insert("complaints".to_owned(), complaints);
-            body.insert("left_out".to_owned(), left_out);
+            body.extend(members);
         }
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         (self.status, kind, body.to_string()).into_response()

@@ -60,7 +60,7 @@ pub fn trace(tracer: &Tracer) -> Value {
 }
 
 /// Complaints, errors before warnings, as far as they are kept.
-pub fn complaints(report: &Report) -> Value {
+fn complaints(report: &Report) -> Value {
     report
         .errors()
         .chain(report.warnings())
@@ -68,9 +68,17 @@ pub fn complaints(report: &Report) -> Value {
         .collect()
 }
 
-/// The numbers of complaints that [`complaints`] leaves out, because there are too many.
-pub fn left_out(report: &Report) -> Value {
-    json!({ "errors": report.errors_left_out(), "warnings": report.warnings_left_out() })
+/// The complaints as members of an answer: `name`, and `left_out` with how many more there are, where there are more.
+pub fn with_complaints(mut answer: Value, name: &str, report: &Report) -> Value {
+    let (errors, warnings) = (report.errors_left_out(), report.warnings_left_out());
+    if let Some(members) = answer.as_object_mut() {
+        members.insert(name.to_owned(), complaints(report));
+        if errors + warnings > 0 {
+            let left_out = json!({ "errors": errors, "warnings": warnings });
+            members.insert("left_out".to_owned(), left_out);
+        }
+    }
+    answer
 }
 
 /// The differences that a change would make.
@@ -81,14 +89,13 @@ pub fn differences(differences: &[Difference]) -> Value {
 /// The state of the configuration.
 pub fn status(status: &Status) -> Value {
     let failed = status.last_failed.as_ref();
-    json!({
+    let told = json!({
         "generation": status.generation,
         "hash": status.hash,
         "since_unix_ms": millis(status.since),
-        "warnings": complaints(&status.warnings),
-        "warnings_left_out": status.warnings.warnings_left_out(),
         "last_failed": failed.map(|failed| json!({ "at_unix_ms": millis(failed.at), "why": failed.why })),
-    })
+    });
+    with_complaints(told, "warnings", &status.warnings)
 }
 
 fn complaint(report: &Report, complaint: &Complaint) -> Value {

@@ -25,9 +25,8 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
     let is_good = if strict { report.is_empty() } else { !report.has_errors() };
     match format {
         Format::Json => {
-            let complaints = control::view::complaints(&report);
-            let left_out = control::view::left_out(&report);
-            let told = json!({ "file": file, "ok": is_good, "complaints": complaints, "left_out": left_out });
+            let told = json!({ "file": file, "ok": is_good });
+            let told = control::view::with_complaints(told, "complaints", &report);
             log::write_out(&serde_json::to_string_pretty(&told)?)?;
         }
         Format::Text => {
