@@ -206,6 +206,38 @@ fn a_script_that_asks_too_much_is_stopped() {
     }
 }
 
+/// Messages that take long are stopped or wait among themselves, and no other message of the step notices.
+#[test]
+fn messages_that_hog_a_script_leave_the_others_their_turn() {
+    let origin = Origin::saying("unused");
+    let flow = "[script: { jq: 'if .long then last(range(1e12)) else .a end' }, respond: {}]";
+    let gateway = start(&origin, flow);
+    let head = |body: &str| {
+        let length = body.len();
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    let long = r#"{"long":true}"#;
+    // More than run at once; whichever ends is asked for again, so that there always are some.
+    let mut hogs: Vec<_> = (0..24).map(|_| gateway.wire()).collect();
+    for round in 0..3 {
+        hogs.iter_mut().for_each(|hog| hog.send(head(long)));
+        for number in 0..20 {
+            let short = gateway.wire().ask(head(&format!("{{\"a\":{number}}}")));
+            assert_eq!((short.status(), short.text()), (200, number.to_string()), "round {round}");
+        }
+        for hog in &mut hogs {
+            let ended = hog.read_reply();
+            match ended.status() {
+                500 => {}
+                503 => assert_eq!(ended.get("retry-after"), Some("1"), "{}", ended.text()),
+                other => panic!("{other}: {}", ended.text()),
+            }
+        }
+    }
+}
+
 /// The workers of the gateway are not kept by a program that runs, and nothing of it stays behind.
 #[test]
 fn a_script_keeps_no_worker_and_no_process() {

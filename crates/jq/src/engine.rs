@@ -1,8 +1,9 @@
 //! A process that runs one program, on both sides of its socket.
 //!
-//! The parent sends the program's text, then messages; the engine answers each: its [`status`], then the value or the words
-//! about the failure. Each text has its length in front, in four bytes (little endian).
+//! The parent sends the program's text, and the engine says when it is [`READY`]. Then come messages; the engine answers each: its
+//! [`status`], then the value or the words about the failure. Each text has its length in front, in four bytes (little endian).
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -17,6 +18,9 @@ use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
 /// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
 pub const ARGUMENT: &str = "jq-engine";
+
+/// The byte that an engine sends once it has compiled its program.
+const READY: u8 = b'r';
 
 /// This program, even if its file was replaced.
 const SELF: &str = "/proc/self/exe";
@@ -63,6 +67,23 @@ impl Engine {
         Ok(Engine { process, socket })
     }
 
+    /// Waits until a new engine has compiled its program, which takes longer than most messages.
+    pub(crate) async fn ready(&self) -> io::Result<()> {
+        let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
+        let mut said = [0];
+        socket.read_exact(&mut said).await?;
+        if said == [READY] { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    /// The processor time that it has used, in ticks of 10 ms (`man 5 proc`, USER_HZ). None if the system does not say.
+    pub(crate) fn ticks(&self) -> Option<u64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).ok()?;
+        // Fields 14 and 15; the second may hold blanks and brackets.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        Some(ticks()? + ticks()?)
+    }
+
     /// Runs the program over a message. An error means that the engine ended, or is of no more use.
     pub(crate) async fn run(&self, message: &[u8]) -> io::Result<Outcome> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
@@ -106,6 +127,7 @@ fn answer_all() -> io::Result<()> {
     let text = read_text(&mut socket, TEXT_BYTES_MAX)?;
     let text = String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData)?;
     let compiled = interpreter::compile(&text).map_err(|_| io::ErrorKind::InvalidData)?;
+    socket.write_all(&[READY])?;
     loop {
         let message = match read_text(&mut socket, MESSAGE_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),

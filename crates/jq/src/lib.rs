@@ -5,7 +5,7 @@
 //! keeps a few of them for one program text, and [`serve`] is what they run. They have an empty environment, `/` as their folder,
 //! and a socket to their parent as the only file.
 //!
-//! Owns the limits but one: the longest wait for a result is the caller's, who drops the future of [`Program::run`].
+//! Owns the limits but the times: how long a run may take, and how long the caller waits, who drops the future of [`Program::run`].
 
 #![forbid(unsafe_code)]
 

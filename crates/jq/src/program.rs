@@ -1,21 +1,41 @@
 //! A program with the engines that run it.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use kit::clock;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::engine::Engine;
-use crate::interpreter::{self, ProgramError};
+use crate::interpreter::{self, Outcome, ProgramError};
 
 /// A program, for all workers. Its engines start when messages need them, and end with it.
+///
+/// A message gets an engine in the first lane, where nothing stays for long, so that no message waits for those that take long. A message
+/// that does take long moves to the second lane, and is stopped where that is full.
 pub struct Program {
     text: Box<str>,
-    /// One for each engine that may run at once: as many as there are cores.
-    places: Semaphore,
+    /// Engines that may run at once, in each lane.
+    first_lane: Semaphore,
+    second_lane: Semaphore,
     idle: Mutex<Vec<Engine>>,
 }
+
+/// Engines in the first lane for each core. The kernel shares the cores among them, so that a short message is done soon beside long
+/// ones.
+const FIRST_LANE_EACH: usize = 4;
+
+/// The time in which most messages are done; it is looked at a message only after that, and then as often again.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// The processor time after that, in ticks of 10 ms, with which a message takes long. The time on the clock says little on a machine that
+/// is busy.
+const LONG_TICKS: u64 = 2;
 
 /// The reason why a message has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +44,10 @@ pub enum ProgramFailure {
     Refused(String),
     /// The engine ended: it used too much memory or stack.
     Ended,
+    /// It took longer than it may.
+    Late,
+    /// It took long, and as many messages that take long are under way as may be.
+    Crowded,
     /// No engine could be started.
     NotStarted(String),
     /// The message is too large for an engine.
@@ -36,6 +60,10 @@ impl fmt::Display for ProgramFailure {
             ProgramFailure::Refused(what) => f.write_str(what),
             ProgramFailure::Ended => {
                 f.write_str("it was stopped: it used too much memory or stack")
+            }
+            ProgramFailure::Late => f.write_str("it was stopped: it took too long"),
+            ProgramFailure::Crowded => {
+                f.write_str("it was stopped: too many other messages take long, too")
             }
             ProgramFailure::NotStarted(what) => {
                 write!(f, "no process for it could be started: {what}")
@@ -59,30 +87,94 @@ impl Program {
     pub fn new(text: &str) -> Result<Program, ProgramError> {
         interpreter::check(text)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Program { text: text.into(), places: Semaphore::new(cores), idle: Mutex::default() })
+        Ok(Program {
+            text: text.into(),
+            first_lane: Semaphore::new(cores * FIRST_LANE_EACH),
+            second_lane: Semaphore::new(cores),
+            idle: Mutex::default(),
+        })
     }
 
-    /// Runs it over a message of JSON; an empty one is `null`. None: it gave no value. Dropping the future stops the program.
+    /// Runs it over a message of JSON; an empty one is `null`. None: it gave no value. Dropping the future stops the program, and so does
+    /// `longest`, which runs from when an engine has the message: nobody pays for the time of others.
     ///
     /// # Errors
     /// See [`ProgramFailure`].
-    pub async fn run(&self, message: &[u8]) -> Result<Option<Vec<u8>>, ProgramFailure> {
+    pub async fn run(
+        &self,
+        message: &[u8],
+        longest: Duration,
+    ) -> Result<Option<Vec<u8>>, ProgramFailure> {
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(ProgramFailure::TooLarge);
         }
         let not_started = |error: &dyn fmt::Display| ProgramFailure::NotStarted(error.to_string());
-        let _place = self.places.acquire().await.map_err(|error| not_started(&error))?;
+        let first = self.first_lane.acquire().await.map_err(|error| not_started(&error))?;
         let kept = self.idle().pop();
         let engine = match kept {
             Some(engine) => engine,
-            None => Engine::start(&self.text).map_err(|error| not_started(&error))?,
+            None => {
+                let started = Engine::start(&self.text).map_err(|error| not_started(&error))?;
+                started.ready().await.map_err(|_| ProgramFailure::Ended)?;
+                started
+            }
         };
-        let outcome = engine.run(message).await.map_err(|_| ProgramFailure::Ended)?;
+        let outcome = within(longest, pin!(self.in_lanes(&engine, message, first))).await;
+        let outcome = outcome.ok_or(ProgramFailure::Late)??;
         self.idle().push(engine);
         outcome.map_err(ProgramFailure::Refused)
+    }
+
+    /// Runs it in the first lane, and in the second one if that takes long.
+    async fn in_lanes(
+        &self,
+        engine: &Engine,
+        message: &[u8],
+        first: SemaphorePermit<'_>,
+    ) -> Result<Outcome, ProgramFailure> {
+        let mut running = pin!(engine.run(message));
+        let ran = match unless_long(engine, running.as_mut()).await {
+            Some(ran) => ran,
+            None => {
+                let second = self.second_lane.try_acquire();
+                let _second = second.map_err(|_| ProgramFailure::Crowded)?;
+                drop(first);
+                running.await
+            }
+        };
+        ran.map_err(|_| ProgramFailure::Ended)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Engine>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The result of an engine's work, unless that takes long.
+async fn unless_long<T>(engine: &Engine, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let mut before = None;
+    loop {
+        let done = within(LOOK_AFTER, work.as_mut()).await;
+        if done.is_some() {
+            return done;
+        }
+        // Where the system does not say what it used, it takes long.
+        let ticks = engine.ticks()?;
+        if ticks.saturating_sub(*before.get_or_insert(ticks)) >= LONG_TICKS {
+            return None;
+        }
+    }
+}
+
+/// The result of work that is done in time.
+async fn within<T>(limit: Duration, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let alarm = kit::alarm::take();
+    alarm.borrow_mut().set(clock::now(), limit);
+    let done = poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),
+    });
+    let done = done.await;
+    kit::alarm::give(alarm);
+    done
 }

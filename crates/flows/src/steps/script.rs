@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use jq::Program;
+use jq::{Program, ProgramFailure};
 
 use crate::content::View;
 use crate::state::{Run, State};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
-/// The longest run over one message, its wait for a free process included.
+/// The longest run over one message. Its wait for a free process is not included.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Replaces the message by the program's value. A program without one leaves an empty message.
@@ -31,10 +31,18 @@ pub(crate) async fn script(
     };
     let left = state.left();
     let failed = |what: &str| Fault::new(Kind::FlowFailed, format!("script: {what}"));
-    let value = match within(left.min(LONGEST), pin!(program.run(&message))).await {
-        Some(ran) => ran.map_err(|why| failed(&why.to_string()))?,
-        None if left <= LONGEST => return Err(flow_timeout()),
-        None => return Err(failed("it was stopped after 1 s")),
+    let value = match within(left, pin!(program.run(&message, LONGEST))).await {
+        Some(ran) => ran.map_err(|why| match why {
+            ProgramFailure::Crowded => {
+                Fault::new(Kind::Busy, format!("script: {why}")).with_header("Retry-After", "1")
+            }
+            ProgramFailure::Late => failed("it was stopped after 1 s"),
+            ProgramFailure::Refused(_)
+            | ProgramFailure::Ended
+            | ProgramFailure::NotStarted(_)
+            | ProgramFailure::TooLarge => failed(&why.to_string()),
+        })?,
+        None => return Err(flow_timeout()),
     };
     let text = Bytes::from(value.unwrap_or_default());
     run.bound(text.len())?;
