@@ -43,6 +43,17 @@ fn a_gateway_has_its_folder_for_itself_and_leaves_it_whole() {
 }
 
 #[test]
+fn damage_that_is_found_at_the_start_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    drop(Gateway::start(yaml(path)));
+    std::fs::write(folder.path().join("log-0000000001.seg"), vec![7; 4096]).unwrap();
+    let gateway = Gateway::start(yaml(path));
+    gateway.wait_for_log("store: damaged");
+    until("it is counted", || metric(&gateway, "tidegate_store_damaged_total") == Some(1.0));
+}
+
+#[test]
 fn damage_and_a_folder_without_a_store_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let (code, _, said) = run(&["store", "check"], &folder.path().join("none"));

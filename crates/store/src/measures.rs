@@ -40,7 +40,7 @@ pub struct MeasuredValues {
     pub appended_bytes: u64,
     /// Transactions of tables.
     pub commits: u64,
-    /// Places where a reader found something else than was written.
+    /// Places where something else was found than was written, at the start or by a reader.
     pub damaged: u64,
     /// Writes that were waited for until durable, by [`SYNC_BOUNDS`]; the last took longer.
     pub syncs: [u64; SYNC_BOUNDS.len() + 1],
@@ -71,9 +71,9 @@ impl Measures {
         self.synced(took);
     }
 
-    /// Counts damage that a reader met.
-    pub(crate) fn damaged(&self) {
-        self.damaged.fetch_add(1, Ordering::Relaxed);
+    /// Counts damage that a reader met, or that was found at the start.
+    pub(crate) fn damaged(&self, places: usize) {
+        self.damaged.fetch_add(places as u64, Ordering::Relaxed);
     }
 
     /// The values now.

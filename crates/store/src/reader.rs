@@ -115,7 +115,7 @@ fn walk(
             None => None,
         };
         let (Some(head), Some(payload)) = (head, payload) else {
-            shared.measures.damaged();
+            shared.measures.damaged(1);
             match walker.resync(0, end).map_err(|error| of_disk(&error))? {
                 true => continue,
                 false => break,

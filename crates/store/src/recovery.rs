@@ -68,6 +68,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
         let why = "tables: a log is missing in them whose records are there: the file was removed, emptied, or is an older one";
         return Err(Error::Corrupt(why.to_owned()));
     }
+    engine.shared.measures.damaged(recovered.damage.len());
     recovered.logs = engine.logs.len();
     engine.sweep();
     Ok((engine, recovered))
