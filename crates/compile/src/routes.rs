@@ -302,10 +302,14 @@ fn preflights(route: &Route) -> Preflights {
     }
 }
 
-/// The query parameters in which its policies look for credentials.
+/// The query parameters in which its policies look for credentials, and those of a hub: the secret of a subscription, and its callback,
+/// which is worth as much to whoever knows it (WebSub, 8.1).
 fn secrets(route: &Route) -> Box<[String]> {
+    const OF_HUBS: [&str; 2] = ["hub.callback", "hub.secret"];
     let rows = policies::of(route);
-    rows.iter().flat_map(|row| &row.secrets).map(|name| (*name).to_owned()).collect()
+    let of_policies = rows.iter().flat_map(|row| &row.secrets).copied();
+    let of_hub = route.hub.is_some().then_some(OF_HUBS).into_iter().flatten();
+    of_policies.chain(of_hub).map(str::to_owned).collect()
 }
 
 fn errors(route: &Route) -> Errors {

@@ -385,7 +385,8 @@ impl Control {
                 self.telemetry.reload().failed();
                 tracing::error!(
                     generation,
-                    "the new configuration is refused, the old one stays in service:\n{failure}"
+                    report = %failure,
+                    "the new configuration is refused, the old one stays in service"
                 );
                 Some(Arc::new(FailedAttempt { at: kit::clock::wall(), why: failure.to_string() }))
             }
@@ -424,7 +425,7 @@ impl Current {
         let generation = self.plan.generation;
         tracing::info!(generation, hash = self.hash, "the configuration is in service");
         if !self.warnings.is_empty() {
-            tracing::warn!(generation, "the configuration has warnings:\n{}", self.warnings);
+            tracing::warn!(generation, report = %self.warnings, "the configuration has warnings");
         }
     }
 }

@@ -251,7 +251,7 @@ fn bytes_of_json(status: u16, json: Vec<u8>) -> Reply {
 }
 
 fn no_such_path(path: &[u8]) -> Fault {
-    let cause = format!("the hub has no path {}", String::from_utf8_lossy(path).escape_debug());
+    let cause = format!("the hub has no path {}", String::from_utf8_lossy(path));
     Fault::new(Kind::PathUnknown, cause)
 }
 

@@ -13,6 +13,7 @@ use policy::{Exchange, RequestId};
 use upstream::forward;
 
 use crate::HeldRoute;
+use crate::masked::masked;
 
 /// Finds the route of a request, and sets the exchange's id and client.
 pub(crate) fn arrive(
@@ -60,7 +61,7 @@ pub(crate) fn misdirected<'p>(
 ) -> Option<(Fault, &'p HeldRoute)> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
     let (allow, route) = plan.table.others(&listener.name, head, &path)?;
-    let (method, shown_path) = (head.method(), shown(head.path()));
+    let (method, shown_path) = (head.method(), shown(&masked(head.path(), &[])));
     let known = http1::is_registered_method(method) || plan.table.names(method);
     let fault = match known {
         true => Fault::new(
@@ -104,7 +105,7 @@ fn address(name: &str) -> Option<IpAddr> {
 }
 
 fn refused(why: PathRefusal, head: &RequestHead) -> Fault {
-    let path = shown(head.path());
+    let path = shown(&masked(head.path(), &[]));
     match why.key() {
         None => Fault::new(Kind::PathEscapes, format!("path {path} leaves its root or hides dots")),
         Some(key) => {
@@ -115,6 +116,7 @@ fn refused(why: PathRefusal, head: &RequestHead) -> Fault {
 }
 
 fn no_route(head: &RequestHead) -> Fault {
-    let (method, host, path) = (shown(head.method()), shown(head.host()), shown(head.path()));
+    let (method, host, path) =
+        (shown(head.method()), shown(head.host()), shown(&masked(head.path(), &[])));
     Fault::new(Kind::NoRoute, format!("{method} {path} on host {host}"))
 }

@@ -251,9 +251,9 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
     })
 }
 
-/// A peer's bytes, bounded and made harmless for a log line.
+/// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
 pub fn shown(bytes: &[u8]) -> String {
-    bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
+    String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }
 
 #[cfg(test)]

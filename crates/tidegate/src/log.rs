@@ -1,5 +1,6 @@
 //! The program's own log, and its messages to whoever started it.
 
+mod fields;
 mod pending;
 
 use std::borrow::Cow;
@@ -8,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::debug_fn;
 
 /// The variable that sets the level.
 const LEVEL: &str = "TIDEGATE_LOG";
@@ -33,7 +36,10 @@ pub(crate) fn start() -> Result<(), String> {
             IS_JSON.store(true, Relaxed);
             builder.json().flatten_event(true).with_ansi(false).try_init()
         }
-        Some("" | "text") => builder.with_ansi(stderr().is_terminal()).try_init(),
+        Some("" | "text") => {
+            let fields = debug_fn(fields::write).delimited(" ");
+            builder.fmt_fields(fields).with_ansi(stderr().is_terminal()).try_init()
+        }
         Some(_) | None => {
             let format = format.to_string_lossy();
             return Err(format!("{FORMAT} is `{format}`: write text or json"));

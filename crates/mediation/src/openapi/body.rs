@@ -77,7 +77,7 @@ pub(super) fn check(
 fn not_described(media_type: &str) -> String {
     match media_type {
         "" => "/: there is no `Content-Type`".to_owned(),
-        other => format!("/: the content type `{}` is not described", other.escape_debug()),
+        other => format!("/: the content type `{other}` is not described"),
     }
 }
 

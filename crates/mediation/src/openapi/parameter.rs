@@ -106,11 +106,11 @@ fn told(wrong: &AmbiguousValue) -> String {
     match wrong {
         AmbiguousValue::Twice => ": it is there more than once".to_owned(),
         AmbiguousValue::Member(name) => {
-            format!(" at /{}: it is there more than once", name.escape_debug())
+            format!(" at /{name}: it is there more than once")
         }
         AmbiguousValue::Within => ": an object has a member twice".to_owned(),
         AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
-        AmbiguousValue::Near(name) => format!(": `{}` names no member of it", name.escape_debug()),
+        AmbiguousValue::Near(name) => format!(": `{name}` names no member of it"),
     }
 }
 
@@ -380,13 +380,13 @@ fn is_member(field: &Field, name: &str) -> bool {
 
 /// Why a member of a form is refused.
 fn within(name: &str, wrong: &AmbiguousValue) -> String {
-    let place = name.escape_debug();
+    let place = name;
     match wrong {
         AmbiguousValue::Member(inner) if **inner == *name => {
             format!("/{place}: it is there more than once")
         }
         AmbiguousValue::Member(inner) => {
-            format!("/{place}/{}: it is there more than once", inner.escape_debug())
+            format!("/{place}/{inner}: it is there more than once")
         }
         AmbiguousValue::Twice
         | AmbiguousValue::Within

@@ -199,7 +199,13 @@ fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
 /// The text for a client about a fault: without the URL that a stylesheet asked for, which the log has.
 fn told(kind: &xslt::ErrorKind) -> String {
     let xslt::ErrorKind::Resolve { href, cause } = kind else { return kind.to_string() };
-    tracing::info!(%href, "a stylesheet asked for another document: {cause}");
+    // What a message made it ask for may hold a credential.
+    let (address, query) =
+        href.split_once('?').map_or((&**href, ""), |(address, _)| (address, "?*"));
+    tracing::info!(
+        href = format!("{address}{query}"),
+        "a stylesheet asked for another document: {cause}"
+    );
     format!("cannot load a document that the stylesheet asks for: {cause}")
 }
 

@@ -87,7 +87,7 @@ fn may_change(name: &str) -> bool {
 }
 
 fn unwritable(name: &str) -> Fault {
-    invalid(&format!("the line `{}` cannot be written", name.escape_debug()))
+    invalid(&format!("the line `{name}` cannot be written"))
 }
 
 #[cfg(test)]

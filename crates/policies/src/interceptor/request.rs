@@ -187,7 +187,7 @@ impl Interceptor {
             let endpoint = endpoint.ok_or_else(|| {
                 Fault::with_detail(
                     Kind::InterceptorFailed,
-                    format!("the interceptor named the endpoint `{}`", name.escape_debug()),
+                    format!("the interceptor named the endpoint `{name}`"),
                     "The interceptor service named an endpoint that does not exist",
                 )
             })?;

@@ -136,7 +136,7 @@ impl Checks {
     /// The fault for a message of which this is wrong.
     pub(super) fn wrong(&self, kind: Kind, wrong: Vec<String>) -> Fault {
         let first = wrong.first().map(String::as_str).unwrap_or_default();
-        self.told(Fault::new(kind, first.escape_debug().to_string()), wrong)
+        self.told(Fault::new(kind, first), wrong)
     }
 
     /// Tells the client what is wrong, if it may know.
@@ -162,7 +162,7 @@ fn options(allow: &str) -> Reply {
     reply
 }
 
-/// Bytes of a peer, harmless in a log line and bounded.
+/// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
 fn shown(bytes: &[u8]) -> String {
-    bytes.iter().take(256).flat_map(|b| b.escape_ascii()).map(char::from).collect()
+    String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }

@@ -126,8 +126,7 @@ fn refused(why: TranslationError) -> Fault {
         TranslationError::Wrong(text) => (Kind::RequestInvalid, text),
         TranslationError::TooLarge(text) => (Kind::BodyTooLarge, text),
     };
-    // The log has to be able to show the client's own names.
-    Fault::new(kind, text.escape_debug().to_string()).with_errors(vec![text.into()])
+    Fault::new(kind, text.as_str()).with_errors(vec![text.into()])
 }
 
 /// The same head with the only method that SOAP has.

@@ -4,6 +4,7 @@
 //! whoever writes for as long as that lasts. That must be no worker.
 
 use std::io::{self, Write, stderr};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -43,10 +44,13 @@ pub(super) struct Records;
 
 impl Write for Records {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let len = record.len();
+        let escaped = if super::IS_JSON.load(Relaxed) { escaped(record) } else { None };
+        let record = escaped.as_deref().map_or(record, str::as_bytes);
         let mut state = PENDING.lock();
         if !state.has_thread {
             drop(state);
-            return stderr().write(record);
+            return stderr().write_all(record).map(|()| len);
         }
         if state.bytes.is_empty() || state.bytes.len() + record.len() <= WAITING_BYTES_MAX {
             state.bytes.extend_from_slice(record);
@@ -54,12 +58,28 @@ impl Write for Records {
         } else {
             state.dropped += 1;
         }
-        Ok(record.len())
+        Ok(len)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A record of JSON without the characters that its format leaves as they are and terminals act on. They can only stand in a text.
+fn escaped(record: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(record).ok()?;
+    let is_dangerous = |c: char| c != '\n' && super::fields::is_dangerous(c);
+    text.contains(is_dangerous).then(|| {
+        text.chars().fold(String::new(), |mut out, c| {
+            match is_dangerous(c) {
+                // All of them lie in the basic plane.
+                true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                false => out.push(c),
+            }
+            out
+        })
+    })
 }
 
 /// Starts the thread: from now on no record holds up whoever logs it.
