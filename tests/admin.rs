@@ -1,6 +1,7 @@
 //! The operators' API: its answers, its changes, and its refusals.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -39,11 +40,7 @@ fn every_path_answers_in_its_type() {
         ("/", "text/html; charset=utf-8", "<!doctype html>"),
         ("/healthz", "application/json", "\"ok\""),
         ("/readyz", "application/json", "\"ready\""),
-        (
-            "/metrics",
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            "tidegate_workers 2",
-        ),
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8", "tidegate_workers 2"),
         ("/config", "application/yaml", YAML),
         ("/plan", "application/json", "\"headers_max\":77"),
         ("/routes", "application/json", "/hello/{name}"),
@@ -114,6 +111,72 @@ fn the_openapi_document_names_every_path_and_nothing_else() {
         }
     }
     assert_eq!(operations.len(), 49);
+}
+
+/// More connections than the listener takes, all of them in the middle of something.
+#[test]
+fn health_is_answered_whatever_other_connections_do() {
+    let gateway = start();
+    let admin = gateway.admin();
+    let host = format!("Host: {admin}\r\n");
+    for (what, sent) in [
+        ("heads that do not end", format!("GET /plan HTTP/1.1\r\n{host}")),
+        (
+            "bodies that do not end",
+            format!("PUT /config HTTP/1.1\r\n{host}Content-Length: 1000\r\n\r\nlisten"),
+        ),
+        (
+            "archives that do not end",
+            format!("PUT /bundles/a HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n5\r\nlis"),
+        ),
+        (
+            "bodies that look like heads",
+            format!(
+                "POST /config/check HTTP/1.1\r\n{host}Content-Length: 1000\r\n\r\n\r\n\r\n\r\n\r\n"
+            ),
+        ),
+        (
+            "bodies of requests without one",
+            format!("GET /healthz HTTP/1.1\r\n{host}Content-Length: 1000\r\n\r\nx"),
+        ),
+        ("replies that nobody reads", format!("GET /schema.json HTTP/1.1\r\n{host}\r\n").repeat(3)),
+    ] {
+        let _held: Vec<Wire> = (0..300)
+            .map(|_| {
+                let mut wire = Wire::connect(admin);
+                // The listener may have sent it away already.
+                let _taken = wire.try_send(&sent);
+                wire
+            })
+            .collect();
+        for path in ["/readyz", "/healthz"] {
+            let asked = Instant::now();
+            let reply = gateway.admin_get(path);
+            assert_eq!(reply.status(), 200, "{what}: {path}: {reply:?}");
+            // Each takes a place from one of the others; before, all of them waited for 20 to 30 seconds.
+            assert!(asked.elapsed() < Duration::from_secs(15), "{what}: {path}");
+        }
+    }
+}
+
+#[test]
+fn requests_that_find_no_place_are_told() {
+    let gateway = start();
+    let admin = gateway.admin();
+    let head = format!(
+        "PUT /config HTTP/1.1\r\nHost: {admin}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
+    );
+    let mut under_way: Vec<Wire> = (0..32).map(|_| Wire::connect(admin)).collect();
+    for wire in &mut under_way {
+        wire.send(&head);
+        // Its body is awaited, so that it has a place.
+        assert_eq!(wire.read_head().status(), 100);
+    }
+    let refused = gateway.admin_get("/plan");
+    assert_eq!((refused.status(), refused.get("retry-after")), (503, Some("1")), "{refused:?}");
+    assert_eq!(gateway.admin_get("/metrics").status(), 200);
+    drop(under_way);
+    until("there is a place again", || gateway.admin_get("/plan").status() == 200);
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 use crate::page;
 use crate::problem::Problem;
+use crate::scrape;
 use crate::text::{Archive, Text};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 type ControlState = State<Arc<Control>>;
 
@@ -32,10 +33,24 @@ pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, 
 }
 
 /// The metrics. With thousands of routes they take a while, and `/healthz` must not wait for that.
-pub(crate) async fn metrics(State(control): ControlState) -> Result<Response, Problem> {
-    let rendered = tokio::task::spawn_blocking(move || control.telemetry().render()).await;
-    let text = rendered.map_err(|error| internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response())
+///
+/// In OpenMetrics only for a scraper that asks for it, as Prometheus does: other readers, such as `promtool`, know the older format.
+pub(crate) async fn metrics(
+    State(control): ControlState,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let is_openmetrics = scrape::wants_openmetrics(&headers);
+    let rendered = tokio::task::spawn_blocking(move || {
+        let text = control.telemetry().render();
+        if is_openmetrics { text } else { telemetry::plain_text(&text) }
+    });
+    let text = rendered.await.map_err(|error| internal(&error))?;
+    let content_type = match is_openmetrics {
+        true => telemetry::CONTENT_TYPE,
+        false => telemetry::PLAIN_CONTENT_TYPE,
+    };
+    let lines = [(header::CONTENT_TYPE, content_type), (header::VARY, "Accept")];
+    Ok((lines, text).into_response())
 }
 
 /// The configuration as it was written.
@@ -199,8 +214,9 @@ pub(crate) async fn openapi() -> Json<Value> {
 
 /// The schema of the configuration, for editors.
 pub(crate) async fn schema() -> Response {
-    let schema = control::json_schema().to_string();
-    ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
+    // It is the same for as long as the program runs, and takes a while to make.
+    static SCHEMA: LazyLock<String> = LazyLock::new(|| control::json_schema().to_string());
+    ([(header::CONTENT_TYPE, "application/schema+json")], SCHEMA.as_str()).into_response()
 }
 
 /// The page for people.

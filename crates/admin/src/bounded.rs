@@ -1,5 +1,6 @@
 //! A socket with a bound on open connections and on their idle time. Where all places are taken, the connection that is idle
-//! longest leaves for a new one, so that silent ones keep no probe out. While none is idle, new ones wait.
+//! longest leaves for a new one, so that silent ones keep no probe out. While none is idle, one that has been busy for long leaves:
+//! requests that are worked on are far fewer than there are places (`places`), so most of the others only pretend.
 
 use axum::serve::Listener;
 use kit::clock::{self, Instant};
@@ -22,6 +23,9 @@ pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 /// The time in which a connection that was told to leave does so; then the next one is told.
 const LEAVING: Duration = Duration::from_millis(100);
 
+/// The time for which a connection stays though it is not idle and others wait. Most requests take less.
+const BUSY_MIN: Duration = Duration::from_secs(1);
+
 /// The empty line behind a head.
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
@@ -34,7 +38,7 @@ pub(crate) struct BoundedListener {
 
 /// A connection as the listener sees it.
 struct OpenConnection {
-    idle_since: IdleSince,
+    phase: SharedPhase,
     leave: oneshot::Sender<()>,
 }
 
@@ -42,7 +46,7 @@ struct OpenConnection {
 pub(crate) struct BoundedConnection {
     stream: TcpStream,
     quiet: Pin<Box<Sleep>>,
-    idle_since: IdleSince,
+    phase: SharedPhase,
     /// The last four bytes that came.
     last: u32,
     /// None once it has been told.
@@ -50,9 +54,15 @@ pub(crate) struct BoundedConnection {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The time of its first moment or last reply. None from the end of a request's head on, until something is replied.
+/// What a connection does, and since when. It is busy from the end of a request's head on, until something is replied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Phase {
+    is_busy: bool,
+    since: Instant,
+}
+
 #[derive(Clone)]
-struct IdleSince(Arc<Mutex<Option<Instant>>>);
+struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
     pub(crate) fn new(listener: TcpListener, max: usize) -> BoundedListener {
@@ -73,11 +83,13 @@ impl BoundedListener {
         }
     }
 
-    /// Tells the connection that is idle longest to leave.
+    /// Tells the connection that is idle longest to leave; where none is idle, the one that has been busy longest.
     fn send_away(&mut self) {
         let connections = self.open.iter().enumerate();
-        let idle = connections.filter_map(|(at, open)| Some((open.idle_since.get()?, at)));
-        if let Some((_, at)) = idle.min() {
+        let first = connections.map(|(at, open)| (open.phase.get(), at)).min();
+        if let Some((phase, at)) = first
+            && (!phase.is_busy || phase.since.elapsed() >= BUSY_MIN)
+        {
             let _gone = self.open.swap_remove(at).leave.send(());
         }
     }
@@ -91,13 +103,14 @@ impl Listener for BoundedListener {
         // axum's own accept continues after errors, and pauses when the process has no descriptors left.
         let (stream, address) = Listener::accept(&mut self.listener).await;
         let place = self.place().await;
-        let idle_since = IdleSince(Arc::new(Mutex::new(Some(clock::now()))));
+        let phase =
+            SharedPhase(Arc::new(Mutex::new(Phase { is_busy: false, since: clock::now() })));
         let (leave, left) = oneshot::channel();
-        self.open.push(OpenConnection { idle_since: idle_since.clone(), leave });
+        self.open.push(OpenConnection { phase: phase.clone(), leave });
         let connection = BoundedConnection {
             stream,
             quiet: Box::pin(sleep(QUIET_MAX)),
-            idle_since,
+            phase,
             last: 0,
             leave: Some(left),
             _place: place,
@@ -110,13 +123,17 @@ impl Listener for BoundedListener {
     }
 }
 
-impl IdleSince {
-    fn get(&self) -> Option<Instant> {
+impl SharedPhase {
+    fn get(&self) -> Phase {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    /// A connection that is busy already stays so since then: whoever sends one head after the other does not stay for ever.
+    fn set(&self, is_busy: bool) {
+        let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !(is_busy && phase.is_busy) {
+            *phase = Phase { is_busy, since: clock::now() };
+        }
     }
 }
 
@@ -127,7 +144,7 @@ impl BoundedConnection {
         for byte in bytes {
             self.last = (self.last << 8) | u32::from(*byte);
             if self.last == HEAD_END {
-                self.idle_since.set(None);
+                self.phase.set(true);
             }
         }
     }
@@ -175,10 +192,12 @@ impl AsyncWrite for BoundedConnection {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
-        if poll.is_ready() {
-            self.speaks();
-            self.idle_since.set(Some(clock::now()));
+        if poll.is_pending() {
+            // Its client reads nothing. Nobody reads from the connection meanwhile.
+            return self.poll_end(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
         }
+        self.speaks();
+        self.phase.set(false);
         poll
     }
 

@@ -11,8 +11,10 @@ mod hubs;
 mod openapi;
 mod page;
 mod paths;
+mod places;
 mod problem;
 mod schedules;
+mod scrape;
 mod text;
 
 #[cfg(test)]
@@ -51,6 +53,7 @@ fn router(control: Arc<Control>) -> Router {
         .fallback(answer::no_such_path)
         .method_not_allowed_fallback(answer::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(places::take_place))
         .layer(middleware::from_fn(guard::guard))
         .with_state(control)
 }

@@ -17,7 +17,7 @@ pub(crate) fn document() -> Value {
             "/": { "get": read("page", "An overview of the configuration in service", "text/html") },
             "/healthz": { "get": read("health", "Liveness", "application/json") },
             "/readyz": { "get": ready() },
-            "/metrics": { "get": read("metrics", "All metrics as OpenMetrics text", "application/openmetrics-text") },
+            "/metrics": { "get": read("metrics", "All metrics, as OpenMetrics if `Accept` asks for it", "text/plain") },
             "/config": {
                 "get": read("getConfig", "The configuration as it was written", "application/yaml"),
                 "put": change("putConfig", "Bring a configuration into service", "Changed"),

@@ -110,12 +110,8 @@ async fn shows_what_serves() {
     assert_eq!(api.ask("GET", "/config", "").await.body, CONFIG);
 
     let metrics = api.ask("GET", "/metrics", "").await;
-    assert!(
-        metrics.head.contains("content-type: application/openmetrics-text"),
-        "{}",
-        metrics.head
-    );
-    assert!(metrics.body.contains("\ntidegate_workers 2\n") && metrics.body.ends_with("# EOF\n"));
+    assert!(metrics.head.contains("content-type: text/plain; version=0.0.4"), "{}", metrics.head);
+    assert!(metrics.body.contains("\ntidegate_workers 2\n") && !metrics.body.contains("# EOF"));
 
     let page = api.ask("GET", "/", "").await;
     assert!(
