@@ -86,7 +86,7 @@ fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 soak: setup ## what takes hours: 1,000 reloads under open streams, 100,000 streams of each kind, 10,000 of each fault of flows, 10,000 crashes of the store, 1,000,000 leases at a hub, 50 kills of two gateways over a database, then each fuzz target for ten minutes; ARGS=reloads, streams, faults, store, leases or nodes for those alone
 	@scripts/soak.sh $(ARGS)
 
-schema: ## write docs/tidegate.schema.json, and the tables of keys and faults in the guide, anew
+schema: ## write docs/tidegate.schema.json, and the tables of keys, faults and metrics in the guide, anew
 	@scripts/schema.sh write
 
 deny: ## licences, duplicates and sources of dependencies (needs cargo-deny)

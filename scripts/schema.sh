@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the program says of itself, as files: the JSON Schema of the configuration for editors, the guide's page of every key and its
-# table of faults. `write` makes them anew, `check` fails where one is stale.
+# tables of faults and metrics. `write` makes them anew, `check` fails where one is stale.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in
@@ -17,18 +17,23 @@ trap 'rm -rf "$made"' EXIT
 cargo build --quiet --workspace --bin tidegate
 tidegate() { "$target/debug/tidegate" "$@"; }
 
-errors=docs/guide/errors.md
 tidegate check --schema >"$made/tidegate.schema.json"
 tidegate manual keys >"$made/reference.md"
-tidegate manual faults >"$made/faults"
-# The table stands between two comments.
-awk -v table="$made/faults" '
-  /^<!-- end of faults -->$/ { inside = 0 }
-  !inside { print }
-  /^<!-- faults: / { inside = 1; while ((getline line < table) > 0) print line }
-' "$errors" >"$made/errors.md"
 
-for file in docs/tidegate.schema.json docs/guide/reference.md "$errors"; do
+# Puts the table of faults or metrics into its page, where it stands between two comments.
+table() {
+  tidegate manual "$1" >"$made/$1"
+  awk -v table="$made/$1" -v name="$1" '
+    $0 == "<!-- end of " name " -->" { inside = 0 }
+    !inside { print }
+    index($0, "<!-- " name ": ") == 1 { inside = 1; while ((getline line < table) > 0) print line }
+  ' "$2" >"$made/${2##*/}"
+}
+errors=docs/guide/errors.md observe=docs/guide/observe.md
+table faults "$errors"
+table metrics "$observe"
+
+for file in docs/tidegate.schema.json docs/guide/reference.md "$errors" "$observe"; do
   new=$made/${file##*/}
   case $1 in
     write) cp "$new" "$file" ;;

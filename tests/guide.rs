@@ -363,9 +363,11 @@ fn the_first_gateway_of_the_guide_answers_what_is_asked_there() {
 fn what_the_program_says_of_itself_is_what_the_guide_says() {
     let written = "run `make schema`";
     assert_eq!(tidegate(&["manual", "keys"]).stdout, read("docs/guide/reference.md"), "{written}");
-    let errors = read("docs/guide/errors.md");
-    let (_, rest) = errors.split_once("<!-- faults: ").unwrap();
-    let (_, rest) = rest.split_once("-->\n").unwrap();
-    let (table, _) = rest.split_once("<!-- end of faults -->").unwrap();
-    assert_eq!(tidegate(&["manual", "faults"]).stdout, table, "{written}");
+    for (what, page) in [("faults", "docs/guide/errors.md"), ("metrics", "docs/guide/observe.md")] {
+        let page = read(page);
+        let (_, rest) = page.split_once(&format!("<!-- {what}: ")).unwrap();
+        let (_, rest) = rest.split_once("-->\n").unwrap();
+        let (table, _) = rest.split_once(&format!("<!-- end of {what} -->")).unwrap();
+        assert_eq!(tidegate(&["manual", what]).stdout, table, "{written}");
+    }
 }

@@ -73,6 +73,7 @@ mod jwt_keys;
 mod kafka;
 mod leaving;
 mod many_complaints;
+mod memory;
 mod message_rules;
 mod messages;
 mod mirror;

@@ -126,7 +126,12 @@ fn the_metrics_are_openmetrics_text() {
     ));
     let mut wire = gateway.wire();
     assert_eq!((wire.get("/a").status(), wire.get("/b").status()), (200, 404));
-    let scrape = gateway.admin_get("/metrics");
+    // As Prometheus asks.
+    let accept =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+    let admin = gateway.admin();
+    let scrape = Wire::connect(admin)
+        .ask(format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nAccept: {accept}\r\n\r\n"));
     assert_eq!(
         scrape.get("content-type"),
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
@@ -166,6 +171,111 @@ fn the_metrics_are_openmetrics_text() {
         text.contains(r#"tidegate_requests_total{route="a \"b\" \\",status_class="2xx"} 1"#),
         "{text}"
     );
+}
+
+/// As `promtool check metrics` reads it: each family has a help and a type and is in one place, and counters alone end with `_total`.
+#[test]
+fn other_scrapers_get_the_text_format_of_prometheus() {
+    let origin = Origin::saying("hello");
+    let gateway =
+        Gateway::start(routes(&origin, "  a: { match: { path: /a }, upstream: origin }\n"));
+    assert_eq!(gateway.wire().get("/a").status(), 200);
+    let scrape = gateway.admin_get("/metrics");
+    assert_eq!(scrape.get("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = scrape.text();
+    let (mut families, mut family, mut kind) = (BTreeSet::new(), String::new(), String::new());
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap();
+            assert!(!help.is_empty() && families.insert(name.to_owned()), "{line}");
+            family = name.to_owned();
+            continue;
+        }
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, declared) = declared.split_once(' ').unwrap();
+            assert_eq!(name, family);
+            assert!(["counter", "gauge", "histogram"].contains(&declared), "{line}");
+            assert_eq!(name.ends_with("_total"), declared == "counter", "{line}");
+            kind = declared.to_owned();
+            continue;
+        }
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        value.parse::<f64>().unwrap();
+        check_labels(sample);
+        let suffix = sample.split('{').next().unwrap().strip_prefix(&family);
+        let suffix = suffix.unwrap_or_else(|| panic!("{line} in {family}"));
+        let suffixes: &[&str] =
+            if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        assert!(suffixes.contains(&suffix), "{line} in a {kind}");
+    }
+    for family in ["tidegate_requests_total", "tidegate_build_info", "tidegate_memory_limit_bytes"]
+    {
+        assert!(families.contains(family), "no {family}");
+    }
+}
+
+/// A hub's secrets may come in the query, and credentials in any spelling on any route.
+#[test]
+fn the_access_log_has_no_credential_of_a_query() {
+    let gateway = Gateway::start(format!(
+        "{LISTEN}{LOG}store: {{ path: store }}\nhubs: {{ news: {{ topics: [sports], callbacks: {{ allow: [\"127.0.0.0/8\"] }} }} }}\n\
+         routes: {{ hub: {{ match: {{ path: \"/news/**\" }}, hub: news }}, any: {{ match: {{ path: \"/any/**\" }}, respond: {{ status: 200 }} }} }}\n"
+    ));
+    for target in [
+        "/news?hub.mode=subscribe&hub.topic=sports&hub.callback=http%3A%2F%2F127.0.0.1%3A9%2Fhush%3Fkey%3Dhush&hub.secret=hush",
+        "/news?hub.mode=subscribe&hub.topic=sports&HUB.Secret=hush&hub%2Esecret=hush&%68ub.callback=http://127.0.0.1:9/hush",
+        "/any/a?access_token=hush&Access_Token=hush&access%5Ftoken=hush&ac%63ess_token=hush",
+        "/any/a?x=1;api_key=hush",
+        "/any/a;token=hush/b",
+        "/any/a?next=https%3A%2F%2Fa.example%2F%3Ftoken%3Dhush&X-Amz-Signature=hush&sig=hush",
+        "/nowhere?hub.secret=hush&client_secret=hush",
+    ] {
+        let reply = gateway
+            .wire()
+            .ask(format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+        assert!((200..500).contains(&reply.status()), "{target}: {}", reply.text());
+    }
+    let written = lines(&gateway.path("access.log"), 7);
+    for line in &written {
+        assert!(!line.contains("hush") && line.contains("=*"), "{line}");
+    }
+    assert!(written[0].contains("hub.topic=sports"), "{}", written[0]);
+    assert!(!gateway.log().contains("hush"), "{}", gateway.log());
+}
+
+/// A value of a client that ends in the log, with line breaks, an escape sequence and a line of its own.
+#[test]
+fn nobody_can_write_a_line_of_the_programs_log() {
+    let sheet = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document(string(/a))\"/></xsl:template></xsl:stylesheet>";
+    let ended = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:message terminate=\"yes\"><xsl:value-of select=\"/a\"/></xsl:message></xsl:template></xsl:stylesheet>";
+    let yaml = format!(
+        "{LISTEN}{LOG}routes:\n  \
+         asks: {{ match: {{ path: /asks }}, policies: [{{ xslt: {{ on: request, stylesheet: asks.xsl }} }}], respond: {{ status: 200 }} }}\n  \
+         ends: {{ match: {{ path: /ends }}, policies: [{{ xslt: {{ on: request, stylesheet: ends.xsl }} }}], respond: {{ status: 200 }} }}\n  \
+         logs: {{ match: {{ path: /logs }}, flow: logs }}\n  \
+         fails: {{ match: {{ path: /fails }}, flow: fails }}\n\
+         flows:\n  logs: [log: {{ level: warn, message: '{{{{ $body }}}}' }}, respond: {{}}]\n  fails: [fault: {{ code: server, reason: '{{{{ $body }}}}' }}]\n"
+    );
+    let gateway = Gateway::start_beside(yaml, &[("asks.xsl", sheet), ("ends.xsl", ended)]);
+    let body = "<a>one&#10;FORGED line&#13;&#x2028;FORGED&#x9b;31m\"quoted\"\\</a>";
+    for path in ["/asks", "/ends", "/logs", "/fails"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let _replied = gateway.wire().ask(head + body);
+    }
+    let written = json_lines(&gateway.path("access.log"), 4);
+    until("all are told", || gateway.log().matches("FORGED").count() >= 4);
+    let log = gateway.log();
+    for line in log.lines() {
+        assert!(!line.starts_with("FORGED"), "{log}");
+        assert!(!line.contains(['\u{9b}', '\u{2028}', '\r']), "{log}");
+    }
+    assert!(log.contains("one\\nFORGED"), "{log}");
+    // The access log escapes a cause once.
+    let cause = written[3]["cause"].as_str().unwrap();
+    assert!(cause.contains("one\nFORGED") && cause.contains("\"quoted\"\\"), "{cause}");
 }
 
 #[test]

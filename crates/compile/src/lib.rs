@@ -41,7 +41,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{At, Config, LoadedConfig, LogFormat, LogPath, Report};
+use config::{At, Config, LoadedConfig, LogFormat, LogPath, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
@@ -116,6 +116,7 @@ pub fn compile(
         own_keys,
         store,
         workers,
+        memory: memory(config.limits.memory),
         drain: config.shutdown.drain,
         drain_delay: config.drain.delay,
         admin,
@@ -139,6 +140,13 @@ fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usi
         report.warn(written.at, what, "restart it, or write the number that is running");
     }
     running
+}
+
+fn memory(limit: MemoryLimit) -> plan::MemoryLimit {
+    match limit {
+        MemoryLimit::Share(percent) => plan::MemoryLimit::Share(percent.of_million()),
+        MemoryLimit::Bytes(bytes) => plan::MemoryLimit::Bytes(bytes.0),
+    }
 }
 
 /// The configured address. Its socket is opened once, so a plan keeps that of the one before.

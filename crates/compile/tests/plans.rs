@@ -108,6 +108,8 @@ fn the_whole_in_words() {
         admin:
           address: "127.0.0.1:9901"
         workers: 2
+        limits:
+          memory: "60%"
         shutdown:
           drain: 30s
         drain:

@@ -59,14 +59,14 @@ pub use sections::{
     HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism,
     Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits, ListenerPaths,
     ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, PathParameters, PlanWindow,
-    Pool, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits,
-    RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
-    Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
+    Pool, ProcessLimits, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost,
+    RouteLimits, RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream,
+    Saxon, Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
     Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
-    FilePath, HashBy, JsonText, Map, Network, OneOrMore, Percent, RetryOn, Secret, Size, Spanned,
-    StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
+    FilePath, HashBy, JsonText, Map, MemoryLimit, Network, OneOrMore, Percent, RetryOn, Secret,
+    Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
 };

@@ -76,6 +76,9 @@ telemetry: { access_log: {} }
                   }
                 }
               },
+              "limits": {
+                "memory": "60%"
+              },
               "shutdown": {
                 "drain": "30s"
               },
@@ -230,6 +233,9 @@ telemetry: { access_log: {} }
         expect![[r#"
             {
               "listen": {},
+              "limits": {
+                "memory": "60%"
+              },
               "shutdown": {
                 "drain": "30s"
               },
@@ -343,6 +349,9 @@ fn every_key() {
                 "address": "127.0.0.1:9901"
               },
               "workers": 2,
+              "limits": {
+                "memory": "2GiB"
+              },
               "shutdown": {
                 "drain": "0s"
               },

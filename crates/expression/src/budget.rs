@@ -48,6 +48,9 @@ impl Default for Budget {
     }
 }
 
+/// Bytes of output between two looks at the memory of the process.
+const ROOM_BYTES: u64 = 64 << 10;
+
 impl Budget {
     /// A whole budget.
     pub fn new(limits: Limits) -> Budget {
@@ -100,6 +103,13 @@ impl Budget {
     /// Accounts for bytes that are written, before they are.
     pub fn output(&mut self, bytes: usize) -> Result<(), FailureKind> {
         match self.output.checked_sub(bytes as u64) {
+            // Now and then it asks for the memory of what comes until it asks again.
+            Some(left)
+                if left / ROOM_BYTES != self.output / ROOM_BYTES
+                    && !kit::memory::has_room(bytes) =>
+            {
+                Err(FailureKind::Limit { name: "memory", max: 0 })
+            }
             Some(left) => {
                 self.output = left;
                 self.text(bytes)

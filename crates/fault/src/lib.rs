@@ -202,7 +202,7 @@ kinds! {
     InterceptorInvalid => 500, Upstream, Warn, Internal, "interceptor_invalid", "The request could not be processed.";
     /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
     PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be decided at the moment.";
-    /// The route or operation is at its `concurrency`, or too many passwords are being checked.
+    /// The route or operation is at its `concurrency`, too many passwords are being checked, or too many messages of a `script` take long.
     Busy => 503, Gateway, Info, Unavailable, "busy", "Too many requests are under way.";
     /// The upstream's reply is larger than a policy may buffer.
     ReplyTooLarge => 502, Upstream, Warn, Unavailable, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
@@ -214,6 +214,8 @@ kinds! {
     UpstreamTimeout => 504, Upstream, Warn, DeadlineExceeded, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
     /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, Internal, "processing_failed", "The message could not be processed.";
+    /// The process has used up `limits.memory`, and this message needs memory to be read or made. Messages that only pass are served.
+    MemoryFull => 503, Gateway, Warn, Unavailable, "memory_full", "The gateway is short of memory at the moment.";
     /// More than `saxon.pending` messages wait for Saxon.
     EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.

@@ -23,6 +23,9 @@ const JSON_DEPTH_MAX: usize = 512;
 /// Values of one JSON text: 40 MB of tape, for a text of at least 4 MB.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
+/// A body from which it is worth dropping the tree: it takes up to ten times as much.
+const LARGE_BYTES: usize = 16 << 10;
+
 /// A body that is in memory. It never changes: a step that makes another message makes another of these.
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -145,6 +148,15 @@ impl Content {
             let _first = content.view.set(Ok(View::Xml { document, envelope }));
         }
         content
+    }
+
+    /// The same without what was parsed of it, if that is worth dropping. Steps look at so many levels of it; none: perhaps all.
+    pub(crate) fn unread(&self, levels: Option<usize>) -> Option<Content> {
+        let is_large = self.view.get().is_some() && self.bytes.len() >= LARGE_BYTES;
+        is_large.then(|| {
+            let content_type = self.content_type.as_deref();
+            Content { levels, ..Content::new(self.bytes.clone(), content_type, self.maker) }
+        })
     }
 
     /// The body for an engine, which gets the tree if there is one.

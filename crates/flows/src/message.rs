@@ -226,6 +226,18 @@ impl Message {
         }
     }
 
+    /// Drops the tree or tape of a large body. Steps may still look at the message, at so many levels of it; then it is parsed again.
+    pub(crate) fn forget_view(&mut self, levels: Option<usize>) {
+        match &mut self.payload {
+            Payload::Stream { body, .. } => body.forget_view(),
+            Payload::Held(content) => {
+                if let Some(unread) = content.unread(levels) {
+                    *content = Rc::new(unread);
+                }
+            }
+        }
+    }
+
     /// Adds its own lines about the body to those of a request.
     pub(crate) fn add_lines_of_body(&self, to: &mut Headers) {
         add_of_body(to, &self.lines);
@@ -270,6 +282,7 @@ fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Maker) -> Result<V
         DecodeError::TooLarge => {
             Fault::new(too_large, format!("the body is over {bytes_max} bytes without its coding"))
         }
+        DecodeError::NoRoom => message::no_room(),
     })
 }
 

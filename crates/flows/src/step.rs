@@ -1,13 +1,14 @@
 //! The steps of a flow, and the loop that runs them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use expression::{Expression, Slot, Template};
 use fault::{Fault, Kind};
-use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
-use message::RequestHead;
+use kit::{LocalBoxFuture, memory};
+use message::{RequestHead, no_room, room};
 use policy::Exchange;
 use queues::Entrance;
 use regex::Regex;
@@ -355,7 +356,11 @@ pub(crate) fn run_all<'a>(
         let mut began = clock::now();
         for step in steps {
             run.began.set(Some(began));
-            let ended = one(step, run, state).await;
+            let ended = match memory::watch(pin!(one(step, run, state))).await {
+                (ended, false) => ended,
+                // It failed for that reason, whatever it made of it.
+                (_, true) => Err(no_room()),
+            };
             let now = run.ended.take().unwrap_or_else(clock::now);
             step.record(&ended, now.duration_since(began), run);
             began = now;
@@ -379,6 +384,12 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, 
                 run.waited.set(clock::now().duration_since(began));
             }
         }
+    }
+    if step.looks
+        && let Some(content) = state.message.content()
+    {
+        // What a step makes of a message is mostly about as large.
+        room(content.bytes.len())?;
     }
     Ok(match &step.action {
         Action::Filter { when, then, otherwise } => {

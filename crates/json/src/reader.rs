@@ -7,6 +7,9 @@ use crate::{JsonError, Kind, Limits, TapeEntry};
 /// No object or array is open.
 const NONE: u32 = u32::MAX;
 
+/// Entries for which a tape that has no memory gets some: those of a small message.
+const TAPE_ENTRIES_MIN: usize = 32;
+
 /// The number of bytes of a string that are scanned at once: two vectors of the smallest machine.
 const PIECE: usize = 32;
 
@@ -16,7 +19,8 @@ pub(crate) fn read(
     limits: &Limits,
     tape: &mut Vec<TapeEntry>,
 ) -> Result<usize, JsonError> {
-    let mut reader = Reader { bytes, at: 0, limits, tape, open: NONE, depth: 0, deepest: 0 };
+    let room = tape.capacity().min(limits.entries_max);
+    let mut reader = Reader { bytes, at: 0, limits, tape, room, open: NONE, depth: 0, deepest: 0 };
     reader.document()?;
     Ok(reader.deepest)
 }
@@ -26,6 +30,8 @@ struct Reader<'a> {
     at: usize,
     limits: &'a Limits,
     tape: &'a mut Vec<TapeEntry>,
+    /// Entries that the tape may have before it grows.
+    room: usize,
     /// The innermost open object or array. Until it is closed, its `to` holds the enclosing one.
     open: u32,
     depth: usize,
@@ -94,11 +100,27 @@ impl Reader<'_> {
 
     #[inline]
     fn push(&mut self, kind: Kind, from: usize, to: usize) -> Result<(), JsonError> {
-        if self.tape.len() >= self.limits.entries_max {
-            return self.refuse("fewer values: the text has too many");
+        if self.tape.len() >= self.room {
+            self.grow()?;
         }
         let next = number(self.tape.len() + 1);
         self.tape.push(TapeEntry { kind, from: number(from), to: number(to), next, count: 0 });
+        Ok(())
+    }
+
+    /// Makes the tape larger, if it may be and if there is memory.
+    #[cold]
+    fn grow(&mut self) -> Result<(), JsonError> {
+        let len = self.tape.len();
+        if len >= self.limits.entries_max {
+            return self.refuse("fewer values: the text has too many");
+        }
+        let more = len.max(TAPE_ENTRIES_MIN);
+        if !kit::memory::has_room((len + more) * size_of::<TapeEntry>()) {
+            return self.refuse("a smaller text: there is no memory for its values");
+        }
+        self.tape.reserve(more);
+        self.room = self.tape.capacity().min(self.limits.entries_max);
         Ok(())
     }
 

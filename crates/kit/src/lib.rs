@@ -9,6 +9,7 @@ pub mod clock;
 pub mod dial;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod memory;
 pub mod names;
 pub mod pack;
 pub mod percent;

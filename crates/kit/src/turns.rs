@@ -22,7 +22,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tokio::time::Instant;
 
-use crate::clock;
+use crate::{clock, memory};
 
 /// The share of long work between two looks at new events. A request waits for two or three of them, from its arrival to its
 /// reply. A switch costs a few microseconds with the look, so that a longer share gains nothing.
@@ -86,6 +86,8 @@ struct Paused<T> {
     pauses: *const Pauses,
     /// The task in which it began, once it has paused.
     began_with: Option<Waker>,
+    /// How often it found no memory, see [`memory::watch`].
+    refused: u64,
 }
 
 /// Polls a future so that what it computes may pause. A future inside another one pauses with it.
@@ -175,7 +177,7 @@ impl<F: Future> InTurns<F> {
         // SAFETY: what it borrows is the pinned future alone, which is there until `drop` has been run, and `drop` ends this first.
         #[allow(unsafe_code, reason = "see above")]
         let poll = unsafe { Coroutine::with_stack_unchecked(stack, polling) };
-        Some(Paused { poll, pauses: ptr::null(), began_with: None })
+        Some(Paused { poll, pauses: ptr::null(), began_with: None, refused: 0 })
     }
 }
 
@@ -202,7 +204,9 @@ impl<F: Future> Future for InTurns<F> {
         };
         BEGAN.set(None);
         let around = Restore(RUNNING.replace(paused.pauses));
+        let refused = memory::exchange_refused(paused.refused);
         let outcome = paused.poll.resume(());
+        paused.refused = memory::exchange_refused(refused);
         paused.pauses = RUNNING.get();
         drop(around);
         let is_paused = matches!(outcome, CoroutineResult::Yield(()));
@@ -231,6 +235,8 @@ impl<F: Future> Future for InTurns<F> {
                 if polled.is_pending() && known.is_some_and(|known| !known.will_wake(cx.waker())) {
                     cx.waker().wake_by_ref();
                 }
+                // What nothing inside answered for.
+                memory::exchange_refused(refused.wrapping_add(paused.refused));
                 keep(paused.poll.into_stack());
                 polled
             }

@@ -86,6 +86,7 @@ impl Gateway {
             held.access_log = access_log.clone();
             (sockets, access_log.map(|(_, log)| log))
         };
+        kit::memory::set_limit(plan.memory);
         let mut adopted = Vec::new();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let (sender, done) = oneshot::channel();

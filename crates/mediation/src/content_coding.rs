@@ -44,6 +44,8 @@ pub enum DecodeError {
     Malformed,
     /// The body is over the bound without its coding.
     TooLarge,
+    /// There is no memory for it (`kit::memory`).
+    NoRoom,
 }
 
 /// Bytes that are decoded between two looks at the clock: less than a tenth of a millisecond.
@@ -87,6 +89,9 @@ impl Coding {
             }
         };
         match (read, out.len() > bytes_max) {
+            (Err(error), _) if error.kind() == io::ErrorKind::OutOfMemory => {
+                Err(DecodeError::NoRoom)
+            }
             (Err(_), _) => Err(DecodeError::Malformed),
             (Ok(_), true) => Err(DecodeError::TooLarge),
             (Ok(_), false) => Ok(out),
@@ -94,9 +99,13 @@ impl Coding {
     }
 }
 
-/// Reads to the end in pieces: a few bytes may stand for many megabytes.
+/// Reads to the end in pieces: a few bytes may stand for many megabytes. Without memory for more it ends with an error of that kind.
 fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
     while (&mut decoder).take(PIECE_BYTES).read_to_end(out)? > 0 {
+        // It grows to twice its size, and is moved.
+        if !kit::memory::has_room(out.len()) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         turns::pause_if_due();
     }
     Ok(())

@@ -11,7 +11,7 @@ use json::Tape;
 use kit::scratch::LARGE_BYTES;
 use xml::{Document, Transcript};
 
-use crate::{DecidedNames, DirectWriter, Headers, View};
+use crate::{DecidedNames, DirectWriter, Headers, View, room};
 
 /// Memory that is reserved at once for the announced rest of a body. A peer that announces more than it sends has not more than
 /// this for its first bytes.
@@ -222,6 +222,8 @@ impl Body {
             if fill == Fill::End {
                 return Ok(GatheredBody::new(gathered.into(), source.trailers()));
             }
+            // It grows to twice its size, and is moved.
+            room(gathered.len())?;
             // The rest is on its way: it is read into one piece of memory, which does not grow with each part.
             let rest = source.remaining().and_then(|rest| usize::try_from(rest).ok());
             gathered.reserve(rest.unwrap_or_default().min(RESERVED_BYTES_MAX));

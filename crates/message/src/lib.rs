@@ -11,6 +11,7 @@ mod head;
 mod headers;
 mod media_type;
 mod outgoing;
+mod room;
 mod upgrade;
 mod view;
 
@@ -21,6 +22,7 @@ pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{DecidedNames, Headers, InvalidLine, Names, WholeLine, with_lines};
 pub use media_type::{is_json, media_type};
 pub use outgoing::{CopyError, Outgoing, WriteTarget};
+pub use room::{no_room, room};
 pub use upgrade::Upgrade;
 pub use view::View;
 

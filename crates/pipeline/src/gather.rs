@@ -3,15 +3,30 @@
 //! Owns the loop and its bound. Nothing is sent on before the end, but a mistake at the beginning is reported at once.
 
 use std::future::poll_fn;
+use std::pin::pin;
 
 use fault::Fault;
-use message::{Body, Fill, GatheredBody};
+use kit::memory;
+use message::{Body, Fill, GatheredBody, no_room, room};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
 use crate::steps::Head;
 
-/// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides.
+/// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides. A step that found
+/// no memory has failed for that reason, whatever it made of it.
 pub(crate) async fn buffered<H: Head>(
+    step: &dyn OnBuffered<H>,
+    ex: &mut Exchange,
+    head: &mut H,
+    body: &mut Body,
+) -> Flow {
+    match memory::watch(pin!(gathered(step, ex, head, body))).await {
+        (flow, false) => flow,
+        (_, true) => Err(no_room()),
+    }
+}
+
+async fn gathered<H: Head>(
     step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
     head: &mut H,
@@ -25,6 +40,8 @@ pub(crate) async fn buffered<H: Head>(
             (at_hand.gather_all(bytes_max, H::TOO_LARGE).await?, None)
         }
     };
+    // What a step makes of a message is mostly about as large.
+    room(gathered.bytes.len())?;
     let flow = match pieces {
         Some(mut pieces) => pieces.on_end(ex, head, &mut gathered),
         None => match step.on_buffered(ex, head, &mut gathered) {
@@ -61,6 +78,8 @@ async fn in_pieces<H: Head>(
         if fill == Fill::End && looked == 0 {
             break;
         }
+        // It grows to twice its size, and is moved.
+        room(bytes.len())?;
         if looked == 0 && !bytes.is_empty() {
             pieces = step.on_pieces(ex, head);
         }

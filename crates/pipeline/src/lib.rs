@@ -10,6 +10,7 @@ mod gather;
 mod grpc_call;
 mod hops;
 mod limited;
+mod masked;
 mod problem;
 mod steps;
 
@@ -20,7 +21,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use message::{Body, Reply, Request};
+use kit::memory;
+use message::{Body, Reply, Request, no_room};
 use plan::{Errors, Listener, Plan, Route};
 use policy::Exchange;
 use upstream::forward;
@@ -152,6 +154,10 @@ async fn across(
     if !route.policies.is_empty() {
         request.body.guard_trailers(&request.head.headers);
     }
+    if destination.upstream().is_some() {
+        // No step reads the request any more, and an upstream may take long.
+        request.body.forget_view();
+    }
     let kept = match problem::keeps_body(route.errors, ex, &request.head) {
         true => {
             let keeping = problem::keep_body(&mut request.body, &ex.totals.client_wait);
@@ -165,7 +171,11 @@ async fn across(
     let call = ex.grpc.as_ref().map(|_| CallStart::of(ex));
     let answered = {
         let answering = pin!(destination.answer(ex, request));
-        grpc_call::unless_over(answering, route, call, lifetime).await
+        let answering = pin!(grpc_call::unless_over(answering, route, call, lifetime));
+        match memory::watch(answering).await {
+            (answered, false) => answered,
+            (_, true) => Err(no_room()),
+        }
     };
     match answered {
         Ok(mut reply) => {

@@ -27,6 +27,7 @@ use std::time::Duration;
 pub use carried_state::CarriedState;
 pub use destination::Destination;
 pub use forward::{Forward, PathPiece, PathSent};
+pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
@@ -94,6 +95,8 @@ pub struct Plan {
     /// The store for data that must not be lost. Whoever serves the plan opens it.
     pub store: Option<Arc<LazyStore>>,
     pub workers: usize,
+    /// The bound on the memory that messages take.
+    pub memory: MemoryLimit,
     /// The time that a shutdown or a removed listener gives exchanges to end.
     pub drain: Duration,
     /// The time that listeners stay open after the gateway reports that it is not ready.

@@ -68,6 +68,7 @@ impl Codings {
                     format!("the reply is over {} bytes without its coding", self.bytes_max);
                 CodingRefusal::Fault(Fault::new(Kind::ReplyTooLarge, cause))
             }
+            DecodeError::NoRoom => CodingRefusal::Fault(message::no_room()),
         })
     }
 

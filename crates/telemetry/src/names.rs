@@ -5,12 +5,20 @@
 use prometheus_client::metrics::MetricType;
 
 macro_rules! metrics {
-    ($($metric:ident = $kind:ident $name:literal, $help:literal;)*) => {
+    ($($metric:ident = $kind:ident $name:literal $([$($label:ident),*])?, $help:literal;)*) => {
         /// A family of metrics.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Metric { $(#[doc = $help] $metric),* }
 
         impl Metric {
+            /// All metrics, in the order of this table.
+            pub const ALL: &'static [Metric] = &[$(Metric::$metric),*];
+
+            /// The labels of its series, but for the bounds of buckets.
+            pub const fn labels(self) -> &'static [Label] {
+                match self { $(Metric::$metric => &[$($(Label::$label),*)?]),* }
+            }
+
             /// The registered name, without the suffix of its type.
             pub const fn name(self) -> &'static str { match self { $(Metric::$metric => $name),* } }
 
@@ -18,100 +26,114 @@ macro_rules! metrics {
             pub const fn help(self) -> &'static str { match self { $(Metric::$metric => $help),* } }
 
             pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => MetricType::$kind),* } }
+
+            /// The kind of metric, and the name of its series with the suffix of that kind. A histogram has several.
+            pub fn shown(self) -> (&'static str, String) {
+                let (kind, suffix) = match self.kind() {
+                    MetricType::Counter => ("counter", "_total"),
+                    MetricType::Histogram => ("histogram", ""),
+                    MetricType::Info => ("info", "_info"),
+                    MetricType::Gauge | MetricType::Unknown => ("gauge", ""),
+                };
+                (kind, format!("{}{suffix}", self.name()))
+            }
         }
     };
 }
 
 metrics! {
-    BuildInfo = Info "tidegate_build", "The version of the program.";
+    BuildInfo = Info "tidegate_build" [Version], "The version of the program.";
     Workers = Gauge "tidegate_workers", "Workers, each a thread with its own connections and pools.";
-    WorkerRequests = Counter "tidegate_worker_requests", "Requests by worker.";
-    WorkerConnections = Gauge "tidegate_worker_connections_open", "Open client connections by worker.";
-    WorkerPanics = Counter "tidegate_worker_panics", "Exchanges that ended in a panic, each a defect of the gateway.";
-    Requests = Counter "tidegate_requests", "Requests by route and status class.";
-    Duration = Histogram "tidegate_request_duration_seconds", "From the first byte of a request to the last of its reply.";
-    OwnDuration = Histogram "tidegate_own_duration_seconds", "The gateway's own part of the duration: all but the waits for an upstream and for the client to take the reply.";
-    UpstreamDuration = Histogram "tidegate_upstream_duration_seconds", "The wait for an upstream.";
-    RequestBytes = Counter "tidegate_request_bytes", "Bytes received from clients.";
-    ReplyBytes = Counter "tidegate_reply_bytes", "Bytes sent to clients.";
-    Faults = Counter "tidegate_faults", "Exchanges that ended in a fault, by reason.";
-    GrpcCalls = Counter "tidegate_grpc_calls", "Calls of gRPC by route and status: those of services, and those that the gateway refused.";
-    Mirrored = Counter "tidegate_mirror_requests", "Copies of requests for a mirror, by route and by what became of them.";
-    SseEvents = Counter "tidegate_sse_events", "Events that passed on routes with the policy `sse`, by route.";
-    WebSocketMessages = Counter "tidegate_websocket_messages", "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
-    WebSocketDropped = Counter "tidegate_websocket_messages_dropped", "Messages that the policy `websocket` dropped, by route.";
-    StreamsOpen = Gauge "tidegate_streams_open", "Streams that are open, by route and kind: event streams (sse), WebSockets, other tunnels, and calls of gRPC.";
-    StreamEnds = Counter "tidegate_stream_ends", "Streams that ended before their time on routes with `sse` or `websocket`, by route and reason.";
-    ConnectionsOpen = Gauge "tidegate_connections_open", "Open client connections by listener.";
-    Connections = Counter "tidegate_connections", "Client connections accepted, by listener.";
-    ConnectionsRefused = Counter "tidegate_connections_refused", "Client connections turned away, by listener and reason.";
-    ConnectionsDisplaced = Counter "tidegate_connections_displaced", "Idle client connections closed to make room for new ones, by listener.";
-    UpstreamOpen = Gauge "tidegate_upstream_connections_open", "Open connections to an upstream.";
-    UpstreamIdle = Gauge "tidegate_upstream_connections_idle", "Connections that wait in the pools of an upstream.";
-    UpstreamCreated = Counter "tidegate_upstream_connections_created", "Connections made to an upstream.";
-    UpstreamFailed = Counter "tidegate_upstream_connections_failed", "Connections to an upstream that could not be made.";
-    UpstreamActive = Gauge "tidegate_upstream_requests_active", "Requests an upstream is working on.";
-    UpstreamPending = Gauge "tidegate_upstream_requests_pending", "Requests that wait for a connection to an upstream.";
-    UpstreamRetries = Counter "tidegate_upstream_retries", "Requests sent to an upstream once more.";
-    UpstreamRefused = Counter "tidegate_upstream_breaker_refused", "Requests refused because an upstream was at its limits.";
-    TargetHealthy = Gauge "tidegate_upstream_target_healthy", "1 if a target is well, 0 if its health checks or, without them, its last exchange failed; absent while nothing is known.";
-    TargetHealth = Gauge "tidegate_upstream_target_health", "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
-    TargetEjected = Gauge "tidegate_upstream_target_ejected", "1 while a target is kept out of the rotation because it keeps failing.";
-    TargetEjections = Counter "tidegate_upstream_target_ejections", "How often a target was taken out of the rotation.";
-    TargetSuspended = Gauge "tidegate_upstream_target_suspended", "1 while a target gets no requests because of a failure that suspends it.";
-    TargetSuspensions = Counter "tidegate_upstream_target_suspensions", "How often a target was suspended.";
-    IssuerKeys = Gauge "tidegate_issuer_keys", "Keys of an issuer that verify tokens now.";
-    IssuerReads = Counter "tidegate_issuer_key_reads", "Attempts to read an issuer's keys, by result.";
-    StoreAnswers = Gauge "tidegate_store_answers", "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
-    StoreCalls = Counter "tidegate_store_calls", "Calls of a store of shared limits, by result.";
+    WorkerRequests = Counter "tidegate_worker_requests" [Worker], "Requests by worker.";
+    WorkerConnections = Gauge "tidegate_worker_connections_open" [Worker], "Open client connections by worker.";
+    WorkerPanics = Counter "tidegate_worker_panics" [Worker], "Exchanges that ended in a panic, each a defect of the gateway.";
+    Requests = Counter "tidegate_requests" [Route, StatusClass], "Requests by route and status class.";
+    Duration = Histogram "tidegate_request_duration_seconds" [Route], "From the first byte of a request to the last of its reply.";
+    OwnDuration = Histogram "tidegate_own_duration_seconds" [Route], "The gateway's own part of the duration: all but the waits for an upstream and for the client to take the reply.";
+    UpstreamDuration = Histogram "tidegate_upstream_duration_seconds" [Route], "The wait for an upstream.";
+    RequestBytes = Counter "tidegate_request_bytes" [Route], "Bytes received from clients.";
+    ReplyBytes = Counter "tidegate_reply_bytes" [Route], "Bytes sent to clients.";
+    Faults = Counter "tidegate_faults" [Route, Reason], "Exchanges that ended in a fault, by reason.";
+    GrpcCalls = Counter "tidegate_grpc_calls" [Route, GrpcStatus], "Calls of gRPC by route and status: those of services, and those that the gateway refused.";
+    Mirrored = Counter "tidegate_mirror_requests" [Route, Outcome], "Copies of requests for a mirror, by route and by what became of them.";
+    SseEvents = Counter "tidegate_sse_events" [Route], "Events that passed on routes with the policy `sse`, by route.";
+    WebSocketMessages = Counter "tidegate_websocket_messages" [Route, Direction], "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
+    WebSocketDropped = Counter "tidegate_websocket_messages_dropped" [Route], "Messages that the policy `websocket` dropped, by route.";
+    StreamsOpen = Gauge "tidegate_streams_open" [Route, Kind], "Streams that are open, by route and kind: event streams (sse), WebSockets, other tunnels, and calls of gRPC.";
+    StreamEnds = Counter "tidegate_stream_ends" [Route, Reason], "Streams that ended before their time on routes with `sse` or `websocket`, by route and reason.";
+    ConnectionsOpen = Gauge "tidegate_connections_open" [Listener], "Open client connections by listener.";
+    Connections = Counter "tidegate_connections" [Listener], "Client connections accepted, by listener.";
+    ConnectionsRefused = Counter "tidegate_connections_refused" [Listener, Reason], "Client connections turned away, by listener and reason.";
+    ConnectionsDisplaced = Counter "tidegate_connections_displaced" [Listener], "Idle client connections closed to make room for new ones, by listener.";
+    UpstreamOpen = Gauge "tidegate_upstream_connections_open" [Upstream], "Open connections to an upstream.";
+    UpstreamIdle = Gauge "tidegate_upstream_connections_idle" [Upstream], "Connections that wait in the pools of an upstream.";
+    UpstreamCreated = Counter "tidegate_upstream_connections_created" [Upstream], "Connections made to an upstream.";
+    UpstreamFailed = Counter "tidegate_upstream_connections_failed" [Upstream], "Connections to an upstream that could not be made.";
+    UpstreamActive = Gauge "tidegate_upstream_requests_active" [Upstream], "Requests an upstream is working on.";
+    UpstreamPending = Gauge "tidegate_upstream_requests_pending" [Upstream], "Requests that wait for a connection to an upstream.";
+    UpstreamRetries = Counter "tidegate_upstream_retries" [Upstream], "Requests sent to an upstream once more.";
+    UpstreamRefused = Counter "tidegate_upstream_breaker_refused" [Upstream], "Requests refused because an upstream was at its limits.";
+    TargetHealthy = Gauge "tidegate_upstream_target_healthy" [Upstream, Target], "1 if a target is well, 0 if its health checks or, without them, its last exchange failed; absent while nothing is known.";
+    TargetHealth = Gauge "tidegate_upstream_target_health" [Upstream, Target, State], "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
+    TargetEjected = Gauge "tidegate_upstream_target_ejected" [Upstream, Target], "1 while a target is kept out of the rotation because it keeps failing.";
+    TargetEjections = Counter "tidegate_upstream_target_ejections" [Upstream, Target], "How often a target was taken out of the rotation.";
+    TargetSuspended = Gauge "tidegate_upstream_target_suspended" [Upstream, Target], "1 while a target gets no requests because of a failure that suspends it.";
+    TargetSuspensions = Counter "tidegate_upstream_target_suspensions" [Upstream, Target], "How often a target was suspended.";
+    IssuerKeys = Gauge "tidegate_issuer_keys" [Issuer], "Keys of an issuer that verify tokens now.";
+    IssuerReads = Counter "tidegate_issuer_key_reads" [Issuer, Result], "Attempts to read an issuer's keys, by result.";
+    StoreAnswers = Gauge "tidegate_store_answers" [Store], "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
+    StoreCalls = Counter "tidegate_store_calls" [Store, Result], "Calls of a store of shared limits, by result.";
     StoreSync = Histogram "tidegate_store_sync_seconds", "Time until a batch of records or changes was durable in the store.";
     StoreRecords = Counter "tidegate_store_records", "Records appended to logs of the store.";
     StoreBytes = Counter "tidegate_store_written_bytes", "Bytes written to logs of the store.";
     StoreCommits = Counter "tidegate_store_commits", "Transactions of the store's tables.";
-    StoreDamaged = Counter "tidegate_store_damaged", "Places at which a reader found something else than was written. `tidegate store check` says more.";
+    StoreDamaged = Counter "tidegate_store_damaged", "Places at which something else was found than was written, at the start or by a reader. `tidegate store check` says more.";
     StoreAway = Gauge "tidegate_store_away", "Whether the store's database is away: 1, or 0 while it answers.";
     StoreNodes = Gauge "tidegate_store_nodes", "Gateways that share the store, as this one saw them last.";
     StorePartitions = Gauge "tidegate_store_partitions", "Partitions of the work (deliveries, queues, schedules) that this gateway has now, of 16.";
     StoreLosses = Counter "tidegate_store_lease_losses", "How often another gateway took over the work of this one.";
-    IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds", "When an issuer's keys were last read, since the Unix epoch.";
-    DefinitionCompilations = Counter "tidegate_definition_compilations", "How often an XML schema, description or stylesheet was compiled, by result.";
-    DefinitionFetches = Counter "tidegate_definition_fetches", "Documents that a definition names by URL and that were fetched, by result.";
-    SoapOperations = Counter "tidegate_soap_operations", "Requests by operation of the service's description and by the code of the fault they ended in.";
-    FlowRuns = Counter "tidegate_flow_runs", "Runs of flows, those that other flows run by `sequence` not included.";
-    FlowFaults = Counter "tidegate_flow_faults", "Runs of flows that ended in a fault, by reason.";
-    FlowStepRuns = Counter "tidegate_flow_step_runs", "Runs of steps. Steps are numbered in the order written, each with its name.";
-    FlowStepFaults = Counter "tidegate_flow_step_faults", "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
-    FlowStepOwn = Counter "tidegate_flow_step_own_seconds", "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
-    FlowStepCall = Counter "tidegate_flow_step_call_seconds", "Time that steps waited for upstreams.";
-    ScheduleRuns = Counter "tidegate_schedule_runs", "Runs of schedules that have ended, by result.";
-    ScheduleSkipped = Counter "tidegate_schedule_skipped", "Times at which a schedule was due and still ran.";
-    ScheduleLast = Gauge "tidegate_schedule_last_run_timestamp_seconds", "When the last run of a schedule ended, since the Unix epoch.";
-    HubPublished = Counter "tidegate_hub_published", "Events published, by hub and topic.";
-    HubDeliveries = Counter "tidegate_hub_deliveries", "Tries to deliver an event to a subscription, by hub, topic and what became of them: success, failure (it is tried again), dead (it was the last try), limited (over the hub's limits) or expired (dropped before it could be sent).";
-    HubLag = Gauge "tidegate_hub_lag_events", "Events that the slowest subscription of a topic has still to get.";
-    QueueStored = Counter "tidegate_queue_stored", "Messages put into a queue by the step `store`.";
-    QueueRuns = Counter "tidegate_queue_runs", "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
-    QueueDepth = Gauge "tidegate_queue_depth", "Messages of a queue that are not processed yet.";
-    QueueAge = Gauge "tidegate_queue_oldest_age_seconds", "The age of the oldest of them.";
-    QueueDead = Gauge "tidegate_queue_dead_messages", "Messages of a queue that are dead and kept for operators.";
-    QueueDeadBytes = Gauge "tidegate_queue_dead_bytes", "Bytes of them.";
-    QueueDeadAge = Gauge "tidegate_queue_dead_oldest_age_seconds", "The time since the first of them died.";
-    QueueDeadRemoved = Counter "tidegate_queue_dead_removed", "Dead messages that were removed because they were beyond the bounds of `dead`.";
+    IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds" [Issuer], "When an issuer's keys were last read, since the Unix epoch.";
+    DefinitionCompilations = Counter "tidegate_definition_compilations" [Definition, Result], "How often an XML schema, description or stylesheet was compiled, by result.";
+    DefinitionFetches = Counter "tidegate_definition_fetches" [Definition, Result], "Documents that a definition names by URL and that were fetched, by result.";
+    SoapOperations = Counter "tidegate_soap_operations" [Route, Operation, Fault], "Requests by operation of the service's description and by the code of the fault they ended in.";
+    FlowRuns = Counter "tidegate_flow_runs" [Flow], "Runs of flows, those that other flows run by `sequence` not included.";
+    FlowFaults = Counter "tidegate_flow_faults" [Flow, Reason], "Runs of flows that ended in a fault, by reason.";
+    FlowStepRuns = Counter "tidegate_flow_step_runs" [Flow, FlowStep], "Runs of steps. Steps are numbered in the order written, each with its name.";
+    FlowStepFaults = Counter "tidegate_flow_step_faults" [Flow, FlowStep, Reason], "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
+    FlowStepOwn = Counter "tidegate_flow_step_own_seconds" [Flow, FlowStep], "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
+    FlowStepCall = Counter "tidegate_flow_step_call_seconds" [Flow, FlowStep], "Time that steps waited for upstreams.";
+    ScheduleRuns = Counter "tidegate_schedule_runs" [Schedule, Result], "Runs of schedules that have ended, by result.";
+    ScheduleSkipped = Counter "tidegate_schedule_skipped" [Schedule], "Times at which a schedule was due and still ran.";
+    ScheduleLast = Gauge "tidegate_schedule_last_run_timestamp_seconds" [Schedule], "When the last run of a schedule ended, since the Unix epoch.";
+    HubPublished = Counter "tidegate_hub_published" [Hub, Topic], "Events published, by hub and topic.";
+    HubDeliveries = Counter "tidegate_hub_deliveries" [Hub, Topic, Outcome], "Tries to deliver an event to a subscription, by hub, topic and what became of them: success, failure (it is tried again), dead (it was the last try), limited (over the hub's limits) or expired (dropped before it could be sent).";
+    HubLag = Gauge "tidegate_hub_lag_events" [Hub, Topic], "Events that the slowest subscription of a topic has still to get.";
+    QueueStored = Counter "tidegate_queue_stored" [Queue], "Messages put into a queue by the step `store`.";
+    QueueRuns = Counter "tidegate_queue_runs" [Queue, Outcome], "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
+    QueueDepth = Gauge "tidegate_queue_depth" [Queue], "Messages of a queue that are not processed yet.";
+    QueueAge = Gauge "tidegate_queue_oldest_age_seconds" [Queue], "The age of the oldest of them.";
+    QueueDead = Gauge "tidegate_queue_dead_messages" [Queue], "Messages of a queue that are dead and kept for operators.";
+    QueueDeadBytes = Gauge "tidegate_queue_dead_bytes" [Queue], "Bytes of them.";
+    QueueDeadAge = Gauge "tidegate_queue_dead_oldest_age_seconds" [Queue], "The time since the first of them died.";
+    QueueDeadRemoved = Counter "tidegate_queue_dead_removed" [Queue], "Dead messages that were removed because they were beyond the bounds of `dead`.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the JVM that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
     EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The JVM's heap that is in use, garbage not yet collected included.";
     EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap of the JVM.";
-    EngineCalls = Counter "tidegate_saxon_transforms", "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
+    EngineCalls = Counter "tidegate_saxon_transforms" [Result], "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
     EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Of the messages transformed by Saxon, those that a worker transformed itself.";
     EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";
     EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
-    MessageParses = Counter "tidegate_message_parses", "Messages parsed into a JSON tape or an XML tree, by format. Policies that read the same bytes share one; what passes through unread and what is checked as it streams has none.";
-    ConfigInfo = Info "tidegate_config", "The configuration that serves, by the hash of its content.";
+    MessageParses = Counter "tidegate_message_parses" [Format], "Messages parsed into a JSON tape or an XML tree, by format. Policies that read the same bytes share one; what passes through unread and what is checked as it streams has none.";
+    MemoryUsed = Gauge "tidegate_memory_used_bytes", "Memory that the process allocated since it began to serve and has not freed, without caches: bodies, trees, results, connections.";
+    MemoryLimit = Gauge "tidegate_memory_limit_bytes", "The bound on it, by `limits.memory`.";
+    MemoryRefused = Counter "tidegate_memory_refused", "How often there was no memory for a message.";
+    ConfigInfo = Info "tidegate_config" [Hash], "The configuration that serves, by the hash of its content.";
     ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
     PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one that serves, and those whose requests are not answered yet.";
-    ConfigReloads = Counter "tidegate_config_reloads", "Attempts to bring a configuration into effect, by result.";
+    ConfigReloads = Counter "tidegate_config_reloads" [Result], "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
-    CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds", "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
+    CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds" [Certificate], "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
     AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough.";
     ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
     ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";

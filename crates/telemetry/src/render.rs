@@ -8,7 +8,7 @@ use crate::names::{Label, Metric};
 use crate::parses::Format;
 use crate::reload::CertificateExpiry;
 use crate::route::{CLASSES, MirrorOutcome, StreamEnd};
-use crate::snapshot::{ListenerSum, RouteSum, Snapshot, UpstreamSum};
+use crate::snapshot::{ListenerSum, MemoryReading, RouteSum, Snapshot, UpstreamSum};
 use crate::streams::StreamKind;
 use crate::upstream::{TargetHealth, TargetMetrics};
 use grpc::Outcome;
@@ -54,6 +54,7 @@ impl Collector for Snapshot {
         self.topics(encoder)?;
         self.queues(encoder)?;
         self.engine(encoder)?;
+        self.memory(encoder)?;
         self.configuration(encoder)?;
         self.process(encoder)
     }
@@ -378,6 +379,15 @@ impl Snapshot {
         counter(&mut family(encoder, Metric::EngineStopped)?, &engine.stopped)?;
         let seconds = engine.busy_micros as f64 / 1e6;
         counter(&mut family(encoder, Metric::EngineBusy)?, &seconds)
+    }
+
+    fn memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let MemoryReading { used, limit, refused } = self.memory;
+        family(encoder, Metric::MemoryUsed)?.encode_gauge(&used)?;
+        if let Some(limit) = limit {
+            family(encoder, Metric::MemoryLimit)?.encode_gauge(&limit)?;
+        }
+        counter(&mut family(encoder, Metric::MemoryRefused)?, &refused)
     }
 
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

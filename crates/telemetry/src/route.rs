@@ -116,6 +116,8 @@ pub enum StreamEnd {
     Leaving,
     /// The client of a shared stream was so slow that its next event is not kept any more.
     Slow,
+    /// There was no memory for an event or message.
+    NoMemory,
 }
 
 /// Copies by outcome, in the order of [`MirrorOutcome::ALL`].
@@ -161,7 +163,7 @@ impl MirrorOutcome {
 
 impl StreamEnd {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [StreamEnd; 12] = [
+    pub const ALL: [StreamEnd; 13] = [
         StreamEnd::Quota,
         StreamEnd::TooLarge,
         StreamEnd::Idle,
@@ -174,6 +176,7 @@ impl StreamEnd {
         StreamEnd::UpstreamGone,
         StreamEnd::Leaving,
         StreamEnd::Slow,
+        StreamEnd::NoMemory,
     ];
 
     /// The label in metrics and in the access log.
@@ -191,6 +194,7 @@ impl StreamEnd {
             StreamEnd::UpstreamGone => "upstream_gone",
             StreamEnd::Leaving => "leaving",
             StreamEnd::Slow => "slow",
+            StreamEnd::NoMemory => "no_memory",
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::store::StoreSum;
 use crate::streams::StreamKind;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use grpc::Outcome;
+use kit::memory;
 use std::sync::Arc;
 
 /// All numbers of a scrape.
@@ -43,9 +44,30 @@ pub(crate) struct Snapshot {
     pub(crate) queues: Vec<QueueSum>,
     pub(crate) engine: Option<EngineReading>,
     pub(crate) reloads: Reloads,
+    pub(crate) memory: MemoryReading,
     pub(crate) process: Process,
     pub(crate) access_log_dropped: u64,
     pub(crate) started_unix_seconds: u64,
+}
+
+/// The memory of the process as its allocator counts it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryReading {
+    pub(crate) used: u64,
+    /// If there is one.
+    pub(crate) limit: Option<u64>,
+    pub(crate) refused: u64,
+}
+
+impl MemoryReading {
+    fn take() -> MemoryReading {
+        let bytes = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        MemoryReading {
+            used: bytes(memory::used()),
+            limit: memory::limit().map(bytes),
+            refused: memory::refused(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -136,6 +158,7 @@ impl Snapshot {
             durable: telemetry.durable.read(),
             engine: telemetry.engine.read(),
             reloads: telemetry.reload.read(),
+            memory: MemoryReading::take(),
             process: Process::read(),
             access_log_dropped: telemetry.access_log_dropped.get(),
             started_unix_seconds: telemetry.started_unix_seconds,

@@ -60,6 +60,7 @@ fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
                 suffixes.iter().any(|s| format!("{}{s}", family.0) == bare),
                 "{line} in {family:?}"
             );
+            check_labels(family.0, name);
             let labels = name.strip_prefix(bare).unwrap();
             assert!(
                 labels.is_empty() || labels.starts_with('{') && labels.ends_with('}'),
@@ -70,6 +71,16 @@ fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
         }
     }
     series
+}
+
+/// The labels of a series are those that the table of metrics says. No value in these tests has a comma or a quote.
+fn check_labels(family: &str, series: &str) {
+    let metric = Metric::ALL.iter().find(|metric| metric.name() == family).expect(family);
+    let declared: Vec<&str> = metric.labels().iter().map(|label| label.name()).collect();
+    let labels = series.split_once('{').map_or("", |(_, rest)| rest).trim_end_matches('}');
+    let names = labels.split(',').filter_map(|pair| Some(pair.split_once('=')?.0));
+    let written: Vec<&str> = names.filter(|name| *name != "le").collect();
+    assert_eq!(written, declared, "the labels of {family} in `telemetry::names`");
 }
 
 #[test]

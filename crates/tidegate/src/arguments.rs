@@ -197,6 +197,8 @@ pub(crate) enum Manual {
     Keys,
     /// The kinds of fault, as the table in docs/guide/errors.md.
     Faults,
+    /// The metrics, as the table in docs/guide/observe.md.
+    Metrics,
 }
 
 /// The format of complaints.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
+use telemetry::names::Metric;
 
 use crate::arguments::{Arguments, Manual};
 use crate::log;
@@ -29,6 +30,7 @@ pub(crate) fn manual(what: &Manual) -> anyhow::Result<ExitCode> {
         }
         Manual::Keys => log::write_out(config::reference().trim_end())?,
         Manual::Faults => log::write_out(faults().trim_end())?,
+        Manual::Metrics => log::write_out(metrics().trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,6 +73,19 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
         page.push_str(".fi\n");
     }
     Ok(page)
+}
+
+/// Every metric as a table of the guide, in the order of a scrape.
+fn metrics() -> String {
+    let head = "| name | type | labels | what it is |\n| --- | --- | --- | --- |\n";
+    Metric::ALL.iter().fold(head.to_owned(), |mut table, metric| {
+        let (kind, name) = metric.shown();
+        let labels: Vec<_> =
+            metric.labels().iter().map(|label| format!("`{}`", label.name())).collect();
+        let (labels, help) = (labels.join(", "), metric.help());
+        let _infallible = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+        table
+    })
 }
 
 /// Every kind of fault as a table of the guide, by its status.

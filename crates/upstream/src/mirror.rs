@@ -190,8 +190,13 @@ struct Tee {
 impl Tee {
     fn passed(&mut self, bytes: &[u8], fill: Fill) {
         let Some(copy) = &mut self.copy else { return };
-        if self.bytes.len().saturating_add(bytes.len()) > copy.tally.mirror.body_bytes_max {
-            copy.tally.outcome = MirrorOutcome::TooLarge;
+        let is_too_large =
+            self.bytes.len().saturating_add(bytes.len()) > copy.tally.mirror.body_bytes_max;
+        if is_too_large || !kit::memory::might_have_room(self.bytes.len()) {
+            copy.tally.outcome = match is_too_large {
+                true => MirrorOutcome::TooLarge,
+                false => MirrorOutcome::Dropped,
+            };
             self.copy = None;
             self.bytes = Vec::new();
             return;

@@ -55,7 +55,8 @@ impl Source for ReplayableBody {
         let fill = ready!(self.inner.poll_fill(cx, out))?;
         let mut copy = self.copy.borrow_mut();
         let came = out.get(before..).unwrap_or_default();
-        copy.is_over |= came.len() > self.bytes_max.saturating_sub(copy.bytes.len());
+        copy.is_over |= came.len() > self.bytes_max.saturating_sub(copy.bytes.len())
+            || !kit::memory::might_have_room(copy.bytes.len());
         match copy.is_over {
             true => copy.bytes = Vec::new(),
             false => copy.bytes.extend_from_slice(came),

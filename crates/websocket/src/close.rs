@@ -16,6 +16,8 @@ impl CloseCode {
     pub const POLICY_VIOLATION: CloseCode = CloseCode(1008);
     pub const TOO_LARGE: CloseCode = CloseCode(1009);
     pub const INTERNAL_ERROR: CloseCode = CloseCode(1011);
+    /// Of a server that is overloaded (IANA, the same registry).
+    pub const TRY_AGAIN_LATER: CloseCode = CloseCode(1013);
     /// Of a gateway whose upstream is gone (IANA, WebSocket Close Code Number Registry).
     pub const BAD_GATEWAY: CloseCode = CloseCode(1014);
 

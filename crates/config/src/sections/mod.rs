@@ -48,7 +48,7 @@ pub use upstreams::{
 use crate::decode::keys;
 use crate::flows::Flow;
 use crate::policies::Policy;
-use crate::values::{Address, Between, FilePath, Map, Spanned};
+use crate::values::{Address, Between, FilePath, Map, MemoryLimit, Percent, Spanned};
 
 keys! {
     /// The configuration of one gateway.
@@ -60,6 +60,8 @@ keys! {
         admin: Option<Admin>,
         /// How many workers serve traffic, each on a thread of its own; one for each core if absent.
         workers: Option<Spanned<Between<1, 256>>>,
+        /// What the whole process may take.
+        limits: ProcessLimits,
         /// How the gateway stops.
         shutdown: Shutdown,
         /// The time between `/readyz` saying 503 and the listeners closing.
@@ -124,6 +126,16 @@ keys! {
     pub struct Admin {
         /// An address and a port, such as `127.0.0.1:9901`. There are no passwords: use an address that only operators can reach.
         address: Spanned<Address>,
+    }
+}
+
+keys! {
+    /// What the whole process may take.
+    pub struct ProcessLimits {
+        /// How much memory messages may take that are read, made or kept in memory: bodies, trees of XML and JSON, results. A size, or a
+        /// share of the memory of the machine or of the cgroup (of which has less). A message above that is answered with 503.
+        // The rest is for connections, the configuration, the JVM and the kernel's buffers.
+        memory: MemoryLimit = const { MemoryLimit::Share(Percent::of(60)) },
     }
 }
 

@@ -17,6 +17,14 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u32);
 
+/// A bound on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// A part of what the machine or the cgroup has.
+    Share(Percent),
+    Bytes(Size),
+}
+
 /// A duration that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timeout(pub Duration);
@@ -42,6 +50,9 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("KB", 1_000),
     ("B", 1),
 ];
+
+/// The least memory for messages: less than one of usual size may take.
+const MEMORY_MIN: Size = Size(1 << 20);
 
 /// Digits of a percentage behind its point.
 const DECIMALS: usize = 4;
@@ -108,6 +119,11 @@ impl Percent {
     /// All of it.
     pub const ALL: Percent = Percent(1_000_000);
 
+    /// A whole number of percent.
+    pub(crate) const fn of(percent: u32) -> Percent {
+        Percent(percent * 10_000)
+    }
+
     /// The number out of a million.
     pub fn of_million(self) -> u32 {
         self.0
@@ -137,6 +153,42 @@ impl Decode for Percent {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         number_between(0, 100)
+    }
+}
+
+impl MemoryLimit {
+    fn read(text: &str) -> Result<Self, String> {
+        let limit = match text.strip_suffix('%') {
+            Some(percent) => Percent::read(percent)
+                .map(Self::Share)
+                .ok_or_else(|| format!("{} must be a number from 0 to 100 and `%`", quote(text)))?,
+            None => Self::Bytes(Size(quantity(text, SIZE_UNITS, BYTES_MAX, "size")?)),
+        };
+        match limit {
+            Self::Share(Percent(0)) => Err("0 % leaves no memory for messages".to_owned()),
+            Self::Bytes(bytes) if bytes < MEMORY_MIN => {
+                Err(format!("{} leaves too little memory for messages", quote(text)))
+            }
+            Self::Share(_) | Self::Bytes(_) => Ok(limit),
+        }
+    }
+}
+
+impl Decode for MemoryLimit {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write a share such as `60%`, or a size of at least `1MiB` such as `2GiB`";
+        decoder.parse(node, "a share or a size", help, Self::read)
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Share(percent) => format!("{}%", percent.encode()).into(),
+            Self::Bytes(bytes) => bytes.encode(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        text_like("^([0-9]+(\\.[0-9]{1,4})?%|[0-9]+(B|KB|KiB|MB|MiB|GB|GiB))$")
     }
 }
 

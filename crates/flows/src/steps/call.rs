@@ -83,7 +83,7 @@ impl Call {
         let mut head = RequestHead::new(Protocol::Http11, method, &target);
         let lines = &mut head.headers;
         lines.add_all(&state.request_lines);
-        let body = match &self.body {
+        let mut body = match &self.body {
             None => {
                 state.message.add_lines_of_body(lines);
                 state.message.body()
@@ -102,6 +102,11 @@ impl Call {
         for (name, template) in &self.set {
             let value = run.fill(state, template)?;
             super::header::set(lines, name, &value)?;
+        }
+        body.forget_view();
+        if self.into.is_none() {
+            // The reply takes its place. Only steps for a fault look at it, or whoever makes the answer of one, at its envelope.
+            state.message.forget_view(if state.keeps { run.levels } else { Some(0) });
         }
         Ok(Request { head, body })
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
+use kit::memory::Held;
 use message::Headers;
 
 use super::entry::CachedReply;
@@ -31,6 +32,8 @@ struct Shard {
     /// The next slot's number.
     next: u64,
     bytes: usize,
+    /// These bytes, which have a bound of their own.
+    held: Held,
     /// Replies that are asked for just now and others may wait for. No more than exchanges under way.
     flights: HashMap<Box<[u8]>, Arc<Flight>>,
     /// Hashes of keys whose replies were not kept lately, each in the place that its hash gives it.
@@ -91,6 +94,7 @@ impl Store {
     pub(super) fn remove(&self, key: &[u8]) {
         if let Some(mut shard) = self.shard(key) {
             shard.remove(key);
+            shard.note_bytes();
         }
     }
 
@@ -143,11 +147,8 @@ impl Store {
     pub(super) fn insert(&self, key: &[u8], entry: Arc<CachedReply>) {
         let Some(mut shard) = self.shard(key) else { return };
         shard.insert(key, entry);
-        while shard.bytes > self.bytes_max || shard.count() > self.entries_max {
-            if !shard.evict() {
-                return;
-            }
-        }
+        while (shard.bytes > self.bytes_max || shard.count() > self.entries_max) && shard.evict() {}
+        shard.note_bytes();
     }
 }
 
@@ -157,6 +158,10 @@ fn alone_place(hash: u64) -> usize {
 }
 
 impl Shard {
+    fn note_bytes(&mut self) {
+        self.held.set(self.bytes);
+    }
+
     fn count(&self) -> usize {
         // Variants are bounded, so that keys stand for entries.
         self.slots.len()

@@ -125,6 +125,7 @@ impl MeteredStream {
     fn check_size(&self, more: usize) -> Result<(), StreamEnd> {
         match self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
             true => Err(StreamEnd::TooLarge),
+            false if !kit::memory::has_room(self.held.len()) => Err(StreamEnd::NoMemory),
             false => Ok(()),
         }
     }

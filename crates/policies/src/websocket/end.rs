@@ -25,6 +25,12 @@ impl End {
         End { why, client, upstream, reason: "a message is too large" }
     }
 
+    /// There is no memory to gather a message.
+    pub(super) fn no_memory() -> End {
+        let (why, client) = (StreamEnd::NoMemory, CloseCode::TRY_AGAIN_LATER);
+        End::by_client(why, client, "the gateway is short of memory")
+    }
+
     /// This side sent what is no WebSocket.
     pub(super) fn malformed(from: TunnelSide, malformed: ProtocolError) -> End {
         let (why, client) = (StreamEnd::Malformed, malformed.code);

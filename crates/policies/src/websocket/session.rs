@@ -289,6 +289,7 @@ impl Session {
                 way.is_within_message = !payload.ends_message;
             }
             Fate::Whole => {
+                has_room(way.held.len())?;
                 if let Some(header) = header {
                     header.write(&mut way.held);
                 }
@@ -305,6 +306,7 @@ impl Session {
             Fate::Gathered => {
                 let gathered = way.gathered.get_or_insert_default();
                 let begin = gathered.len();
+                has_room(begin)?;
                 gathered.extend_from_slice(payload.bytes);
                 if let (Some(mask), Some(plain)) = (payload.mask, gathered.get_mut(begin..)) {
                     ws::unmask(plain, mask, payload.offset);
@@ -581,4 +583,12 @@ impl Session {
 /// A mask that scripts cannot foresee (RFC 6455, 10.3).
 fn random_mask() -> Mask {
     fastrand::u32(..).to_ne_bytes()
+}
+
+/// Fails if there is no memory for a message to grow to twice its size.
+fn has_room(bytes: usize) -> Result<(), End> {
+    match kit::memory::has_room(bytes) {
+        true => Ok(()),
+        false => Err(End::no_memory()),
+    }
 }

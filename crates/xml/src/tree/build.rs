@@ -15,6 +15,9 @@ const RESERVED_BYTES_MAX: usize = 256 << 10;
 /// Source bytes per node in messages of services with small elements.
 const NODE_EACH_BYTES: usize = 10;
 
+/// Nodes for which a tree that has no memory gets some: those of a small message.
+const NODES_MIN: usize = 32;
+
 /// Reason why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildError {
@@ -22,7 +25,7 @@ pub enum BuildError {
     Late,
     /// No element is open that could end.
     NotOpen,
-    /// The tree would have more nodes or more text than allowed.
+    /// The tree would have more nodes or more text than allowed, or there is no memory for it (`kit::memory`).
     TooLarge,
 }
 
@@ -51,6 +54,8 @@ pub struct Builder {
     after_text: bool,
     depth: u32,
     nodes_max: u32,
+    /// Nodes that the document may have before its memory grows.
+    room: usize,
     text_bytes_max: u32,
     offset: u32,
 }
@@ -90,16 +95,23 @@ impl Builder {
             unparsed: HashMap::new(),
             positions: Positions::None,
         };
-        Builder {
+        let mut builder = Builder {
             document,
             open: 0,
             last: 0,
             after_text: false,
             depth: 0,
             nodes_max,
+            room: 0,
             text_bytes_max,
             offset: 0,
-        }
+        };
+        builder.set_room();
+        builder
+    }
+
+    fn set_room(&mut self) {
+        self.room = self.document.nodes.capacity().min(self.nodes_max as usize);
     }
 
     /// Returns the number of nodes so far.
@@ -384,6 +396,7 @@ impl Builder {
         let bytes = source_bytes.min(RESERVED_BYTES_MAX);
         self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
         self.document.declarations.reserve(8);
+        self.set_room();
     }
 
     /// Ends a document of a source in which values stand; it becomes the beginning of the document's text. Returns whether elements can
@@ -419,13 +432,29 @@ impl Builder {
     }
 
     #[inline]
-    fn next_id(&self) -> Result<u32, BuildError> {
+    fn next_id(&mut self) -> Result<u32, BuildError> {
         let len = self.document.nodes.len();
-        #[allow(clippy::cast_possible_truncation, reason = "it is below a number of 32 bits")]
-        match len < self.nodes_max as usize {
-            true => Ok(len as u32),
-            false => Err(BuildError::TooLarge),
+        if len >= self.room {
+            self.grow()?;
         }
+        #[allow(clippy::cast_possible_truncation, reason = "it is below a number of 32 bits")]
+        Ok(len as u32)
+    }
+
+    /// Makes room for more nodes, if there may be more and if there is memory. Nodes are the most that a tree takes, up to ten times the
+    /// bytes of its source.
+    #[cold]
+    fn grow(&mut self) -> Result<(), BuildError> {
+        let nodes = &mut self.document.nodes;
+        let more = nodes.len().max(NODES_MIN);
+        let is_full = nodes.len() >= self.nodes_max as usize;
+        // They are moved, so that there are the old ones and the new ones for a moment.
+        if is_full || !kit::memory::has_room((nodes.len() + more) * size_of::<Node>()) {
+            return Err(BuildError::TooLarge);
+        }
+        nodes.reserve(more);
+        self.set_room();
+        Ok(())
     }
 
     /// Adds a node to the open one.
@@ -468,6 +497,10 @@ impl Builder {
         let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
         let base = len_of(source)?;
         let from = base.checked_add(len_of(own)?).ok_or(BuildError::TooLarge)?;
+        if own.capacity() - own.len() < text.len() && !kit::memory::has_room(own.len() + text.len())
+        {
+            return Err(BuildError::TooLarge);
+        }
         own.push_str(text);
         Ok((from, base.checked_add(end).ok_or(BuildError::TooLarge)?))
     }

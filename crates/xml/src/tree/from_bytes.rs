@@ -51,6 +51,10 @@ struct RecentName {
 pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
     let source = plain(bytes);
     let mut sink = TreeSink::new(source);
+    // The tree has a copy of the source.
+    if !kit::memory::has_room(bytes.len()) {
+        return Err(too_large(Position::default()));
+    }
     sink.builder.reserve(bytes.len());
     parse_known(bytes, source, options, &mut sink)?;
     Ok(sink.finish(source))

@@ -9,6 +9,9 @@ use super::Serializer;
 use super::scope::Scope;
 use super::tag::Tag;
 
+/// A smaller result is not worth a look at the memory of the process.
+const LARGE_BYTES: u64 = 64 << 10;
+
 /// Destination of a result.
 #[derive(Debug)]
 pub(crate) enum Target {
@@ -264,10 +267,14 @@ impl Composer {
         self.bytes
     }
 
-    /// Returns whether the result has more nodes or bytes than that, or is a tree that is full.
+    /// Returns whether the result has more nodes or bytes than that, or is a tree that is full, or is large and there is no memory for
+    /// more of it.
     #[inline]
     pub(crate) fn is_over(&self, (nodes, bytes): (u64, u64)) -> bool {
-        self.nodes > nodes || self.bytes > bytes || self.full
+        self.nodes > nodes
+            || self.bytes > bytes
+            || self.full
+            || self.bytes > LARGE_BYTES && !kit::memory::has_room(0)
     }
 
     /// Returns the number of namespace declarations in scope.
