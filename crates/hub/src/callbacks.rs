@@ -21,11 +21,8 @@ use crate::places::{OF_ORIGIN_MAX, UnderWay, Usage, Way};
 /// Origins to which a worker keeps connections. Of more, those that were not used for longest lose theirs.
 const ORIGINS_MAX: usize = 4096;
 
-/// Connections to one origin that its upstream permits: as many as requests under way.
-const CONNECTIONS_MAX: u32 = OF_ORIGIN_MAX as u32;
-
 /// Idle connections kept for each origin: as many as requests under way, or a burst would close some only to open them again.
-const IDLE_MAX: usize = OF_ORIGIN_MAX;
+const IDLE_MAX: usize = OF_ORIGIN_MAX as usize;
 /// For how long. Servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -142,9 +139,9 @@ impl Callbacks {
             health: None,
             outlier: None,
             breaker: Breaker {
-                connections: CONNECTIONS_MAX,
-                requests: CONNECTIONS_MAX,
-                pending: CONNECTIONS_MAX,
+                connections: OF_ORIGIN_MAX,
+                requests: OF_ORIGIN_MAX,
+                pending: OF_ORIGIN_MAX,
             },
             idle_max: IDLE_MAX,
             // Names are looked up whenever a connection is made.

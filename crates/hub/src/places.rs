@@ -21,7 +21,7 @@ const DOUBTFUL_MAX: usize = PLACES_MAX / 2;
 const DOUBTFUL_OF_SUBJECT_MAX: usize = 64;
 
 /// Requests under way to one server of callbacks.
-pub(crate) const OF_ORIGIN_MAX: usize = 128;
+pub(crate) const OF_ORIGIN_MAX: u32 = 128;
 /// And to one that may not answer.
 const OF_DOUBTFUL_ORIGIN_MAX: usize = 8;
 
@@ -126,7 +126,7 @@ impl Way {
         if subject.under_way() >= of_subject {
             return Some(subject);
         }
-        let of_origin = part(of_subject - subject.under_way()).min(OF_ORIGIN_MAX);
+        let of_origin = part(of_subject - subject.under_way()).min(OF_ORIGIN_MAX as usize);
         if origin.under_way() >= of_origin {
             return Some(origin);
         }
