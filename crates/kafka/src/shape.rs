@@ -319,16 +319,17 @@ mod tests {
 
     use super::*;
 
-    fn encoded(answer: &impl Encodable, version: i16) -> Vec<u8> {
+    /// None in a version that the library does not know any more.
+    fn encoded(answer: &impl Encodable, version: i16) -> Option<Vec<u8>> {
         let mut bytes = BytesMut::new();
-        answer.encode(&mut bytes, version).unwrap();
-        bytes.to_vec()
+        answer.encode(&mut bytes, version).ok()?;
+        Some(bytes.to_vec())
     }
 
     #[track_caller]
-    fn check(shape: &Shape, newest: i16, answer: impl Fn(i16) -> Vec<u8>) {
-        for version in 0..=newest {
-            let whole = answer(version);
+    fn check(shape: &Shape, newest: i16, answer: impl Fn(i16) -> Option<Vec<u8>>) {
+        assert!(answer(newest).is_some(), "the newest is known");
+        for (version, whole) in (0..=newest).filter_map(|n| Some((n, answer(n)?))) {
             let mut walk = Walk { rest: &whole, version, is_flexible: version >= shape.flexible };
             assert_eq!(walk.structure(shape.fields), Some(()), "version {version}");
             assert_eq!(walk.rest.len(), 0, "version {version} has a rest");
