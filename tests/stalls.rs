@@ -87,7 +87,7 @@ fn texts(count: usize, length: usize) -> String {
 }
 
 fn patterns(count: usize) -> String {
-    let item = |number| format!(r#"{{"s":"a","p":"\\p{{L}}{{1,30}}[a]{number}"}}"#);
+    let item = |number| format!(r#"{{"s":"a","p":"\\p{{L}}{{1,8}}[a]{number}"}}"#);
     format!("[{}]", (0..count).map(item).collect::<Vec<_>>().join(","))
 }
 
@@ -115,7 +115,7 @@ fn expressions() -> Vec<Attack> {
             "set",
             "[set: { x: { json: '$[?match(@.s, @.p)]' } }, respond: { text: '{{ $x }}' }]",
             JSON,
-            patterns(120),
+            patterns(300),
         ),
         attack(
             "set",

@@ -276,11 +276,13 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
                 None => Fault::new(Kind::FlowFailed, cause),
             }
         }
-        FailureKind::Limit { .. } => {
+        // Too much output is the step's, which may make it of any message.
+        FailureKind::Limit { name, .. } if *name != "output_bytes_max" => {
             let of_message = || state.message.content().map(|content| content.maker);
             unread.or_else(of_message).unwrap_or(Maker::Flow).costly(&cause)
         }
-        FailureKind::NotJson
+        FailureKind::Limit { .. }
+        | FailureKind::NotJson
         | FailureKind::Type(_)
         | FailureKind::Computation(_)
         | FailureKind::Scope(_)

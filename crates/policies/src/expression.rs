@@ -14,7 +14,7 @@ use message::RequestHead;
 use policy::{Claims, Exchange, Scheme};
 
 /// The most work of a rule: some milliseconds. It cannot pause, and other requests wait for it.
-const STEPS_MAX: u64 = 1_000_000;
+const STEPS_MAX: u64 = 500_000;
 
 /// The names a rule may use.
 const VARIABLES: [&str; 7] = ["request", "claims", "subject", "tier", "scheme", "client", "tls"];
@@ -355,7 +355,7 @@ mod tests {
             ("request.query.all(a, a != 'b')", Ok(true)),
             (
                 "request.query.all(a, request.query.all(b, request.query.all(c, true))) || true",
-                Err("over the limit steps_max of 1000000"),
+                Err("over the limit steps_max of 500000"),
             ),
         ] {
             let got = Expression::compile_rule(rule).unwrap().holds(&exchange(), &head);
