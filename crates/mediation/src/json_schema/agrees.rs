@@ -101,7 +101,11 @@ fn agree(schema: &Schema, known: &Validator, text: &str) -> Option<bool> {
             let pointer = if pointer.is_empty() { "/".to_owned() } else { pointer };
             format!("{pointer}: {}", message.chars().take(300).collect::<String>())
         });
-        assert_eq!(schema.faults(&document, shown, 1000), told.collect::<Vec<_>>(), "{text}");
+        let told: Vec<String> = told.collect();
+        assert_eq!(told.is_empty(), good, "{text}");
+        if !good {
+            assert_eq!(schema.faults(&document, shown, 1000), told, "{text}");
+        }
     }
     Some(good)
 }

@@ -134,7 +134,8 @@ impl Schema {
         self.validator.is_valid(self.seen(document)) && !document.is_spent()
     }
 
-    /// The faults of a value, each with its JSON pointer, at most `max`. They quote values only if `shown`.
+    /// The faults of a value that is not allowed, each with its JSON pointer, at most `max` and at least one. They quote values only
+    /// if `shown`.
     pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
         if document.is_spent() {
             return vec![COSTLY.to_owned()];
