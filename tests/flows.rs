@@ -407,16 +407,16 @@ fn the_metrics_tell_flows_and_steps_apart() {
     for line in [
         r#"tidegate_flow_runs_total{flow="main"} 3"#,
         r#"tidegate_flow_faults_total{flow="main",reason="flow_fault"} 1"#,
-        r#"tidegate_flow_step_runs_total{flow="main",step="1 filter"} 3"#,
-        r#"tidegate_flow_step_runs_total{flow="main",step="2 fault"} 1"#,
-        r#"tidegate_flow_step_runs_total{flow="main",step="3 header"} 2"#,
-        r#"tidegate_flow_step_runs_total{flow="main",step="4 call"} 2"#,
-        r#"tidegate_flow_step_faults_total{flow="main",step="2 fault",reason="flow_fault"} 1"#,
+        r#"tidegate_flow_step_runs_total{flow="main",step="filter $query.fail"} 3"#,
+        r#"tidegate_flow_step_runs_total{flow="main",step="filter $query.fail/then/fault"} 1"#,
+        r#"tidegate_flow_step_runs_total{flow="main",step="filter $query.fail/else/header x"} 2"#,
+        r#"tidegate_flow_step_runs_total{flow="main",step="call echo"} 2"#,
+        r#"tidegate_flow_step_faults_total{flow="main",step="filter $query.fail/then/fault",reason="flow_fault"} 1"#,
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
     let waited = metrics.lines().find(|line| {
-        line.starts_with(r#"tidegate_flow_step_call_seconds_total{flow="main",step="4 call"}"#)
+        line.starts_with(r#"tidegate_flow_step_call_seconds_total{flow="main",step="call echo"}"#)
     });
     let waited: f64 = waited.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!(waited > 0.0, "{metrics}");

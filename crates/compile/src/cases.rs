@@ -45,7 +45,8 @@ fn request(request: &CaseRequest, report: &mut Report) {
 fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report: &mut Report) {
     match (&call.value.upstream, &call.value.database) {
         (Some(name), None) => {
-            if !upstreams.contains(&name.value) {
+            let is_endpoint = config.endpoints.is_some() && name.value.contains("://");
+            if !upstreams.contains(&name.value) && !is_endpoint {
                 let meant = report.suggest(&name.value, upstreams.iter().map(String::as_str));
                 let what = names::unknown("upstream", &name.value, meant);
                 report.error(name.at, what, "name one of the `upstreams`");

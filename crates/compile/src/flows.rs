@@ -2,8 +2,12 @@
 //!
 //! All flows of a configuration share one table of names, since they run one another's steps.
 
+mod calls;
 mod databases;
+mod endpoints;
 mod expressions;
+mod gathers;
+mod labels;
 mod stateful_steps;
 mod steps;
 mod stylesheets;
@@ -12,8 +16,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ::flows::{Block, Flow, NameTable, RESERVED, Slots, Step, Variables};
-use config::{At, Config, Map, Report, Spanned};
-use plan::telemetry::FlowMetrics;
+use config::{At, Config, Map, NamedStep, Report, Spanned};
+use plan::upstreams::Endpoints;
 
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
@@ -40,12 +44,14 @@ struct Compiler<'a, 'p> {
     builder: &'a mut PolicyBuilder<'p>,
     report: &'a mut Report,
     databases: &'a databases::Databases,
+    /// For `call: { url }`.
+    endpoints: Option<&'a Arc<Endpoints>>,
     /// Steps of flows that are compiled, for `sequence`.
     done: HashMap<&'a str, Option<Arc<Block>>>,
     /// Names of the flows that are being compiled, the outermost first.
     under_way: Vec<&'a str>,
-    /// The number of the last step of the flow that is being compiled.
-    steps: u32,
+    /// The labels of the steps of the flow that is being compiled.
+    labels: labels::Labels,
     /// The number of steps with state that were written in the same way in the same flow.
     equal: HashMap<String, usize>,
 }
@@ -81,6 +87,7 @@ pub(crate) fn compile(
     if config.flows.names().next().is_none() {
         return Flows::default();
     }
+    let endpoints = endpoints::compile(config, builder, report);
     let (table, variables) = declare(config, report);
     let mut compiler = Compiler {
         config,
@@ -90,9 +97,10 @@ pub(crate) fn compile(
         builder,
         report,
         databases: &databases,
+        endpoints: endpoints.as_ref(),
         done: HashMap::new(),
         under_way: Vec::new(),
-        steps: 0,
+        labels: labels::Labels::default(),
         equal: HashMap::new(),
     };
     let mut blocks = Vec::new();
@@ -123,8 +131,8 @@ pub(crate) fn compile(
 /// Names of the upstreams that flows call.
 pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
     all_steps(config).into_iter().filter_map(|step| {
-        let config::Step::Call(call) = &step.value else { return None };
-        Some(call.0.upstream.value.as_str())
+        let config::Step::Call(call) = &step.value.step else { return None };
+        Some(call.0.upstream.as_ref()?.value.as_str())
     })
 }
 
@@ -134,10 +142,10 @@ pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c s
     while let Some(name) = open.pop() {
         let Some(flow) = config.flows.get(name).filter(|_| passed.insert(name)) else { continue };
         for step in steps_of(&flow.value.0) {
-            if let config::Step::Sequence(of) = &step.value {
+            if let config::Step::Sequence(of) = &step.value.step {
                 open.push(&of.value);
             }
-            if let config::Step::Store(keys) = &step.value {
+            if let config::Step::Store(keys) = &step.value.step {
                 queues.insert(keys.queue.value.as_str());
             }
         }
@@ -146,17 +154,17 @@ pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c s
 }
 
 /// The steps of all flows, those inside others too.
-fn all_steps(config: &Config) -> Vec<&Spanned<config::Step>> {
+fn all_steps(config: &Config) -> Vec<&Spanned<NamedStep>> {
     config.flows.iter().flat_map(|(_, flow)| steps_of(&flow.value.0)).collect()
 }
 
 /// The steps of a flow, those inside others too.
-fn steps_of(keys: &config::FlowKeys) -> Vec<&Spanned<config::Step>> {
+fn steps_of(keys: &config::FlowKeys) -> Vec<&Spanned<NamedStep>> {
     let mut open: Vec<&config::Steps> = std::iter::once(&keys.steps).chain(&keys.catch).collect();
     let mut steps = Vec::new();
     while let Some(list) = open.pop() {
         steps.extend(&list.0);
-        open.extend(list.0.iter().flat_map(|step| step.value.inner()));
+        open.extend(list.0.iter().flat_map(|step| step.value.step.inner()));
     }
     steps
 }
@@ -178,8 +186,8 @@ fn declare<'c>(
     for (name, flow) in config.flows.iter() {
         let mut outline = Outline::default();
         for step in steps_of(&flow.value.0) {
-            declare_of(&step.value, &mut table, &mut outline.variables, report);
-            if let config::Step::Sequence(of) = &step.value {
+            declare_of(&step.value.step, &mut table, &mut outline.variables, report);
+            if let config::Step::Sequence(of) = &step.value.step {
                 outline.runs.push(&of.value);
             }
         }
@@ -237,6 +245,9 @@ fn declare_of(
     if let config::Step::Call(call) = step {
         call.0.into.iter().for_each(|name| declare(&name.value, name.at, true));
     }
+    if let config::Step::Store(store) = step {
+        store.into.iter().for_each(|name| declare(&name.value, name.at, false));
+    }
     if let config::Step::Sql(sql) = step {
         sql.into.iter().for_each(|name| declare(&name.value, name.at, false));
     }
@@ -263,10 +274,16 @@ impl<'a> Compiler<'a, '_> {
         let keys = &self.config.flows.get(name)?.value.0;
         let namespaces = namespaces(&keys.namespaces);
         self.under_way.push(name);
-        let outer = std::mem::take(&mut self.steps);
+        let own = labels::Labels::of(steps_of(keys), self.report);
+        let outer = std::mem::replace(&mut self.labels, own);
         let steps = self.steps(&keys.steps, &namespaces, 0);
-        let catch = keys.catch.as_ref().map(|catch| self.steps(catch, &namespaces, 0));
-        self.steps = outer;
+        let catch = keys.catch.as_ref().map(|catch| {
+            let outer = self.labels.enter("catch");
+            let steps = self.steps(catch, &namespaces, 0);
+            self.labels.leave(outer);
+            steps
+        });
+        self.labels = outer;
         self.under_way.pop();
         let timeout = keys.timeout.map(|timeout| timeout.0);
         let block = match (steps, catch) {
@@ -279,12 +296,18 @@ impl<'a> Compiler<'a, '_> {
         block
     }
 
-    /// The metrics of the next step, by its number in the order written and its name.
-    fn metrics(&mut self, step: &Spanned<config::Step>) -> Arc<FlowMetrics> {
-        self.steps += 1;
-        let flow = self.under_way.last().copied().unwrap_or_default();
-        let name = format!("{} {}", self.steps, step.value.name());
-        self.builder.telemetry.flow_step(flow, &name)
+    /// A list of steps inside the step that is being compiled: that part of it.
+    fn inner(
+        &mut self,
+        part: &str,
+        steps: &'a config::Steps,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<::flows::Steps> {
+        let outer = self.labels.enter(part);
+        let made = self.steps(steps, namespaces, depth + 1);
+        self.labels.leave(outer);
+        made
     }
 
     /// A list of steps. All of them are looked at, even where one is wrong.
@@ -308,18 +331,16 @@ impl<'a> Compiler<'a, '_> {
 
     /// Warns of steps behind the end of a flow: they never run.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
-        let ends = |step: &Spanned<config::Step>| {
-            matches!(
-                step.value,
-                config::Step::Respond(_)
-                    | config::Step::Drop(_)
-                    | config::Step::Fault(_)
-                    | config::Step::Store(_)
-            )
+        let ends = |step: &Spanned<NamedStep>| match &step.value.step {
+            config::Step::Store(keys) => keys.end,
+            step => matches!(
+                step,
+                config::Step::Respond(_) | config::Step::Drop(_) | config::Step::Fault(_)
+            ),
         };
         let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
         if let Some(step) = behind {
-            let what = format!("this `{}` is never reached", step.value.name());
+            let what = format!("this `{}` is never reached", step.value.step.name());
             self.report.warn(step.at, what, "remove it: the step before ends the flow");
         }
     }

@@ -201,6 +201,7 @@ fn settings(
         delivery: delivery(&keys.delivery),
         callbacks: AddressRule {
             allow: keys.callbacks.allow.iter().map(|network| network.0).collect(),
+            public: true,
         },
         retention: Retention { age: keys.retention.age.0, bytes: keys.retention.bytes.value.0 },
         log: None,

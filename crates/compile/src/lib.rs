@@ -40,6 +40,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{At, Config, LoadedConfig, LogFormat, LogPath, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
@@ -83,6 +84,7 @@ pub fn compile(
     let flows = flows::compile(config, &entrances, &mut builder, &mut report);
     let queues = queues::compile(config, &entrances, &flows, &mut builder, &mut report);
     let workers = workers(config, previous, &mut report);
+    let drain_delay = drain_delay(config, &mut report);
     let hubs = hubs::compile(config, workers, &mut builder, &mut report);
     let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
@@ -118,12 +120,26 @@ pub fn compile(
         workers,
         memory: memory(config.limits.memory),
         drain: config.shutdown.drain,
-        drain_delay: config.drain.delay,
+        drain_delay,
         admin,
         access_log,
         alive: telemetry.reload().plan_alive(),
     };
     Ok(CompiledPlan { plan, warnings })
+}
+
+/// How long listeners stay open once the gateway is not ready. `drain` is the key's place of before.
+fn drain_delay(config: &Config, report: &mut Report) -> Duration {
+    let delay = &config.shutdown.delay;
+    let Some(older) = &config.drain else { return delay.value };
+    if delay.at == At::NOWHERE {
+        let what = "`drain: { delay }` is an older form of `shutdown: { delay }`";
+        report.warn(older.at, what, "write `delay` in `shutdown`, and remove `drain`");
+        return older.value.delay;
+    }
+    let what = "`drain` and `shutdown` both have the delay of a shutdown";
+    report.error(older.at, what, "remove `drain`");
+    delay.value
 }
 
 /// The configured number, else one for each core, within the same bounds. Workers are started once, so a plan keeps the

@@ -51,7 +51,7 @@ pub(crate) fn compile(
             flow: flow.clone(),
             route: name.value.as_str().into(),
             slots: flows.slots.clone(),
-            parameters: Box::default(),
+            parameters: Arc::default(),
         };
         let taken = format!("who processes the queue {}", name.value);
         let is_taken = builder.kept_or(&taken, || Arc::new(AtomicBool::new(false)));

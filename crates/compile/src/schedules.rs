@@ -40,7 +40,7 @@ pub(crate) fn compile(
             flow: flow.clone(),
             route: name.value.as_str().into(),
             slots: flows.slots.clone(),
-            parameters: Box::default(),
+            parameters: Arc::default(),
         };
         let control = format!("what operators do to the schedule {}", name.value);
         schedules.push(Arc::new(plan::Schedule {

@@ -55,14 +55,15 @@ pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
     CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults,
-    Dns, EmptySegments, Errors, EscapedSlash, Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery,
-    HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism,
-    Introspection, Issuer, LimitPlan, LimitStore, Listener, ListenerLimits, ListenerPaths,
-    ListenerTimeout, ListenerTls, LogFormat, LogPath, Match, Outlier, PathParameters, PlanWindow,
-    Pool, ProcessLimits, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost,
-    RouteLimits, RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream,
-    Saxon, Schedule, ScheduleMessage, Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target,
-    Telemetry, Upstream, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
+    Dns, EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash, Health,
+    Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits,
+    HubLog, HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, LimitPlan, LimitStore,
+    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
+    Match, Outlier, PathParameters, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder, QueueRetry,
+    Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
+    RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage, Shutdown, Sticky,
+    Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream, UpstreamProtocol,
+    UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{

@@ -64,6 +64,7 @@ const KEYED_BY_NAME: &[&str] = &[
 const OF_THE_GATEWAY: &[&str] = &[
     "admin",
     "workers",
+    "endpoints",
     "shutdown",
     "drain",
     "store",

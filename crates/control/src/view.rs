@@ -279,7 +279,8 @@ fn step(step: &TracedStep) -> Value {
         Some(Err(fault)) => (None, Some(fault)),
     };
     json!({
-        "name": step.name,
+        "name": &*step.name,
+        "step": &*step.label,
         "depth": step.depth,
         "part": step.part,
         "before": seen(&step.before),

@@ -241,6 +241,8 @@ kinds! {
     GatherTimeout => 504, Gateway, Warn, DeadlineExceeded, "gather_timeout", "Not all services replied in time.", synapse 101_504;
     /// The upstream replied with a status that the step's `fault_on` names.
     UpstreamStatus => 502, Upstream, Warn, Unavailable, "upstream_status", "The upstream refused the request.";
+    /// A flow would call a URL that `endpoints.allow` does not name, or that is not one.
+    EndpointRefused => 502, Gateway, Warn, PermissionDenied, "endpoint_refused", "The service cannot be called.";
     /// The database of a step `sql` cannot be reached, refuses the gateway, or ended the connection.
     DatabaseAway => 503, Upstream, Warn, Unavailable, "database_away", "The message cannot be processed at the moment.";
     /// All `connections` of a database are in use, and none became free in time.

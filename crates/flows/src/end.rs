@@ -37,7 +37,7 @@ pub struct FlowEnd {
     /// The slots of all flows of the configuration.
     pub slots: Arc<Slots>,
     /// Names of the route's path parameters, in their order.
-    pub parameters: Box<[Box<str>]>,
+    pub parameters: Arc<[Box<str>]>,
 }
 
 impl Flow {
@@ -60,15 +60,28 @@ impl Answerer for FlowEnd {
     fn explained(&self, _parameters: &[&str]) -> Explanation {
         Explanation {
             what: format!("flow `{}`", self.flow.name),
-            how: vec![match self.flow.block.steps().len() {
-                1 => "1 step".to_owned(),
-                count => format!("{count} steps"),
-            }],
+            how: vec![explained(&self.flow.block.labels())],
         }
     }
 
     fn view(&self) -> Json {
         json!({ "flow": &*self.flow.name })
+    }
+}
+
+/// As many steps as a line can name.
+const STEPS_SHOWN_MAX: usize = 20;
+
+fn explained(labels: &[&str]) -> String {
+    let shown: Vec<String> =
+        labels.iter().take(STEPS_SHOWN_MAX).map(|label| format!("`{label}`")).collect();
+    let more = match labels.len().saturating_sub(STEPS_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match labels.len() {
+        1 => format!("1 step: {}", shown.concat()),
+        count => format!("{count} steps: {}{more}", shown.join(", ")),
     }
 }
 
@@ -81,7 +94,7 @@ impl FlowEnd {
             // A coded reply could not be looked into.
             lines.remove("accept-encoding");
         }
-        let (ran, state, target) = {
+        let (mut ran, state, target, failed) = {
             let (flow, head) = (&*self.flow, &request.head);
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
             run.recording = Recording::of(&flow.tracer, &flow.name, ex.id.as_str());
@@ -93,12 +106,16 @@ impl FlowEnd {
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
             let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
-            (ran, state, run.target.into_inner())
+            (ran, state, run.target.into_inner(), run.failed.into_inner())
         };
         let fault = ran.as_ref().err().map(|fault| fault.kind.label());
         self.flow.metrics.record(ex.caller.worker, Duration::ZERO, Duration::ZERO, fault);
         if target.is_some() {
             ex.target = target;
+        }
+        if let (Err(fault), Some(step)) = (&mut ran, failed) {
+            let place = format!(" (step `{step}` of flow `{}`)", self.flow.name);
+            fault.cause = [&*fault.cause, &*place].concat().into();
         }
         if ran.is_err() {
             // The content type of SOAP 1.1 is that of any XML, and attachments may come with anything.

@@ -29,7 +29,9 @@ pub use tracing::Level;
 
 pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
 pub use step::{
-    Action, Block, Cache, Call, Condition, Convert, Enrich, EnrichAction, FaultTemplate, Foreach,
-    Gather, Header, Into, MessageCache, Payload, PayloadSource, Query, Respond, Scatter, Schemas,
-    SoapHeader, Source, Split, Sql, Step, Steps, Test, Throttle, Type, Validate, Xslt,
+    Action, Block, Cache, Call, CallPath, CallTo, CallUrl, Condition, Convert, Endpoint,
+    EndpointFinder, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header, Into,
+    MessageCache, Method, Payload, PayloadSource, Query, Respond, Scatter, Schemas, SoapHeader,
+    Source, Split, Sql, Status, Step, Steps, Store, TapPlaces, Test, Throttle, Type, Validate,
+    WireTap, Xslt,
 };

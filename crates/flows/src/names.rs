@@ -31,6 +31,10 @@ pub(crate) enum SlotMeaning {
     RequestHeader(Box<str>),
     Error,
     ErrorPart(ErrorPart),
+    /// `gather`: what became of the branches of the last `scatter` or `split`.
+    Gather,
+    GatherFailed,
+    GatherBranches,
     /// `vars`, for CEL.
     Variables,
     Variable(u32),
@@ -58,9 +62,9 @@ pub(crate) const ERROR_PARTS: [(&str, ErrorPart); 4] = [
 ];
 
 /// Names that no variable may have.
-pub const RESERVED: [&str; 10] = [
+pub const RESERVED: [&str; 11] = [
     "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-    "error",
+    "error", "gather",
 ];
 
 /// The slots that flows of one configuration use, and their variables. It grows while flows are compiled.
@@ -177,6 +181,9 @@ impl NameTable {
                 let (_, part) = ERROR_PARTS.iter().find(|(name, _)| name == part)?;
                 Value(SlotMeaning::ErrorPart(*part))
             }
+            ["gather"] => Group(SlotMeaning::Gather),
+            ["gather", "failed"] => Value(SlotMeaning::GatherFailed),
+            ["gather", "branches"] => Value(SlotMeaning::GatherBranches),
             ["vars"] => Group(SlotMeaning::Variables),
             ["vars", rest @ ..] | rest => self.find_variable(rest, variables)?,
         })

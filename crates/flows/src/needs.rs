@@ -8,7 +8,7 @@ use expression::{Expression, Template};
 use crate::names::{NameTable, SlotMeaning};
 use crate::soap::Envelope;
 use crate::step::{Action, Into, Step, Type};
-use crate::steps::payload::PayloadSource;
+use crate::steps::payload::{PayloadSource, Status};
 
 /// What steps need of the messages that come.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,8 @@ impl Levels<'_> {
             Action::Respond(respond) => {
                 let made = respond.made.as_ref().map(|made| self.source(made));
                 let headers = respond.headers.iter().map(|(_, value)| self.template(value));
-                deepest(headers.chain(made))
+                let status = respond.status.iter().filter_map(Status::template);
+                deepest(headers.chain(status.map(|status| self.template(status))).chain(made))
             }
             Action::Set(values) => deepest(values.iter().map(|(_, value, kind)| match kind {
                 None | Some(Type::Xml) => self.copied(value),
@@ -83,7 +84,11 @@ impl Levels<'_> {
             Action::Switch { on, .. } => self.read(on),
             Action::Log { message, .. } => self.template(message),
             Action::Sql(sql) => deepest(sql.arguments.iter().map(|argument| self.read(argument))),
-            Action::Drop | Action::Sequence(_) | Action::Throttle(_) | Action::Store(_) => Some(0),
+            Action::Drop
+            | Action::Sequence(_)
+            | Action::Throttle(_)
+            | Action::Store(_)
+            | Action::WireTap(_) => Some(0),
             Action::SoapHeader(_)
             | Action::Enrich(_)
             | Action::Xslt(_)

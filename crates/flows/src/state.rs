@@ -16,6 +16,8 @@ use policy::{Exchange, MessageFormat};
 use crate::content::{Content, Maker};
 use crate::message::Message;
 use crate::names::Slots;
+use crate::step::Step;
+use crate::steps::gather::Gathered;
 use crate::trace::Recording;
 use crate::values::Values;
 
@@ -30,6 +32,8 @@ pub(crate) struct State {
     pub(crate) variables: Vec<(u32, Variable)>,
     /// The fault that a `catch` is about.
     pub(crate) caught: Option<Rc<Fault>>,
+    /// What became of the branches of the last `scatter` or `split`.
+    pub(crate) gathered: Option<Rc<Gathered>>,
     /// The depth of the step that runs, for a trace.
     pub(crate) depth: u16,
     /// The number of the branch or part that it is of, from 1.
@@ -50,9 +54,9 @@ pub(crate) enum Variable {
 pub(crate) struct Run<'a> {
     pub(crate) ex: &'a Exchange,
     pub(crate) head: &'a RequestHead,
-    pub(crate) slots: &'a Slots,
+    pub(crate) slots: &'a Arc<Slots>,
     /// Names of the route's path parameters.
-    pub(crate) parameters: &'a [Box<str>],
+    pub(crate) parameters: &'a Arc<[Box<str>]>,
     /// The route's name; empty for a run that came by none.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
@@ -72,6 +76,8 @@ pub(crate) struct Run<'a> {
     pub(crate) ended: Cell<Option<Instant>>,
     /// The target of the last call.
     pub(crate) target: RefCell<Option<Arc<str>>>,
+    /// The label of the step that failed last, and was not caught.
+    pub(crate) failed: RefCell<Option<Arc<str>>>,
     /// The record of its steps, if a trace was requested.
     pub(crate) recording: Option<Recording>,
 }
@@ -113,6 +119,7 @@ impl State {
             status: None,
             variables: Vec::new(),
             caught: None,
+            gathered: None,
             depth: 0,
             part: None,
             keeps: false,
@@ -128,6 +135,7 @@ impl State {
             status: self.status,
             variables: self.variables.clone(),
             caught: self.caught.clone(),
+            gathered: self.gathered.clone(),
             depth: self.depth,
             part: Some(at + 1),
             keeps: self.keeps,
@@ -180,8 +188,8 @@ impl<'a> Run<'a> {
     pub(crate) fn new(
         ex: &'a Exchange,
         head: &'a RequestHead,
-        slots: &'a Slots,
-        parameters: &'a [Box<str>],
+        slots: &'a Arc<Slots>,
+        parameters: &'a Arc<[Box<str>]>,
         body_bytes_max: usize,
     ) -> Run<'a> {
         Run {
@@ -199,6 +207,7 @@ impl<'a> Run<'a> {
             began: Cell::new(None),
             ended: Cell::new(None),
             target: RefCell::new(None),
+            failed: RefCell::new(None),
             recording: None,
         }
     }
@@ -210,6 +219,14 @@ impl<'a> Run<'a> {
             *self.request.borrow_mut() = state.message.content().cloned();
         }
         Ok(())
+    }
+
+    /// Notes that a step failed. Of a step that holds others, the one inside that failed is known already.
+    pub(crate) fn note_failed(&self, step: &Step) {
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() || !step.holds_steps() {
+            *failed = Some(step.label().clone());
+        }
     }
 
     /// Evaluates with a budget for one step's output, taken from the run's budget of work.

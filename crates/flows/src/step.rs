@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expression::{Expression, Slot, Template};
-use fault::{Fault, Kind};
+use fault::Fault;
 use kit::clock::{self, Instant};
 use kit::{LocalBoxFuture, memory};
 use message::{RequestHead, no_room, room};
 use policy::Exchange;
-use queues::Entrance;
 use regex::Regex;
 use telemetry::FlowMetrics;
 
@@ -19,26 +18,35 @@ use crate::needs::{Levels, Needs};
 use crate::state::{Run, State, Variable};
 use crate::steps::{
     cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, store,
-    validate, variable, xslt,
+    validate, variable, wire_tap, xslt,
 };
 use crate::trace;
 
 pub use crate::steps::cache::{Cache, MessageCache};
-pub use crate::steps::call::{Call, Query};
+pub use crate::steps::call::{
+    Call, CallPath, CallTo, CallUrl, Endpoint, EndpointFinder, Method, Query,
+};
 pub use crate::steps::convert::Convert;
 pub use crate::steps::enrich::{Enrich, EnrichAction, Source};
+pub use crate::steps::fault::FaultTemplate;
 pub use crate::steps::gather::{Foreach, Gather, Into, Scatter, Split};
 pub use crate::steps::header::Header;
-pub use crate::steps::payload::{Payload, PayloadSource, Respond};
+pub use crate::steps::payload::{Payload, PayloadSource, Respond, Status};
 pub use crate::steps::soap_header::SoapHeader;
 pub use crate::steps::sql::Sql;
+pub use crate::steps::store::Store;
 pub use crate::steps::validate::{Schemas, Validate};
 pub use crate::steps::variable::Type;
+pub use crate::steps::wire_tap::{TapPlaces, WireTap};
 pub use crate::steps::xslt::Xslt;
 
 /// One step of a flow.
 pub struct Step {
     action: Action,
+    /// The name that the operator gave it, or its key.
+    name: Arc<str>,
+    /// That name, or what it is and its path in the flow.
+    label: Arc<str>,
     /// It looks into the body, which is then read into memory first.
     looks: bool,
     /// It holds other steps.
@@ -87,19 +95,12 @@ pub enum Action {
     Throttle(Throttle),
     Cache(Box<Cache>),
     Sql(Box<Sql>),
-    Store(Arc<Entrance>),
+    Store(Store),
+    WireTap(Box<WireTap>),
 }
 
 /// Returns a fault if a message may not pass now; it is of this request and came by this route.
 pub type Throttle = Box<dyn Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> + Send + Sync>;
-
-/// A fault that a flow makes.
-pub struct FaultTemplate {
-    pub client: bool,
-    pub reason: Template,
-    pub detail: Option<Template>,
-    pub status: Option<u16>,
-}
 
 /// A condition of a `filter`.
 pub struct Condition {
@@ -125,7 +126,12 @@ pub(crate) enum StepsEnd {
 
 impl Step {
     /// A step whose expressions were compiled with the names of `table`.
-    pub fn new(action: Action, table: &NameTable, metrics: Arc<FlowMetrics>) -> Step {
+    pub fn new(
+        action: Action,
+        (name, label): (&str, &str),
+        table: &NameTable,
+        metrics: Arc<FlowMetrics>,
+    ) -> Step {
         let slots = action.slots();
         let any = |is: fn(&SlotMeaning) -> bool| slots.iter().any(|slot| table.has(*slot, is));
         let asks =
@@ -138,11 +144,31 @@ impl Step {
         };
         let inner = action.inner();
         let needs = Needs::of(own, inner.iter().flat_map(|steps| steps.iter()));
-        Step { looks, is_outer: !inner.is_empty(), needs, action, metrics }
+        let (name, label) = (name.into(), label.into());
+        Step { looks, is_outer: !inner.is_empty(), needs, action, name, label, metrics }
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        self.action.name()
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<FlowMetrics> {
+        &self.metrics
+    }
+
+    /// Its label, and those of the steps inside it.
+    fn labels<'s>(&'s self, all: &mut Vec<&'s str>) {
+        all.push(&self.label);
+        // A sequence has its steps in common with another flow.
+        if !matches!(self.action, Action::Sequence(_)) {
+            for steps in self.action.inner() {
+                steps.iter().for_each(|step| step.labels(all));
+            }
+        }
     }
 
     /// Those of it and the steps inside it.
@@ -158,7 +184,14 @@ impl Step {
             false => (took.saturating_sub(in_calls), in_calls),
         };
         let fault = ended.as_ref().err().map(|fault| fault.kind.label());
+        if fault.is_some() {
+            run.note_failed(self);
+        }
         self.metrics.record(run.ex.caller.worker, own, in_calls, fault);
+    }
+
+    pub(crate) fn holds_steps(&self) -> bool {
+        self.is_outer
     }
 
     /// True if it uses the message, false if it ends the flow without it, and nothing where the next step decides.
@@ -171,6 +204,7 @@ impl Step {
             Action::Respond(respond) => Some(respond.made.is_none()),
             Action::Store(_) => Some(true),
             Action::Drop | Action::Fault(_) => Some(false),
+            Action::WireTap(_) => Some(true),
             Action::Set(_)
             | Action::Header(_)
             | Action::Log { .. }
@@ -210,36 +244,6 @@ impl Step {
 }
 
 impl Action {
-    /// The key of the step in the configuration.
-    fn name(&self) -> &'static str {
-        match self {
-            Action::Call(_) => "call",
-            Action::Respond(_) => "respond",
-            Action::Drop => "drop",
-            Action::Fault(_) => "fault",
-            Action::Set(_) => "set",
-            Action::Header(_) => "header",
-            Action::SoapHeader(_) => "soap_header",
-            Action::Payload(_) => "payload",
-            Action::Enrich(_) => "enrich",
-            Action::Xslt(_) => "xslt",
-            Action::Validate(_) => "validate",
-            Action::Convert(_) => "convert",
-            Action::Script(_) => "script",
-            Action::Filter { .. } => "filter",
-            Action::Switch { .. } => "switch",
-            Action::Foreach(_) => "foreach",
-            Action::Split(_) => "split",
-            Action::Scatter(_) => "scatter",
-            Action::Sequence(_) => "sequence",
-            Action::Log { .. } => "log",
-            Action::Throttle(_) => "throttle",
-            Action::Cache(_) => "cache",
-            Action::Sql(_) => "sql",
-            Action::Store(_) => "store",
-        }
-    }
-
     /// The slots of its own expressions, without those of steps inside it.
     fn slots(&self) -> Vec<Slot> {
         let condition = |condition: &Condition| condition.value.slots();
@@ -265,7 +269,7 @@ impl Action {
             Action::Split(split) => split.over.slots(),
             Action::Scatter(_) => Vec::new(),
             Action::Log { message, .. } => message.slots(),
-            Action::Throttle(_) | Action::Store(_) => Vec::new(),
+            Action::Throttle(_) | Action::Store(_) | Action::WireTap(_) => Vec::new(),
             Action::Cache(cache) => cache.key.slots(),
             Action::Sql(sql) => sql.arguments.iter().flat_map(Expression::slots).collect(),
         }
@@ -276,7 +280,9 @@ impl Action {
         match self {
             Action::Payload(payload) => payload.keeps_envelope(),
             Action::Call(call) => call.into.is_some(),
-            Action::SoapHeader(_)
+            Action::Store(store) => !store.end,
+            Action::WireTap(_)
+            | Action::SoapHeader(_)
             | Action::Enrich(_)
             | Action::Xslt(_)
             | Action::Validate(_)
@@ -296,8 +302,7 @@ impl Action {
             | Action::Log { .. }
             | Action::Throttle(_)
             | Action::Cache(_)
-            | Action::Sql(_)
-            | Action::Store(_) => false,
+            | Action::Sql(_) => false,
         }
     }
 
@@ -329,6 +334,7 @@ impl Action {
             Action::Split(split) => vec![&split.steps],
             Action::Scatter(scatter) => scatter.branches.iter().collect(),
             Action::Cache(cache) => vec![&cache.steps],
+            Action::WireTap(tap) => vec![&tap.steps],
             Action::Sequence(block) => [&block.steps].into_iter().chain(&block.catch).collect(),
         }
     }
@@ -434,13 +440,14 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, 
         | Action::Log { .. }
         | Action::Throttle(_)
         | Action::Sql(_)
-        | Action::Store(_) => simple(&step.action, run, state).await?,
+        | Action::Store(_)
+        | Action::WireTap(_) => simple(step, run, state).await?,
     })
 }
 
 /// Runs a step that chooses no other steps.
-async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
-    match action {
+async fn simple(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
+    match &step.action {
         Action::Call(call) => call::call(call, run, state).await?,
         Action::Respond(respond) => {
             payload::respond(respond, run, state)?;
@@ -466,13 +473,11 @@ async fn simple(action: &Action, run: &Run<'_>, state: &mut State) -> Result<Ste
         Action::Convert(made) => convert::convert(made, run, state)?,
         Action::Script(program) => script::script(program, run, state).await?,
         Action::Foreach(made) => return gather::foreach(made, run, state).await,
-        Action::Split(made) => gather::split(made, run, state).await?,
-        Action::Scatter(made) => gather::scatter(made, run, state).await?,
+        Action::Split(made) => gather::split(made, step, run, state).await?,
+        Action::Scatter(made) => gather::scatter(made, step, run, state).await?,
         Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
-        Action::Store(queue) => {
-            store::store(queue, run, state).await?;
-            return Ok(StepsEnd::Answered);
-        }
+        Action::Store(made) => return store::store(made, run, state).await,
+        Action::WireTap(made) => wire_tap::tap(made, step, run, state),
         Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
         Action::Sql(made) => sql::sql(made, run, state).await?,
         Action::Filter { .. }
@@ -509,6 +514,14 @@ impl Block {
         &self.steps
     }
 
+    /// The labels of its steps and of those inside them, in the order written.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        let mut all = Vec::new();
+        let steps = self.steps.iter().chain(self.catch.iter().flat_map(|steps| steps.iter()));
+        steps.for_each(|step| step.labels(&mut all));
+        all
+    }
+
     pub(crate) fn has_catch(&self) -> bool {
         self.catch.is_some()
     }
@@ -533,6 +546,7 @@ impl Block {
         if let (Err(fault), Some(catch)) = (&ended, &self.catch) {
             state.deadline = deadline(timeout, whole);
             let outer = state.caught.replace(fault.clone().into());
+            run.failed.take();
             ended = self::run(catch, run, state).await;
             state.caught = outer;
         }
@@ -560,25 +574,6 @@ impl Test {
             Test::Equals(equal) => **equal == *text,
             Test::Matches(regex) => regex.is_match(text),
         }
-    }
-}
-
-impl FaultTemplate {
-    fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
-        let kind = match self.client {
-            true => Kind::FlowRefused,
-            false => Kind::FlowFault,
-        };
-        let reason = run.fill(state, &self.reason)?;
-        let detail = self.detail.as_ref().map(|detail| run.fill(state, detail)).transpose()?;
-        let mut fault = Fault::with_detail(kind, format!("a step of the flow: {reason}"), &reason);
-        if let Some(detail) = detail {
-            fault = fault.with_errors(vec![detail.into()]);
-        }
-        Ok(match self.status {
-            Some(status) => fault.with_status(status),
-            None => fault,
-        })
     }
 }
 

@@ -72,9 +72,9 @@ impl Recording {
             trace.left_out += 1;
             return usize::MAX;
         }
-        let (name, depth, part, before) =
-            (step.name(), state.depth, state.part, seen(&state.message));
-        trace.steps.push(TracedStep { name, depth, part, before, after: None });
+        let (name, label) = (step.name().clone(), step.label().clone());
+        let (depth, part, before) = (state.depth, state.part, seen(&state.message));
+        trace.steps.push(TracedStep { name, label, depth, part, before, after: None });
         number
     }
 

@@ -3,13 +3,16 @@
 use std::cell::Cell;
 
 use expression::{FailureKind, JsonNodes, Member, Number, Scope, Slot, Value};
+use fault::Fault;
 use kit::percent;
 use message::Headers;
+use serde_json::Value as Json;
 
-use crate::content::{Content, Maker};
+use crate::content::{Content, Maker, read_json};
 use crate::message::Message;
 use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
 use crate::state::{Run, State, Variable, code};
+use crate::steps::gather::Gathered;
 
 /// The values of one state.
 pub(crate) struct Values<'a> {
@@ -75,21 +78,31 @@ impl Values<'_> {
         })
     }
 
+    /// A list about the branches of the last gather; nothing before one.
+    fn gathered(&self, list: impl Fn(&Gathered) -> Json) -> Result<Value, FailureKind> {
+        let Some(gathered) = &self.state.gathered else { return Ok(Value::Nothing) };
+        let list = read_json(&list(gathered).to_string());
+        let list = list.map_err(FailureKind::Scope)?;
+        Ok(Value::Json(JsonNodes::root(list)))
+    }
+
     fn error(&self, part: ErrorPart) -> Value {
         let Some(fault) = &self.state.caught else { return Value::Nothing };
-        let more = fault.more.as_ref();
         match part {
             ErrorPart::Kind => Value::text_of(fault.kind.label()),
             ErrorPart::Code => Value::Number(Number::of(f64::from(code(fault)))),
             ErrorPart::Message => {
                 Value::text_of(fault.detail.as_deref().unwrap_or(fault.kind.title()))
             }
-            ErrorPart::Detail => {
-                let told = more.and_then(|more| more.errors.first());
-                Value::text_of(told.map_or(&*fault.cause, |told| told))
-            }
+            ErrorPart::Detail => Value::text_of(detail(fault)),
         }
     }
+}
+
+/// What `$error.detail` says of a fault.
+pub(crate) fn detail(fault: &Fault) -> &str {
+    let told = fault.more.as_ref().and_then(|more| more.errors.first());
+    told.map_or(&*fault.cause, |told| told)
 }
 
 /// The fields of a form.
@@ -124,6 +137,8 @@ impl Scope for Values<'_> {
             },
             SlotMeaning::RequestHeader(name) => line(self.run.head.headers.get(name)),
             SlotMeaning::ErrorPart(part) => self.error(*part),
+            SlotMeaning::GatherFailed => self.gathered(Gathered::failed)?,
+            SlotMeaning::GatherBranches => self.gathered(Gathered::branches)?,
             SlotMeaning::Variable(number) => match self.state.variable(*number) {
                 Some(Variable::Value(value)) => value.clone(),
                 Some(Variable::Reply(_)) | None => Value::Nothing,
@@ -147,6 +162,7 @@ impl Scope for Values<'_> {
             | SlotMeaning::Request
             | SlotMeaning::RequestHeaders
             | SlotMeaning::Error
+            | SlotMeaning::Gather
             | SlotMeaning::Variables
             | SlotMeaning::ReplyHeaders(_) => Value::Nothing,
         })
@@ -197,6 +213,10 @@ impl Scope for Values<'_> {
                 all.map(|(name, value)| (name.into(), Member::Value(value))).collect()
             }
             SlotMeaning::Error => self.error_parts(),
+            SlotMeaning::Gather => vec![
+                ("failed".into(), Member::Value(self.gathered(Gathered::failed)?)),
+                ("branches".into(), Member::Value(self.gathered(Gathered::branches)?)),
+            ],
             SlotMeaning::Variables => self.variables(),
             SlotMeaning::Variable(number) => self.reply_parts(*number)?,
             SlotMeaning::Request => self.request_parts()?,
@@ -215,6 +235,8 @@ impl Scope for Values<'_> {
             | SlotMeaning::RequestBody
             | SlotMeaning::RequestHeader(_)
             | SlotMeaning::ErrorPart(_)
+            | SlotMeaning::GatherFailed
+            | SlotMeaning::GatherBranches
             | SlotMeaning::ReplyStatus(_)
             | SlotMeaning::ReplyBody(_)
             | SlotMeaning::ReplyHeader(..) => Vec::new(),

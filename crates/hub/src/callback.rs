@@ -223,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_are_permitted_by_the_rule() {
-        let rule = AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()] };
+        let rule = AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()], public: true };
         for (url, permitted) in [
             ("http://127.0.0.1:9/", true),
             ("http://[::ffff:127.0.0.1]/", true),

@@ -9,7 +9,6 @@ use fault::{Fault, Kind};
 use store::nodes::Nodes;
 use store::{Change, Error, Expect, Guard, Scan, Store};
 use telemetry::{TopicMetrics, UpstreamMetrics};
-use upstream::AddressRule;
 
 use crate::callbacks::Ways;
 use crate::event;
@@ -136,7 +135,7 @@ impl Hub {
     pub(crate) fn ways(&self) -> Ways {
         Ways {
             tls: self.tls.clone(),
-            rule: Arc::new(AddressRule { allow: self.settings.callbacks.allow.clone() }),
+            rule: Arc::new(self.settings.callbacks.clone()),
             metrics: self.connections.clone(),
             timeout: self.settings.delivery.timeout,
         }

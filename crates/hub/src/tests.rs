@@ -55,7 +55,7 @@ fn settings() -> HubSettings {
             dead_letter: true,
             concurrency: 1,
         },
-        callbacks: AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()] },
+        callbacks: AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()], public: true },
         retention: Retention { age: Duration::from_secs(3600), bytes: 1 << 30 },
         limits: None,
         log: None,

@@ -66,6 +66,31 @@ pub fn has_read_enough() -> bool {
     UNWRITTEN.get() >= UNWRITTEN_MAX
 }
 
+/// Work that a task of this thread does beside the requests. A worker that stops waits for it, as it waits for requests.
+pub struct SideWork(PhantomData<*const ()>);
+
+thread_local!(static SIDE_WORK: Cell<usize> = const { Cell::new(0) });
+
+impl SideWork {
+    /// Begins work, which is over when this is dropped.
+    pub fn begin() -> SideWork {
+        SIDE_WORK.set(SIDE_WORK.get() + 1);
+        SideWork(PhantomData)
+    }
+}
+
+impl Drop for SideWork {
+    fn drop(&mut self) {
+        // The thread may be ending.
+        let _gone = SIDE_WORK.try_with(|count| count.set(count.get().saturating_sub(1)));
+    }
+}
+
+/// True while this thread has such work.
+pub fn has_side_work() -> bool {
+    SIDE_WORK.get() > 0
+}
+
 /// Lets every other task that is ready now run first.
 ///
 /// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a peer

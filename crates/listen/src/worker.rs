@@ -199,7 +199,8 @@ impl WorkerListeners {
         all().for_each(|listener_state| listener_state.close());
         loop {
             let are_open = all().any(|listener_state| listener_state.open_here() > 0);
-            if !are_open && schedules.drain() && residents.drain() {
+            let is_over = schedules.drain() && residents.drain() && !kit::task::has_side_work();
+            if !are_open && is_over {
                 return true;
             }
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {

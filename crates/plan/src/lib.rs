@@ -46,8 +46,9 @@ pub use upstream_handle::UpstreamHandle;
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
-        Balance, Breaker, Failures, HashKey, Health, HostSent, Mirror, Outlier, Protocol, Retry,
-        Sticky, Suspend, TargetSettings, Timeouts, Upstream, UpstreamSettings,
+        AllowedHost, AllowedUrl, Balance, Breaker, Endpoints, Failures, HashKey, Health, HostSent,
+        Mirror, Outlier, Protocol, Retry, Sticky, Suspend, TargetSettings, Timeouts, Upstream,
+        UpstreamSettings,
     };
 }
 

@@ -24,14 +24,14 @@ impl Entrance {
         Entrance { name: name.into(), store, log, metrics }
     }
 
-    /// Puts a message into the queue. It is durable then.
-    pub async fn put(&self, head: &RequestHead, body: &[u8]) -> Result<(), Fault> {
+    /// Puts a message into the queue. It is durable then. The result is its number in the queue.
+    pub async fn put(&self, head: &RequestHead, body: &[u8]) -> Result<u64, Fault> {
         let record = stored::record(head, body);
         let record = record.ok_or_else(|| Fault::new(Kind::FlowFailed, "a head of over 4 GiB"))?;
         match self.store.append(&self.log, vec![record], None).await {
-            Ok(_) => {
+            Ok(positions) => {
                 self.metrics.stored();
-                Ok(())
+                Ok(*positions.start())
             }
             Err(error) => Err(fault(&self.name, &error)),
         }

@@ -22,9 +22,16 @@ struct FlowShard {
     runs: Counter,
     own_micros: Counter,
     call_micros: Counter,
+    /// Copies that were not made.
+    dropped: Counter,
     /// Made with the first fault.
-    faults: OnceLock<Box<[Counter; REASONS_MAX]>>,
+    faults: OnceLock<Box<Faults>>,
+    /// Of branches whose faults ended neither step nor flow.
+    branch_faults: OnceLock<Box<Faults>>,
 }
+
+/// Counts by reason.
+type Faults = [Counter; REASONS_MAX];
 
 /// The values of [`FlowMetrics`] at a scrape.
 #[derive(Debug)]
@@ -35,7 +42,9 @@ pub(crate) struct FlowSum {
     pub(crate) runs: u64,
     pub(crate) own_micros: u64,
     pub(crate) call_micros: u64,
+    pub(crate) dropped: u64,
     pub(crate) faults: Vec<(&'static str, u64)>,
+    pub(crate) branch_faults: Vec<(&'static str, u64)>,
 }
 
 impl FlowMetrics {
@@ -57,11 +66,29 @@ impl FlowMetrics {
         shard.own_micros.add(micros(own));
         shard.call_micros.add(micros(in_calls));
         if let Some(label) = fault {
-            let faults =
-                shard.faults.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
-            if let Some(counter) = faults.get(self.reasons.index(label)) {
-                counter.add(1);
-            }
+            self.add(&shard.faults, label);
+        }
+    }
+
+    /// Counts a fault of work beside the flow.
+    pub fn fault(&self, worker: usize, label: &'static str) {
+        self.add(&self.shards.of(worker).faults, label);
+    }
+
+    /// Counts a branch that failed.
+    pub fn branch_fault(&self, worker: usize, label: &'static str) {
+        self.add(&self.shards.of(worker).branch_faults, label);
+    }
+
+    /// Counts a copy that was not made.
+    pub fn dropped(&self, worker: usize) {
+        self.shards.of(worker).dropped.add(1);
+    }
+
+    fn add(&self, faults: &OnceLock<Box<Faults>>, label: &'static str) {
+        let faults = faults.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
+        if let Some(counter) = faults.get(self.reasons.index(label)) {
+            counter.add(1);
         }
     }
 
@@ -74,17 +101,22 @@ impl FlowMetrics {
         let of = |counter: fn(&FlowShard) -> &Counter| {
             self.shards.all().map(|shard| counter(shard).get()).sum::<u64>()
         };
-        let faults = (0..REASONS_MAX).map(|index| {
-            let counters = self.shards.all().filter_map(|shard| shard.faults.get()?.get(index));
-            (self.reasons.label(index), counters.map(Counter::get).sum::<u64>())
-        });
+        let by_reason = |faults: fn(&FlowShard) -> Option<&Box<Faults>>| {
+            let sums = (0..REASONS_MAX).map(|index| {
+                let counters = self.shards.all().filter_map(|shard| faults(shard)?.get(index));
+                (self.reasons.label(index), counters.map(Counter::get).sum::<u64>())
+            });
+            sums.filter(|(_, count)| *count > 0).collect()
+        };
         Some(FlowSum {
             flow: flow.into(),
             step,
             runs: of(|shard| &shard.runs),
             own_micros: of(|shard| &shard.own_micros),
             call_micros: of(|shard| &shard.call_micros),
-            faults: faults.filter(|(_, count)| *count > 0).collect(),
+            dropped: of(|shard| &shard.dropped),
+            faults: by_reason(|shard| shard.faults.get()),
+            branch_faults: by_reason(|shard| shard.branch_faults.get()),
         })
     }
 }

@@ -98,8 +98,10 @@ metrics! {
     SoapOperations = Counter "tidegate_soap_operations" [Route, Operation, Fault], "Requests by operation of the service's description and by the code of the fault they ended in.";
     FlowRuns = Counter "tidegate_flow_runs" [Flow], "Runs of flows, those that other flows run by `sequence` not included.";
     FlowFaults = Counter "tidegate_flow_faults" [Flow, Reason], "Runs of flows that ended in a fault, by reason.";
-    FlowStepRuns = Counter "tidegate_flow_step_runs" [Flow, FlowStep], "Runs of steps. Steps are numbered in the order written, each with its name.";
+    FlowStepRuns = Counter "tidegate_flow_step_runs" [Flow, FlowStep], "Runs of steps, by the name of the step, or else what it is and its path in the flow.";
     FlowStepFaults = Counter "tidegate_flow_step_faults" [Flow, FlowStep, Reason], "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
+    FlowBranchFaults = Counter "tidegate_flow_branch_faults" [Flow, FlowStep, Reason], "Branches of `scatter` and `split` that failed, by reason, whether or not their step did.";
+    FlowTapsDropped = Counter "tidegate_flow_taps_dropped" [Flow, FlowStep], "Messages that a `wire_tap` did not copy, because `max` copies were under way.";
     FlowStepOwn = Counter "tidegate_flow_step_own_seconds" [Flow, FlowStep], "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
     FlowStepCall = Counter "tidegate_flow_step_call_seconds" [Flow, FlowStep], "Time that steps waited for upstreams.";
     ScheduleRuns = Counter "tidegate_schedule_runs" [Schedule, Result], "Runs of schedules that have ended, by result.";

@@ -351,6 +351,19 @@ impl Snapshot {
                 labelled_counter(&mut faults, labels, *count)?;
             }
         }
+        let mut faults = family(encoder, Metric::FlowBranchFaults)?;
+        for (sum, step) in steps() {
+            for (reason, count) in &sum.branch_faults {
+                let labels =
+                    [(Label::Flow, &*sum.flow), (Label::FlowStep, step), (Label::Reason, *reason)];
+                labelled_counter(&mut faults, labels, *count)?;
+            }
+        }
+        let mut dropped = family(encoder, Metric::FlowTapsDropped)?;
+        for (sum, step) in steps().filter(|(sum, _)| sum.dropped > 0) {
+            let labels = [(Label::Flow, &*sum.flow), (Label::FlowStep, step)];
+            labelled_counter(&mut dropped, labels, sum.dropped)?;
+        }
         let mut own = family(encoder, Metric::FlowStepOwn)?;
         for (sum, step) in steps() {
             let labels = [(Label::Flow, &*sum.flow), (Label::FlowStep, step)];

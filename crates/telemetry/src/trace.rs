@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The one place where a trace is asked for and left.
 #[derive(Debug, Default)]
@@ -30,7 +30,10 @@ pub struct Trace {
 /// One run of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedStep {
-    pub name: &'static str,
+    /// The name that the operator gave it, or its key.
+    pub name: Arc<str>,
+    /// That name, or what it is and its path in the flow.
+    pub label: Arc<str>,
     /// The number of steps around it.
     pub depth: u16,
     /// Of a branch, or a part of the message: its number, from 1.

@@ -6,17 +6,26 @@ use ipnet::IpNet;
 
 /// A rule for targets that clients name. It is asked about each address that a name leads to, directly before the connection is
 /// made: a name that led elsewhere when it was checked gains nothing by it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressRule {
     /// Networks that are allowed although they are not public.
     pub allow: Vec<IpNet>,
+    /// Public addresses are allowed.
+    pub public: bool,
+}
+
+impl Default for AddressRule {
+    fn default() -> AddressRule {
+        AddressRule { allow: Vec::new(), public: true }
+    }
 }
 
 impl AddressRule {
-    /// True for public addresses, and for those that the operator allows.
+    /// True for public addresses, unless those are not allowed, and for those that the operator allows.
     pub fn permits(&self, address: IpAddr) -> bool {
         let address = reached(address);
-        is_public(address) || self.allow.iter().any(|network| network.contains(&address))
+        (self.public && is_public(address))
+            || self.allow.iter().any(|network| network.contains(&address))
     }
 }
 
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_the_operator_allows_is_permitted_in_every_form() {
-        let rule = AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()] };
+        let rule = AddressRule { allow: vec!["127.0.0.0/8".parse().unwrap()], public: true };
         for (address, permitted) in [
             ("127.0.0.1", true),
             ("::ffff:127.0.0.1", true),

@@ -11,7 +11,9 @@ mod addresses;
 mod balance;
 mod breaker;
 mod call;
+mod called_url;
 mod connect;
+mod endpoints;
 pub mod forward;
 mod h2;
 mod health;
@@ -26,6 +28,8 @@ mod suspension;
 mod target;
 
 pub use address_rule::AddressRule;
+pub use called_url::{CalledUrl, UrlError};
+pub use endpoints::{AllowedHost, AllowedUrl, Endpoint, Endpoints};
 pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;

@@ -140,7 +140,7 @@ fn unknown_name(name: &str, compiler: &Compiler<'_, '_>) -> String {
     let name = name.trim_start_matches('$');
     let known = [
         "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-        "error",
+        "error", "gather",
     ];
     let variables = compiler.table.names(compiler.variables());
     match compiler.report.suggest(name, variables.chain(known)) {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use ::flows::{Cache, MessageCache, Throttle};
-use config::{CacheStep, Decode as _, LimitBy, ThrottleStep};
+use ::flows::{Cache, MessageCache, TapPlaces, Throttle, WireTap};
+use config::{CacheStep, Decode as _, LimitBy, NamedStep, Spanned, ThrottleStep, WireTapStep};
 use expression::Kind;
 use policies::key::KeySource;
 use policies::rate_limit::{self, KeyCounts, Window};
 
 use super::{Compiler, Namespaces};
+use crate::listeners::count;
 use crate::policies::rate_limit::by;
 
 /// Clients of one `throttle` that are counted apart, as many as `rate_limit` counts by default: 6 MB.
@@ -38,9 +39,28 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<Cache> {
         let name = self.name_of("cache", &keys.encode().to_string());
         let key = self.template(&keys.key, Kind::Key, namespaces);
-        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let kept = self.builder.kept_or(&name, || Arc::new(MessageCache::default()));
         Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })
+    }
+
+    pub(super) fn wire_tap(
+        &mut self,
+        keys: &'a WireTapStep,
+        step: &Spanned<NamedStep>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<WireTap> {
+        if keys.steps.0.is_empty() && step.intact {
+            let help = "add steps, such as `steps: [{ call: audit }]`";
+            self.report.error(step.at, "a wire_tap without steps", help);
+        }
+        let name = self.name_of("wire_tap", &keys.encode().to_string());
+        let places = self.builder.kept_or(&name, || Arc::new(TapPlaces::default()));
+        let (timeout, flow) = (self.flow_timeout(), self.under_way.last().copied());
+        let steps = self.inner("steps", &keys.steps, namespaces, depth)?;
+        let flow = flow.unwrap_or_default().into();
+        Some(WireTap { steps, max: count(keys.max.get()), timeout, flow, places })
     }
 
     /// A name that tells a step from all others, wherever it stands in its flow.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use config::{
-    CallStep, ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, GatherComplete,
-    GatherInto, HeaderStep, JsonTemplate, LogLevel, Partial, PayloadStep, QueryTemplate,
-    RespondStep, SoapHeaderStep, Spanned, Step, SwitchCase, ValidateStep, ValueType,
+    ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep, JsonTemplate,
+    LogLevel, NamedStep, PayloadStep, RespondStep, SoapHeaderStep, Spanned, StatusTemplate, Step,
+    SwitchCase, ValidateStep, ValueType,
 };
 use expression::Kind;
 use flows::{
-    Action, Call, Condition, Convert, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header,
-    Into, Level, Payload, PayloadSource, Query, Respond, Scatter, SoapHeader, Source, Split, Test,
-    Type, Validate,
+    Action, Condition, Convert, Enrich, EnrichAction, FaultTemplate, Foreach, Header, Level,
+    Payload, PayloadSource, Respond, Scatter, SoapHeader, Source, Split, Status, Store, Test, Type,
+    Validate,
 };
 
 use queues::Entrance;
@@ -25,13 +25,29 @@ impl<'a> Compiler<'a, '_> {
     /// One step. None where something was complained about.
     pub(super) fn step(
         &mut self,
-        step: &'a Spanned<Step>,
+        step: &'a Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<flows::Step> {
-        let metrics = self.metrics(step);
-        let action = match &step.value {
-            Step::Call(call) => Action::Call(Box::new(self.call(&call.0, namespaces)?)),
+        let label = self.labels.next(&step.value);
+        let flow = self.under_way.last().copied().unwrap_or_default();
+        let metrics = self.builder.telemetry.flow_step(flow, &label);
+        let outer = self.labels.enter_step(&label);
+        let action = self.action(step, namespaces, depth);
+        self.labels.leave(outer);
+        let given = step.value.name.as_ref().map(|name| name.value.as_str());
+        let name = given.unwrap_or(step.value.step.name());
+        Some(flows::Step::new(action?, (name, &label), self.table, metrics))
+    }
+
+    fn action(
+        &mut self,
+        step: &'a Spanned<NamedStep>,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Action> {
+        Some(match &step.value.step {
+            Step::Call(call) => Action::Call(Box::new(self.call(&call.0, step, namespaces)?)),
             Step::Respond(keys) => Action::Respond(Box::new(self.respond(keys, step, namespaces)?)),
             Step::Drop(_) => Action::Drop,
             Step::Fault(keys) => Action::Fault(Box::new(self.fault(keys, namespaces)?)),
@@ -80,9 +96,24 @@ impl<'a> Compiler<'a, '_> {
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
             Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
             Step::Sql(keys) => Action::Sql(Box::new(self.sql(keys, namespaces)?)),
-            Step::Store(keys) => Action::Store(self.entrance(&keys.queue)?),
+            Step::Store(keys) => Action::Store(self.store(keys)?),
+            Step::WireTap(keys) => {
+                Action::WireTap(Box::new(self.wire_tap(keys, step, namespaces, depth)?))
+            }
+        })
+    }
+
+    fn store(&mut self, keys: &config::StoreStep) -> Option<Store> {
+        if let Some(name) = keys.into.as_ref().filter(|_| keys.end) {
+            let what = "this `store` ends the flow, so that no step reads the variable";
+            self.report.warn(name.at, what, "add `end: false`, or remove `into`");
+        }
+        let queue = self.entrance(&keys.queue);
+        let into = match &keys.into {
+            Some(name) => self.table.variable(&name.value).map(Some),
+            None => Some(None),
         };
-        Some(flows::Step::new(action, self.table, metrics))
+        Some(Store { queue: queue?, end: keys.end, into: into? })
     }
 
     /// The entrance of a queue.
@@ -135,8 +166,8 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<Action> {
         let value = self.finder(&keys.when.value, namespaces);
         let matches = keys.when.matches.as_ref().map(|matches| self.regex(matches));
-        let then = self.steps(&keys.then, namespaces, depth + 1);
-        let otherwise = self.steps(&keys.otherwise, namespaces, depth + 1);
+        let then = self.inner("then", &keys.then, namespaces, depth);
+        let otherwise = self.inner("else", &keys.otherwise, namespaces, depth);
         let matches = matches.map_or(Some(None), |regex| regex.map(Some))?;
         let when = Condition { value: value?, matches };
         Some(Action::Filter { when, then: then?, otherwise: otherwise? })
@@ -145,14 +176,15 @@ impl<'a> Compiler<'a, '_> {
     fn switch(
         &mut self,
         keys: &'a config::SwitchStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
         let on = self.finder(&keys.on, namespaces);
+        let cases = (1..).zip(&keys.cases);
         let cases: Vec<Option<_>> =
-            keys.cases.iter().map(|case| self.case(case, step, namespaces, depth)).collect();
-        let default = self.steps(&keys.default, namespaces, depth + 1);
+            cases.map(|case| self.case(case, step, namespaces, depth)).collect();
+        let default = self.inner("default", &keys.default, namespaces, depth);
         let cases = cases.into_iter().collect::<Option<_>>()?;
         Some(Action::Switch { on: on?, cases, default: default? })
     }
@@ -164,7 +196,7 @@ impl<'a> Compiler<'a, '_> {
         depth: usize,
     ) -> Option<Action> {
         let over = self.finder(&keys.over, namespaces);
-        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let parallel = count(keys.parallel.get());
         Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel })))
     }
@@ -176,7 +208,7 @@ impl<'a> Compiler<'a, '_> {
         depth: usize,
     ) -> Option<Action> {
         let over = self.finder(&keys.over, namespaces);
-        let steps = self.steps(&keys.steps, namespaces, depth + 1);
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let gather = self.gather(&keys.gather, namespaces);
         let parallel = count(keys.parallel.get());
         let gather = gather?;
@@ -186,7 +218,7 @@ impl<'a> Compiler<'a, '_> {
     fn scatter(
         &mut self,
         keys: &'a config::ScatterStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Action> {
@@ -194,14 +226,19 @@ impl<'a> Compiler<'a, '_> {
             let help = "add branches, such as `branches: [{ call: a }, { call: b }]`";
             self.report.error(step.at, "a scatter without branches", help);
         }
-        let branches: Vec<Option<_>> =
-            keys.branches.iter().map(|branch| self.steps(branch, namespaces, depth + 1)).collect();
+        if step.intact {
+            self.check_complete(&keys.gather, keys.branches.len());
+        }
+        let branches = (1_usize..).zip(&keys.branches);
+        let branches: Vec<Option<_>> = branches
+            .map(|(number, branch)| self.inner(&number.to_string(), branch, namespaces, depth))
+            .collect();
         let gather = self.gather(&keys.gather, namespaces);
         let branches = branches.into_iter().collect::<Option<_>>()?;
         Some(Action::Scatter(Box::new(Scatter { branches, gather: gather? })))
     }
 
-    fn optional(
+    pub(super) fn optional(
         &mut self,
         text: &Option<Spanned<String>>,
         kind: Kind,
@@ -213,62 +250,11 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    fn call(&mut self, keys: &CallStep, namespaces: &Namespaces) -> Option<Call> {
-        let to = self.builder.outlet(&keys.upstream, self.report);
-        let method = match &keys.method {
-            Some(method) => crate::names::method(method, self.report).map(Some),
-            None => Some(None),
-        };
-        let path = self.optional(&keys.path, Kind::Path, namespaces);
-        let query = match &keys.query {
-            None => Some(None),
-            Some(QueryTemplate::Whole(text)) => {
-                self.template(text, Kind::Query, namespaces).map(|text| Some(Query::Whole(text)))
-            }
-            Some(QueryTemplate::Parameters(parameters)) => {
-                let parameters: Vec<Option<_>> = parameters
-                    .iter()
-                    .map(|(name, value)| {
-                        let value = self.template(value, Kind::Text, namespaces)?;
-                        Some((name.value.as_str().into(), value))
-                    })
-                    .collect();
-                parameters
-                    .into_iter()
-                    .collect::<Option<_>>()
-                    .map(|all| Some(Query::Parameters(all)))
-            }
-        };
-        let set = self.lines(&keys.headers.set, namespaces);
-        let remove = self.header_names(&keys.headers.remove);
-        let body = match &keys.body {
-            Some(body) => self.expression(body, namespaces).map(Some),
-            None => Some(None),
-        };
-        let into = match &keys.into {
-            Some(name) => self.table.variable(&name.value).map(Some),
-            None => Some(None),
-        };
-        Some(Call {
-            to: to?,
-            upstream: keys.upstream.value.as_str().into(),
-            method: method?.map(|method| method.into()),
-            path: path?,
-            query: query?,
-            set: set?,
-            remove: remove?,
-            body: body?,
-            timeout: keys.timeout.map(|timeout| timeout.0),
-            into: into?,
-            fault_on: keys.fault_on.iter().map(|class| (class.first, class.last)).collect(),
-        })
-    }
-
     /// Compiles the content of a body: at most one of the keys.
     fn made(
         &mut self,
         written: BodyKeys<'_>,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Option<PayloadSource>> {
         let BodyKeys { xml, json, text, from } = written;
@@ -301,7 +287,7 @@ impl<'a> Compiler<'a, '_> {
     fn respond(
         &mut self,
         keys: &RespondStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Respond> {
         let written = BodyKeys {
@@ -312,14 +298,23 @@ impl<'a> Compiler<'a, '_> {
         };
         let made = self.made(written, step, namespaces);
         let headers = self.lines(&keys.headers, namespaces);
-        let status = keys.status.and_then(|status| u16::try_from(status.get()).ok());
-        Some(Respond { status, headers: headers?, made: made? })
+        let status = match &keys.status {
+            None => Some(None),
+            Some(StatusTemplate::Status(status)) => {
+                u16::try_from(status.get()).ok().map(|status| Some(Status::Fixed(status)))
+            }
+            Some(StatusTemplate::Template(text)) => {
+                let made = self.template(text, Kind::Text, namespaces);
+                made.map(|template| Some(Status::Made(template)))
+            }
+        };
+        Some(Respond { status: status?, headers: headers?, made: made? })
     }
 
     fn payload(
         &mut self,
         keys: &PayloadStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Payload> {
         let written = BodyKeys {
@@ -399,7 +394,7 @@ impl<'a> Compiler<'a, '_> {
     fn enrich(
         &mut self,
         keys: &config::EnrichStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Enrich> {
         let action = match keys.action {
@@ -464,7 +459,7 @@ impl<'a> Compiler<'a, '_> {
     fn validate(
         &mut self,
         keys: &'a ValidateStep,
-        step: &Spanned<Step>,
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<Validate> {
@@ -482,7 +477,7 @@ impl<'a> Compiler<'a, '_> {
             None => Some(None),
         };
         let otherwise = match &keys.otherwise {
-            Some(steps) => self.steps(steps, namespaces, depth + 1).map(Some),
+            Some(steps) => self.inner("else", steps, namespaces, depth).map(Some),
             None => Some(None),
         };
         Some(Validate { schema: schema?, of: of?, otherwise: otherwise? })
@@ -490,8 +485,8 @@ impl<'a> Compiler<'a, '_> {
 
     fn case(
         &mut self,
-        case: &'a SwitchCase,
-        step: &Spanned<Step>,
+        (number, case): (usize, &'a SwitchCase),
+        step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<(Test, flows::Steps)> {
@@ -504,37 +499,8 @@ impl<'a> Compiler<'a, '_> {
                 None
             }
         };
-        let steps = self.steps(&case.steps, namespaces, depth + 1);
+        let steps = self.inner(&number.to_string(), &case.steps, namespaces, depth);
         Some((test?, steps?))
-    }
-
-    fn gather(&mut self, keys: &config::Gather, namespaces: &Namespaces) -> Option<Gather> {
-        let take = match &keys.take {
-            Some(take) => self.finder(take, namespaces).map(Some),
-            None => Some(None),
-        };
-        let into = match &keys.into {
-            None => Some(None),
-            Some(GatherInto::Json) => Some(Some(Into::Json)),
-            Some(GatherInto::Xml(markup)) => match Into::element(&markup.value) {
-                Ok(into) => Some(Some(into)),
-                Err(what) => {
-                    let what = format!("that is no element: {what}");
-                    self.report.error(markup.at, what, "write one such as `<All/>`");
-                    None
-                }
-            },
-        };
-        Some(Gather {
-            take: take?,
-            into: into?,
-            complete: match keys.complete {
-                GatherComplete::All => None,
-                GatherComplete::Number(number) => Some(count(number)),
-            },
-            timeout: keys.timeout.0,
-            keep: keys.partial == Partial::Keep,
-        })
     }
 }
 

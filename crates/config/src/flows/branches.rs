@@ -58,10 +58,10 @@ keys! {
         /// XML into what stands around the first.
         into: Option<GatherInto>,
         /// The number of results that are enough: `all`, or a number.
-        complete: GatherComplete = GatherComplete::All,
+        complete: Spanned<GatherComplete> = Spanned::unwritten(GatherComplete::All),
         /// The longest that is waited.
         // As long as a client waits that was told nothing else.
-        timeout: Timeout = Timeout(Duration::from_secs(30)),
+        timeout: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(30))),
         /// The fate of results when some are missing.
         partial: Partial = Partial::Fault,
     }

@@ -2,6 +2,7 @@
 
 mod branches;
 mod expression;
+mod named_step;
 mod steps;
 
 use std::time::Duration;
@@ -14,11 +15,13 @@ pub use branches::{
 pub use expression::{
     Condition, ExpressionLanguage, ExpressionText, JsonTemplate, SetValue, ValueType,
 };
+pub use named_step::NamedStep;
 pub use steps::{
     CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EnrichAction,
     EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
     LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
-    StatusClass, Steps, StoreStep, SwitchCase, SwitchStep, ThrottleStep, ValidateStep, XsltStep,
+    StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep, ThrottleStep,
+    ValidateStep, WireTapStep, XsltStep,
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list};
@@ -60,6 +63,10 @@ keys! {
     }
 }
 
+/// The key of a step's name, beside the step.
+const NAME: &str = "name";
+const NAME_DOC: &str = "The name by which metrics, traces, the log and `explain` show the step.";
+
 /// Makes the list of steps: the enum, and reading, writing and schema by name.
 macro_rules! steps {
     ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal, )*) => {
@@ -95,7 +102,9 @@ macro_rules! steps {
             }
 
             fn schemas(schema: &mut SchemaBuilder) -> Json {
-                schema.section("Step", "One step of a flow: exactly one of these keys.", |section| {
+                let doc = "One step of a flow: exactly one of these keys, and perhaps `name`.";
+                schema.section("Step", doc, |section| {
+                    section.key::<Option<String>>(NAME, NAME_DOC, Some(None));
                     $( section.key::<Option<$keys>>($name, concat!($($doc),*), Some(None)); )*
                 })
             }
@@ -148,8 +157,10 @@ steps! {
     Cache(CacheStep) = "cache",
     /// Lets so many messages pass in a time.
     Throttle(ThrottleStep) = "throttle",
-    /// Puts the message into a queue, and answers with 202 once it is durable.
+    /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
     Store(StoreStep) = "store",
+    /// Runs steps beside the flow, with a copy of the message and without an answer.
+    WireTap(WireTapStep) = "wire_tap",
     /// Asks a database.
     Sql(SqlStep) = "sql",
 }
@@ -184,41 +195,8 @@ impl Step {
             Self::Split(keys) => vec![&keys.steps],
             Self::Scatter(keys) => keys.branches.iter().collect(),
             Self::Cache(keys) => vec![&keys.steps],
+            Self::WireTap(keys) => vec![&keys.steps],
         }
-    }
-}
-
-impl Decode for Step {
-    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `- NAME: { ... }`, one item for each step, keys indented below its name";
-        let Value::Map(entries) = &node.value else {
-            decoder.expected(node, "a step", help);
-            return None;
-        };
-        match entries.as_slice() {
-            [entry] => Self::decode_named(entry, decoder),
-            [] => {
-                decoder.error(node.at, "a step without a name", help);
-                None
-            }
-            [first, second, ..] => {
-                let what = format!(
-                    "one item of the list names two steps, {} and {}",
-                    quote(&first.key),
-                    quote(&second.key)
-                );
-                decoder.error(second.key_at, what, help);
-                None
-            }
-        }
-    }
-
-    fn encode(&self) -> Json {
-        json!({ self.name(): self.encode_keys() })
-    }
-
-    fn schema(schema: &mut SchemaBuilder) -> Json {
-        Self::schemas(schema)
     }
 }
 
@@ -253,6 +231,6 @@ impl Decode for Flow {
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [Vec::<Step>::schema(schema), FlowKeys::schema(schema)] })
+        json!({ "anyOf": [Vec::<NamedStep>::schema(schema), FlowKeys::schema(schema)] })
     }
 }

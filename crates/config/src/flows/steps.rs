@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Condition, ExpressionText, JsonTemplate, Step};
+use super::{Condition, ExpressionText, JsonTemplate, NamedStep};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::policies::{LimitBy, Requests, XsltEngine};
@@ -11,16 +11,20 @@ use crate::schema::SchemaBuilder;
 use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Spanned, Timeout};
 
 /// A list of steps, or one alone.
-pub type Steps = OneOrMore<Spanned<Step>>;
+pub type Steps = OneOrMore<Spanned<NamedStep>>;
 
 keys! {
     /// Sends the message to an upstream. The reply becomes the message, whatever its status, unless `into` keeps it aside.
     pub struct CallStep {
         /// One of the `upstreams`.
-        upstream: Spanned<String>,
-        /// The method; the request's if absent.
+        upstream: Option<Spanned<String>>,
+        /// The URL, a template, in place of `upstream`: an address that is known only when the call is made. `endpoints` says which
+        /// addresses may be called.
+        url: Option<Spanned<String>>,
+        /// The method, perhaps a template; the request's if absent.
         method: Option<Spanned<String>>,
-        /// The path, a template; as the route forwards it if absent.
+        /// The path, a template; as the route forwards it if absent. Of one placeholder alone the value is the whole path with its
+        /// query.
         path: Option<Spanned<String>>,
         /// The query: a template, or templates by the names of parameters; the request's if absent.
         query: Option<QueryTemplate>,
@@ -29,7 +33,7 @@ keys! {
         /// The body that is sent; the message's own if absent.
         body: Option<ExpressionText>,
         /// The longest that the whole call may take; the upstream's own timeouts hold too.
-        timeout: Option<Timeout>,
+        timeout: Option<Spanned<Timeout>>,
         /// A variable that takes the reply, as `$NAME.status`, `$NAME.headers.X` and `$NAME.body`. The message stays.
         into: Option<Spanned<String>>,
         /// Statuses that are faults, such as `[5xx, 404]`.
@@ -73,8 +77,8 @@ pub struct StatusClass {
 keys! {
     /// Ends the flow with a reply: the message, or what is made here.
     pub struct RespondStep {
-        /// The status; the message's own if absent, and 200 where that is a request.
-        status: Option<Between<200, 599>>,
+        /// The status, perhaps a template; the message's own if absent, and 200 where that is a request.
+        status: Option<StatusTemplate>,
         /// Headers to replace, or add where missing; the values are templates.
         headers: Map<Spanned<String>> = Map::default(),
         /// The body as a template of XML.
@@ -88,15 +92,41 @@ keys! {
     }
 }
 
+/// A status, or a template of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatusTemplate {
+    /// The status itself.
+    Status(Between<200, 599>),
+    /// A template with placeholders.
+    Template(Spanned<String>),
+}
+
 /// Ends the flow with 202 and no body. It has no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropStep;
 
 keys! {
-    /// Puts the message into a queue, with its method, path and headers, and ends the flow with 202 once it is durable.
+    /// Puts the message into a queue, with its method, path and headers. The step waits until it is durable.
     pub struct StoreStep {
         /// The name of one of the `queues`.
         queue: Spanned<String>,
+        /// Whether the step ends the flow with 202. With `false` the flow continues with the message as it is.
+        // Who puts a message into a queue has mostly nothing to add.
+        end: bool = true,
+        /// With `end: false`, a variable for the message's number in the queue, as `$NAME.id`.
+        into: Option<Spanned<String>>,
+    }
+}
+
+keys! {
+    /// Runs steps beside the flow, with a copy of the message. The flow does not wait for them, and gets neither their reply nor their
+    /// fault. They have as long as the flow's `timeout`, and continue when the client has gone.
+    pub struct WireTapStep {
+        /// The steps.
+        steps: Steps,
+        /// How many copies are under way at once, in the whole gateway. A message above that is not copied; it is counted and logged.
+        // Copies are held in memory: 64 of the usual size are a few MiB.
+        max: Between<1, 10_000> = const { Between::new(64) },
     }
 }
 
@@ -393,13 +423,35 @@ impl Decode for DropStep {
     }
 }
 
+impl Decode for StatusTemplate {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match node.text().is_some_and(|text| text.contains("{{")) {
+            true => Spanned::decode(node, decoder).map(Self::Template),
+            false => Between::decode(node, decoder).map(Self::Status),
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Status(status) => status.encode(),
+            Self::Template(text) => text.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let template = json!({ "type": "string", "pattern": "\\{\\{" });
+        json!({ "anyOf": [Between::<200, 599>::schema(schema), template] })
+    }
+}
+
 impl Decode for Call {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         match &node.value {
             Value::Scalar(_) => {
                 let upstream = Spanned::decode(node, decoder)?;
                 Some(Self(CallStep {
-                    upstream,
+                    upstream: Some(upstream),
+                    url: None,
                     method: None,
                     path: None,
                     query: None,

@@ -4,6 +4,7 @@
 mod apis;
 mod cases;
 mod databases;
+mod endpoints;
 mod hubs;
 mod issuers;
 mod listen;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub use apis::{Api, Validate};
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
 pub use databases::Database;
+pub use endpoints::{EndpointAllow, EndpointTimeout, Endpoints};
 pub use hubs::{
     Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits,
     HubLog, HubRetention, HubSasl, HubSaslMechanism,
@@ -64,8 +66,8 @@ keys! {
         limits: ProcessLimits,
         /// How the gateway stops.
         shutdown: Shutdown,
-        /// The time between `/readyz` saying 503 and the listeners closing.
-        drain: Drain,
+        /// An older place of `shutdown: { delay }`.
+        drain: Option<Spanned<Drain>>,
         /// The services that requests are sent to, by name.
         upstreams: Map<Upstream> = Map::default(),
         /// The issuers of tokens, by name.
@@ -76,6 +78,8 @@ keys! {
         flows: Map<Spanned<Flow>> = Map::default(),
         /// Databases by name, for `sql` in flows.
         databases: Map<Database> = Map::default(),
+        /// The addresses that flows may call by `call: { url }`.
+        endpoints: Option<Spanned<Endpoints>>,
         /// Hubs by name: topics with publishers, subscribers and readers, for `hub` of a route.
         hubs: Map<Spanned<Hub>> = Map::default(),
         /// Queues by name: messages that flows leave behind by the step `store`, each with the flow that processes them.
@@ -140,10 +144,9 @@ keys! {
 }
 
 keys! {
-    /// The time between `/readyz` saying 503 and the listeners closing.
+    /// An older place of `shutdown: { delay }`.
     pub struct Drain {
-        /// How long listeners stay open once `/readyz` says 503, after SIGTERM and SIGQUIT.
-        // Kubernetes tells its proxies and the process at the same time, and they hear of it within seconds.
+        /// As in `shutdown`.
         delay: Duration = Duration::from_secs(5),
     }
 }
@@ -151,6 +154,9 @@ keys! {
 keys! {
     /// How the gateway stops.
     pub struct Shutdown {
+        /// How long listeners stay open once `/readyz` says 503, after SIGTERM and SIGQUIT.
+        // Kubernetes tells its proxies and the process at the same time, and they hear of it within seconds.
+        delay: Spanned<Duration> = Spanned::unwritten(Duration::from_secs(5)),
         /// How long active requests may take to end once the listeners are closed.
         // What Kubernetes grants before it kills.
         drain: Duration = Duration::from_secs(30),

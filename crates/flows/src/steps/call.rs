@@ -1,5 +1,6 @@
 //! `call`: the message goes to an upstream, and the reply takes its place.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use expression::{Expression, Slot, Template};
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
+use kit::percent;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::Fetch;
 
@@ -17,15 +19,13 @@ use crate::message::Message;
 use crate::state::{Run, State, Variable};
 use crate::steps::payload;
 
-/// A call of an upstream.
+/// A call of an upstream, or of an address that is known only when it is made.
 pub struct Call {
-    pub to: Arc<dyn Fetch>,
-    /// The upstream's name.
-    pub upstream: Box<str>,
+    pub to: CallTo,
     /// The request's if absent.
-    pub method: Option<Box<str>>,
+    pub method: Option<Method>,
     /// The path, perhaps with a query; as the route forwards it if absent.
-    pub path: Option<Template>,
+    pub path: Option<CallPath>,
     /// The request's if absent, and none with a path of its own.
     pub query: Option<Query>,
     pub set: Vec<(Box<str>, Template)>,
@@ -37,6 +37,95 @@ pub struct Call {
     pub into: Option<u32>,
     /// The first and the last status of ranges that are faults.
     pub fault_on: Vec<(u16, u16)>,
+}
+
+/// Who is called.
+pub enum CallTo {
+    /// An upstream, and its name.
+    Upstream(Arc<dyn Fetch>, Box<str>),
+    Url(Box<CallUrl>),
+}
+
+/// The URL of a call.
+pub struct CallUrl {
+    /// Up to the first slash of the path; or a value that is a whole URL, or the beginning of one.
+    pub base: Template,
+    /// The base begins with a scheme, so that values in it are parts of the host.
+    pub has_scheme: bool,
+    /// What follows.
+    pub rest: Option<Template>,
+    pub find: EndpointFinder,
+}
+
+/// Finds the way to a URL, and its path and query; or says why it is not called.
+pub type EndpointFinder = Arc<dyn Fn(&str) -> Result<Endpoint, Fault> + Send + Sync>;
+
+/// A place that is called.
+pub struct Endpoint {
+    pub to: Arc<dyn Fetch>,
+    /// `https://host`.
+    pub name: Box<str>,
+    /// The path and the query.
+    pub target: String,
+}
+
+/// The way of one call.
+struct CallWay<'c> {
+    to: Cow<'c, Arc<dyn Fetch>>,
+    name: Cow<'c, str>,
+    /// Of a URL.
+    target: Option<String>,
+}
+
+impl CallTo {
+    fn way(&self, run: &Run<'_>, state: &State) -> Result<CallWay<'_>, Fault> {
+        let url = match self {
+            CallTo::Upstream(to, name) => {
+                return Ok(CallWay {
+                    to: Cow::Borrowed(to),
+                    name: Cow::Borrowed(name),
+                    target: None,
+                });
+            }
+            CallTo::Url(url) => url,
+        };
+        let mut text = run.fill(state, &url.base)?;
+        let authority = text.split_once("://").map_or("", |(_, authority)| authority);
+        if url.has_scheme && authority.contains(['/', '?', '#', '@', '\\']) {
+            return Err(bad("url", &text, "a value is no part of a host"));
+        }
+        if let Some(rest) = &url.rest {
+            if text.contains('?') {
+                return Err(bad("url", &text, "there must be no query before the path"));
+            }
+            text.truncate(text.trim_end_matches('/').len());
+            text.push_str(&run.fill(state, rest)?);
+        }
+        let Endpoint { to, name, target } = (url.find)(&text)?;
+        let target = whole_path(target)?;
+        Ok(CallWay { to: Cow::Owned(to), name: Cow::Owned(name.into()), target: Some(target) })
+    }
+
+    fn templates(&self) -> Vec<&Template> {
+        match self {
+            CallTo::Upstream(..) => Vec::new(),
+            CallTo::Url(url) => [&url.base].into_iter().chain(&url.rest).collect(),
+        }
+    }
+}
+
+/// The method of a call.
+pub enum Method {
+    Fixed(Box<str>),
+    Made(Template),
+}
+
+/// The path of a call.
+pub enum CallPath {
+    /// Values are parts of it, encoded.
+    Template(Template),
+    /// A value that is all of it.
+    Whole(Template),
 }
 
 /// The query of a call.
@@ -55,7 +144,14 @@ impl Call {
             Some(Query::Parameters(all)) => all.iter().map(|(_, template)| template).collect(),
         };
         let set = self.set.iter().map(|(_, template)| template);
-        self.path.iter().chain(query).chain(set)
+        let method = self.method.iter().filter_map(|method| match method {
+            Method::Fixed(_) => None,
+            Method::Made(template) => Some(template),
+        });
+        let path = self.path.iter().map(|path| match path {
+            CallPath::Template(template) | CallPath::Whole(template) => template,
+        });
+        self.to.templates().into_iter().chain(path).chain(method).chain(query).chain(set)
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -65,6 +161,7 @@ impl Call {
 
     /// The upstream, if the message is sent there as it is.
     pub(crate) fn plain(&self) -> Option<&str> {
+        let CallTo::Upstream(_, upstream) = &self.to else { return None };
         let is_plain = self.method.is_none()
             && self.path.is_none()
             && self.query.is_none()
@@ -74,13 +171,22 @@ impl Call {
             && self.timeout.is_none()
             && self.into.is_none()
             && self.fault_on.is_empty();
-        is_plain.then_some(&*self.upstream)
+        is_plain.then_some(upstream)
     }
 
-    fn request(&self, run: &Run<'_>, state: &mut State) -> Result<Request, Fault> {
-        let target = self.target(run, state)?;
-        let method = self.method.as_deref().map_or(run.head.method(), str::as_bytes);
-        let mut head = RequestHead::new(Protocol::Http11, method, &target);
+    fn request(
+        &self,
+        target: Option<String>,
+        run: &Run<'_>,
+        state: &mut State,
+    ) -> Result<Request, Fault> {
+        let target = self.target(target, run, state)?;
+        let mut head = match &self.method {
+            None => RequestHead::new(Protocol::Http11, run.head.method(), &target),
+            Some(method) => {
+                RequestHead::new(Protocol::Http11, method.get(run, state)?.as_bytes(), &target)
+            }
+        };
         let lines = &mut head.headers;
         lines.add_all(&state.request_lines);
         let mut body = match &self.body {
@@ -111,17 +217,21 @@ impl Call {
         Ok(Request { head, body })
     }
 
-    fn target(&self, run: &Run<'_>, state: &State) -> Result<Vec<u8>, Fault> {
-        let mut target = match &self.path {
-            Some(path) => run.fill(state, path)?.into_bytes(),
-            None => run.head.path().to_vec(),
+    /// `own` is that of a URL.
+    fn target(&self, own: Option<String>, run: &Run<'_>, state: &State) -> Result<Vec<u8>, Fault> {
+        let is_forwarded = self.path.is_none() && own.is_none();
+        let mut target = match (own, &self.path) {
+            (Some(own), _) => own.into_bytes(),
+            (None, Some(CallPath::Template(path))) => run.fill(state, path)?.into_bytes(),
+            (None, Some(CallPath::Whole(path))) => whole_path(run.fill(state, path)?)?.into_bytes(),
+            (None, None) => run.head.path().to_vec(),
         };
         if !target.starts_with(b"/") {
             target.insert(0, b'/');
         }
         let query = match &self.query {
             Some(query) => Some(query.fill(run, state)?.into_bytes()),
-            None if self.path.is_none() => run.head.query().map(<[u8]>::to_vec),
+            None if is_forwarded => run.head.query().map(<[u8]>::to_vec),
             None => None,
         };
         if let Some(query) = query.filter(|query| !query.is_empty()) {
@@ -130,6 +240,54 @@ impl Call {
         }
         Ok(target)
     }
+}
+
+impl Method {
+    fn get<'m>(&'m self, run: &Run<'_>, state: &State) -> Result<Cow<'m, str>, Fault> {
+        let template = match self {
+            Method::Fixed(method) => return Ok(Cow::Borrowed(method)),
+            Method::Made(template) => template,
+        };
+        let method = run.fill(state, template)?;
+        let is_token = !method.is_empty()
+            && method.len() <= METHOD_BYTES_MAX
+            && method.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        match is_token && method != "CONNECT" {
+            true => Ok(Cow::Owned(method)),
+            false => Err(bad("method", &method, "it must be a method such as `GET`")),
+        }
+    }
+}
+
+/// A path that a value gives as a whole, with its query if it has one.
+fn whole_path(path: String) -> Result<String, Fault> {
+    let refused = |why| Err(bad("path", &path, why));
+    if !path.starts_with('/') {
+        return refused("it must begin with `/`");
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"#\\\"<>".contains(&byte)) {
+        return refused("it must be encoded as in a URL");
+    }
+    let own = path.split('?').next().unwrap_or_default();
+    let own = percent::decoded(own.as_bytes(), false);
+    let mut segments = own.split(|byte| matches!(byte, b'/' | b'\\'));
+    let is_dots = |segment: &[u8]| {
+        let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    };
+    match segments.any(is_dots) {
+        true => refused("it must not have segments of dots"),
+        false => Ok(path),
+    }
+}
+
+/// The longest method of a call; those that are registered have at most 17 bytes.
+const METHOD_BYTES_MAX: usize = 64;
+
+/// The fault of a value that cannot stand in a call.
+fn bad(what: &str, value: &str, why: &str) -> Fault {
+    let shown: String = value.chars().take(100).collect();
+    Fault::new(Kind::Template, format!("call: the {what} is `{}`: {why}", shown.escape_debug()))
 }
 
 impl Query {
@@ -176,7 +334,8 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
             began = clock::now();
         }
     }
-    let request = call.request(run, state)?;
+    let CallWay { to, name, target: own } = call.to.way(run, state)?;
+    let request = call.request(own, run, state)?;
     // Its client gives the whole call up then, whatever the flow allows.
     let deadline = run.ex.grpc.as_ref().and_then(|call| call.deadline);
     let mut beside = run.ex.call_beside(deadline);
@@ -190,7 +349,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
             Fault::new(Kind::DeadlineExceeded, "the time that the client gave the call is over")
         }
         () if limit < left => {
-            Fault::new(Kind::UpstreamTimeout, format!("upstream {}: {CALL_OVER}", call.upstream))
+            Fault::new(Kind::UpstreamTimeout, format!("upstream {name}: {CALL_OVER}"))
         }
         () => flow_timeout(),
     };
@@ -201,9 +360,9 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
         began,
         limit,
         pin!(async {
-            let reply = call.to.fetch(beside, request).await?;
+            let reply = to.fetch(beside, request).await?;
             let status = reply.head.status;
-            let refused = call.refuse(&reply);
+            let refused = call.refuse(&name, &reply);
             // A step may read it later, in the time of the call.
             let rest =
                 |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
@@ -233,12 +392,12 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
 
 impl Call {
     /// A status that the operator calls a fault.
-    fn refuse(&self, reply: &Reply) -> Result<(), Fault> {
+    fn refuse(&self, name: &str, reply: &Reply) -> Result<(), Fault> {
         let status = reply.head.status;
         match self.fault_on.iter().any(|(first, last)| (*first..=*last).contains(&status)) {
             false => Ok(()),
             true => {
-                let cause = format!("upstream {} replied with status {status}", self.upstream);
+                let cause = format!("upstream {name} replied with status {status}");
                 Err(Fault::new(Kind::UpstreamStatus, cause))
             }
         }

@@ -4,6 +4,7 @@
 //! The part that is taken of a result is cut out at once. Where that is an element as it stands, the result is parsed into the
 //! levels that the expression looks at, and no further; that tree is dropped with it.
 
+mod gathered;
 mod parts;
 
 use std::cell::Cell;
@@ -26,9 +27,10 @@ use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::{Message, Payload};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
-use crate::step::{Steps, StepsEnd, run as run_steps};
+use crate::step::{Step, Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within_from};
 use crate::steps::payload;
+pub(crate) use gathered::Gathered;
 use parts::Parts;
 
 /// Branches that run at once, each with a copy of the message.
@@ -129,7 +131,12 @@ async fn give_way(parts_done: usize) {
 }
 
 /// Runs the branches and gathers their results.
-pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+pub(crate) async fn scatter(
+    made: &Scatter,
+    step: &Step,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     let total = made.branches.len();
     let first = FirstPart::new(usize::MAX);
     let gathered = {
@@ -142,13 +149,19 @@ pub(crate) async fn scatter(made: &Scatter, run: &Run<'_>, state: &mut State) ->
                 (at, taken(at, ran, gather, run, own, first).await)
             })
         });
-        collect(jobs, total, total, &made.gather, run, state).await?
+        collect(jobs, total, total, &made.gather, run, state).await
     };
-    join(&gathered, &made.gather, run, state)
+    let taken = gathered.end(step, run, state)?;
+    join(&taken, &made.gather, run, state)
 }
 
 /// Runs the steps with each part, and gathers the results.
-pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+pub(crate) async fn split(
+    made: &Split,
+    step: &Step,
+    run: &Run<'_>,
+    state: &mut State,
+) -> Result<(), Fault> {
     let parts = Parts::of(&made.over, run, state)?;
     let total = parts.items.len();
     let first = FirstPart::new(usize::MAX);
@@ -165,9 +178,10 @@ pub(crate) async fn split(made: &Split, run: &Run<'_>, state: &mut State) -> Res
                 (at, taken(at, ran, &made.gather, run, own, first).await)
             })
         });
-        collect(jobs, total, made.parallel, &made.gather, run, state).await?
+        collect(jobs, total, made.parallel, &made.gather, run, state).await
     };
-    join(&gathered, &made.gather, run, state)
+    let taken = gathered.end(step, run, state)?;
+    join(&taken, &made.gather, run, state)
 }
 
 /// Runs the steps with each part, and puts the result in its place.
@@ -253,6 +267,32 @@ impl Drop for AtOnce<'_> {
     }
 }
 
+/// The results of branches in their order, and what became of the others.
+struct Collected {
+    results: Vec<Option<TakenPart>>,
+    /// The branches that failed, in the order of their faults.
+    failed: Vec<(usize, Fault)>,
+    /// Of all of them: enough results came, or those that came are kept.
+    ended: Result<(), Fault>,
+}
+
+impl Collected {
+    /// Makes known which branches failed, and gives the results.
+    fn end(
+        self,
+        step: &Step,
+        run: &Run<'_>,
+        state: &mut State,
+    ) -> Result<Vec<Option<TakenPart>>, Fault> {
+        let Collected { results, failed, ended } = self;
+        let there = |at: usize| results.get(at).is_some_and(Option::is_some);
+        let gathered = Gathered::new(results.len(), there, failed);
+        gathered.tell(step, run, ended.is_ok());
+        state.gathered = Some(Rc::new(gathered));
+        ended.map(|()| results)
+    }
+}
+
 /// Waits for as many results as are needed, in whatever order they come. The rest is dropped.
 async fn collect<'a>(
     mut jobs: impl Iterator<Item = Job<'a>>,
@@ -261,13 +301,13 @@ async fn collect<'a>(
     gather: &Gather,
     run: &Run<'_>,
     state: &State,
-) -> Result<Vec<Option<TakenPart>>, Fault> {
+) -> Collected {
     let began = clock::now();
     let left = state.left_at(began);
     let needed = gather.complete.unwrap_or(total);
     let mut results: Vec<Option<TakenPart>> = Vec::new();
     results.resize_with(total, || None);
-    let (mut good, mut failed, mut last) = (0, 0, None);
+    let (mut good, mut failed) = (0, Vec::new());
     let (mut len, mut too_large) = (0, Ok(()));
     let at_once = AtOnce::new(began, &run.ex.totals);
     // With too few branches there is nothing to wait for.
@@ -294,35 +334,51 @@ async fn collect<'a>(
                         }
                     }
                     Err(fault) => {
-                        failed += 1;
-                        last = Some(fault);
-                        if !gather.keep && total - failed < needed {
+                        failed.push((at, fault));
+                        if !gather.keep && total - failed.len() < needed {
                             break;
                         }
                     }
                 }
                 under_way.extend(jobs.next());
-                give_way(good + failed).await;
+                give_way(good + failed.len()).await;
             }
         };
         within_from(began, limit, pin!(waiting)).await
     };
     drop(at_once);
-    too_large?;
-    if good >= needed {
-        return Ok(results);
+    let is_late = ended.is_none();
+    let ended = match too_large {
+        Err(fault) => Err(fault),
+        Ok(()) if good >= needed => Ok(()),
+        Ok(()) if is_late && limit == left => Err(flow_timeout()),
+        Ok(()) if gather.keep && good > 0 => Ok(()),
+        Ok(()) => Err(too_few(good, needed, gather.keep, &failed)),
+    };
+    if is_late {
+        add_late(&results, limit, &mut failed);
     }
-    if ended.is_none() && limit == left {
-        return Err(flow_timeout());
-    }
-    match (gather.keep, good > 0, last) {
-        (true, true, _) => Ok(results),
-        (true, false, Some(last)) => Err(last),
-        (_, _, last) => Err(too_few(good, needed, last)),
-    }
+    Collected { results, failed, ended }
 }
 
-fn too_few(good: usize, needed: usize, last: Option<Fault>) -> Fault {
+/// Branches that have neither a result nor a fault when the time is over have failed.
+fn add_late(results: &[Option<TakenPart>], limit: Duration, failed: &mut Vec<(usize, Fault)>) {
+    let is_open = |at: usize| failed.iter().all(|(of, _)| *of != at);
+    let open = results.iter().enumerate().filter(|(at, result)| result.is_none() && is_open(*at));
+    let open: Vec<usize> = open.map(|(at, _)| at).collect();
+    failed.extend(open.into_iter().map(|at| (at, late(limit))));
+}
+
+fn late(limit: Duration) -> Fault {
+    Fault::new(Kind::GatherTimeout, format!("no result came within {limit:?}"))
+}
+
+/// The fault where too few results came. With `keep` it is the last one of a branch.
+fn too_few(good: usize, needed: usize, keep: bool, failed: &[(usize, Fault)]) -> Fault {
+    let last = failed.last().map(|(_, fault)| fault);
+    if let Some(last) = last.filter(|_| keep) {
+        return last.clone();
+    }
     let why = last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
     Fault::new(Kind::GatherTimeout, format!("{good} of {needed} results came{why}"))
 }

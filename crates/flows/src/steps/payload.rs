@@ -55,9 +55,42 @@ pub struct Payload {
 /// An answer.
 #[derive(Default)]
 pub struct Respond {
-    pub status: Option<u16>,
+    pub status: Option<Status>,
     pub headers: Vec<(Box<str>, Template)>,
     pub made: Option<PayloadSource>,
+}
+
+/// The status of an answer.
+pub enum Status {
+    Fixed(u16),
+    Made(Template),
+}
+
+impl Status {
+    pub(crate) fn template(&self) -> Option<&Template> {
+        match self {
+            Status::Fixed(_) => None,
+            Status::Made(template) => Some(template),
+        }
+    }
+
+    fn get(&self, run: &Run<'_>, state: &State) -> Result<u16, Fault> {
+        let template = match self {
+            Status::Fixed(status) => return Ok(*status),
+            Status::Made(template) => template,
+        };
+        let text = run.fill(state, template)?;
+        let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
+        status.ok_or_else(|| {
+            let shown: String = text.chars().take(40).collect();
+            let what = format!(
+                "respond: the status is `{}`, and not a number from 200 to 599",
+                shown.escape_debug()
+            );
+            Fault::new(Kind::Template, what)
+        })
+    }
 }
 
 /// A new body, evaluated.
@@ -164,7 +197,8 @@ impl Payload {
 impl Respond {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let headers = self.headers.iter().flat_map(|(_, template)| template.slots());
-        headers.chain(self.made.iter().flat_map(PayloadSource::slots)).collect()
+        let status = self.status.iter().filter_map(Status::template).flat_map(Template::slots);
+        headers.chain(status).chain(self.made.iter().flat_map(PayloadSource::slots)).collect()
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -269,6 +303,8 @@ pub(crate) fn markup_of(
 
 /// Makes the message the answer.
 pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    // Before there is a body of the answer: it is a value of the message as it was.
+    let status = respond.status.as_ref().map(|status| status.get(run, state)).transpose()?;
     if let Some(made) = &respond.made {
         let PayloadContent { body, content_type, is_xml } = made.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);
@@ -279,7 +315,7 @@ pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Re
         let value = run.fill(state, template)?;
         header::set(&mut state.message.lines, name, &value)?;
     }
-    if let Some(status) = respond.status {
+    if let Some(status) = status {
         state.message.status = Some(status);
         if matches!(status, 204 | 205 | 304) {
             state.message.payload = Held::empty();

@@ -1,22 +1,34 @@
-//! `store`: the message goes into a queue, and the client hears that it is there.
+//! `store`: the message goes into a queue.
 
 use std::pin::pin;
 use std::sync::Arc;
 
+use expression::{JsonNodes, Value};
 use fault::{Fault, Kind};
 use message::{Headers, Protocol, RequestHead};
 use queues::Entrance;
 
-use crate::state::{Run, State};
+use crate::content::read_json;
+use crate::state::{Run, State, Variable};
+use crate::step::StepsEnd;
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
-/// Stores the message as the request that a call would send. Its reply is 202.
+/// A way into a queue.
+pub struct Store {
+    pub queue: Arc<Entrance>,
+    /// The flow ends with 202. Otherwise it continues with the message as it is.
+    pub end: bool,
+    /// The number of the variable that takes the message's number in the queue.
+    pub into: Option<u32>,
+}
+
+/// Stores the message as the request that a call would send.
 pub(crate) async fn store(
-    queue: &Arc<Entrance>,
+    made: &Store,
     run: &Run<'_>,
     state: &mut State,
-) -> Result<(), Fault> {
+) -> Result<StepsEnd, Fault> {
     let mut lines = Headers::clone(&state.request_lines);
     state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
@@ -26,9 +38,18 @@ pub(crate) async fn store(
     let stored = async {
         let bytes = body.gather(run.body_bytes_max, Kind::BodyTooLarge).await?;
         drop(waiting);
-        queue.put(&head, &bytes).await
+        made.queue.put(&head, &bytes).await
     };
-    within(state.left(), pin!(stored)).await.unwrap_or_else(|| Err(flow_timeout()))?;
+    let stored = within(state.left(), pin!(stored)).await;
+    let number = stored.unwrap_or_else(|| Err(flow_timeout()))?;
+    if let Some(variable) = made.into {
+        let entry = read_json(&format!("{{\"id\":{number}}}"));
+        let entry = entry.map_err(|what| Fault::new(Kind::Internal, what))?;
+        state.set(variable, Variable::Value(Value::Json(JsonNodes::root(entry))));
+    }
+    if !made.end {
+        return Ok(StepsEnd::Through);
+    }
     payload::drop_message(state);
-    Ok(())
+    Ok(StepsEnd::Answered)
 }

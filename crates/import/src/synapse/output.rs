@@ -26,9 +26,9 @@ pub(super) struct Output {
 }
 
 /// Names that `$NAME` has already.
-const RESERVED: [&str; 10] = [
+const RESERVED: [&str; 11] = [
     "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-    "error",
+    "error", "gather",
 ];
 
 impl Output {

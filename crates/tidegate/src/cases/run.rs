@@ -154,6 +154,9 @@ fn steps(text: &mut String, trace: &Trace) {
         let depth = usize::from(step.depth) + 1;
         let part = step.part.map(|part| format!(" (part {part})")).unwrap_or_default();
         line(text, depth, &format!("{number} {}{part}", step.name));
+        if step.label != step.name {
+            line(text, depth + 1, &format!("step: {}", step.label));
+        }
         seen(text, depth + 1, "before", &step.before);
         match &step.after {
             None => line(text, depth + 1, "cancelled"),

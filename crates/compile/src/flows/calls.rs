@@ -1,0 +1,90 @@
+//! The step `call`.
+
+use config::{CallStep, NamedStep, QueryTemplate, Spanned};
+use expression::Kind;
+use flows::{Call, CallPath, Method, Query};
+
+use super::{Compiler, Namespaces};
+use crate::names;
+
+impl Compiler<'_, '_> {
+    /// A call.
+    pub(super) fn call(
+        &mut self,
+        keys: &CallStep,
+        step: &Spanned<NamedStep>,
+        namespaces: &Namespaces,
+    ) -> Option<Call> {
+        let to = self.call_to(keys, step, namespaces);
+        keys.timeout.iter().for_each(|timeout| self.warn_of_late(timeout));
+        let method = match &keys.method {
+            Some(method) => self.method(method, namespaces).map(Some),
+            None => Some(None),
+        };
+        let path = match &keys.path {
+            Some(path) => self.path(path, namespaces).map(Some),
+            None => Some(None),
+        };
+        let query = match &keys.query {
+            None => Some(None),
+            Some(QueryTemplate::Whole(text)) => {
+                self.template(text, Kind::Query, namespaces).map(|text| Some(Query::Whole(text)))
+            }
+            Some(QueryTemplate::Parameters(parameters)) => {
+                let parameters: Vec<Option<_>> = parameters
+                    .iter()
+                    .map(|(name, value)| {
+                        let value = self.template(value, Kind::Text, namespaces)?;
+                        Some((name.value.as_str().into(), value))
+                    })
+                    .collect();
+                parameters
+                    .into_iter()
+                    .collect::<Option<_>>()
+                    .map(|all| Some(Query::Parameters(all)))
+            }
+        };
+        let set = self.lines(&keys.headers.set, namespaces);
+        let remove = self.header_names(&keys.headers.remove);
+        let body = match &keys.body {
+            Some(body) => self.expression(body, namespaces).map(Some),
+            None => Some(None),
+        };
+        let into = match &keys.into {
+            Some(name) => self.table.variable(&name.value).map(Some),
+            None => Some(None),
+        };
+        Some(Call {
+            to: to?,
+            method: method?,
+            path: path?,
+            query: query?,
+            set: set?,
+            remove: remove?,
+            body: body?,
+            timeout: keys.timeout.map(|timeout| timeout.value.0),
+            into: into?,
+            fault_on: keys.fault_on.iter().map(|class| (class.first, class.last)).collect(),
+        })
+    }
+
+    fn method(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<Method> {
+        match text.value.contains("{{") {
+            true => self.template(text, Kind::Text, namespaces).map(Method::Made),
+            false => names::method(text, self.report).map(|method| Method::Fixed(method.into())),
+        }
+    }
+
+    /// A path; of one placeholder alone the value is the whole path.
+    fn path(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<CallPath> {
+        let trimmed = text.value.trim();
+        let inner = trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+        match inner.is_some_and(|inner| !inner.contains("{{") && !inner.contains("}}")) {
+            true => {
+                let text = Spanned { value: trimmed.to_owned(), at: text.at, intact: text.intact };
+                self.template(&text, Kind::Text, namespaces).map(CallPath::Whole)
+            }
+            false => self.template(text, Kind::Path, namespaces).map(CallPath::Template),
+        }
+    }
+}

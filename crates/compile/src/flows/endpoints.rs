@@ -1,0 +1,221 @@
+//! `endpoints`, and calls of URLs that are known only when they are made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::flows::{CallTo, CallUrl, Endpoint, EndpointFinder};
+use config::{
+    CallStep, Config, Decode as _, EndpointAllow, EndpointTimeout, NamedStep, Report, Spanned,
+    TargetUrl,
+};
+use expression::Kind;
+use plan::upstreams::{AllowedHost, AllowedUrl, Breaker, Endpoints, Timeouts, UpstreamSettings};
+
+use super::{Compiler, Namespaces};
+use crate::policy_builder::PolicyBuilder;
+use crate::upstreams;
+
+/// The name in metrics of all calls of such URLs.
+const ENDPOINTS: &str = "(endpoints)";
+
+/// Connections and calls to one origin, and idle connections that a worker keeps to it: values of messages name the origins, so that
+/// there may be many.
+const CONNECTIONS_MAX: u32 = 128;
+const CALLS_MAX: u32 = 1024;
+const IDLE_MAX: usize = 16;
+
+/// For how long these are kept. Servers close theirs after about a minute.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// The addresses that may be called, if the configuration names some.
+pub(super) fn compile(
+    config: &Config,
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Option<Arc<Endpoints>> {
+    let keys = &config.endpoints.as_ref()?.value;
+    if keys.allow.is_empty() {
+        let at = config.endpoints.as_ref()?.at;
+        let help = "add URLs or networks, such as `allow: [\"https://*.example.com\"]`";
+        report.error(at, "endpoints that allow nothing", help);
+    }
+    let url =
+        |url: &TargetUrl, host: AllowedHost| AllowedUrl { https: url.tls, host, port: url.port };
+    let name = |url: &TargetUrl| url.host.to_ascii_lowercase();
+    let urls = keys.allow.iter().filter_map(|allow| match &allow.value {
+        EndpointAllow::Url(this) => Some(url(this, AllowedHost::This(name(this)))),
+        EndpointAllow::Below(parent) => Some(url(parent, AllowedHost::Below(name(parent)))),
+        EndpointAllow::Network(_) => None,
+    });
+    let networks = keys.allow.iter().filter_map(|allow| match &allow.value {
+        EndpointAllow::Network(network) => Some(network.0),
+        EndpointAllow::Url(_) | EndpointAllow::Below(_) => None,
+    });
+    let (urls, networks) = (urls.collect(), networks.collect());
+    let settings = settings(keys, report)?;
+    let metrics = builder.telemetry.upstream(ENDPOINTS);
+    let key = format!("endpoints {} {settings:?}", keys.encode());
+    Some(builder.kept_or(&key, || Arc::new(Endpoints::new(urls, networks, settings, metrics))))
+}
+
+/// Of each origin, but for its target.
+fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSettings> {
+    let timeout = match &keys.timeout {
+        EndpointTimeout::Whole(whole) => {
+            Timeouts { connect: whole.0, response: whole.0, total: Some(whole.0), idle: IDLE }
+        }
+        EndpointTimeout::Parts(parts) => Timeouts {
+            connect: parts.connect.0,
+            response: parts.response.0,
+            total: parts.total.map(|total| total.0),
+            idle: parts.idle.0,
+        },
+    };
+    let nobody = TargetUrl { tls: false, host: "endpoint.invalid".to_owned(), port: 80 };
+    let settings = upstreams::to_url(&nobody, timeout, &keys.tls, report)?;
+    Some(UpstreamSettings {
+        breaker: Breaker { connections: CONNECTIONS_MAX, requests: CALLS_MAX, pending: CALLS_MAX },
+        idle_max: IDLE_MAX,
+        // Names are looked up whenever a connection is made.
+        dns_refresh: Duration::MAX,
+        ..settings
+    })
+}
+
+impl Compiler<'_, '_> {
+    /// Who a `call` calls.
+    pub(super) fn call_to(
+        &mut self,
+        keys: &CallStep,
+        step: &Spanned<NamedStep>,
+        namespaces: &Namespaces,
+    ) -> Option<CallTo> {
+        match (&keys.upstream, &keys.url) {
+            (Some(upstream), None) => {
+                let to = self.builder.outlet(upstream, self.report)?;
+                Some(CallTo::Upstream(to, upstream.value.as_str().into()))
+            }
+            (None, Some(url)) => {
+                if let Some(path) = &keys.path {
+                    let what = "a call of a URL has the path of that";
+                    self.report.error(
+                        path.at,
+                        what,
+                        "write the path into `url`, and remove `path`",
+                    );
+                }
+                self.call_url(url, namespaces).map(|url| CallTo::Url(Box::new(url)))
+            }
+            (Some(_), Some(url)) => {
+                let what = "a call of an upstream and of a URL";
+                self.report.error(url.at, what, "keep `upstream` or `url`");
+                None
+            }
+            (None, None) => {
+                if step.intact {
+                    let help = "add `upstream: NAME`, or `url: URL` for an address that is known only then";
+                    self.report.error(step.at, "a call that names no upstream", help);
+                }
+                None
+            }
+        }
+    }
+
+    fn call_url(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<CallUrl> {
+        if self.config.endpoints.is_none() {
+            let what = "`url` needs `endpoints`, which says what may be called";
+            let help = "add `endpoints: { allow: [\"https://*.example.com\"] }` at the top level";
+            self.report.error(text.at, what, help);
+            return None;
+        }
+        let Some(parts) = UrlParts::of(text.value.trim()) else {
+            let what = "a URL begins with `https://`, with `http://`, or with a value";
+            self.report.error(
+                text.at,
+                what,
+                "write one such as `https://api.example.com/{{ $id }}`",
+            );
+            return None;
+        };
+        let part = |part: &str| Spanned { value: part.to_owned(), at: text.at, intact: true };
+        let base = self.template(&part(parts.base), Kind::Text, namespaces);
+        let rest = match parts.rest {
+            "" => Some(None),
+            rest => self.template(&part(rest), Kind::Path, namespaces).map(Some),
+        };
+        let (base, rest) = (base?, rest?);
+        let endpoints = self.endpoints?.clone();
+        if let Some(fixed) = base.literal().filter(|fixed| !endpoints.allows(fixed)) {
+            let what = format!("`{}` is not in `endpoints.allow`", fixed.escape_debug());
+            self.report.error(text.at, what, "add it there, or call another address");
+            return None;
+        }
+        let find: EndpointFinder = Arc::new(move |url: &str| {
+            let (endpoint, target) = endpoints.find(url)?;
+            let name = endpoint.name().into();
+            Ok(Endpoint { to: Arc::new(endpoint), name, target })
+        });
+        Some(CallUrl { base, has_scheme: parts.has_scheme, rest, find })
+    }
+}
+
+/// A template of a URL in two parts.
+#[derive(Debug, PartialEq, Eq)]
+struct UrlParts<'t> {
+    /// Up to the path or the query.
+    base: &'t str,
+    has_scheme: bool,
+    rest: &'t str,
+}
+
+impl<'t> UrlParts<'t> {
+    /// None if it begins with another text than a scheme.
+    fn of(text: &'t str) -> Option<UrlParts<'t>> {
+        let scheme = ["https://", "http://"].into_iter().find(|scheme| {
+            text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+        });
+        if scheme.is_none() && !text.starts_with("{{") {
+            return None;
+        }
+        let mut at = scheme.map_or(0, str::len);
+        loop {
+            let rest = text.get(at..).unwrap_or_default();
+            let next = rest.find(['/', '?', '{']).map(|next| at + next);
+            let Some(next) = next else { break };
+            if !text.get(next..)?.starts_with('{') {
+                let (base, rest) = text.split_at_checked(next)?;
+                return Some(UrlParts { base, has_scheme: scheme.is_some(), rest });
+            }
+            // A placeholder may have any text in it.
+            let close = text.get(next..)?.find("}}");
+            let Some(close) = close else { break };
+            at = next + close + 2;
+        }
+        Some(UrlParts { base: text, has_scheme: scheme.is_some(), rest: "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_split_at_its_path() {
+        for (text, base, has_scheme, rest) in [
+            ("https://a.test/b/{{ $c }}", "https://a.test", true, "/b/{{ $c }}"),
+            (
+                "HTTP://{{ $body/a }}.test:80?q={{ $q }}",
+                "HTTP://{{ $body/a }}.test:80",
+                true,
+                "?q={{ $q }}",
+            ),
+            ("https://a.test", "https://a.test", true, ""),
+            ("{{ $url }}", "{{ $url }}", false, ""),
+            ("{{ $body/url }}/x", "{{ $body/url }}", false, "/x"),
+        ] {
+            assert_eq!(UrlParts::of(text), Some(UrlParts { base, has_scheme, rest }), "{text}");
+        }
+        assert_eq!(UrlParts::of("ftp://a"), None);
+        assert_eq!(UrlParts::of("/a"), None);
+    }
+}

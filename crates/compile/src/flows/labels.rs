@@ -1,0 +1,141 @@
+//! The labels of steps: the name that the operator gave, or what a step is and its path in its flow. A step that is added before
+//! another changes its label only if it is the same kind of step with the same target, in the same list.
+
+use std::collections::HashMap;
+
+use config::{Decode as _, FilterStep, HeaderStep, NamedStep, PayloadStep, Report, Spanned, Step};
+
+/// The labels of one flow that are taken, and the path of the steps that are being compiled.
+#[derive(Default)]
+pub(super) struct Labels {
+    /// How many steps would have the label.
+    taken: HashMap<String, usize>,
+    path: String,
+}
+
+/// The longest part of a step's own text that a label shows.
+const TEXT_CHARS_MAX: usize = 40;
+
+impl Labels {
+    /// Of a flow with these steps. No two may have one name.
+    pub(super) fn of(steps: Vec<&Spanned<NamedStep>>, report: &mut Report) -> Labels {
+        let mut labels = Labels::default();
+        for name in steps.iter().filter_map(|step| step.value.name.as_ref()) {
+            if labels.taken.insert(name.value.clone(), 1).is_some() {
+                let what = format!("two steps of the flow have the name `{}`", name.value);
+                report.error(name.at, what, "give each step another name");
+            }
+        }
+        labels
+    }
+
+    /// The label of the next step.
+    pub(super) fn next(&mut self, step: &NamedStep) -> String {
+        if let Some(name) = &step.name {
+            return name.value.clone();
+        }
+        let label = format!("{}{}", self.path, what(&step.step));
+        let count = self.taken.entry(label.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => label,
+            number => format!("{label} {number}"),
+        }
+    }
+
+    /// Enters the step of a label. The result is the path to go back to.
+    pub(super) fn enter_step(&mut self, label: &str) -> String {
+        std::mem::replace(&mut self.path, format!("{label}/"))
+    }
+
+    /// Enters a part of a step.
+    pub(super) fn enter(&mut self, part: &str) -> String {
+        let path = format!("{}{part}/", self.path);
+        std::mem::replace(&mut self.path, path)
+    }
+
+    pub(super) fn leave(&mut self, path: String) {
+        self.path = path;
+    }
+}
+
+/// What a step is: its kind, and what tells it from others of its kind.
+fn what(step: &Step) -> String {
+    let of = match step {
+        Step::Call(call) => match (&call.0.upstream, &call.0.url) {
+            (Some(upstream), _) => upstream.value.clone(),
+            (None, url) => url.as_ref().map(|url| condition(&url.value)).unwrap_or_default(),
+        },
+        Step::Sequence(name) => name.value.clone(),
+        Step::Store(keys) => keys.queue.value.clone(),
+        Step::Sql(keys) => keys.database.value.clone(),
+        Step::Set(values) => names(values.iter().map(|(name, _)| name)),
+        Step::Header(HeaderStep { set, add, remove }) => {
+            let changed = set.iter().chain(add.iter()).map(|(name, _)| name);
+            names(changed.chain(remove))
+        }
+        Step::SoapHeader(keys) => names(keys.remove.iter()),
+        Step::Xslt(keys) => file(&keys.stylesheet.value.to_string()),
+        Step::Validate(keys) => {
+            let schema = keys.schema.iter().chain(&keys.json_schema).next();
+            schema.map(|schema| file(&schema.value.as_path().to_string_lossy())).unwrap_or_default()
+        }
+        Step::Payload(keys) => kind_of(keys).to_owned(),
+        Step::Convert(keys) => word(&keys.to.encode()),
+        Step::Enrich(keys) => word(&keys.action.encode()),
+        Step::Filter(FilterStep { when, .. }) => condition(&when.value.text.value),
+        Step::Switch(keys) => condition(&keys.on.text.value),
+        Step::Foreach(keys) => condition(&keys.over.text.value),
+        Step::Split(keys) => condition(&keys.over.text.value),
+        Step::Log(_)
+        | Step::Respond(_)
+        | Step::Drop(_)
+        | Step::Fault(_)
+        | Step::Script(_)
+        | Step::Scatter(_)
+        | Step::Cache(_)
+        | Step::Throttle(_)
+        | Step::WireTap(_) => String::new(),
+    };
+    format!("{} {of}", step.name()).trim_end().to_owned()
+}
+
+fn names<'n>(names: impl Iterator<Item = &'n Spanned<String>>) -> String {
+    let names: Vec<&str> = names.map(|name| name.value.as_str()).collect();
+    text(&names.join(", "))
+}
+
+fn kind_of(keys: &PayloadStep) -> &'static str {
+    match keys {
+        PayloadStep { xml: Some(_), .. } => "xml",
+        PayloadStep { json: Some(_), .. } => "json",
+        PayloadStep { text: Some(_), .. } => "text",
+        PayloadStep { from: Some(_), .. } => "from",
+        PayloadStep { .. } => "file",
+    }
+}
+
+/// A word of the configuration.
+fn word(encoded: &serde_json::Value) -> String {
+    encoded.as_str().unwrap_or_default().to_owned()
+}
+
+/// The beginning of an expression or a URL, up to a text or a query in it: that may be a secret.
+fn condition(whole: &str) -> String {
+    text(whole.split(['\'', '"', '?', '@']).next().unwrap_or_default())
+}
+
+/// The name of a file without its folder.
+fn file(path: &str) -> String {
+    text(path.rsplit('/').next().unwrap_or(path))
+}
+
+/// The beginning of a text, on one line.
+fn text(whole: &str) -> String {
+    let line: Vec<&str> = whole.split_whitespace().collect();
+    let line = line.join(" ");
+    match line.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}

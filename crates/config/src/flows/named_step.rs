@@ -1,0 +1,101 @@
+//! A step with its name.
+
+use serde_json::{Value as Json, json};
+
+use super::{NAME, Step};
+use crate::decode::{Decode, Decoder};
+use crate::node::{MapEntry, Node, Value};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::Spanned;
+
+/// One step: a map with the step's key, and perhaps `name`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedStep {
+    /// The name by which metrics, traces, the log and `explain` show the step.
+    pub name: Option<Spanned<String>>,
+    /// The step.
+    pub step: Step,
+}
+
+/// The longest name of a step. It is a label of metrics.
+const NAME_CHARS_MAX: usize = 64;
+
+impl Decode for NamedStep {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `- NAME: { ... }`, one item for each step, keys indented below its name";
+        let Value::Map(entries) = &node.value else {
+            decoder.expected(node, "a step", help);
+            return None;
+        };
+        let (names, steps): (Vec<&MapEntry>, Vec<&MapEntry>) =
+            entries.iter().partition(|entry| entry.key == NAME);
+        let name = names.first().and_then(|entry| read_name(&entry.node, decoder));
+        match steps.as_slice() {
+            [entry] => {
+                let (inside, entry) = name_inside(entry);
+                let inside =
+                    inside.and_then(|node| read_name(node, decoder).map(|name| (name, node)));
+                if let (Some(_), Some((_, second))) = (&name, &inside) {
+                    decoder.error(second.owner, "a step with two names", "keep one `name`");
+                }
+                let step = Step::decode_named(&entry, decoder)?;
+                Some(Self { name: name.or(inside.map(|(name, _)| name)), step })
+            }
+            [] => {
+                decoder.error(node.at, "an item of the list without a step", help);
+                None
+            }
+            [first, second, ..] => {
+                let what = format!(
+                    "one item of the list names two steps, {} and {}",
+                    quote(&first.key),
+                    quote(&second.key)
+                );
+                decoder.error(second.key_at, what, help);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        let mut step = json!({ self.step.name(): self.step.encode_keys() });
+        if let (Some(keys), Some(name)) = (step.as_object_mut(), &self.name) {
+            keys.insert(NAME.to_owned(), name.encode());
+        }
+        step
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        Step::schemas(schema)
+    }
+}
+
+/// The name that is written among the keys of a step, and the step without it. The keys of `set` are variables.
+fn name_inside(entry: &MapEntry) -> (Option<&Node>, MapEntry) {
+    let mut step = entry.clone();
+    let (Value::Map(_), true) = (&entry.node.value, entry.key != "set") else {
+        return (None, step);
+    };
+    if let Value::Map(keys) = &mut step.node.value {
+        keys.retain(|key| key.key != NAME);
+    }
+    (entry.node.get(NAME), step)
+}
+
+fn read_name(node: &Node, decoder: &mut Decoder<'_>) -> Option<Spanned<String>> {
+    let name = Spanned::<String>::decode(node, decoder)?;
+    let is_good = !name.value.trim().is_empty()
+        && name.value.chars().count() <= NAME_CHARS_MAX
+        && !name.value.contains(char::is_control);
+    if !is_good {
+        let what = format!("{} cannot be the name of a step", quote(&name.value));
+        decoder.error(
+            node.at,
+            what,
+            format!("write one line of at most {NAME_CHARS_MAX} characters"),
+        );
+        return None;
+    }
+    Some(name)
+}

@@ -1,0 +1,117 @@
+//! `endpoints`: the addresses that flows may call by `call: { url }`.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::{UpstreamTimeout, UpstreamTls};
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::{Node, Value};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Network, Spanned, TargetUrl, Timeout};
+
+keys! {
+    /// The addresses that flows may call by `call: { url }`. Private, loopback and link-local addresses are called only where `allow`
+    /// names them. Redirects are not followed.
+    pub struct Endpoints {
+        /// Which ones: URLs such as `https://api.example.com`, `https://*.example.com` for all subdomains, with a port where it is not the
+        /// scheme's own; and networks such as `10.0.0.0/8`.
+        allow: Vec<Spanned<EndpointAllow>>,
+        /// The longest that a call may take; or the times of an upstream.
+        timeout: EndpointTimeout = EndpointTimeout::Whole(Timeout(Duration::from_secs(30))),
+        /// TLS towards `https` addresses.
+        tls: UpstreamTls,
+    }
+}
+
+/// What may be called.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EndpointAllow {
+    /// An origin, by scheme, host and port.
+    Url(TargetUrl),
+    /// The origins of all subdomains of the host.
+    Below(TargetUrl),
+    /// Addresses.
+    Network(Network),
+}
+
+/// The times of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EndpointTimeout {
+    /// One for all of it.
+    Whole(Timeout),
+    /// As of an upstream.
+    Parts(UpstreamTimeout),
+}
+
+impl Decode for EndpointAllow {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Some(text) = node.text().filter(|text| text.contains("://")) else {
+            let help =
+                "write a URL such as `https://*.example.com`, or a network such as `10.0.0.0/8`";
+            return match node.text().is_some_and(|text| text.contains(['.', ':'])) {
+                true => Network::decode(node, decoder).map(Self::Network),
+                false => {
+                    decoder.expected(node, "a URL or a network", help);
+                    None
+                }
+            };
+        };
+        let text = text.strip_suffix('/').unwrap_or(text);
+        let help = "write scheme, host and port, such as `https://*.example.com` or `http://10.0.0.7:8080`";
+        let (scheme, authority) = text.split_once("://").unwrap_or_default();
+        let below = authority.strip_prefix("*.");
+        let url = format!("{scheme}://{}", below.unwrap_or(authority));
+        let read = match url.contains('*') {
+            true => Err(format!("{} has a `*` that is not its whole first part", quote(text))),
+            false => TargetUrl::parse(&url),
+        };
+        match (read, below) {
+            (Ok(url), Some(_)) if url.host.parse::<std::net::IpAddr>().is_ok() => {
+                decoder.error(node.at, format!("{} has no subdomains", quote(&url.host)), help);
+                None
+            }
+            (Ok(url), Some(_)) => Some(Self::Below(url)),
+            (Ok(url), None) => Some(Self::Url(url)),
+            (Err(why), _) => {
+                decoder.error(node.at, why, help);
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Url(url) => url.to_string().into(),
+            Self::Below(url) => url.to_string().replacen("://", "://*.", 1).into(),
+            Self::Network(network) => network.encode(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+impl Decode for EndpointTimeout {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => UpstreamTimeout::decode(node, decoder).map(Self::Parts),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                Timeout::decode(node, decoder).map(Self::Whole)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Whole(timeout) => timeout.encode(),
+            Self::Parts(timeout) => timeout.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [Timeout::schema(schema), UpstreamTimeout::schema(schema)] })
+    }
+}

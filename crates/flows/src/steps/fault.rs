@@ -1,0 +1,33 @@
+//! `fault`: the flow fails, as its operator says.
+
+use expression::Template;
+use fault::{Fault, Kind};
+
+use crate::state::{Run, State};
+
+/// A fault that a flow makes.
+pub struct FaultTemplate {
+    pub client: bool,
+    pub reason: Template,
+    pub detail: Option<Template>,
+    pub status: Option<u16>,
+}
+
+impl FaultTemplate {
+    pub(crate) fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
+        let kind = match self.client {
+            true => Kind::FlowRefused,
+            false => Kind::FlowFault,
+        };
+        let reason = run.fill(state, &self.reason)?;
+        let detail = self.detail.as_ref().map(|detail| run.fill(state, detail)).transpose()?;
+        let mut fault = Fault::with_detail(kind, format!("a step of the flow: {reason}"), &reason);
+        if let Some(detail) = detail {
+            fault = fault.with_errors(vec![detail.into()]);
+        }
+        Ok(match self.status {
+            Some(status) => fault.with_status(status),
+            None => fault,
+        })
+    }
+}

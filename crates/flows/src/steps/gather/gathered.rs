@@ -1,0 +1,81 @@
+//! What became of the branches of a `scatter` or `split`: `$gather` in the steps after it, a line of the log, and a count.
+
+use fault::Fault;
+use serde_json::{Value as Json, json};
+
+use crate::state::{Run, code};
+use crate::step::Step;
+use crate::values::detail;
+
+/// The branches of one gather.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    /// Indices of the branches whose results are in the message.
+    there: Vec<usize>,
+    /// Those that failed, in the order of the branches.
+    failed: Vec<(usize, Fault)>,
+    total: usize,
+}
+
+/// Branches that a line of the log names.
+const TOLD_MAX: usize = 10;
+
+/// Characters of a fault in that line.
+const TOLD_CHARS_MAX: usize = 200;
+
+impl Gathered {
+    pub(super) fn new(
+        total: usize,
+        there: impl Fn(usize) -> bool,
+        mut failed: Vec<(usize, Fault)>,
+    ) -> Gathered {
+        failed.sort_by_key(|(at, _)| *at);
+        let there = match failed.is_empty() && (0..total).all(&there) {
+            // All of them, which needs no list.
+            true => Vec::new(),
+            false => (0..total).filter(|at| there(*at)).collect(),
+        };
+        Gathered { there, failed, total }
+    }
+
+    /// `$gather.failed`
+    pub(crate) fn failed(&self) -> Json {
+        let each = self.failed.iter().map(|(at, fault)| {
+            let (kind, detail) = (fault.kind.label(), detail(fault));
+            json!({ "branch": at + 1, "code": code(fault), "kind": kind, "detail": detail })
+        });
+        each.collect()
+    }
+
+    /// `$gather.branches`: the numbers of the branches whose results are there, in the order of the results.
+    pub(crate) fn branches(&self) -> Json {
+        match self.there.is_empty() && self.failed.is_empty() {
+            true => (1..=self.total).collect(),
+            false => self.there.iter().map(|at| at + 1).collect(),
+        }
+    }
+
+    /// Counts the branches that failed. If their step did not fail, a line of the log names them.
+    pub(super) fn tell(&self, step: &Step, run: &Run<'_>, is_kept: bool) {
+        for (_, fault) in &self.failed {
+            step.metrics().branch_fault(run.ex.caller.worker, fault.kind.label());
+        }
+        if self.failed.is_empty() || !is_kept {
+            return;
+        }
+        let told = self.failed.iter().take(TOLD_MAX).map(|(at, fault)| {
+            let fault: String = fault.to_string().chars().take(TOLD_CHARS_MAX).collect();
+            format!("{} ({})", at + 1, fault.replace(char::is_control, " "))
+        });
+        let told: Vec<String> = told.collect();
+        let more = if self.failed.len() > TOLD_MAX { ", ..." } else { "" };
+        tracing::warn!(
+            request_id = run.ex.id.as_str(),
+            step = &**step.label(),
+            "{} of {} branches failed: {}{more}",
+            self.failed.len(),
+            self.total,
+            told.join(", ")
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! `wire_tap`: steps beside the flow, with a copy of the message and without an answer.
+//!
+//! A copy is a task of its worker. It is bounded in number and time, goes on when the client has gone, and ends with the worker.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fault::{Fault, Kind};
+use kit::clock;
+use kit::task::SideWork;
+use message::RequestHead;
+use policy::Exchange;
+use telemetry::FlowMetrics;
+
+use crate::content::Content;
+use crate::names::Slots;
+use crate::state::{Run, State};
+use crate::step::{Step, Steps, run as run_steps};
+use crate::steps::call::{flow_timeout, within};
+
+/// Steps beside a flow.
+pub struct WireTap {
+    pub steps: Steps,
+    /// Copies that are under way at once, on all workers.
+    pub max: usize,
+    /// The time of a copy.
+    pub timeout: Duration,
+    /// The name of the flow, for the log.
+    pub flow: Box<str>,
+    pub places: Arc<TapPlaces>,
+}
+
+/// The copies of one step that are under way, and those that were dropped. It outlives a reload.
+#[derive(Debug, Default)]
+pub struct TapPlaces {
+    taken: AtomicUsize,
+    /// Dropped since the last line of the log, and the second of that line since the Unix epoch.
+    unsaid: AtomicU64,
+    said: AtomicU64,
+}
+
+/// A place among the copies.
+struct TapPlace(Arc<TapPlaces>);
+
+/// A copy with everything that its steps ask for.
+struct Copy {
+    steps: Steps,
+    timeout: Duration,
+    ex: Exchange,
+    head: RequestHead,
+    slots: Arc<Slots>,
+    parameters: Arc<[Box<str>]>,
+    route: Box<str>,
+    body_bytes_max: usize,
+    levels: Option<usize>,
+    request: Option<Rc<Content>>,
+    state: State,
+}
+
+impl TapPlaces {
+    fn take(self: &Arc<Self>, max: usize) -> Option<TapPlace> {
+        let more = |taken: usize| (taken < max).then_some(taken + 1);
+        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| TapPlace(self.clone()))
+    }
+
+    /// Counts a message that was dropped. One line a second says how many.
+    fn dropped(&self) -> Option<u64> {
+        self.unsaid.fetch_add(1, Ordering::Relaxed);
+        let now = clock::wall().as_secs();
+        let is_due = self.said.swap(now, Ordering::Relaxed) != now;
+        is_due.then(|| self.unsaid.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Drop for TapPlace {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Starts the steps with a copy of the message, if there is a place.
+pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
+    let worker = run.ex.caller.worker;
+    let (flow, label) = (&*made.flow, &**step.label());
+    let Some(place) = made.places.take(made.max) else {
+        step.metrics().dropped(worker);
+        if let Some(count) = made.places.dropped() {
+            let max = made.max;
+            tracing::warn!(
+                flow,
+                step = label,
+                "{count} messages were not copied: {max} copies are under way"
+            );
+        }
+        return;
+    };
+    let copy = Copy {
+        steps: made.steps.clone(),
+        timeout: made.timeout,
+        ex: beside(run.ex),
+        head: run.head.clone(),
+        slots: run.slots.clone(),
+        parameters: run.parameters.clone(),
+        route: run.route.into(),
+        body_bytes_max: run.body_bytes_max,
+        levels: run.levels,
+        request: run.request.borrow().clone(),
+        state: state.copy(0),
+    };
+    let (metrics, work) = (step.metrics().clone(), SideWork::begin());
+    let (flow, label): (Box<str>, Arc<str>) = (flow.into(), step.label().clone());
+    drop(kit::spawn(async move {
+        // Moved as a whole, so that they are dropped at the end of the task.
+        let _held = (place, work);
+        let id = copy.ex.id;
+        let ran = {
+            let running = pin!(copy.run());
+            kit::task::contain(running).await
+        };
+        let ran =
+            ran.unwrap_or_else(|panic| Err(Fault::new(Kind::Internal, format!("panic: {panic}"))));
+        if let Err(fault) = ran {
+            failed(&fault, &metrics, worker);
+            tracing::warn!(
+                request_id = id.as_str(),
+                flow = &*flow,
+                step = &*label,
+                "a copy failed: {fault}"
+            );
+        }
+    }));
+}
+
+fn failed(fault: &Fault, metrics: &FlowMetrics, worker: usize) {
+    metrics.fault(worker, fault.kind.label());
+}
+
+/// An exchange for a copy: whose it is, and nothing of the way to the client.
+fn beside(ex: &Exchange) -> Exchange {
+    let mut own = Exchange::new(ex.caller.clone(), kit::SharedAlarm::default());
+    own.id = ex.id;
+    own.client = ex.client;
+    own.peer_trusted = ex.peer_trusted;
+    own.parameters = ex.parameters.clone();
+    own.rest = ex.rest;
+    own.identity = ex.identity.clone();
+    own
+}
+
+impl Copy {
+    async fn run(self) -> Result<(), Fault> {
+        let Copy { steps, timeout, ex, head, mut state, .. } = self;
+        let mut run = Run::new(&ex, &head, &self.slots, &self.parameters, self.body_bytes_max);
+        run.route = &self.route;
+        run.levels = self.levels;
+        run.request = RefCell::new(self.request);
+        state.deadline = clock::now().checked_add(timeout).unwrap_or_else(clock::now);
+        state.part = None;
+        let ran = {
+            let running = run_steps(&steps, &run, &mut state);
+            within(timeout, pin!(running)).await
+        };
+        ran.unwrap_or_else(|| Err(flow_timeout())).map(|_| ())
+    }
+}

@@ -1,0 +1,103 @@
+//! URLs that are only known when they are called: the callbacks of subscribers, and what a flow makes. They are read strictly, since
+//! what two readers read differently may lead somewhere else than where a rule was asked about.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::TargetSettings;
+
+/// An absolute `http` or `https` URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalledUrl {
+    pub https: bool,
+    /// A name in lower case or an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    pub port: u16,
+    /// The path and the query, from the slash on.
+    pub target: String,
+}
+
+/// The longest URL.
+const URL_BYTES_MAX: usize = 2048;
+
+/// The longest name that DNS can carry.
+const HOST_BYTES_MAX: usize = 253;
+
+/// Why a text is not such a URL, as the end of a sentence about it.
+pub type UrlError = &'static str;
+
+impl CalledUrl {
+    /// Reads a URL, or says what is wrong with it.
+    pub fn parse(url: &str) -> Result<CalledUrl, UrlError> {
+        if url.len() > URL_BYTES_MAX {
+            return Err("is too long");
+        }
+        // What a URL cannot hold (RFC 3986, 2) is read differently by different readers.
+        if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
+            return Err("has characters that no URL has");
+        }
+        let (scheme, rest) = url.split_once("://").ok_or("is no URL")?;
+        let https = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err("is no http or https URL"),
+        };
+        if rest.contains('#') {
+            return Err("has a fragment");
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        if authority.contains('@') {
+            return Err("has user information");
+        }
+        let (host, port) = split_port(authority).ok_or("has no host, or a wrong port")?;
+        let host = host_of(host).ok_or("has a host that is neither a name nor an address")?;
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        let port = port.unwrap_or(if https { 443 } else { 80 });
+        Ok(CalledUrl { https, host, port, target })
+    }
+
+    /// As a target of an upstream.
+    pub fn origin(&self) -> TargetSettings {
+        TargetSettings { https: self.https, host: self.host.clone(), port: self.port, weight: 1 }
+    }
+
+    /// Its address, where its host is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+}
+
+/// Host and port of an authority; an IPv6 address keeps its brackets.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let after_address = authority.find(']').map_or(0, |at| at + 1);
+    let colon = authority.get(after_address..)?.find(':').map(|at| at + after_address);
+    let Some(colon) = colon else { return Some((authority, None)) };
+    let (host, port) = authority.split_at_checked(colon)?;
+    let port = port.strip_prefix(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse::<u16>().ok().filter(|port| is_number && *port > 0)?;
+    Some((host, Some(port)))
+}
+
+/// A host as it is connected to. Numbers are an address only in the usual form: `127.1`, `0x7f.1`, `017700000001` and
+/// `2130706433` are addresses to some resolvers.
+fn host_of(host: &str) -> Option<String> {
+    if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return inner.parse::<Ipv6Addr>().ok().map(|address| address.to_string());
+    }
+    if let Ok(address) = host.parse::<Ipv4Addr>() {
+        return Some(address.to_string());
+    }
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let is_name = !host.is_empty()
+        && host.len() <= HOST_BYTES_MAX
+        && host.split('.').all(|label| {
+            let is_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            !label.is_empty() && label.len() <= 63 && label.bytes().all(is_label)
+        });
+    let last = host.rsplit('.').next().unwrap_or_default();
+    // A last label that is a number makes it an address of some form (WHATWG URL, 3.5).
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
+        || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    (is_name && !is_number).then_some(host)
+}

@@ -1,0 +1,157 @@
+//! Calls of addresses that are known only when a message comes. The operator says which ones may be called; each address is asked
+//! about again directly before a connection is made to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fault::{Fault, Kind};
+use ipnet::IpNet;
+use kit::LocalBoxFuture;
+use message::{Reply, Request};
+use policy::{Call, Fetch};
+use telemetry::UpstreamMetrics;
+
+use crate::{AddressRule, CalledUrl, HostSent, Upstream, UpstreamSettings};
+
+/// The addresses that may be called, and the connections to them.
+pub struct Endpoints {
+    urls: Vec<AllowedUrl>,
+    networks: Vec<IpNet>,
+    /// Of each origin, but for its target, its name and its rule.
+    settings: UpstreamSettings,
+    metrics: Arc<UpstreamMetrics>,
+    /// By their URLs.
+    origins: Mutex<HashMap<String, Arc<Upstream>>>,
+}
+
+/// An origin, or the origins of all subdomains of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedUrl {
+    pub https: bool,
+    pub host: AllowedHost,
+    pub port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedHost {
+    /// A name in lower case, or an address.
+    This(String),
+    /// The subdomains of a name.
+    Below(String),
+}
+
+/// A place that may be called.
+pub struct Endpoint(Arc<Upstream>);
+
+/// Origins with connections. Values of messages name them, so they are bounded.
+const ORIGINS_MAX: usize = 512;
+
+impl AllowedUrl {
+    fn allows(&self, url: &CalledUrl) -> bool {
+        let fits = match &self.host {
+            AllowedHost::This(host) => *host == url.host,
+            AllowedHost::Below(parent) => {
+                let below = url.host.strip_suffix(parent.as_str());
+                below.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+            }
+        };
+        fits && self.https == url.https && self.port == url.port
+    }
+}
+
+impl Endpoints {
+    /// Its targets, its name and its addresses are those of each origin.
+    pub fn new(
+        urls: Vec<AllowedUrl>,
+        networks: Vec<IpNet>,
+        settings: UpstreamSettings,
+        metrics: Arc<UpstreamMetrics>,
+    ) -> Endpoints {
+        Endpoints { urls, networks, settings, metrics, origins: Mutex::default() }
+    }
+
+    /// True if a URL may be called, as far as it shows.
+    pub fn allows(&self, url: &str) -> bool {
+        CalledUrl::parse(url).is_ok_and(|url| self.rule(&url).is_some())
+    }
+
+    /// The way to a URL, and its path with its query; or why it is not called.
+    pub fn find(&self, url: &str) -> Result<(Endpoint, String), Fault> {
+        let shown = || url.chars().take(200).collect::<String>().escape_debug().to_string();
+        let read = CalledUrl::parse(url);
+        let read = read.map_err(|why| refused(format!("`{}` {why}", shown())))?;
+        let rule =
+            self.rule(&read).ok_or_else(|| refused(format!("`{}` is not in `allow`", shown())))?;
+        let origin = self.origin(&read, rule)?;
+        Ok((Endpoint(origin), read.target))
+    }
+
+    /// The rule for the addresses of a URL; none if it may not be called.
+    fn rule(&self, url: &CalledUrl) -> Option<AddressRule> {
+        let allowed = self.urls.iter().any(|allowed| allowed.allows(url));
+        let mut rule = AddressRule { allow: self.networks.clone(), public: allowed };
+        match url.address() {
+            // An address that is written in `allow` is named there.
+            Some(address) if allowed => rule.allow.push(address.into()),
+            Some(address) => return rule.permits(address).then_some(rule),
+            None => {}
+        }
+        (allowed || !self.networks.is_empty()).then_some(rule)
+    }
+
+    fn origin(&self, url: &CalledUrl, rule: AddressRule) -> Result<Arc<Upstream>, Fault> {
+        let target = url.origin();
+        let name = target.url();
+        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(origin) = origins.get(&name) {
+            return Ok(origin.clone());
+        }
+        if origins.len() >= ORIGINS_MAX {
+            // Those that nobody calls now.
+            origins.retain(|_, origin| Arc::strong_count(origin) > 1);
+        }
+        if origins.len() >= ORIGINS_MAX {
+            let cause = format!("{ORIGINS_MAX} endpoints are being called");
+            return Err(Fault::new(Kind::BreakerOpen, cause));
+        }
+        let settings = UpstreamSettings {
+            name: name.clone(),
+            targets: vec![target],
+            addresses: Some(Arc::new(rule)),
+            ..self.settings.clone()
+        };
+        let origin = Upstream::new(settings, self.metrics.clone());
+        origins.insert(name, origin.clone());
+        Ok(origin)
+    }
+}
+
+fn refused(cause: String) -> Fault {
+    Fault::new(Kind::EndpointRefused, format!("endpoints: {cause}"))
+}
+
+impl Endpoint {
+    /// `https://host:port`.
+    pub fn name(&self) -> &str {
+        &self.0.settings().name
+    }
+}
+
+impl Fetch for Endpoint {
+    fn fetch<'a>(
+        &'a self,
+        mut call: Call<'a>,
+        mut request: Request,
+    ) -> LocalBoxFuture<'a, Result<Reply, Fault>> {
+        Box::pin(async move {
+            if let Some(id) = call.id
+                && !request.head.headers.contains("x-request-id")
+            {
+                request.head.headers.add_known("X-Request-Id", id.as_bytes());
+            }
+            let sent = self.0.send(&mut call, &mut request, &HostSent::Target).await;
+            kit::alarm::give(call.alarm);
+            sent
+        })
+    }
+}
