@@ -126,6 +126,31 @@ fn the_invocation_context_says_who_asks_for_what() {
     assert_eq!(told, &expected);
 }
 
+/// The reference contract has the token in the authentication context, whatever the upstream sees of it.
+#[test]
+fn the_authentication_context_has_the_token() {
+    use crate::tokens::{EC, jwks, now};
+    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "a", "exp": now() + 600 }));
+    for (errors, keys, has) in
+        [("problem", "", false), ("wso2", "", true), ("problem", "token: true, ", true)]
+    {
+        let (origin, service) = (Origin::saying("ok"), answering(204, ""));
+        let route = format!(
+            "errors: {errors}, policies: [{{ jwt: {{ issuers: [main] }} }}, {{ interceptor: {{ {keys}request: {{ url: \"{}\", includes: [invocation_context] }} }} }}]",
+            service.url()
+        );
+        let more = "issuers: { main: { issuer: \"https://idp.test\", keys: [keys.jwks] } }";
+        let yaml = Plain { route: &route, more, ..Plain::default() }.yaml(&origin);
+        let gateway = Gateway::start_beside(yaml, &[("keys.jwks", &jwks(&[&EC]))]);
+        let line = format!("Authorization: Bearer {token}\r\n");
+        assert_eq!(post(&gateway, &line, "").status(), 200);
+        let told = &told(&service, "/api/v1/handle-request")[0]["invocationContext"];
+        let told = told["authenticationContext"]["token"].as_str().unwrap();
+        assert_eq!(told, if has { &token } else { "" }, "{errors} {keys}");
+        assert_eq!(origin.request().get("authorization"), None);
+    }
+}
+
 #[test]
 fn what_was_said_of_a_replaced_body_is_dropped() {
     const LINES: &str =

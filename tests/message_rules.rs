@@ -318,7 +318,7 @@ fn policies_may_say_what_only_a_proxy_may() {
     for (name, values) in [
         ("x-seen", &[][..]),
         ("x-real-ip", &["127.0.0.1"]),
-        ("x-forwarded-for", &["192.0.2.7", "127.0.0.1"]),
+        ("x-forwarded-for", &["192.0.2.7, 127.0.0.1"]),
         ("x-forwarded-proto", &["https"]),
         ("x_forwarded_proto", &[]),
         ("x-forwarded-host", &["a.test"]),

@@ -299,3 +299,103 @@ fn mistakes_are_complained_about_with_a_way_out() {
         assert!(said.contains(complaint), "{limit}: {said}");
     }
 }
+
+/// Seconds until midnight (UTC).
+fn until_midnight() -> u64 {
+    86_400 - crate::tokens::now() % 86_400
+}
+
+#[test]
+fn fixed_windows_begin_on_the_clock() {
+    let origin = Origin::saying("ok");
+    for algorithm in ["fixed", "sliding"] {
+        let limit = format!("requests: 3, per: 24h, algorithm: {algorithm}");
+        let gateway = start(&origin, &limit);
+        let mut wire = gateway.wire();
+        let before = until_midnight();
+        assert_eq!(passed(&mut wire, &get(""), 3), 3, "{algorithm}");
+        let refused = wire.get("/");
+        let after = until_midnight();
+        assert_eq!(refused.status(), 429);
+        let told = refused.get("ratelimit").unwrap().to_owned();
+        let reset: u64 = told.strip_prefix("\"1d\";r=0;t=").unwrap().parse().unwrap();
+        let wait: u64 = refused.get("retry-after").unwrap().parse().unwrap();
+        // Midnight may come meanwhile.
+        if after <= before {
+            assert!((after..=before).contains(&reset), "{algorithm}: {after} {reset} {before}");
+            match algorithm {
+                "fixed" => assert_eq!(wait, reset),
+                _ => assert!(wait > reset, "{wait}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn replies_tell_in_kongs_words() {
+    let origin = Origin::saying("ok");
+    let limit = "windows: [{ requests: 2, per: 24h }, { requests: 100, per: 8760h }], algorithm: fixed, headers: kong";
+    let gateway = start(&origin, limit);
+    let mut wire = gateway.wire();
+    for (status, left, year) in [(200, "1", "99"), (200, "0", "98"), (429, "0", "98")] {
+        let reply = wire.get("/");
+        assert_eq!(reply.status(), status);
+        for (name, value) in [
+            ("x-ratelimit-limit-day", "2"),
+            ("x-ratelimit-remaining-day", left),
+            ("x-ratelimit-limit-year", "100"),
+            ("x-ratelimit-remaining-year", year),
+            ("ratelimit-limit", "2"),
+            ("ratelimit-remaining", left),
+        ] {
+            assert_eq!(reply.all(name), [value], "{name}: {reply:?}");
+        }
+        let reset: u64 = reply.get("ratelimit-reset").unwrap().parse().unwrap();
+        assert!((1..=86_400).contains(&reset), "{reset}");
+        assert_eq!((reply.get("ratelimit"), reply.get("ratelimit-policy")), (None, None));
+        assert_eq!(reply.get("retry-after").is_some(), status == 429);
+    }
+}
+
+#[test]
+fn a_refusal_has_the_operators_status_and_text() {
+    let origin = Origin::saying("ok");
+    let limit =
+        "requests: 1, per: 1h, status: 503, message: \"Come back \\\"later\\\".\", headers: none";
+    for (errors, code, text) in [
+        ("problem", 503, "\"status\":503"),
+        ("wso2", 503, "\"code\":\"900800\""),
+        ("kong", 503, "Come back"),
+    ] {
+        let route = format!("errors: {errors}, {}", limited(limit));
+        let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
+        let mut wire = gateway.wire();
+        assert_eq!(wire.get("/").status(), 200);
+        let refused = wire.get("/");
+        assert_eq!(refused.status(), code, "{errors}: {refused:?}");
+        assert!(refused.text().contains(text), "{errors}: {}", refused.text());
+        assert!(refused.text().contains("Come back"), "{errors}: {}", refused.text());
+        assert_eq!(refused.get("ratelimit"), None);
+        assert!(refused.get("retry-after").is_some());
+    }
+}
+
+#[test]
+fn windows_on_the_clock_that_cannot_work_are_complaints() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let origin = Origin::saying("ok");
+    for (limit, code, part) in [
+        ("requests: 1, per: 1500ms, algorithm: fixed", 1, "whole seconds"),
+        ("requests: 1, per: 1m, burst: 2, algorithm: sliding", 1, "`burst` has no effect"),
+        ("requests: 1, per: 5m, headers: kong", 0, "no `X-RateLimit` headers for a window"),
+        ("requests: 1, per: 1m, algorithm: fixd", 1, "did you mean `fixed`"),
+        ("requests: 1, per: 1m, status: 200", 1, "from 400 to 599"),
+    ] {
+        let yaml = Plain { route: &limited(limit), ..Plain::default() }.yaml(&origin);
+        std::fs::write(&file, yaml).unwrap();
+        let said = tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(code), "{limit}: {said:?}");
+        assert!(said.stderr.contains(part), "{limit}: {}", said.stderr);
+    }
+}

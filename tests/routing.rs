@@ -143,6 +143,18 @@ fn other_forms_of_targets_are_forwarded_in_their_form() {
     }
 }
 
+/// The service sees the host that the route was found by, once.
+#[test]
+fn the_authority_of_a_target_replaces_another_host() {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin);
+    let request = "GET http://b.test:8080/x HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    assert_eq!(gateway.wire().ask(request).status(), 200);
+    let seen = origin.request();
+    assert_eq!((seen.target(), seen.all("host")), ("/x", vec!["b.test:8080"]));
+    assert_eq!(seen.get("x-forwarded-host"), Some("b.test:8080"));
+}
+
 #[test]
 fn dot_segments_never_escape() {
     let origin = Origin::echo();
@@ -588,6 +600,10 @@ routes:
         ("GET /z HTTP/1.0", "", "any"),
         ("GET http://adm.test/z HTTP/1.1", "Host: adm.test\r\n", "admin"),
         ("GET /z HTTP/1.1", "Host: adm.test.\r\n", "admin"),
+        // Of two hosts the target's counts (RFC 9112, 3.2.2).
+        ("GET http://adm.test/z HTTP/1.1", "Host: other.test\r\n", "admin"),
+        ("GET http://other.test/z HTTP/1.1", "Host: adm.test\r\n", "any"),
+        ("GET http://adm.test:80/z HTTP/1.0", "Host: other.test\r\n", "admin"),
     ] {
         assert_eq!(gateway.wire().ask(format!("{start}\r\n{line}\r\n")).text(), told, "{start}");
     }

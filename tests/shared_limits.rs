@@ -92,6 +92,12 @@ fn a_small_limit_is_exact_over_two_gateways() {
         ("requests: 10, per: 1h, burst: 3", 3),
         ("windows: [{ requests: 7, per: 1h }, { requests: 1000, per: 24h }]", 7),
         ("requests: 100, per: 1h", 100),
+        ("requests: 4, per: 8760h, algorithm: fixed", 4),
+        ("requests: 7, per: 8760h, algorithm: sliding", 7),
+        (
+            "windows: [{ requests: 9, per: 8760h }, { requests: 5, per: 4380h }], algorithm: fixed",
+            5,
+        ),
     ] {
         for (clients, requests) in [(1, 2 * most), (4, most)] {
             let redis = Redis::start();
@@ -100,6 +106,23 @@ fn a_small_limit_is_exact_over_two_gateways() {
             assert_eq!(passed, most, "{limit}, {clients} clients of each");
             assert!(gateways.iter().all(|gateway| !passes(gateway)), "{limit}");
         }
+    }
+}
+
+#[test]
+fn a_window_on_the_clock_says_at_both_gateways_what_is_left() {
+    let redis = Redis::start();
+    let origin = Origin::saying("ok");
+    let limit = "requests: 10, per: 8760h, algorithm: fixed, headers: kong";
+    let [one, other] = [(); 2].map(|()| redis.gateway(&origin, limit));
+    for left in (0..10).rev() {
+        let gateway = if left % 3 == 0 { &one } else { &other };
+        let reply = gateway.wire().get("/");
+        assert_eq!(reply.get("x-ratelimit-remaining-year"), Some(&*left.to_string()), "{reply:?}");
+    }
+    for gateway in [&one, &other] {
+        let reply = gateway.wire().get("/");
+        assert_eq!((reply.status(), reply.get("x-ratelimit-remaining-year")), (429, Some("0")));
     }
 }
 

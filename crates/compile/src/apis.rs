@@ -192,13 +192,29 @@ fn named(name: &str, at: At) -> Spanned<String> {
 fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     let mut policy = policy.clone();
     if let Policy::Jwt(jwt) = &mut policy.value {
-        for scope in scopes {
-            if !jwt.scopes.any.contains(scope) {
-                jwt.scopes.any.push(scope.clone());
-            }
-        }
+        join_scopes(jwt, scopes);
+    } else if let Policy::Authenticate(keys) = &mut policy.value {
+        let tokens = keys.any.value.iter_mut().filter_map(of_tokens);
+        tokens.for_each(|jwt| join_scopes(jwt, scopes));
     }
     policy
+}
+
+fn join_scopes(jwt: &mut config::Jwt, scopes: &[String]) {
+    for scope in scopes {
+        if !jwt.scopes.any.contains(scope) {
+            jwt.scopes.any.push(scope.clone());
+        }
+    }
+}
+
+fn of_tokens(kind: &mut Spanned<config::CredentialKind>) -> Option<&mut config::Jwt> {
+    match &mut kind.value {
+        config::CredentialKind::Jwt(jwt) => Some(jwt),
+        config::CredentialKind::ApiKey(_)
+        | config::CredentialKind::Basic(_)
+        | config::CredentialKind::MutualTls(_) => None,
+    }
 }
 
 /// May send one request elsewhere than another for the same, whatever its body says.

@@ -6,7 +6,7 @@ use crate::policies::{self, Access, CountedRequests, Diverts, Facts};
 use crate::{client_lines, templates};
 
 /// Names of the policies that find out who asks.
-const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls";
+const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls, authenticate";
 
 /// Checks the order of a route's policies. On one that is `open` by intent, no client needs an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {

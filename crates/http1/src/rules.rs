@@ -80,8 +80,8 @@ pub(crate) fn within_limits(
     }
 }
 
-/// The host that the request is for. In RFC 9112 section 3.2.2 the target wins over Host, and in RFC 9113 section 8.3.1
-/// `:authority` does. The two must agree, since the service behind us may take the other one.
+/// The host that the request is for. The authority of an absolute target takes the place of another Host (RFC 9112, 3.2.2), and
+/// the receiver has to replace the header by it. Elsewhere the two must agree, since the service behind us may take the other one.
 fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Span>, Error> {
     let named = target.authority.map(|span| (within(span, parts.target), target.port));
     match (fields.host, named.or(parts.authority)) {
@@ -89,7 +89,12 @@ fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Sp
         (Some(host), Some((authority, port)))
             if !target::same_host(host.of(parts.bytes), authority.of(parts.bytes), port) =>
         {
-            Err(Error::HostMismatch)
+            match target.form {
+                TargetForm::Absolute => Ok(Some(authority)),
+                TargetForm::Origin | TargetForm::Authority | TargetForm::Asterisk => {
+                    Err(Error::HostMismatch)
+                }
+            }
         }
         (host, authority) => Ok(host.or(authority.map(|(span, _)| span))),
     }

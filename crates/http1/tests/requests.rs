@@ -76,7 +76,10 @@ fn hosts_and_targets() {
     );
     check("GET http://a/x HTTP/1.0\r\n\r\n", "GET http://a/x 1.0 None absolute @a  +0");
     check("GET / HTTP/1.0\r\n\r\n", "GET / 1.0 None @-  +0");
-    refuse("GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", HostMismatch);
+    check(
+        "GET http://b:8080/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://b:8080/ 1.1 None keep absolute @b:8080 [Host=a] +0",
+    );
     refuse("CONNECT a:443 HTTP/1.1\r\nHost: b:443\r\n\r\n", HostMismatch);
     refuse("GET / HTTP/1.1\r\n\r\n", HostMissing);
     refuse("GET http://a/ HTTP/1.1\r\n\r\n", HostMissing);

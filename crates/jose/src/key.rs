@@ -37,6 +37,10 @@ pub enum KeyError {
     NotForVerifying,
     /// `alg` does not fit this kind of key.
     Mismatch,
+    /// Another key of the set has the same name and algorithm.
+    Doubled,
+    /// A shared secret beside public keys.
+    Exposed,
     /// Too short, or made by a method that is known to be broken.
     Weak,
 }
@@ -124,6 +128,8 @@ impl fmt::Display for KeyError {
             KeyError::Unsupported => "its kind, curve or algorithm is not supported",
             KeyError::NotForVerifying => "`use` or `key_ops` say that it is not for signatures",
             KeyError::Mismatch => "its `alg` is not for this kind of key",
+            KeyError::Doubled => "another key has the same `kid`, so neither of them is used",
+            KeyError::Exposed => "it is a shared secret beside public keys, so it is not secret",
             KeyError::Weak => "it is too short or made in a broken way",
         })
     }

@@ -137,9 +137,10 @@ fn unmistakable(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     let judged = keys.into_iter().zip(doubled);
     let mut kept = Vec::new();
     for (key, doubled) in judged {
-        match doubled || (mixed && key.is_secret()) {
-            true => left.push((key.id.map(String::from), KeyError::Mismatch)),
-            false => kept.push(key),
+        match (doubled, mixed && key.is_secret()) {
+            (true, _) => left.push((key.id.map(String::from), KeyError::Doubled)),
+            (false, true) => left.push((key.id.map(String::from), KeyError::Exposed)),
+            (false, false) => kept.push(key),
         }
     }
     kept

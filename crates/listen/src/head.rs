@@ -59,7 +59,8 @@ pub(crate) fn request_head(
     if parsed.form == TargetForm::Absolute && head.path().is_empty() {
         head.set_path(b"/");
     }
-    if parsed.form == TargetForm::Absolute && !head.headers.contains("host") {
+    if parsed.form == TargetForm::Absolute && head.headers.get("host") != Some(host) {
+        head.headers.remove("host");
         head.headers.add_known("Host", host);
     }
     head

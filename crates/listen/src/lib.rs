@@ -34,6 +34,7 @@ mod worker;
 mod write_progress;
 
 pub use gateway::{Gateway, Upkeep};
+pub use sockets::not_bound;
 pub use unbound::UnboundListener;
 #[cfg(feature = "fake")]
 pub use unbound::proxy_header;

@@ -45,6 +45,23 @@ pub(crate) struct ListenerParts {
 /// clients is not refused; the kernel's own limit may be lower.
 const BACKLOG: i32 = 16_384;
 
+/// Says that an address cannot be bound, why, and what to do about it.
+pub fn not_bound(address: SocketAddr, error: &io::Error) -> String {
+    let found = ADVICE.iter().find(|(kind, _)| *kind == error.kind());
+    let advice = found.map(|(_, advice)| format!("; {advice}")).unwrap_or_default();
+    format!("{address} cannot be bound: {error}{advice}")
+}
+
+const ADVICE: [(io::ErrorKind, &str); 3] = [
+    (io::ErrorKind::AddrInUse, "end what listens there, or take another port"),
+    (io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
+    // Ports below 1024, where nobody has set another limit.
+    (
+        io::ErrorKind::PermissionDenied,
+        "this port needs the capability CAP_NET_BIND_SERVICE, such as by `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or take a port from 1024 on",
+    ),
+];
+
 impl Key {
     pub(crate) fn of(listener: &Listener) -> Key {
         let name = (listener.address.port() == 0).then(|| listener.name.clone());
@@ -63,12 +80,8 @@ impl Sockets {
         let mut lists: Vec<Vec<ListenerParts>> = (0..workers).map(|_| Vec::new()).collect();
         for listener in listeners {
             let failed = |e: io::Error| {
-                let hint = match e.kind() == io::ErrorKind::AddrInUse {
-                    true => "; end what listens there, or take another port",
-                    false => "",
-                };
                 let Listener { name, address, .. } = &**listener;
-                format!("listen.{name}: {address} cannot be bound: {e}{hint}")
+                format!("listen.{name}: {}", not_bound(*address, &e))
             };
             let (known, sockets) = match self.bound.get(&Key::of(listener)) {
                 Some(known) => (known.clone(), Vec::new()),

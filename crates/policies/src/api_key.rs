@@ -11,7 +11,7 @@ use message::RequestHead;
 use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
 use crate::credentials::{Holder, sha256};
-use crate::identity::identity;
+use crate::identity::holder;
 use crate::query;
 
 /// No key is longer.
@@ -43,14 +43,12 @@ impl Keys {
     ) -> Result<Keys, KeysError> {
         let mut holders = HashMap::new();
         let mut places = HashMap::new();
-        for (at, (subject, key, tier)) in list.into_iter().enumerate() {
-            let digest = key.digest().ok_or(KeysError::Slow(at))?;
+        for (at, owner) in list.into_iter().enumerate() {
+            let digest = owner.secret.digest().ok_or(KeysError::Slow(at))?;
             if let Some(other) = places.insert(digest, at) {
                 return Err(KeysError::Shared(other, at));
             }
-            let tier = tier.map(Into::into);
-            let identity = identity(&subject, IdentityScheme::ApiKey, None, tier);
-            holders.insert(digest, Arc::new(identity));
+            holders.insert(digest, Arc::new(holder(owner, IdentityScheme::ApiKey)));
         }
         Ok(Keys { headers, queries, forward, holders })
     }
@@ -72,6 +70,18 @@ impl Keys {
                 "api_key: two keys that are not the same",
             )),
             false => Ok(key),
+        }
+    }
+
+    /// True if the request has a key, good or not.
+    pub(crate) fn is_there(&self, head: &RequestHead) -> bool {
+        !matches!(self.find(head), Ok(None))
+    }
+
+    /// Removes the key where the upstream does not see it.
+    pub(crate) fn strip(&self, head: &mut RequestHead) {
+        if !self.forward {
+            self.remove(head);
         }
     }
 
@@ -99,17 +109,15 @@ impl OnHead<RequestHead> for Keys {
         let holder = holder.cloned();
         let holder = holder
             .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: unknown key"))?;
-        if !self.forward {
-            self.remove(head);
-        }
+        self.strip(head);
         ex.identity = Some(holder);
         Ok(Onward::Next)
     }
 }
 
 /// There is no registered scheme for keys; this one is what WSO2 and others answer.
+pub(crate) const CHALLENGE: &str = "ApiKey realm=\"tidegate\"";
+
 fn refused(kind: Kind, code: u32, why: &str) -> Fault {
-    Fault::new(kind, why)
-        .with_code(code)
-        .with_header("WWW-Authenticate", "ApiKey realm=\"tidegate\"")
+    Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", CHALLENGE)
 }

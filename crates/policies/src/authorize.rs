@@ -1,27 +1,76 @@
-//! `authorize`: a rule says who may do what. A rule that cannot be worked out refuses.
+//! `authorize`: a rule and the client's groups say who may do what. A rule that cannot be worked out refuses.
 
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use message::RequestHead;
-use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+use policy::{Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
 
 use crate::expression::Expression;
 
-struct Rule(Arc<Expression>);
-
-/// The policy of a rule.
-pub fn policy(rule: Arc<Expression>) -> Policy {
-    Policy { name: "authorize", request: Some(Step::Head(Box::new(Rule(rule)))), response: None }
+/// What a request has to fulfil; all that is there.
+#[derive(Debug, Default)]
+pub struct AuthorizeSettings {
+    pub rule: Option<Arc<Expression>>,
+    /// The client has to be in one of these.
+    pub allow: Option<Vec<String>>,
+    /// The client must be in none of these.
+    pub deny: Vec<String>,
 }
 
-impl OnHead<RequestHead> for Rule {
+/// The policy of these settings.
+pub fn policy(settings: AuthorizeSettings) -> Policy {
+    Policy { name: "authorize", request: Some(Step::Head(Box::new(settings))), response: None }
+}
+
+impl OnHead<RequestHead> for AuthorizeSettings {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let why = match self.0.holds(ex, head) {
-            Ok(true) => return Ok(Onward::Next),
-            Ok(false) => "authorize: the rule does not hold".to_owned(),
-            Err(why) => format!("authorize: the rule cannot be worked out: {why}"),
-        };
-        Err(Fault::new(Kind::Forbidden, why).with_code(900_910))
+        let refused = self.refused_group(ex.identity.as_deref());
+        match refused.or_else(|| self.refused_by_rule(ex, head)) {
+            None => Ok(Onward::Next),
+            Some(why) => {
+                Err(Fault::new(Kind::Forbidden, format!("authorize: {why}")).with_code(900_910))
+            }
+        }
     }
+}
+
+impl AuthorizeSettings {
+    fn refused_group(&self, identity: Option<&Identity>) -> Option<String> {
+        let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
+        let denied = groups.iter().find(|group| self.deny.iter().any(|one| **one == ***group));
+        if let Some(group) = denied {
+            return Some(format!(
+                "the client is in the group `{}`, which `deny` names",
+                shown(group)
+            ));
+        }
+        let allow = self.allow.as_ref()?;
+        match groups.iter().any(|group| allow.iter().any(|one| **one == **group)) {
+            true => None,
+            false => {
+                let theirs: Vec<_> = groups.iter().take(NAMED_MAX).map(|one| shown(one)).collect();
+                Some(format!(
+                    "the client is in none of the groups {}; its groups are: {}",
+                    allow.join(", "),
+                    if theirs.is_empty() { "none".to_owned() } else { theirs.join(", ") }
+                ))
+            }
+        }
+    }
+
+    fn refused_by_rule(&self, ex: &Exchange, head: &RequestHead) -> Option<String> {
+        match self.rule.as_ref()?.holds(ex, head) {
+            Ok(true) => None,
+            Ok(false) => Some("the rule does not hold".to_owned()),
+            Err(why) => Some(format!("the rule cannot be worked out: {why}")),
+        }
+    }
+}
+
+/// Groups of a client that the log names. Some are in hundreds.
+const NAMED_MAX: usize = 16;
+
+fn shown(group: &str) -> String {
+    group.escape_debug().to_string()
 }

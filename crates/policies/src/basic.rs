@@ -18,7 +18,7 @@ use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnCall, Onward,
 
 use crate::credentials::{HashedSecret, Holder, sha256};
 use crate::hash::Key;
-use crate::identity::identity;
+use crate::identity::holder;
 use crate::key::KeySource;
 use crate::verdict_cache::{VerdictCache, next_number};
 use checks::{Checks, Full};
@@ -62,17 +62,34 @@ const RETRY_AFTER: &str = "1";
 
 impl Users {
     pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
-        let stand_in = users.iter().map(|(_, hash, _)| hash).find(|hash| hash.is_slow()).cloned();
-        let user = |(subject, hash, tier): Holder| {
-            let identity = identity(&subject, IdentityScheme::Basic, None, tier.map(Into::into));
-            (subject, (hash, Arc::new(identity)))
+        let stand_in = users.iter().map(|user| &user.secret).find(|hash| hash.is_slow()).cloned();
+        let user = |user: Holder| {
+            let (subject, hash) = (user.subject.clone(), user.secret.clone());
+            (subject, (hash, Arc::new(holder(user, IdentityScheme::Basic))))
         };
         let users = users.into_iter().map(user).collect();
         Users { number: next_number(), users, stand_in, realm, forward }
     }
 
+    /// True if the request has a name and a password, good or not.
+    pub(crate) fn is_there(head: &RequestHead) -> bool {
+        head.headers.get_all("authorization").any(is_basic)
+    }
+
+    /// Removes the password where the upstream does not see it.
+    pub(crate) fn strip(&self, head: &mut RequestHead) {
+        if !self.forward && Users::is_there(head) {
+            head.headers.remove("authorization");
+        }
+    }
+
+    /// The value of `WWW-Authenticate`.
+    pub(crate) fn challenge_text(&self) -> String {
+        format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.realm)
+    }
+
     fn challenge(&self, kind: Kind, code: u32, why: &str) -> Fault {
-        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.realm);
+        let challenge = self.challenge_text();
         Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", challenge)
     }
 
@@ -91,11 +108,10 @@ impl Users {
         if lines.next().is_some() {
             return Err(malformed("more than one name and password"));
         }
-        const SCHEME: &[u8] = b"basic ";
-        let (scheme, encoded) = line.split_at_checked(SCHEME.len()).ok_or_else(missing)?;
-        if !scheme.eq_ignore_ascii_case(SCHEME) {
+        if !is_basic(line) {
             return Err(missing());
         }
+        let encoded = line.get(SCHEME.len()..).unwrap_or_default();
         if encoded.len() > CREDENTIALS_BYTES_MAX {
             return Err(malformed("too long"));
         }
@@ -191,6 +207,13 @@ impl OnCall<RequestHead> for Users {
             self.decide(right, &name, ex, head)
         }))
     }
+}
+
+/// The beginning of a name and a password in `Authorization`, in any case.
+const SCHEME: &[u8] = b"basic ";
+
+fn is_basic(line: &[u8]) -> bool {
+    line.split_at_checked(SCHEME.len()).is_some_and(|(start, _)| start.eq_ignore_ascii_case(SCHEME))
 }
 
 /// The digest by which a name and its password are remembered.

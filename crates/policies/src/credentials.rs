@@ -16,8 +16,16 @@ pub enum HashedSecret {
     Argon2(String),
 }
 
-/// A subject, the hash of its key or password, and the plan it is on.
-pub type Holder = (String, HashedSecret, Option<String>);
+/// A subject with the hash of its key or password, and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    pub subject: String,
+    pub secret: HashedSecret,
+    /// The plan it is on.
+    pub tier: Option<String>,
+    pub groups: Vec<String>,
+    pub attributes: Vec<(String, String)>,
+}
 
 /// The work that one guess may cost; a hash that asks for more is refused when it is configured.
 const BCRYPT_COST_MAX: u32 = 14;

@@ -17,7 +17,8 @@ use policy::{Claims, Exchange, Scheme};
 const STEPS_MAX: u64 = 500_000;
 
 /// The names a rule may use.
-const VARIABLES: [&str; 7] = ["request", "claims", "subject", "tier", "scheme", "client", "tls"];
+const VARIABLES: [&str; 9] =
+    ["request", "claims", "subject", "tier", "groups", "attributes", "scheme", "client", "tls"];
 
 const REQUEST: Slot = Slot(0);
 const CLAIMS: Slot = Slot(1);
@@ -28,9 +29,11 @@ const CLIENT: Slot = Slot(5);
 const TLS: Slot = Slot(6);
 const QUERY: Slot = Slot(7);
 const HEADERS: Slot = Slot(8);
+const GROUPS: Slot = Slot(9);
+const ATTRIBUTES: Slot = Slot(10);
 
 /// Slots that say who asks.
-const IDENTITY: [Slot; 4] = [CLAIMS, SUBJECT, TIER, SCHEME];
+const IDENTITY: [Slot; 6] = [CLAIMS, SUBJECT, TIER, SCHEME, GROUPS, ATTRIBUTES];
 
 /// The names whose members are known, each with them.
 const MEMBERS: [(&str, &[&str]); 2] =
@@ -54,6 +57,10 @@ impl Expression {
         let compiled = ::expression::Expression::compile(text, Language::Cel, &RequestNames);
         #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
         compiled.map(Expression).map_err(|error| match &error.kind {
+            ErrorKind::Syntax(what) if has_lone_equals(text) => {
+                let column = error.at.column;
+                format!("column {column}: {what}; `=` alone compares nothing, write `==`")
+            }
             ErrorKind::Syntax(what) => format!("column {}: {what}", error.at.column),
             ErrorKind::UnknownName(name) => {
                 format!("there is no `{name}`; the names are {}", VARIABLES.join(", "))
@@ -119,6 +126,29 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
+/// True if a `=` outside of quotes is no part of an operator: meant as in other languages.
+fn has_lone_equals(text: &str) -> bool {
+    let (mut quote, mut before) = (None, ' ');
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match quote {
+            Some(_) if c == '\\' => drop(rest.next()),
+            Some(end) if c == end => quote = None,
+            Some(_) => {}
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            None if c == '=' => {
+                let doubled = rest.next_if_eq(&'=').is_some();
+                if !doubled && !matches!(before, '!' | '<' | '>') {
+                    return true;
+                }
+            }
+            None => {}
+        }
+        before = c;
+    }
+    false
+}
+
 impl Names for RequestNames {
     fn find(&self, path: &[&str]) -> Option<NameKind> {
         let [name] = path else { return None };
@@ -127,6 +157,8 @@ impl Names for RequestNames {
             "claims" => NameKind::Value(CLAIMS),
             "subject" => NameKind::Value(SUBJECT),
             "tier" => NameKind::Value(TIER),
+            "groups" => NameKind::Value(GROUPS),
+            "attributes" => NameKind::Group(ATTRIBUTES),
             "scheme" => NameKind::Value(SCHEME),
             "client" => NameKind::Group(CLIENT),
             "tls" => NameKind::Value(TLS),
@@ -144,7 +176,9 @@ impl Names for RequestNames {
 
     fn kind(&self, path: &[&str]) -> Result<Option<&'static str>, String> {
         match path {
-            ["request" | "claims" | "client"] => Ok(Some("a map")),
+            ["request" | "claims" | "client" | "attributes"] => Ok(Some("a map")),
+            ["groups"] => Ok(Some("a list")),
+            ["attributes", _] => Ok(Some("a text")),
             ["subject" | "tier" | "scheme"] => Ok(Some("a text")),
             [name @ ("request" | "client"), member] => {
                 let known = MEMBERS.iter().find(|(known, _)| known == name);
@@ -181,6 +215,7 @@ impl Scope for Asked<'_> {
             CLAIMS => claims(identity.and_then(|identity| identity.claims.as_deref()))?,
             SUBJECT => text(identity.map_or("", |identity| &identity.subject)),
             TIER => text(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
+            GROUPS => groups(identity.map(|i| &i.groups[..]).unwrap_or_default())?,
             SCHEME => text(identity.map_or("", |identity| identity.scheme.name())),
             TLS => Value::Boolean(self.ex.caller.scheme == Scheme::Https),
             _ => Value::Nothing,
@@ -200,16 +235,30 @@ impl Scope for Asked<'_> {
             QUERY => texts(query(self.head.query().unwrap_or_default())),
             HEADERS => texts(headers(self.head)),
             CLIENT => vec![value("ip", text(&canonical(self.ex.client)))],
+            ATTRIBUTES => {
+                let identity = self.ex.identity.as_deref();
+                let known = identity.map(|identity| &identity.attributes[..]).unwrap_or_default();
+                known.iter().map(|(name, value_text)| value(name, text(value_text))).collect()
+            }
             _ => Vec::new(),
         })
     }
 }
 
+/// The groups as a list.
+fn groups(groups: &[Box<str>]) -> Result<Value, FailureKind> {
+    read_json(serde_json::to_string(groups).unwrap_or_default())
+}
+
 /// All claims as they came; an empty map for a client without a token.
 fn claims(claims: Option<&Claims>) -> Result<Value, FailureKind> {
+    read_json(claims.map_or_else(|| "{}".to_owned(), Claims::json))
+}
+
+fn read_json(json_text: String) -> Result<Value, FailureKind> {
     // What was read once, as a token, has no more values than this.
     let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
-    let read = JsonText::read(claims.map_or_else(|| "{}".to_owned(), Claims::json), &limits);
+    let read = JsonText::read(json_text, &limits);
     let wrong = |error: json::JsonError| FailureKind::Malformed(error.what.into());
     Ok(Value::Json(JsonNodes::root(read.map_err(wrong)?)))
 }
@@ -297,7 +346,12 @@ mod tests {
         });
         let claims = claims.as_object().cloned().map(policy::Claims::from);
         let tier = Some("Gold".into());
-        ex.identity = Some(identity("alice", IdentityScheme::Jwt, claims, tier).into());
+        let identity = policy::Identity {
+            groups: ["ops".into(), "dev".into()].into(),
+            attributes: [("org".into(), "o1".into())].into(),
+            ..identity("alice", IdentityScheme::Jwt, claims, tier)
+        };
+        ex.identity = Some(identity.into());
         ex
     }
 
@@ -327,6 +381,10 @@ mod tests {
             ("claims.roles.all(r, r == 'ops')", Ok(false)),
             ("claims.level >= 3 && claims.org.id == 'o1'", Ok(true)),
             ("subject == 'alice' && tier == 'Gold' && scheme == 'jwt'", Ok(true)),
+            ("'dev' in groups && !('root' in groups) && size(groups) == 2", Ok(true)),
+            ("groups.exists(g, g == 'ops') && attributes.org == 'o1'", Ok(true)),
+            ("'org' in attributes && !('team' in attributes)", Ok(true)),
+            ("attributes.team == 'x'", Err(())),
             ("client.ip == '192.0.2.1'", Ok(true)),
             ("tls", Ok(false)),
             ("!tls && tls == false", Ok(true)),
@@ -368,6 +426,9 @@ mod tests {
         for (rule, part) in [
             ("request.method ==", "column"),
             ("", "column"),
+            ("request.method = 'GET'", "write `==`"),
+            ("groups", "gives a list"),
+            ("attributes", "gives a map"),
             ("reqest.method == 'GET'", "there is no `reqest`"),
             (&"a".repeat(4097), "bytes of a CEL expression"),
             (&"(".repeat(4000), ""),

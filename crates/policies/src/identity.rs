@@ -2,7 +2,18 @@
 
 use policy::{Claims, Identity, IdentityScheme};
 
-use crate::credentials::sha256;
+use crate::credentials::{Holder, sha256};
+
+/// The identity of the owner of a secret.
+pub(crate) fn holder(holder: Holder, scheme: IdentityScheme) -> Identity {
+    let Holder { subject, tier, groups, attributes, .. } = holder;
+    let texts = |(name, text): (String, String)| (name.into(), text.into());
+    Identity {
+        groups: groups.into_iter().map(Into::into).collect(),
+        attributes: attributes.into_iter().map(texts).collect(),
+        ..identity(&subject, scheme, None, tier.map(Into::into))
+    }
+}
 
 /// An identity with its digest.
 pub(crate) fn identity(
@@ -15,5 +26,14 @@ pub(crate) fn identity(
     let mut digest = [0; 16];
     digest.iter_mut().zip(sha256(&named)).for_each(|(half, byte)| *half = byte);
     let claims = claims.map(Box::new);
-    Identity { subject: subject.into(), digest, scheme, claims, tier, expires: None }
+    Identity {
+        subject: subject.into(),
+        digest,
+        scheme,
+        claims,
+        tier,
+        groups: Box::default(),
+        attributes: Box::default(),
+        expires: None,
+    }
 }

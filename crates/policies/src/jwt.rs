@@ -50,6 +50,10 @@ pub struct JwtSettings {
     pub optional: bool,
     /// Headers for the upstream, each with the path of its claim.
     pub claims_to_headers: Vec<(String, String)>,
+    /// The token is noted for interceptors, whether or not the upstream sees it.
+    pub noted: bool,
+    /// The claim with the groups, by path.
+    pub groups: Option<String>,
     pub subscription: Option<Subscription>,
     pub realm: String,
 }
@@ -130,7 +134,7 @@ pub fn policy(verifier: Arc<Verifier>) -> Policy {
     Policy { name: "jwt", request: Some(Step::Call(Box::new(OnToken(verifier)))), response: None }
 }
 
-struct OnToken(Arc<Verifier>);
+pub(crate) struct OnToken(pub(crate) Arc<Verifier>);
 
 impl OnCall<RequestHead> for OnToken {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
@@ -155,6 +159,24 @@ impl Verifier {
         revoked: Arc<RevokedTokens>,
     ) -> Verifier {
         Verifier { number: next_number(), settings, issuers, revoked }
+    }
+
+    /// True if the request has a token, good or not.
+    pub(crate) fn is_there(&self, head: &RequestHead) -> bool {
+        !matches!(token::find(&self.settings, head), TokenSearch::Nothing)
+    }
+
+    /// Removes the token where the upstream does not see it, and lines that tell of claims.
+    pub(crate) fn strip(&self, head: &mut RequestHead) {
+        if !self.settings.forward {
+            token::remove_all(&self.settings, head);
+        }
+        self.forget_lines(head);
+    }
+
+    /// The value of `WWW-Authenticate` where there is no token.
+    pub(crate) fn challenge(&self) -> String {
+        format!("Bearer realm=\"{}\"", self.settings.realm)
     }
 
     /// Decides without waiting; nothing where somebody has to be asked.
@@ -406,6 +428,11 @@ impl Verifier {
         place: token::TokenLocation,
         pass: Pass,
     ) -> Flow {
+        if self.settings.noted
+            && let TokenSearch::At(_, text) = token::find(&self.settings, head)
+        {
+            ex.notes().token = Some(text.into_owned().into());
+        }
         if !self.settings.forward {
             place.remove(&self.settings, head);
         }

@@ -4,6 +4,7 @@
 
 pub mod api_key;
 pub mod as_it_came;
+pub mod authenticate;
 pub mod authorize;
 pub mod basic;
 mod body_lines;
@@ -13,6 +14,7 @@ pub mod concurrency;
 pub mod cors;
 pub mod credentials;
 pub mod expression;
+pub mod forward_auth;
 pub mod grpc_web;
 mod hash;
 pub mod headers;

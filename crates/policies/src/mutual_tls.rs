@@ -39,14 +39,14 @@ thread_local! {
         RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
-struct OnCertificate {
+pub(crate) struct OnCertificate {
     number: u64,
     trusted: TrustedCertificates,
 }
 
 /// The policy that takes these.
 pub fn policy(trusted: TrustedCertificates) -> Policy {
-    let step = OnCertificate { number: next_number(), trusted };
+    let step = OnCertificate::new(trusted);
     Policy { name: "mutual_tls", request: Some(Step::Head(Box::new(step))), response: None }
 }
 
@@ -59,9 +59,7 @@ pub fn fingerprint(text: &str) -> Option<[u8; 32]> {
 impl OnHead<RequestHead> for OnCertificate {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let passed_on = self.passed_on(ex, head);
-        if let Some(name) = &self.trusted.header {
-            head.headers.remove(name);
-        }
+        self.strip(head);
         let shown = match passed_on? {
             Some(der) => Some(Arc::from(der)),
             None => ex.caller.certificate.clone(),
@@ -84,6 +82,22 @@ impl OnHead<RequestHead> for OnCertificate {
 }
 
 impl OnCertificate {
+    pub(crate) fn new(trusted: TrustedCertificates) -> OnCertificate {
+        OnCertificate { number: next_number(), trusted }
+    }
+
+    /// True if the request comes with a certificate, good or not.
+    pub(crate) fn is_there(&self, ex: &Exchange, head: &RequestHead) -> bool {
+        !matches!(self.passed_on(ex, head), Ok(None)) || ex.caller.certificate.is_some()
+    }
+
+    /// Removes the header with the certificate.
+    pub(crate) fn strip(&self, head: &mut RequestHead) {
+        if let Some(name) = &self.trusted.header {
+            head.headers.remove(name);
+        }
+    }
+
     /// The certificate that a trusted proxy tells of. Nobody else is believed.
     fn passed_on(&self, ex: &Exchange, head: &RequestHead) -> Result<Option<Vec<u8>>, Fault> {
         let Some(name) = self.trusted.header.as_deref().filter(|_| ex.peer_trusted) else {

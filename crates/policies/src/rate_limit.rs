@@ -4,6 +4,7 @@
 //! request passes or is 429 at once. Only where several nodes count together it asks for most of them, see [`shared`].
 
 mod counts;
+mod kong;
 pub mod shared;
 mod window;
 
@@ -16,12 +17,13 @@ use message::{Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
 
 pub use counts::{KeyCounts, WINDOWS_MAX};
-pub use window::Window;
+pub use kong::is_named as has_kong_lines;
+pub use window::{Algorithm, Window};
 
 use crate::key::KeySource;
 use crate::tiers::Tiers;
 use counts::CountVerdict;
-use shared::SharedCounts;
+use shared::{SharedCounts, StoreAnswer};
 use window::seconds;
 
 /// Settings of the policy.
@@ -32,10 +34,24 @@ pub struct RateLimitSettings {
     pub otherwise: Tier,
     /// By the names of plans.
     pub plans: Vec<(Box<str>, Tier)>,
-    /// Tell in header lines how a key stands.
-    pub headers: bool,
+    /// The header lines that tell how a key stands.
+    pub headers: LimitHeaders,
+    /// The status of a refused request.
+    pub status: u16,
+    /// The text that a refused client reads.
+    pub message: Option<Box<str>>,
     /// The reference system's code for being over this limit.
     pub code: u32,
+}
+
+/// The header lines that tell how a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitHeaders {
+    /// `RateLimit` and `RateLimit-Policy`.
+    Draft,
+    /// Those of Kong's `rate-limiting`.
+    Kong,
+    None,
 }
 
 /// The windows of one plan; all of them hold. None: no limit.
@@ -58,15 +74,17 @@ pub fn policy(
     counts: Arc<KeyCounts>,
     shared: Option<Arc<SharedCounts>>,
 ) -> Policy {
-    let RateLimitSettings { by, otherwise, plans, headers, code } = settings;
-    let limit = Limit { by, tiers: Tiers::new(otherwise, plans), headers, code, counts };
+    let RateLimitSettings { by, otherwise, plans, headers, status, message, code } = settings;
+    let tiers = Tiers::new(otherwise, plans);
+    let limit = Limit { by, tiers, headers, status, message, code, counts };
     Policy {
         name: "rate_limit",
         request: Some(match shared {
             None => Step::Head(Box::new(limit)),
             Some(shared) => Step::Call(Box::new(SharedLimit { limit, shared })),
         }),
-        response: headers.then(|| Step::Head(Box::new(Tell) as Box<dyn OnHead<ReplyHead>>)),
+        response: (headers != LimitHeaders::None)
+            .then(|| Step::Head(Box::new(Tell) as Box<dyn OnHead<ReplyHead>>)),
     }
 }
 
@@ -92,7 +110,9 @@ pub fn throttle(
 struct Limit {
     by: KeySource,
     tiers: Tiers<Tier>,
-    headers: bool,
+    headers: LimitHeaders,
+    status: u16,
+    message: Option<Box<str>>,
     code: u32,
     counts: Arc<KeyCounts>,
 }
@@ -131,6 +151,11 @@ impl Tier {
         }
     }
 
+    /// Its windows, all of which hold.
+    pub fn all_windows(&self) -> &[Window] {
+        &self.windows
+    }
+
     /// The number of windows that hold at once.
     pub fn windows(&self) -> usize {
         self.windows.len()
@@ -144,14 +169,23 @@ impl Limit {
         let fault = Fault::new(Kind::RateLimited, cause)
             .with_code(self.code)
             .with_header("Retry-After", wait);
-        if !self.headers {
-            return fault;
+        let fault = Fault { detail: self.message.clone(), ..fault };
+        let fault = match self.status == Kind::RateLimited.status() {
+            true => fault,
+            false => fault.with_status(self.status),
+        };
+        match self.headers {
+            LimitHeaders::None => fault,
+            LimitHeaders::Kong => kong::lines(&tier.windows, &taken.standings)
+                .fold(fault, |fault, (name, value)| fault.with_header(name, value.to_string())),
+            LimitHeaders::Draft => {
+                let mut standing = Vec::new();
+                tier.tell(taken, &mut standing);
+                fault
+                    .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
+                    .with_header("RateLimit-Policy", tier.told.clone())
+            }
         }
-        let mut standing = Vec::new();
-        tier.tell(taken, &mut standing);
-        fault
-            .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
-            .with_header("RateLimit-Policy", tier.told.clone())
     }
 }
 
@@ -176,16 +210,24 @@ impl Limit {
     }
 
     fn decided(&self, tier: &Tier, taken: &CountVerdict, ex: &mut Exchange) -> Flow {
-        match taken.wait {
-            Some(wait) => return Err(self.refusal(tier, taken, wait)),
-            None if self.headers => {
+        if let Some(wait) = taken.wait {
+            return Err(self.refusal(tier, taken, wait));
+        }
+        match self.headers {
+            LimitHeaders::None => {}
+            LimitHeaders::Draft => {
                 let mut standing = scratch::lend();
                 tier.tell(taken, &mut standing);
                 let lines = ex.limit_lines.get_or_insert_with(Headers::new);
                 lines.add_known("RateLimit", &standing);
                 lines.add_known("RateLimit-Policy", tier.told.as_bytes());
             }
-            None => {}
+            LimitHeaders::Kong => {
+                let lines = ex.limit_lines.get_or_insert_with(Headers::new);
+                for (name, value) in kong::lines(&tier.windows, &taken.standings) {
+                    lines.add_known(name, itoa::Buffer::new().format(value).as_bytes());
+                }
+            }
         }
         Ok(Onward::Next)
     }
@@ -216,7 +258,10 @@ impl OnCall<RequestHead> for SharedLimit {
         }
         Decision::Waits(Box::pin(async move {
             let taken = match self.shared.ask(key, number).await {
-                Some(told) => CountVerdict::elsewhere(&tier.windows, told.passes, &told.ahead),
+                Some(told) => {
+                    let StoreAnswer { passes, numbers, now } = told;
+                    CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
+                }
                 // Alone, then.
                 None => self.limit.counts.take(key, number, &tier.windows),
             };

@@ -29,6 +29,10 @@ pub struct Identity {
     pub claims: Option<Box<Claims>>,
     /// The plan of limits (`Gold`, `Silver`...), if the credential or the subscription names one.
     pub tier: Option<Box<str>>,
+    /// The groups that the client is in.
+    pub groups: Box<[Box<str>]>,
+    /// What else is known of the client, by name.
+    pub attributes: Box<[(Box<str>, Box<str>)]>,
     /// When the credential ends, in seconds since the Unix epoch, if it says so. A stream must not outlive it.
     pub expires: Option<u64>,
 }
@@ -65,6 +69,14 @@ impl Claims {
     pub fn members(&self) -> &Map<String, Value> {
         let read = || Box::new(serde_json::from_slice(&self.text).unwrap_or_default());
         self.members.get_or_init(read)
+    }
+}
+
+impl Identity {
+    /// What is known of the client by this name.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(known, _)| **known == *name);
+        found.map(|(_, text)| &**text)
     }
 }
 

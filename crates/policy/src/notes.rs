@@ -41,6 +41,8 @@ pub struct Notes {
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
     /// A policy's notes about the open stream, for the access log.
     pub stream: Option<Rc<StreamNotes>>,
+    /// The token that showed who asks, where an interceptor is told it though the upstream does not see it.
+    pub token: Option<Box<[u8]>>,
     /// Answers in place of the upstream, which gets the request as that would.
     pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.

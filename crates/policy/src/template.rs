@@ -36,6 +36,10 @@ enum PlaceholderValue {
     Query,
     /// Looked up by the whole name first, then part by part, as a path.
     Claim(Box<str>),
+    /// The groups with commas between them.
+    Groups,
+    /// What is known of the client by this name.
+    Attribute(Box<str>),
     /// The path parameter at this index.
     Parameter(usize),
 }
@@ -56,9 +60,9 @@ pub enum Escape {
     Xml,
 }
 
-/// The names that exist besides path parameters and `claims.NAME`.
+/// The names that exist besides path parameters, `claims.NAME` and `attributes.NAME`.
 pub const PLACEHOLDERS: &[&str] =
-    &["subject", "tier", "request_id", "client", "method", "host", "path", "query"];
+    &["subject", "tier", "groups", "request_id", "client", "method", "host", "path", "query"];
 
 impl Template {
     /// Parses a text on a route whose path has these parameters. Their names win over the others.
@@ -117,7 +121,11 @@ impl Template {
         let asks = |named: &PlaceholderValue| {
             matches!(
                 named,
-                PlaceholderValue::Subject | PlaceholderValue::Tier | PlaceholderValue::Claim(_)
+                PlaceholderValue::Subject
+                    | PlaceholderValue::Tier
+                    | PlaceholderValue::Groups
+                    | PlaceholderValue::Attribute(_)
+                    | PlaceholderValue::Claim(_)
             )
         };
         self.values().any(asks)
@@ -176,7 +184,7 @@ fn push_text(plain: &mut String, parts: &mut Vec<Part>) {
 /// are not; a claim may be named by a URL.
 fn is_placeholder(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
-    match text.strip_prefix("claims.") {
+    match text.strip_prefix("claims.").or_else(|| text.strip_prefix("attributes.")) {
         Some(claim) => !claim.is_empty() && !claim.contains(odd),
         None => {
             let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -193,6 +201,7 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
     Ok(match name {
         "subject" => PlaceholderValue::Subject,
         "tier" => PlaceholderValue::Tier,
+        "groups" => PlaceholderValue::Groups,
         "request_id" => PlaceholderValue::RequestId,
         "client" => PlaceholderValue::Client,
         "method" => PlaceholderValue::Method,
@@ -201,7 +210,10 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
         "query" => PlaceholderValue::Query,
         _ => match name.strip_prefix("claims.") {
             Some(claim) => PlaceholderValue::Claim(claim.into()),
-            None => return Err(UnknownPlaceholder(name.to_owned())),
+            None => match name.strip_prefix("attributes.") {
+                Some(attribute) => PlaceholderValue::Attribute(attribute.into()),
+                None => return Err(UnknownPlaceholder(name.to_owned())),
+            },
         },
     })
 }
@@ -228,6 +240,13 @@ impl PlaceholderValue {
             }
             PlaceholderValue::Path => of_head(RequestHead::path),
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
+            PlaceholderValue::Groups => {
+                let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
+                return groups.join(",").into_bytes().into();
+            }
+            PlaceholderValue::Attribute(name) => {
+                identity.and_then(|i| i.attribute(name)).unwrap_or_default().as_bytes()
+            }
             PlaceholderValue::Claim(name) => {
                 let claims = identity.and_then(|identity| identity.claims.as_deref());
                 let claim = claims.and_then(|claims| claim(claims.members(), name));
@@ -316,6 +335,8 @@ mod tests {
                 scheme: IdentityScheme::Jwt,
                 claims: claims.as_object().cloned().map(|members| Box::new(Claims::from(members))),
                 tier: None,
+                groups: ["ops".into(), "dev".into()].into(),
+                attributes: [("org".into(), "o1".into())].into(),
                 expires: None,
             }
             .into(),
@@ -335,6 +356,7 @@ mod tests {
             (r#"{"a":{"b":{}},"s":"{subject}"}"#, r#"{"a":{"b":{}},"s":"alice"}"#),
             ("a{color:red} { } {} {1} { subject } {", "a{color:red} { } {} {1} { subject } {"),
             ("{{subject}} {{{subject}}} {{ x }}", "{subject} {{subject}} {{ x }}"),
+            ("{groups} {attributes.org}{attributes.none}", "ops,dev o1"),
             ("${subject} $ {subject}", "${subject} $ alice"),
             ("", ""),
         ] {
@@ -342,7 +364,12 @@ mod tests {
             let got = template.fill(&exchange(), Some(&head), Escape::Plain);
             assert_eq!(String::from_utf8(got).unwrap(), filled, "{text}");
         }
-        for (text, name) in [("a{subjct}", "subjct"), ("{claims}", "claims"), ("{id}{nr}", "nr")] {
+        for (text, name) in [
+            ("{attributes}", "attributes"),
+            ("a{subjct}", "subjct"),
+            ("{claims}", "claims"),
+            ("{id}{nr}", "nr"),
+        ] {
             let got = Template::parse(text, &["id"]);
             assert_eq!(got, Err(UnknownPlaceholder(name.to_owned())), "{text}");
         }

@@ -124,7 +124,7 @@ fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> 
 async fn admin_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = plan.admin else { return Ok(None) };
     let bound = TcpListener::bind(address).await;
-    bound.map(Some).with_context(|| format!("admin: {address} cannot be bound"))
+    bound.map(Some).map_err(|e| anyhow::anyhow!("admin: {}", listen::not_bound(address, &e)))
 }
 
 fn admin_api(

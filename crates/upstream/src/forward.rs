@@ -106,7 +106,10 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     headers.add_line(PSEUDONYM.line(*protocol));
     headers.add_known("X-Request-Id", ex.id.as_bytes());
     // Addresses from trusted proxies and policies stay; the peer is added at the end of the list.
-    headers.add_line(&ex.caller.forwarded_for);
+    match headers.contains("x-forwarded-for") {
+        true => append_peer(ex, headers),
+        false => headers.add_line(&ex.caller.forwarded_for),
+    }
     if !headers.contains("x-forwarded-proto") {
         headers.add_line(match ex.caller.scheme {
             Scheme::Http => const { &WholeLine::fixed("X-Forwarded-Proto: http\r\n") },
@@ -116,6 +119,18 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     if !headers.contains("x-forwarded-host") {
         headers.add_copy("X-Forwarded-Host", "host");
     }
+}
+
+/// Adds the peer to the addresses that are there, in one line: many services read the first line alone.
+fn append_peer(ex: &Exchange, headers: &mut Headers) {
+    let mut all: Vec<u8> = Vec::new();
+    for line in headers.get_all("x-forwarded-for").filter(|line| !line.is_empty()) {
+        all.extend_from_slice(line);
+        all.extend_from_slice(b", ");
+    }
+    all.extend_from_slice(ex.caller.peer.ip().to_canonical().to_string().as_bytes());
+    headers.remove("x-forwarded-for");
+    headers.add_known("X-Forwarded-For", &all);
 }
 
 /// Refuses a body in the handshake of a WebSocket. An upstream may take its bytes for the first frames, which nothing here would have
@@ -298,7 +313,7 @@ mod tests {
             assert!(values(&stranger, gone).is_empty(), "{gone}");
         }
         let proxy = passed(&claims, true);
-        assert_eq!(values(&proxy, "x-forwarded-for"), ["203.0.113.9", "192.0.2.1"]);
+        assert_eq!(values(&proxy, "x-forwarded-for"), ["203.0.113.9, 192.0.2.1"]);
         assert_eq!(values(&proxy, "x-forwarded-proto"), ["http"]);
         assert_eq!(values(&proxy, "forwarded"), ["for=x"]);
         assert_eq!(values(&proxy, "x-original-url"), ["/admin"]);

@@ -9,6 +9,10 @@ use super::jwt::parameter;
 use crate::names;
 
 pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
+    self::keys(keys, at, report).map(api_key::policy)
+}
+
+pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
     if keys.header.0.is_empty() && keys.query.0.is_empty() {
         let what = "nothing says where the key is";
         report.error(at, what, "add `header: x-api-key`, or `query: NAME`");
@@ -17,12 +21,12 @@ pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::
     let headers = headers.filter_map(|name| names::header(&name.value, name.at, report)).collect();
     let queries = keys.query.0.iter().filter_map(|name| parameter(name, report)).collect();
     let (holders, places): (Vec<Holder>, Vec<At>) = holders(&keys.keys, report).into_iter().unzip();
-    let subjects: Vec<String> = holders.iter().map(|(subject, ..)| subject.clone()).collect();
+    let subjects: Vec<String> = holders.iter().map(|holder| holder.subject.clone()).collect();
     let built = Keys::new(headers, queries, keys.forward, holders);
     let place = |index: usize| places.get(index).copied().unwrap_or(keys.keys.at);
     let subject = |index: usize| subjects.get(index).cloned().unwrap_or_default();
     match built {
-        Ok(built) => Some(api_key::policy(built)),
+        Ok(built) => Some(built),
         Err(KeysError::Shared(first, second)) => {
             let what = format!("`{}` and `{}` have the same key", subject(first), subject(second));
             report.error(place(second), what, "give each a key of its own");
@@ -45,7 +49,10 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
     }
     read.into_iter()
         .filter_map(|Spanned { value, at, .. }| match HashedSecret::read(&value.secret.0) {
-            Ok(hash) => Some(((value.subject, hash, value.tier), at)),
+            Ok(secret) => {
+                let config::Credential { subject, tier, groups, attributes, .. } = value;
+                Some((Holder { subject, secret, tier, groups, attributes }, at))
+            }
             Err(why) => {
                 let what = format!("the secret of `{}` cannot be used: {why}", value.subject);
                 report.error(at, what, "write the secret itself, or a hash that is known here");

@@ -2,16 +2,57 @@
 
 use std::sync::Arc;
 
-use ::policies::authorize;
+use ::policies::authorize::{self, AuthorizeSettings};
 use ::policies::expression::Expression;
-use config::{Authorize, Report};
+use config::{At, Authorize, Report, Spanned};
 
-pub(crate) fn build(keys: &Authorize, report: &mut Report) -> Option<plan::Policy> {
-    match Expression::compile_rule(&keys.rule.value) {
-        Ok(rule) => Some(authorize::policy(Arc::new(rule))),
+pub(crate) fn build(
+    keys: &Authorize,
+    at: At,
+    intact: bool,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    if keys.rule.is_none() && keys.groups.is_none() && intact {
+        let help = "add `rule: \"request.method == 'GET'\"`, or `groups: { allow: [staff] }`";
+        report.error(at, "nothing says who is authorized", help);
+    }
+    if let Some(groups) = &keys.groups {
+        let (allow, deny) = (&groups.value.allow, &groups.value.deny);
+        if allow.is_none() && deny.is_empty() && groups.intact {
+            let help = "write `allow: [staff]`, or `deny: [blocked]`";
+            report.error(groups.at, "groups without a name", help);
+        }
+        if let Some(empty) = allow.as_ref().filter(|list| list.value.is_empty() && list.intact) {
+            report.error(
+                empty.at,
+                "no group may pass",
+                "name the groups that may, or remove `allow`",
+            );
+        }
+        let both = allow.iter().flat_map(|list| &list.value).find(|group| deny.contains(group));
+        if let Some(both) = both {
+            let what = format!("the group `{both}` is allowed and denied; `deny` decides");
+            report.warn(groups.at, what, "keep it in one of the two");
+        }
+    }
+    let rule = match &keys.rule {
+        Some(written) => Some(rule(written, report)?),
+        None => None,
+    };
+    let groups = keys.groups.as_ref().map(|groups| &groups.value);
+    Some(authorize::policy(AuthorizeSettings {
+        rule,
+        allow: groups.and_then(|groups| Some(groups.allow.as_ref()?.value.clone())),
+        deny: groups.map(|groups| groups.deny.clone()).unwrap_or_default(),
+    }))
+}
+
+fn rule(written: &Spanned<String>, report: &mut Report) -> Option<Arc<Expression>> {
+    match Expression::compile_rule(&written.value) {
+        Ok(rule) => Some(Arc::new(rule)),
         Err(why) => {
             let help = "write CEL, such as `request.method == 'GET' || 'admin' in claims.roles`";
-            report.error(keys.rule.at, format!("the rule cannot be used: {why}"), help);
+            report.error(written.at, format!("the rule cannot be used: {why}"), help);
             None
         }
     }

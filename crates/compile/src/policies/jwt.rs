@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ::policies::jwt::{self, ClaimRequirement, JwtSettings, Subscription, Verifier, backend};
-use config::{BackendJwt, ClaimWanted, Decode as _, FilePath, Jwks, Jwt, Report, Spanned};
+use config::{
+    BackendJwt, ClaimWanted, Decode as _, Errors, FilePath, Jwks, Jwt, Policy, Report, Spanned,
+};
 use jose::Signer;
 
 use crate::policy::RouteScope;
@@ -14,6 +16,15 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
+    jwt::policy(verifier(keys, place, report))
+}
+
+/// The checks of a route's tokens, shared by routes with equal keys.
+pub(super) fn verifier(
+    keys: &Jwt,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Arc<Verifier> {
     if keys.issuers.value.is_empty() && keys.issuers.intact {
         let help = "name at least one of the `issuers`";
         report.error(keys.issuers.at, "no issuer, so every token is refused", help);
@@ -23,12 +34,18 @@ pub(crate) fn build(
     let issuers: Vec<_> = listed.filter_map(|name| tokens.issuer(name, report)).collect();
     complain_of_doubles(keys, &issuers, report);
     let revoked = tokens.revoked.clone();
-    let settings = settings(keys, report);
+    let noted = interceptors_get_token(place);
+    let settings = JwtSettings { noted, ..settings(keys, report) };
     let places: Vec<_> = issuers.iter().map(|issuer| Arc::as_ptr(issuer).addr()).collect();
-    let key = format!("jwt {} {places:?}", keys.encode());
-    let verifier =
-        place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)));
-    jwt::policy(verifier)
+    let key = format!("jwt {} {noted} {places:?}", keys.encode());
+    place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
+}
+
+/// True if an interceptor of the route is told the token, as the reference contract has it.
+fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
+    let by_errors = place.of.errors == Errors::Wso2;
+    let gets = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Interceptor(keys) if keys.token || by_errors);
+    place.of.policies.iter().any(gets)
 }
 
 /// A token is one issuer's: two of one name would shadow each other.
@@ -73,6 +90,8 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
                 Some((name, claim.value.clone()))
             })
             .collect(),
+        noted: false,
+        groups: keys.groups.as_ref().map(|claim| claim.value.clone()),
         subscription: keys.subscription.as_ref().map(|api| Subscription {
             name: api.name.clone(),
             context: api.context.clone(),

@@ -2,6 +2,7 @@
 //! whole row for each kind.
 
 pub(crate) mod api_key;
+pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod basic;
 pub(crate) mod cache;
@@ -9,6 +10,7 @@ pub(crate) mod compress;
 pub(crate) mod concurrency;
 pub(crate) mod cors;
 mod facts;
+pub(crate) mod forward_auth;
 pub(crate) mod grpc_web;
 pub(crate) mod headers;
 pub(crate) mod interceptor;
@@ -49,7 +51,8 @@ pub(crate) fn build(
     match &policy.value {
         Policy::Headers(keys) => headers::build(keys, place, report),
         Policy::ApiKey(keys) => whole(api_key::build(keys, policy.at, report)),
-        Policy::Authorize(keys) => whole(authorize::build(keys, report)),
+        Policy::Authenticate(keys) => whole(authenticate::build(keys, place, report)),
+        Policy::Authorize(keys) => whole(authorize::build(keys, policy.at, policy.intact, report)),
         Policy::BackendJwt(keys) => whole(jwt::backend(keys, place, report)),
         Policy::Basic(keys) => basic::build(keys, report),
         Policy::Jwks(keys) => jwt::jwks(keys, place),
@@ -61,6 +64,9 @@ pub(crate) fn build(
         Policy::Cors(keys) => cors::build(keys, place, report),
         Policy::Cache(keys) => cache::build(keys, place, report),
         Policy::Compress(keys) => compress::build(keys, place, report),
+        Policy::ForwardAuth(keys) => {
+            whole(forward_auth::build(keys, policy.at, policy.intact, place, report))
+        }
         Policy::GrpcWeb(_) => grpc_web::build(policy.at, policy.intact, place, report),
         Policy::IpRules(keys) => ip_filter::build(keys, policy.at, policy.intact, report),
         Policy::Interceptor(keys) => {
@@ -89,6 +95,7 @@ fn whole(policy: Option<plan::Policy>) -> plan::Policy {
 pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> {
     match policy {
         Policy::ApiKey(keys) => api_key_row(keys),
+        Policy::Authenticate(keys) => authenticate::row(keys),
         Policy::Authorize(keys) => authorize_row(keys),
         Policy::BackendJwt(keys) => backend_jwt_row(keys),
         Policy::Basic(keys) => basic_row(keys),
@@ -100,6 +107,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         | Policy::OpenApi(_) => nothing(),
         Policy::Concurrency(keys) => concurrency_row(keys),
         Policy::Cors(_) => cors_row(),
+        Policy::ForwardAuth(keys) => forward_auth::row(keys),
         Policy::Headers(keys) => headers_row(keys, parameters),
         Policy::Interceptor(keys) => interceptor_row(keys),
         Policy::IpRules(_) => ip_filter_row(),
@@ -148,7 +156,8 @@ fn authorize_row(keys: &config::Authorize) -> Facts<'_> {
     Facts {
         access: Access::Guards,
         answers: false,
-        asks_identity: asks_identity(&keys.rule.value),
+        asks_identity: keys.groups.is_some()
+            || keys.rule.as_ref().is_some_and(|rule| asks_identity(&rule.value)),
         counts: CountedRequests::Nothing,
         tells_operations: false,
         replies_differ: false,
@@ -198,7 +207,7 @@ fn basic_row(keys: &config::Basic) -> Facts<'_> {
     }
 }
 
-fn nothing<'p>() -> Facts<'p> {
+pub(crate) fn nothing<'p>() -> Facts<'p> {
     Facts {
         access: Access::Open,
         answers: false,

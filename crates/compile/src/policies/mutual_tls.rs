@@ -12,6 +12,15 @@ pub(crate) fn build(
     place: &RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
+    mutual_tls::policy(trusted(keys, at, place, report))
+}
+
+pub(super) fn trusted(
+    keys: &MutualTls,
+    at: At,
+    place: &RouteScope<'_, '_>,
+    report: &mut Report,
+) -> TrustedCertificates {
     let asked = |listener: &config::Listener| {
         let tls = listener.tls.as_ref();
         tls.is_some_and(|tls| tls.client_ca.is_some() || tls.client_auth.is_some())
@@ -39,11 +48,11 @@ pub(crate) fn build(
         }
         found
     };
-    mutual_tls::policy(TrustedCertificates {
+    TrustedCertificates {
         subjects: keys.subjects.clone(),
         names: keys.names.clone(),
         fingerprints: keys.fingerprints.iter().filter_map(read).collect(),
         header,
         optional: keys.optional,
-    })
+    }
 }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests, Spanned, Timeout,
+    At, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests,
+    Spanned, Timeout,
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
 use policies::rate_limit::shared::SharedCounts;
-use policies::rate_limit::{self, KeyCounts, RateLimitSettings, Tier, WINDOWS_MAX, Window};
+use policies::rate_limit::{
+    self, Algorithm, KeyCounts, LimitHeaders, RateLimitSettings, Tier, WINDOWS_MAX, Window,
+};
 
 use super::stores::store;
 use crate::listeners::count;
@@ -31,17 +34,50 @@ pub(crate) fn build(
         burst: &keys.burst,
         windows: &keys.windows,
         intact,
+        algorithm: algorithm(keys),
     };
     let name = keys.name.as_ref().map(|name| sent_name(name, report));
     let settings = RateLimitSettings {
         by: self::by(&by, report),
         otherwise: otherwise(keys, &own, name.flatten(), at, place, report),
         plans: plans(keys, place, report),
-        headers: keys.headers,
+        headers: match keys.headers.value {
+            config::LimitHeaders::Draft => LimitHeaders::Draft,
+            config::LimitHeaders::Kong => LimitHeaders::Kong,
+            config::LimitHeaders::None => LimitHeaders::None,
+        },
+        status: u16::try_from(keys.status.get()).unwrap_or(429),
+        message: keys.message.as_deref().map(Into::into),
         code: code(keys, &by.value),
     };
+    warn_of_nameless(keys, &settings, report);
     let (counts, shared) = counts(keys, place, &settings, report);
     rate_limit::policy(settings, counts, shared)
+}
+
+fn algorithm(keys: &RateLimit) -> Algorithm {
+    match keys.algorithm.value {
+        LimitAlgorithm::Gcra => Algorithm::Gcra,
+        LimitAlgorithm::Fixed => Algorithm::Fixed,
+        LimitAlgorithm::Sliding => Algorithm::Sliding,
+    }
+}
+
+/// Warns of windows for which Kong has no header.
+fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut Report) {
+    if settings.headers != LimitHeaders::Kong {
+        return;
+    }
+    let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
+    let mut windows = tiers.flat_map(Tier::all_windows);
+    if let Some(window) = windows.find(|window| !rate_limit::has_kong_lines(window.per)) {
+        let what = format!(
+            "Kong has no `X-RateLimit` headers for a window of {:?}; replies have `RateLimit-Limit`, `-Remaining` and `-Reset` alone",
+            window.per
+        );
+        let help = "take 1s, 1m, 1h, 24h, 720h (month) or 8760h (year), or `headers: draft`";
+        report.warn(keys.headers.at, what, help);
+    }
 }
 
 /// By whom a limit counts, as the policy knows it.
@@ -83,6 +119,7 @@ struct WindowKeys<'c> {
     windows: &'c [Spanned<LimitWindow>],
     /// True if a missing key was not written, rather than written wrong.
     intact: bool,
+    algorithm: Algorithm,
 }
 
 impl WindowKeys<'_> {
@@ -90,12 +127,39 @@ impl WindowKeys<'_> {
         self.requests.is_none() && self.per.is_none() && self.windows.is_empty()
     }
 
+    fn window(
+        &self,
+        name: Option<&str>,
+        requests: u32,
+        per: &Spanned<Timeout>,
+        burst: Option<(u32, At)>,
+        report: &mut Report,
+    ) -> Window {
+        let per_text = per.value.encode();
+        let name = name.unwrap_or_else(|| per_text.as_str().unwrap_or("limit"));
+        let time = per.value.0;
+        if self.algorithm == Algorithm::Gcra {
+            let burst = burst.map_or(requests, |(burst, _)| burst);
+            return Window::new(name, requests, time, burst);
+        }
+        if time.subsec_nanos() != 0 || time.is_zero() {
+            let what = "a window on the clock is a number of whole seconds";
+            report.error(per.at, what, "write `per: 1s` or more, or `algorithm: gcra`");
+        }
+        if let Some((_, at)) = burst {
+            let what =
+                "`burst` has no effect on windows on the clock: all of `requests` may come at once";
+            report.error(at, what, "remove it, or write `algorithm: gcra`");
+        }
+        Window::on_clock(name, requests, time, self.algorithm)
+    }
+
     fn tier(&self, name: Option<&str>, at: At, report: &mut Report) -> Tier {
         let mut windows = Vec::new();
         match (self.requests, self.per) {
             (Some(requests), Some(per)) => {
-                let burst = self.burst.as_ref().unwrap_or(requests).value.get();
-                windows.push(window(name, requests.value.get(), per.value, burst));
+                let burst = self.burst.as_ref().map(|burst| (burst.value.get(), burst.at));
+                windows.push(self.window(name, requests.value.get(), per, burst, report));
             }
             (Some(_), None) | (None, Some(_)) if !self.intact => {}
             (Some(alone), None) => {
@@ -114,23 +178,17 @@ impl WindowKeys<'_> {
                 }
             }
         }
-        windows.extend(self.windows.iter().map(|written| {
+        for written in self.windows {
             let LimitWindow { requests, per, burst } = &written.value;
-            let burst = burst.unwrap_or(*requests).get();
-            window(None, requests.get(), per.value, burst)
-        }));
+            let burst = burst.map(|burst| (burst.get(), written.at));
+            windows.push(self.window(None, requests.get(), per, burst, report));
+        }
         if windows.len() > WINDOWS_MAX {
             let what = format!("a limit has at most {WINDOWS_MAX} windows");
             report.error(at, what, "leave out those that others imply");
         }
         Tier::new(windows)
     }
-}
-
-fn window(name: Option<&str>, requests: u32, per: Timeout, burst: u32) -> Window {
-    let per_text = per.encode();
-    let name = name.unwrap_or_else(|| per_text.as_str().unwrap_or("limit"));
-    Window::new(name, requests, per.0, burst)
 }
 
 /// The limits of callers without a plan.
@@ -157,7 +215,7 @@ fn otherwise(
                     let what = format!("the plan `{}` has no limit of requests", default.value);
                     report.error(default.at, what, "add `requests: 100` to it, or name another");
                 }
-                tier(&default.value, plan, report)
+                tier(&default.value, plan, algorithm(keys), report)
             }
             None => {
                 let meant = report.suggest(&default.value, plans.names());
@@ -192,7 +250,9 @@ fn plans(
     let plans = place.config.plans.iter();
     let plans: Vec<_> = plans
         .filter(|(_, plan)| bounds_requests(&plan.value))
-        .map(|(name, plan)| (name.value.as_str().into(), tier(&name.value, plan, report)))
+        .map(|(name, plan)| {
+            (name.value.as_str().into(), tier(&name.value, plan, algorithm(keys), report))
+        })
         .collect();
     if let (true, Some(by)) = (plans.is_empty(), keys.by.as_ref().map(|by| by.at)) {
         report.warn(
@@ -209,7 +269,7 @@ fn bounds_requests(plan: &LimitPlan) -> bool {
     !crate::plans::bounds_streams(plan) || crate::plans::bounds_requests(plan)
 }
 
-fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
+fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mut Report) -> Tier {
     let LimitPlan { requests, per, burst, .. } = &plan.value;
     // Without it, the time is that of events.
     let per =
@@ -225,7 +285,8 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, report: &mut Report) -> Tier {
         })
         .collect();
     crate::plans::check(plan, report);
-    let written = WindowKeys { requests, per, burst, windows: &windows, intact: plan.intact };
+    let intact = plan.intact;
+    let written = WindowKeys { requests, per, burst, windows: &windows, intact, algorithm };
     let named = Spanned { value: name.to_owned(), at: plan.at, intact: true };
     let name = sent_name(&named, report).map(str::to_owned);
     written.tier(name.as_deref(), plan.at, report)
@@ -262,8 +323,8 @@ fn counts(
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
     let windows = tiers.map(Tier::windows).max().unwrap_or_default();
     let Some(name) = &keys.shared else {
-        let counts = place.builder.kept_or(&key, || Arc::new(KeyCounts::new(keys_max, windows)));
-        return (counts, None);
+        let new = || Arc::new(KeyCounts::counting(keys_max, windows, algorithm(keys)));
+        return (place.builder.kept_or(&key, new), None);
     };
     let Some(store) = store(name, place, report) else {
         return (Arc::new(KeyCounts::new(1, 1)), None);
@@ -271,7 +332,8 @@ fn counts(
     let metrics = place.builder.telemetry.store(&name.value);
     let shared = place.builder.kept_or(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration hash in the same way, and nobody without it does.
-        let counts = KeyCounts::known_by(keys_max, windows, &format!("{key} {:?}", store.password));
+        let text = format!("{key} {:?}", store.password);
+        let counts = KeyCounts::known_by(keys_max, windows, algorithm(keys), &text);
         let counts = Arc::new(counts);
         Arc::new(SharedCounts::new(
             store,

@@ -19,6 +19,10 @@ keys! {
         response: Option<Spanned<Interception>>,
         /// What `dynamicEndpoint` may name; without it the names of the `upstreams`.
         endpoints: Map<Endpoint> = Map::default(),
+        /// Whether `authenticationContext` has the client's token also where `forward` of `jwt` hides it from the upstream. With
+        /// `errors: wso2` it always has.
+        // A service that needs no token could only lose it.
+        token: bool = false,
         /// What `invocationContext` says of the API; keys that are absent come from the route.
         api: InvokedApi,
     }

@@ -33,6 +33,9 @@ keys! {
         /// Headers for the upstream by name, each with the claim it is made of, such as `x-user: sub` or `x-city: address.city`.
         /// Lines of these names that the client sent are removed.
         claims_to_headers: Map<Spanned<String>> = Map::default(),
+        /// The claim that has the groups of the subject, such as `groups` or `realm_access.roles`: a list, or a text with commas. `authorize`
+        /// and rules in CEL look at them, and `claims_to_headers` may send them on as `groups`.
+        groups: Option<Spanned<String>>,
         /// Requires this API in the token's `subscribedAPIs` claim, and takes the plan from there.
         subscription: Option<Subscription>,
         /// The realm in `WWW-Authenticate`.

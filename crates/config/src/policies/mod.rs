@@ -1,12 +1,14 @@
 //! The kinds of policy, one file each. To add one, write its file and one line in the list below.
 
 mod api_key;
+mod authenticate;
 mod authorize;
 mod basic;
 mod cache;
 mod compress;
 mod concurrency;
 mod cors;
+mod forward_auth;
 mod grpc_web;
 mod headers;
 mod interceptor;
@@ -29,12 +31,14 @@ mod xslt;
 use serde_json::{Value as Json, json};
 
 pub use api_key::ApiKey;
-pub use authorize::Authorize;
+pub use authenticate::{Authenticate, CredentialKind, WithoutCredential};
+pub use authorize::{Authorize, GroupRules};
 pub use basic::Basic;
 pub use cache::{Cache, CacheCookies};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use cors::Cors;
+pub use forward_auth::{ForwardAuth, ForwardAuthHeaders, OnAuthFailure};
 pub use grpc_web::GrpcWeb;
 pub use headers::{Headers, HeadersEdit};
 pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
@@ -44,7 +48,9 @@ pub use key_type::KeyType;
 pub use mutual_tls::MutualTls;
 pub use named_set::NamedSet;
 pub use openapi::OpenApi;
-pub use rate_limit::{LimitBy, LimitWindow, RateLimit, Requests};
+pub use rate_limit::{
+    LimitAlgorithm, LimitBy, LimitHeaders, LimitStatus, LimitWindow, RateLimit, Requests,
+};
 pub use redirect::Redirect;
 pub use soap::{
     ActionCheck, BadDefinitions, DefinitionFetch, EmptyAction, Envelope, MessageSide, Soap,
@@ -106,7 +112,9 @@ macro_rules! policies {
 policies! {
     /// A key shows who asks.
     ApiKey = "api_key",
-    /// A rule says who may do what.
+    /// One of several kinds of credential shows who asks.
+    Authenticate = "authenticate",
+    /// A rule or the client's groups say who may do what.
     Authorize = "authorize",
     /// Tells the upstream who asks.
     BackendJwt = "backend_jwt",
@@ -142,6 +150,8 @@ policies! {
     Compress = "compress",
     /// Translates calls of browsers to those of gRPC.
     GrpcWeb = "grpc_web",
+    /// A service of the operator's says whether a request may pass.
+    ForwardAuth = "forward_auth",
     /// Lets only some addresses ask.
     IpRules = "ip_filter",
     /// Asks a service what to do with the request and the reply.

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::decode::{Decode, Decoder, keys};
+use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::Node;
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
@@ -35,9 +35,19 @@ keys! {
         name: Option<Spanned<String>>,
         /// Shares counts with other gateways, through one of the `stores`.
         shared: Option<Spanned<String>>,
-        /// Whether replies say how much is left: `RateLimit` and `RateLimit-Policy`.
+        /// How requests are counted. `gcra`: used requests come back evenly over `per`. `fixed`: all of them come back when the next
+        /// window begins; windows begin on the clock (UTC), such as at each full minute. `sliding`: a weighted part of the window before
+        /// counts too. Windows of `fixed` and `sliding` are whole seconds and have no `burst`.
+        algorithm: Spanned<LimitAlgorithm> = Spanned::unwritten(LimitAlgorithm::Gcra),
+        /// The headers with which replies say how much is left. `draft`: `RateLimit` and `RateLimit-Policy`. `kong`:
+        /// `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute` (or `Second`, `Hour`, `Day`, `Month`, `Year`), `RateLimit-Limit`,
+        /// `RateLimit-Remaining` and `RateLimit-Reset`. `none`: no headers. `true` is `draft`, `false` is `none`.
         // Clients that can see the limit keep to it.
-        headers: bool = true,
+        headers: Spanned<LimitHeaders> = Spanned::unwritten(LimitHeaders::Draft),
+        /// The status of a refused request.
+        status: LimitStatus = const { Between::new(429) },
+        /// The text that a refused client reads, instead of a general one.
+        message: Option<String>,
         /// How many keys are counted separately. Above that, the keys that have used least are dropped first.
         // 6 MB at the most, with four windows twice that, for as many callers as one gateway is likely to see in a window.
         keys_max: Between<1_000, 10_000_000> = const { Between::new(100_000) },
@@ -53,6 +63,63 @@ keys! {
         per: Spanned<Timeout>,
         /// How many requests may come at once; `requests` if absent.
         burst: Option<Requests>,
+    }
+}
+
+/// A status that refuses.
+pub type LimitStatus = Between<400, 599>;
+
+words! {
+    /// How requests are counted.
+    pub enum LimitAlgorithm {
+        /// Used requests come back evenly (generic cell rate algorithm).
+        Gcra = "gcra",
+        /// Windows that begin on the clock.
+        Fixed = "fixed",
+        /// Windows that begin on the clock, with a part of the one before.
+        Sliding = "sliding",
+    }
+}
+
+/// The headers that say how much is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitHeaders {
+    /// `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers).
+    Draft,
+    /// Those of Kong's `rate-limiting`.
+    Kong,
+    /// No headers.
+    None,
+}
+
+impl LimitHeaders {
+    const WORDS: &[&str] = &["draft", "kong", "none"];
+}
+
+impl Decode for LimitHeaders {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match node.bare_text() {
+            Some("true") => return Some(Self::Draft),
+            Some("false") => return Some(Self::None),
+            Some(_) | None => {}
+        }
+        match decoder.word(node, Self::WORDS)? {
+            "draft" => Some(Self::Draft),
+            "kong" => Some(Self::Kong),
+            _ => Some(Self::None),
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Draft => "draft".into(),
+            Self::Kong => "kong".into(),
+            Self::None => "none".into(),
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        serde_json::json!({ "enum": ["draft", "kong", "none", true, false] })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::node::{MapEntry, Node, Value};
 use crate::report::{Report, Source, Sources};
 use crate::schema::SchemaBuilder;
 use crate::substitute::read_text;
-use crate::values::{FilePath, Spanned};
+use crate::values::{FilePath, Map, Spanned};
 use crate::yaml;
 
 /// A text that is never shown.
@@ -35,15 +35,23 @@ pub struct Credential {
     pub secret: Secret,
     /// The plan the subject is on.
     pub tier: Option<String>,
+    /// The groups the subject is in.
+    pub groups: Vec<String>,
+    /// What else is known of the subject, by name.
+    pub attributes: Vec<(String, String)>,
 }
 
 keys! {
-    /// A secret and the plan of its subject.
+    /// A secret and what is known of its subject.
     pub(crate) struct CredentialKeys {
         /// The secret, or its hash.
-        key: Secret,
+        key or "password": Secret,
         /// The plan the subject is on.
         tier: Option<String>,
+        /// The groups the subject is in, for `authorize` and rules in CEL.
+        groups: Vec<String> = Vec::new(),
+        /// What else is known of the subject, by name: texts for rules in CEL and for templates.
+        attributes: Map<String> = Map::default(),
     }
 }
 
@@ -102,17 +110,22 @@ fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
 }
 
 fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
-    let CredentialKeys { key, tier } = match &entry.node.value {
+    let CredentialKeys { key, tier, groups, attributes } = match &entry.node.value {
         Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
-        Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
-            CredentialKeys { key: Secret::decode(&entry.node, decoder)?, tier: None }
-        }
+        Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => CredentialKeys {
+            key: Secret::decode(&entry.node, decoder)?,
+            tier: None,
+            groups: Vec::new(),
+            attributes: Map::default(),
+        },
     };
     if key.0.is_empty() {
         decoder.error(entry.node.at, "an empty secret, which anybody has", HELP);
         return None;
     }
-    let value = Credential { subject: entry.key.clone(), secret: key, tier };
+    let attributes = attributes.iter().map(|(name, text)| (name.value.clone(), text.clone()));
+    let attributes = attributes.collect();
+    let value = Credential { subject: entry.key.clone(), secret: key, tier, groups, attributes };
     Some(Spanned { value, at: entry.key_at, intact: true })
 }
 

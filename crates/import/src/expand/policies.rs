@@ -318,6 +318,14 @@ impl Expansion<'_> {
         if let (Some(host), Some(api)) = (self.options.host.first(), api.as_object_mut()) {
             api.insert("vhost".to_owned(), json!(host));
         }
+        let is_told = |side: &str| {
+            let includes = keys.get(side).and_then(|side| side.get("includes")?.as_array());
+            includes.is_some_and(|parts| parts.iter().any(|part| part == "invocation_context"))
+        };
+        if is_told("request") || is_told("response") {
+            // As in the reference system, whatever the upstream sees of it.
+            keys.insert("token".to_owned(), json!(true));
+        }
         keys.insert("api".to_owned(), api);
         Some(json!({ "interceptor": keys }))
     }

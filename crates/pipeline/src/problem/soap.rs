@@ -137,9 +137,9 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
     }
 }
 
-/// What a step `fault` of a flow says of itself: its reason and its detail.
+/// What a step `fault` of a flow says of itself, or a limit with a text of the operator's: its reason and its detail.
 fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
-    if !matches!(fault.kind, Kind::FlowRefused | Kind::FlowFault) {
+    if !matches!(fault.kind, Kind::FlowRefused | Kind::FlowFault | Kind::RateLimited) {
         return (None, None);
     }
     let detail = fault.more.as_ref().and_then(|more| more.errors.first());

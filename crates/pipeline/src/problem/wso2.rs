@@ -11,7 +11,8 @@ use json::push_escaped;
 pub(super) fn reply(fault: &Fault) -> (u16, String) {
     let row = ROWS.iter().find(|row| row.kind == fault.kind);
     let said = fault.more.as_ref().and_then(|more| more.code);
-    let status = match said.and_then(status_of) {
+    let chosen = fault.more.as_ref().and_then(|more| more.status);
+    let status = match chosen.or(said.and_then(status_of)) {
         Some(status) => status,
         None => row.map_or(fault.kind.status(), |row| row.status),
     };
@@ -24,7 +25,10 @@ pub(super) fn reply(fault: &Fault) -> (u16, String) {
         errors.unwrap_or_else(detail)
     };
     let message = text.map_or(http1::standard_reason(status), |text| text.message);
-    let description = text.and_then(|text| text.description).map_or_else(own, str::to_owned);
+    // A limit with a text of the operator's says that.
+    let told = fault.detail.as_deref().filter(|_| fault.kind == Kind::RateLimited);
+    let described = told.or(text.and_then(|text| text.description));
+    let description = described.map_or_else(own, str::to_owned);
     let body = match code {
         // The order of the interceptor contract.
         103_500..=103_501 => members([

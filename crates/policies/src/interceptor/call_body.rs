@@ -132,7 +132,7 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
-/// The identity of the one that asks. The token is told only where the request still carries it.
+/// The identity of the one that asks. The token is told where the request still carries it, or where it was noted for this.
 fn authentication(ex: &Exchange, head: &RequestHead) -> String {
     let mut told = JsonObject::new(64);
     if let Some(identity) = &ex.identity {
@@ -142,10 +142,11 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
             IdentityScheme::Basic => "Basic",
             IdentityScheme::MutualTls => "Mutual TLS",
         };
+        let noted = ex.notes.as_ref().and_then(|notes| notes.token.as_deref());
         let bearer = head.headers.get("authorization").unwrap_or_default();
         let token = match bearer.split_at_checked(7) {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => token,
-            _ => b"",
+            _ => noted.unwrap_or_default(),
         };
         let claims = identity.claims.as_ref();
         let key_type = claims.and_then(|c| c.get("keytype")).and_then(|k| k.as_str());

@@ -78,7 +78,9 @@ fn check_all(
     let until = in_time(claims, issuer.leeway.as_secs(), now)?;
     let audiences = [&issuer.audiences, &settings.audiences];
     if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
-        return Err(Refusal::Audience);
+        let wanted = audiences.into_iter().find(|wanted| !names_one(claims.get("aud"), wanted));
+        let wanted = wanted.map(|wanted| wanted.join(", ")).unwrap_or_default();
+        return Err(Refusal::Audience(compared(claims.get("aud"), &wanted)));
     }
     let id = match claims.get("jti") {
         None => None,
@@ -102,10 +104,11 @@ fn check_all(
         value_at(claims, claim)?.as_str().map(Box::from)
     });
     let subject = subject(claims, issuer);
+    let groups = groups(claims, settings);
     Ok(CheckedToken {
-        lines: lines(claims, settings),
-        bytes: bytes(claims.iter()),
-        identity: identity(subject, IdentityScheme::Jwt, Some(kept()), tier),
+        lines: lines(claims, settings, &groups),
+        bytes: bytes(claims.iter()) + groups.iter().map(|group| 16 + group.len()).sum::<usize>(),
+        identity: Identity { groups, ..identity(subject, IdentityScheme::Jwt, Some(kept()), tier) },
         until,
         id,
     })
@@ -184,7 +187,42 @@ fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &JwtSettings) -> Resu
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
     };
     let any = scopes_any.is_empty() || scopes_any.iter().any(has);
-    if any && scopes_all.iter().all(has) { Ok(()) } else { Err(Refusal::Scope) }
+    if any && scopes_all.iter().all(has) {
+        return Ok(());
+    }
+    let listed = |word: &str, scopes: &[String]| match scopes {
+        [] => None,
+        scopes => Some(format!("{word} {}", scopes.join(", "))),
+    };
+    let wanted = [listed("one of", scopes_any), listed("all of", scopes_all)];
+    let wanted: Vec<String> = wanted.into_iter().flatten().collect();
+    Err(Refusal::Scope(compared(stated, &wanted.join(" and "))))
+}
+
+/// Longer values of a token are cut where the log names them.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// What a token has and what is needed, for the log.
+fn compared(value: Option<&Value>, wanted: &str) -> Box<str> {
+    let had = value.and_then(text).unwrap_or_else(|| "none".to_owned());
+    let had: String = had.escape_debug().take(SHOWN_CHARS_MAX).collect();
+    format!("the token has: {had}; needed: {wanted}").into()
+}
+
+/// The groups of the subject: a list of texts, or a text with commas.
+fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Box<[Box<str>]> {
+    let value = settings.groups.as_deref().and_then(|path| value_at(claims, path));
+    match value {
+        Some(Value::String(text)) => {
+            text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(Box::from).collect()
+        }
+        Some(Value::Array(items)) => {
+            items.iter().filter_map(Value::as_str).map(Box::from).collect()
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+            Box::default()
+        }
+    }
 }
 
 /// The plan of the token's subscription to the API.
@@ -229,10 +267,19 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Claims as header lines. What cannot be written in one line is left out.
-fn lines(claims: &Members<'_>, settings: &JwtSettings) -> Vec<(String, String)> {
+/// Claims as header lines; `groups` are those of the subject where no claim has that name. What cannot be written in one line is left out.
+fn lines(
+    claims: &Members<'_>,
+    settings: &JwtSettings,
+    groups: &[Box<str>],
+) -> Vec<(String, String)> {
     let line = |(name, path): &(String, String)| {
-        let value = text(value_at(claims, path)?)?;
+        let value = match value_at(claims, path) {
+            Some(value) => text(value)?,
+            // No claim of the token's own has that name.
+            None if path == "groups" && !groups.is_empty() => groups.join(","),
+            None => return None,
+        };
         let good = http1::is_header_value(value.as_bytes())
             && value.len() <= LINE_BYTES_MAX
             && value.trim() == value;
@@ -319,16 +366,31 @@ mod tests {
             (json!({ "aud": "a", "scope": "r x" }), Ok(())),
             (json!({ "aud": ["z", "b"], "scope": ["w", "x"] }), Ok(())),
             (json!({ "aud": "a", "scp": "x w" }), Ok(())),
-            (json!({ "aud": "ab", "scope": "r x" }), Err(Refusal::Audience)),
-            (json!({ "scope": "r x" }), Err(Refusal::Audience)),
-            (json!({ "aud": { "a": 1 }, "scope": "r x" }), Err(Refusal::Audience)),
-            (json!({ "aud": "a" }), Err(Refusal::Scope)),
-            (json!({ "aud": "a", "scope": "r" }), Err(Refusal::Scope)),
-            (json!({ "aud": "a", "scope": "x" }), Err(Refusal::Scope)),
-            (json!({ "aud": "a", "scope": "rx x" }), Err(Refusal::Scope)),
-            (json!({ "aud": "a", "scope": "", "scp": "r x" }), Err(Refusal::Scope)),
+            (json!({ "aud": "ab", "scope": "r x" }), Err(("aud", "ab", "a, b"))),
+            (json!({ "scope": "r x" }), Err(("aud", "none", "a, b"))),
+            (json!({ "aud": { "a": 1 }, "scope": "r x" }), Err(("aud", "{\\\"a\\\":1}", "a, b"))),
+            (json!({ "aud": "a" }), Err(("scope", "none", "one of r, w and all of x"))),
+            (json!({ "aud": "a", "scope": "r" }), Err(("scope", "r", "one of r, w and all of x"))),
+            (json!({ "aud": "a", "scope": "x" }), Err(("scope", "x", "one of r, w and all of x"))),
+            (
+                json!({ "aud": "a", "scope": "rx x" }),
+                Err(("scope", "rx x", "one of r, w and all of x")),
+            ),
+            (
+                json!({ "aud": "a", "scope": "", "scp": "r x" }),
+                Err(("scope", "", "one of r, w and all of x")),
+            ),
         ] {
-            assert_eq!(checked(claims.clone(), &settings).map(|_| ()), said, "{claims}");
+            let got = checked(claims.clone(), &settings).map(|_| ());
+            let got = got.map_err(|refusal| match refusal {
+                Refusal::Audience(values) => ("aud", values.to_string()),
+                Refusal::Scope(values) => ("scope", values.to_string()),
+                other => panic!("{other:?}"),
+            });
+            let said = said.map_err(|(what, had, needed): (&str, &str, &str)| {
+                (what, format!("the token has: {had}; needed: {needed}"))
+            });
+            assert_eq!(got, said, "{claims}");
         }
     }
 

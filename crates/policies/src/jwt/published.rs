@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fault::Kind;
-use jose::{KeySet, Token};
+use jose::{KeyError, KeySet, Token};
 use kit::LocalBoxFuture;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
@@ -213,13 +213,19 @@ impl PublishedKeys {
         let text = self.get(caller, &path, deadline).await?;
         let (keys, left) = KeySet::from_json(&text).ok_or("it is no key set")?;
         let keys = keys.without_secrets();
+        let text = digest(&text);
+        let is_new = self.known().text != text;
         for (id, why) in left {
-            tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}");
+            // Keys for encryption and of other kinds are ordinary; a mistake is told once for each text.
+            match is_new && matches!(why, KeyError::Doubled | KeyError::Exposed) {
+                true => tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}"),
+                false => tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}"),
+            }
         }
         if keys.is_empty() {
             return Err("it has no key that verifies tokens".into());
         }
-        Ok((keys, digest(&text)))
+        Ok((keys, text))
     }
 
     async fn get(

@@ -22,7 +22,8 @@ pub(crate) enum Refusal {
     NoKeys,
     Expired,
     NotYet,
-    Audience,
+    /// What is there and what is needed.
+    Audience(Box<str>),
     Revoked,
     /// The issuer says that it is not good.
     Inactive,
@@ -30,7 +31,8 @@ pub(crate) enum Refusal {
     Claims(&'static str),
     /// A claim the route asks for.
     Wanted(Box<str>),
-    Scope,
+    /// What is there and what is needed.
+    Scope(Box<str>),
     Subscription,
     /// The issuer could not be asked.
     Unavailable(Box<str>),
@@ -64,7 +66,7 @@ impl Refusal {
                 refused(Kind::CredentialMissing, 900_902, format!("Bearer realm=\"{realm}\""))
             }
             Refusal::Expired => refused(Kind::CredentialExpired, 900_903, invalid),
-            Refusal::Scope => {
+            Refusal::Scope(_) => {
                 let all = settings.scopes_all.iter().chain(&settings.scopes_any);
                 let scope = all.map(String::as_str).collect::<Vec<_>>().join(" ");
                 let error = "error=\"insufficient_scope\"";
@@ -84,7 +86,7 @@ impl Refusal {
             | Refusal::Kind
             | Refusal::KeyUnknown
             | Refusal::NotYet
-            | Refusal::Audience
+            | Refusal::Audience(_)
             | Refusal::Revoked
             | Refusal::Inactive
             | Refusal::Claims(_) => refused(Kind::Unauthenticated, 900_901, invalid),
@@ -103,12 +105,16 @@ impl Refusal {
             Refusal::NoKeys => "the issuer's keys could not be read yet",
             Refusal::Expired => "the token has expired",
             Refusal::NotYet => "the token is not valid yet",
-            Refusal::Audience => "`aud` names none of the audiences",
+            Refusal::Audience(values) => {
+                return format!("jwt: `aud` names none of the audiences; {values}");
+            }
             Refusal::Revoked => "the token was revoked",
             Refusal::Inactive => "the issuer says that the token is not active",
             Refusal::Claims(what) => what,
             Refusal::Wanted(name) => return format!("jwt: the claim `{name}` is not as required"),
-            Refusal::Scope => "the token lacks a scope that the route requires",
+            Refusal::Scope(values) => {
+                return format!("jwt: the token lacks a scope that the route requires; {values}");
+            }
             Refusal::Subscription => "the token has no subscription to this API",
             Refusal::Unavailable(why) => {
                 return format!("jwt: the issuer cannot be reached: {why}");

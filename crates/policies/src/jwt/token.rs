@@ -65,6 +65,15 @@ fn bearer<'h>(settings: &JwtSettings, value: &'h [u8]) -> Option<&'h [u8]> {
     (settings.header != "authorization").then_some(value)
 }
 
+/// Removes whatever may be a token, from all places where one is looked for.
+pub(crate) fn remove_all(settings: &JwtSettings, head: &mut RequestHead) {
+    let has_token = |value| bearer(settings, value).is_some();
+    if head.headers.get_all(&settings.header).any(has_token) {
+        head.headers.remove(&settings.header);
+    }
+    TokenLocation::Query.remove(settings, head);
+}
+
 impl TokenLocation {
     /// Takes the token out of the request.
     pub(crate) fn remove(self, settings: &JwtSettings, head: &mut RequestHead) {

@@ -15,7 +15,7 @@ use kit::clock::{self, Instant};
 
 use crate::hash::{Hash, Key};
 
-use super::window::{Window, WindowState, nanoseconds};
+use super::window::{Algorithm, Window, WindowNumbers, WindowState, nanoseconds};
 use slots::Slots;
 
 pub(crate) use slots::SlotEntry;
@@ -31,6 +31,7 @@ pub struct KeyCounts {
     epoch: Instant,
     /// Kept with what it was used for.
     hash: Key,
+    algorithm: Algorithm,
     shards: Box<[Shard]>,
 }
 
@@ -50,17 +51,41 @@ pub(crate) struct CountVerdict {
 impl KeyCounts {
     /// A table with room for about so many keys, with so many windows each.
     pub fn new(keys_max: usize, windows: usize) -> KeyCounts {
-        KeyCounts::hashed(keys_max, windows, Key::random(), false)
+        KeyCounts::counting(keys_max, windows, Algorithm::Gcra)
+    }
+
+    /// A table for windows that are counted in this way.
+    pub fn counting(keys_max: usize, windows: usize, algorithm: Algorithm) -> KeyCounts {
+        KeyCounts::hashed(keys_max, windows, algorithm, Key::random(), false)
     }
 
     /// A table that other nodes are told of. They hash keys in the same way, if they know the same text.
-    pub fn known_by(keys_max: usize, windows: usize, text: &str) -> KeyCounts {
-        KeyCounts::hashed(keys_max, windows, Key::of(text), true)
+    pub fn known_by(
+        keys_max: usize,
+        windows: usize,
+        algorithm: Algorithm,
+        text: &str,
+    ) -> KeyCounts {
+        KeyCounts::hashed(keys_max, windows, algorithm, Key::of(text), true)
     }
 
-    fn hashed(keys_max: usize, windows: usize, hash: Key, told: bool) -> KeyCounts {
-        let shard = |_| Shard(Mutex::new(Slots::new(2 * keys_max / SHARDS, windows, told)));
-        KeyCounts { epoch: clock::now(), hash, shards: (0..SHARDS).map(shard).collect() }
+    fn hashed(
+        keys_max: usize,
+        windows: usize,
+        algorithm: Algorithm,
+        hash: Key,
+        told: bool,
+    ) -> KeyCounts {
+        let numbers = windows.clamp(1, WINDOWS_MAX) * algorithm.numbers();
+        let slots = 2 * keys_max / SHARDS;
+        let shard =
+            |_| Shard(Mutex::new(Slots::new(slots, numbers, told, algorithm.is_on_clock())));
+        let shards = (0..SHARDS).map(shard).collect();
+        KeyCounts { epoch: clock::now(), hash, algorithm, shards }
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
     }
 
     /// For the number of a key.
@@ -98,6 +123,9 @@ impl KeyCounts {
     }
 
     pub(crate) fn now(&self) -> u64 {
+        if self.algorithm.is_on_clock() {
+            return nanoseconds(clock::wall());
+        }
         nanoseconds(clock::now().duration_since(self.epoch))
     }
 
@@ -164,35 +192,53 @@ impl KeyCounts {
 
 impl SlotEntry {
     fn take(&mut self, windows: &[Window], now: u64) -> CountVerdict {
-        let mut next = self.paid_at;
+        let before = *self;
         let mut wait = None;
-        for ((window, paid_at), next) in windows.iter().zip(&self.paid_at).zip(&mut next) {
-            match window.take(*paid_at, now) {
-                Ok(paid_at) => *next = paid_at,
+        for (at, window) in windows.iter().enumerate() {
+            match window.charge(before.numbers_of(at, window), now) {
+                Ok(next) => self.set_numbers_of(at, window, next),
                 Err(longer) => wait = wait.max(Some(longer)),
             }
         }
-        self.refused = wait.is_some();
-        if wait.is_none() {
-            self.paid_at = next;
-            self.untold = self.untold.saturating_add(1);
+        if wait.is_some() {
+            *self = before;
         }
+        self.refused = wait.is_some();
+        self.untold = self.untold.saturating_add(u32::from(wait.is_none()));
         let mut standings = [WindowState::default(); WINDOWS_MAX];
-        for ((window, paid_at), standing) in windows.iter().zip(self.paid_at).zip(&mut standings) {
-            *standing = window.standing(paid_at, now);
+        for ((at, window), standing) in windows.iter().enumerate().zip(&mut standings) {
+            *standing = window.state(self.numbers_of(at, window), now);
         }
         CountVerdict { wait, standings }
+    }
+
+    /// The numbers of the window at this place.
+    pub(crate) fn numbers_of(&self, at: usize, window: &Window) -> WindowNumbers {
+        let each = window.algorithm.numbers();
+        let number = |nth: usize| self.numbers.get(at * each + nth).copied().unwrap_or_default();
+        [number(0), if each > 1 { number(1) } else { 0 }]
+    }
+
+    pub(crate) fn set_numbers_of(&mut self, at: usize, window: &Window, numbers: WindowNumbers) {
+        let each = window.algorithm.numbers();
+        let places = self.numbers.iter_mut().skip(at * each).take(each);
+        places.zip(numbers).for_each(|(place, number)| *place = number);
     }
 }
 
 impl CountVerdict {
-    /// The verdict of others: how far ahead of now each window is then, in nanoseconds.
-    pub(crate) fn elsewhere(windows: &[Window], passes: bool, ahead: &[u64]) -> CountVerdict {
+    /// The verdict of others: the numbers of each window then, as they are at `now`.
+    pub(crate) fn elsewhere(
+        windows: &[Window],
+        passes: bool,
+        numbers: &[WindowNumbers],
+        now: u64,
+    ) -> CountVerdict {
         let mut standings = [WindowState::default(); WINDOWS_MAX];
         let mut wait = 1;
-        for ((window, ahead), standing) in windows.iter().zip(ahead).zip(&mut standings) {
-            *standing = window.standing(*ahead, 0);
-            wait = wait.max(window.take(*ahead, 0).err().unwrap_or_default());
+        for ((window, numbers), standing) in windows.iter().zip(numbers).zip(&mut standings) {
+            *standing = window.state(*numbers, now);
+            wait = wait.max(window.charge(*numbers, now).err().unwrap_or_default());
         }
         CountVerdict { wait: (!passes).then_some(wait), standings }
     }

@@ -20,6 +20,8 @@ use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
 use super::counts::{KeyCounts, WINDOWS_MAX};
+use super::window::on_clock::ClockCounts;
+use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
 use crate::stores::{Line, Store};
 
@@ -39,8 +41,10 @@ pub struct SharedCounts {
 #[derive(Debug)]
 pub(crate) struct StoreAnswer {
     pub(crate) passes: bool,
-    /// The distance of each window ahead of now, in nanoseconds.
-    pub(crate) ahead: [u64; WINDOWS_MAX],
+    /// The numbers of each window.
+    pub(crate) numbers: [WindowNumbers; WINDOWS_MAX],
+    /// The moment at which they are so.
+    pub(crate) now: u64,
 }
 
 /// A request that waits for it.
@@ -104,6 +108,43 @@ const ASK: &str = "local t = redis.call('TIME') \
     k, a = k + n, a + 3 * n + 1 \
     end \
     return out";
+
+/// The same for windows on the clock, of which a key has a hash: the end of the window by the server's clock, the requests in it, and
+/// those in the one before. Where it asks, the answer says first whether the request passes; then these three for each window.
+const ON_CLOCK: &str = "local t = redis.call('TIME') \
+    local now = t[1] + t[2] / 1000000 \
+    local out, k, a = {}, 0, 1 \
+    while ARGV[a] do \
+    local n, asks = tonumber(ARGV[a]), tonumber(ARGV[a + 1]) \
+    local es, cs, ps, passes = {}, {}, {}, asks \
+    for w = 1, n do \
+    local i = a + 4 * w - 2 \
+    local per = tonumber(ARGV[i + 2]) \
+    local e = (math.floor(t[1] / per) + 1) * per \
+    local had = redis.call('HMGET', KEYS[k + w], 'e', 'c', 'p') \
+    local he, c, p = tonumber(had[1] or '0'), tonumber(had[2] or '0'), tonumber(had[3] or '0') \
+    if he == e - per then p, c = c, 0 elseif he ~= e then p, c = 0, 0 end \
+    c = c + tonumber(ARGV[i]) \
+    local used = c + 1 + p * tonumber(ARGV[i + 3]) * (e - now) / per \
+    if used > tonumber(ARGV[i + 1]) then passes = 0 end \
+    es[w], cs[w], ps[w] = e, c, p \
+    end \
+    if asks == 1 then out[#out + 1] = passes end \
+    for w = 1, n do \
+    local per = tonumber(ARGV[a + 4 * w]) \
+    local c = cs[w] + asks * passes \
+    redis.call('HSET', KEYS[k + w], 'e', es[w], 'c', c, 'p', ps[w]) \
+    redis.call('EXPIRE', KEYS[k + w], 2 * per + 1) \
+    out[#out + 1] = string.format('%.0f', es[w]) \
+    out[#out + 1] = string.format('%.0f', c) \
+    out[#out + 1] = string.format('%.0f', ps[w]) \
+    end \
+    k, a = k + n, a + 4 * n + 2 \
+    end \
+    return out";
+
+/// The server's numbers for a window on the clock.
+const CLOCK_NUMBERS: usize = 3;
 
 impl SharedCounts {
     /// The counts are those the policy charges; `plans` those of its settings.
@@ -190,12 +231,11 @@ impl SharedCounts {
         let mut said = said.iter().copied();
         for (ask, told) in asks.into_iter().zip(told) {
             let passes = said.next() == Some(1);
-            let theirs: Vec<u64> = said.by_ref().take(self.intervals(ask.tier).count()).collect();
+            let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
             self.learn_one(told, &theirs);
-            let mut ahead = [0; WINDOWS_MAX];
-            ahead.iter_mut().zip(&theirs).for_each(|(ahead, us)| *ahead = us.saturating_mul(1000));
+            let (numbers, now) = self.standings(ask.tier, &theirs);
             // It may have gone meanwhile.
-            let _heard = ask.answer.send(StoreAnswer { passes, ahead });
+            let _heard = ask.answer.send(StoreAnswer { passes, numbers, now });
         }
     }
 
@@ -230,21 +270,45 @@ impl SharedCounts {
         windows.take(WINDOWS_MAX)
     }
 
-    /// The windows of a key's plan, as its policy numbers them.
-    fn intervals(&self, tier: u32) -> impl Iterator<Item = u64> {
-        self.windows(tier).map(Window::interval)
+    fn is_on_clock(&self) -> bool {
+        self.counts.algorithm().is_on_clock()
+    }
+
+    /// As many numbers as the server says of a key.
+    fn told_numbers(&self, tier: u32) -> usize {
+        let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
+        self.windows(tier).count() * each
+    }
+
+    /// The numbers of each window by the server's word, and the moment at which they are so.
+    fn standings(&self, tier: u32, theirs: &[u64]) -> ([WindowNumbers; WINDOWS_MAX], u64) {
+        let mut numbers = [[0; 2]; WINDOWS_MAX];
+        if !self.is_on_clock() {
+            for (place, ahead) in numbers.iter_mut().zip(theirs) {
+                *place = [ahead.saturating_mul(1000), 0];
+            }
+            return (numbers, 0);
+        }
+        let counts = self.windows(tier).zip(theirs.chunks(CLOCK_NUMBERS));
+        for (place, (window, theirs)) in numbers.iter_mut().zip(counts) {
+            *place = clock_counts(theirs).numbers(window);
+        }
+        (numbers, self.counts.now())
     }
 
     /// Tells of what passed; where it `asks`, one more request of each key comes with that. How far ahead of now each key is in
     /// each window, in microseconds, and before that whether the request passes.
     async fn call(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
+        if self.is_on_clock() {
+            return self.call_on_clock(told, asks).await;
+        }
         let (mut keys, mut costs) = (Vec::new(), Vec::new());
         for CountReport { key, tier, untold } in told {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
             for (index, window) in self.windows(*tier).enumerate() {
-                keys.push(format!("tidegate:rate:{key:016x}:{index}"));
+                keys.push(key_of(*key, index));
                 let interval = u128::from(window.interval());
                 costs.push(microseconds(interval * u128::from(*untold)));
                 if asks {
@@ -260,11 +324,33 @@ impl SharedCounts {
         self.line.numbers(command, keys.len() + verdicts).await
     }
 
-    fn learn(&self, told: &[CountReport], ahead: &[u64]) {
-        let mut ahead = ahead.iter();
+    /// The same for windows on the clock.
+    async fn call_on_clock(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
+        let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+        for CountReport { key, tier, untold } in told {
+            arguments.push(self.windows(*tier).count().to_string());
+            arguments.push(u8::from(asks).to_string());
+            for (index, window) in self.windows(*tier).enumerate() {
+                keys.push(key_of(*key, index));
+                arguments.push(untold.to_string());
+                arguments.push(window.requests.to_string());
+                arguments.push(window.per.as_secs().max(1).to_string());
+                let slides = window.algorithm == Algorithm::Sliding;
+                arguments.push(u8::from(slides).to_string());
+            }
+        }
+        let verdicts = if asks { told.len() } else { 0 };
+        let count = keys.len().to_string();
+        let command = ["EVAL", ON_CLOCK, &count].into_iter();
+        let command = command.chain(keys.iter().chain(&arguments).map(String::as_str));
+        self.line.numbers(command, CLOCK_NUMBERS * keys.len() + verdicts).await
+    }
+
+    fn learn(&self, told: &[CountReport], said: &[u64]) {
+        let mut said = said.iter();
         for told in told {
-            let count = self.intervals(told.tier).count();
-            let theirs: Vec<u64> = ahead.by_ref().take(count).copied().collect();
+            let count = self.told_numbers(told.tier);
+            let theirs: Vec<u64> = said.by_ref().take(count).copied().collect();
             self.learn_one(told, &theirs);
         }
     }
@@ -274,14 +360,54 @@ impl SharedCounts {
         self.counts.with_entry(told.key, told.tier, now, |entry| {
             // What passed here since it was told comes on top.
             let since = u64::from(entry.untold);
-            for ((paid_at, ahead), interval) in
-                entry.paid_at.iter_mut().zip(theirs).zip(self.intervals(told.tier))
+            let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
+            for ((at, window), theirs) in
+                self.windows(told.tier).enumerate().zip(theirs.chunks(each))
             {
-                let owed =
-                    ahead.saturating_mul(1000).saturating_add(since.saturating_mul(interval));
-                *paid_at = (*paid_at).max(now.saturating_add(owed));
+                let ours = entry.numbers_of(at, window);
+                let learned = match self.is_on_clock() {
+                    true => learned_on_clock(window, ours, clock_counts(theirs), since, now),
+                    false => {
+                        let ahead = theirs.first().copied().unwrap_or_default();
+                        let since = since.saturating_mul(window.interval());
+                        let owed = ahead.saturating_mul(1000).saturating_add(since);
+                        [ours[0].max(now.saturating_add(owed)), 0]
+                    }
+                };
+                entry.set_numbers_of(at, window, learned);
             }
         });
+    }
+}
+
+/// The name of a key's window in the server.
+fn key_of(key: u64, window: usize) -> String {
+    format!("tidegate:rate:{key:016x}:{window}")
+}
+
+fn clock_counts(theirs: &[u64]) -> ClockCounts {
+    let mut theirs = theirs.iter().copied();
+    let mut next = || theirs.next().unwrap_or_default();
+    ClockCounts { end: next(), count: next(), before: next() }
+}
+
+/// The numbers of a window after the server's word. Where the server's clock is in another window than ours, it says nothing of ours.
+fn learned_on_clock(
+    window: &Window,
+    ours: WindowNumbers,
+    theirs: ClockCounts,
+    since: u64,
+    now: u64,
+) -> WindowNumbers {
+    let known = ClockCounts::of(window, ours, now);
+    match known.end == theirs.end {
+        true => ClockCounts {
+            end: known.end,
+            count: known.count.max(theirs.count.saturating_add(since)),
+            before: known.before.max(theirs.before),
+        }
+        .numbers(window),
+        false => ours,
     }
 }
 

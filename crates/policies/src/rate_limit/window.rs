@@ -1,10 +1,42 @@
-//! The arithmetic of one window: the generic cell rate algorithm on one number.
+//! The arithmetic of one window: the generic cell rate algorithm on one number, or windows on the clock (see [`on_clock`]).
 //!
 //! A key's number is the time at which its debt is paid (its theoretical arrival time). Each request adds one interval to
 //! it, and a request that would put it further ahead of now than the burst allows is refused. Times are nanoseconds since
 //! the table was made.
 
+pub(crate) mod on_clock;
+
 use std::time::Duration;
+
+/// How requests are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Used requests come back evenly.
+    #[default]
+    Gcra,
+    /// Windows that begin on the clock.
+    Fixed,
+    /// The same, in which a weighted part of the window before counts too.
+    Sliding,
+}
+
+impl Algorithm {
+    /// The numbers that a key has for one window.
+    pub(crate) fn numbers(self) -> usize {
+        match self {
+            Algorithm::Gcra | Algorithm::Fixed => 1,
+            Algorithm::Sliding => 2,
+        }
+    }
+
+    /// True if times are those of the wall clock.
+    pub(crate) fn is_on_clock(self) -> bool {
+        self != Algorithm::Gcra
+    }
+}
+
+/// The numbers of a key for one window.
+pub(crate) type WindowNumbers = [u64; 2];
 
 /// At most so many requests in so long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +47,7 @@ pub struct Window {
     pub per: Duration,
     /// As many may come at once.
     pub burst: u32,
+    pub algorithm: Algorithm,
     /// The cost of one request, in nanoseconds.
     interval: u64,
     /// The cost of the burst.
@@ -37,7 +70,29 @@ impl Window {
         let interval = (nanoseconds(per) / u64::from(requests.max(1))).max(1);
         let tolerance = interval.saturating_mul(u64::from(burst.max(1)));
         let told = format!("\"{name}\";r=").into();
-        Window { name: name.into(), requests, per, burst, interval, tolerance, told }
+        let algorithm = Algorithm::Gcra;
+        Window { name: name.into(), requests, per, burst, algorithm, interval, tolerance, told }
+    }
+
+    /// One whose windows begin on the clock; `per` is in whole seconds.
+    pub fn on_clock(name: &str, requests: u32, per: Duration, algorithm: Algorithm) -> Window {
+        Window { algorithm, ..Window::new(name, requests, per, requests) }
+    }
+
+    /// The numbers after one more request, or how long that has to wait.
+    pub(crate) fn charge(&self, before: WindowNumbers, now: u64) -> Result<WindowNumbers, u64> {
+        match self.algorithm {
+            Algorithm::Gcra => self.take(before[0], now).map(|paid_at| [paid_at, 0]),
+            Algorithm::Fixed | Algorithm::Sliding => on_clock::take(self, before, now),
+        }
+    }
+
+    /// How a key with these numbers stands.
+    pub(crate) fn state(&self, numbers: WindowNumbers, now: u64) -> WindowState {
+        match self.algorithm {
+            Algorithm::Gcra => self.standing(numbers[0], now),
+            Algorithm::Fixed | Algorithm::Sliding => on_clock::state(self, numbers, now),
+        }
     }
 
     /// The cost of one request.

@@ -84,6 +84,26 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "authenticate",
+        policies: "authenticate: { any: [{ jwt: { issuers: [idp] } }, { api_key: { header: X-Api-Key, keys: { alice: sesame } } }, { basic: { users: { alice: sesame } } }] }",
+        more: IDP,
+        asks: &[
+            Ask {
+                lines: "Content-Type: application/json\r\nAuthorization: Bearer {token}\r\n",
+                ..POST
+            },
+            Ask { lines: "X-Api-Key: sesame\r\n", ..GET },
+            Ask { lines: "Authorization: Basic YWxpY2U6c2VzYW1l\r\n", ..GET },
+            Ask {
+                lines: "Authorization: Bearer a.b.c\r\nX-Api-Key: sesame\r\n",
+                status: "401",
+                ..GET
+            },
+            Ask { status: "401", shows: Shows::Below("www-authenticate: ApiKey"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
         policy: "authorize",
         policies: "authorize: { rule: \"request.method == 'POST'\" }",
         asks: &[POST, Ask { status: "403", ..GET }],
@@ -162,6 +182,15 @@ pub(crate) const CASES: &[Case] = &[
                 shows: Shows::Below("content-type: application/grpc-web+proto"),
                 ..GET
             },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "forward_auth",
+        policies: "forward_auth: { url: \"http://192.0.2.40:9000/verify\", headers: { take: [x-user] } }",
+        asks: &[
+            Ask { shows: Shows::Above("x-user: alice"), ..POST },
+            Ask { lines: "X-Deny: 1\r\n", status: "403", shows: Shows::Below("go away"), ..GET },
         ],
         ..CASE
     },

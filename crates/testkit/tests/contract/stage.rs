@@ -171,6 +171,10 @@ fn answered(asked: &ServiceRequest, answer: &ServiceAnswer) -> ServiceAnswer {
             let added = format!(r#"{{"headersToAdd":{{"x-seen":"{side}"}}}}"#);
             ServiceAnswer::with(200, "Content-Type: application/json\r\n", &added)
         }
+        ("192.0.2.40", _) => match asked.request.values("x-deny").next() {
+            Some(_) => ServiceAnswer::with(403, "X-Why: denied\r\n", "go away"),
+            None => ServiceAnswer::with(200, "X-User: alice\r\n", ""),
+        },
         (_, ServiceAnswer::Reply(bytes)) if head => {
             let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
             ServiceAnswer::Reply(bytes[..end.map_or(bytes.len(), |at| at + 4)].to_vec())

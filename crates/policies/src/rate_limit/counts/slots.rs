@@ -4,6 +4,7 @@
 //! more, the one goes that owes least: made-up keys come and go, whoever is near its limit stays.
 
 use super::WINDOWS_MAX;
+use crate::rate_limit::window::on_clock;
 
 /// Slots a key may have, one behind the other. With the table half full that is enough but once in many thousands.
 const PROBES: usize = 16;
@@ -13,11 +14,14 @@ const PROBES: usize = 16;
 const NUMBERS: usize = 1;
 const NUMBERS_TOLD: usize = 2;
 
+/// Numbers of all windows of a key: a sliding window has two.
+pub(crate) const NUMBERS_MAX: usize = 2 * WINDOWS_MAX;
+
 /// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotEntry {
     pub(crate) key: u64,
-    pub(crate) paid_at: [u64; WINDOWS_MAX],
+    pub(crate) numbers: [u64; NUMBERS_MAX],
     /// The plan whose windows these are, as the policy numbers them.
     pub(crate) tier: u32,
     /// Requests that other nodes do not know of yet.
@@ -30,27 +34,37 @@ pub(crate) struct SlotEntry {
 pub(super) struct Slots {
     /// Those before the windows' own and one for each window; a power of two times.
     numbers: Vec<u64>,
-    windows: usize,
+    /// Of all windows of a key.
+    window_numbers: usize,
     told: bool,
+    /// Windows are on the clock, and so are times.
+    on_clock: bool,
     slots_max: usize,
 }
 
 impl SlotEntry {
     pub(super) fn new(key: u64, tier: u32) -> SlotEntry {
-        SlotEntry { key, paid_at: [0; WINDOWS_MAX], tier, untold: 0, refused: false }
-    }
-
-    /// When nothing is owed any more, and the entry says nothing.
-    fn ends_at(&self) -> u64 {
-        self.paid_at.iter().copied().max().unwrap_or_default()
+        SlotEntry { key, numbers: [0; NUMBERS_MAX], tier, untold: 0, refused: false }
     }
 }
 
 impl Slots {
     /// None yet; so many or a little more at the most. Without `told`, what other nodes are told is not kept.
-    pub(super) fn new(slots_max: usize, windows: usize, told: bool) -> Slots {
+    pub(super) fn new(
+        slots_max: usize,
+        window_numbers: usize,
+        told: bool,
+        on_clock: bool,
+    ) -> Slots {
         let slots_max = slots_max.next_power_of_two().max(PROBES);
-        Slots { numbers: Vec::new(), windows: windows.clamp(1, WINDOWS_MAX), told, slots_max }
+        let window_numbers = window_numbers.clamp(1, NUMBERS_MAX);
+        Slots { numbers: Vec::new(), window_numbers, told, on_clock, slots_max }
+    }
+
+    /// When nothing is owed any more, and the entry says nothing.
+    fn ends_at(&self, entry: &SlotEntry) -> u64 {
+        let last = entry.numbers.iter().copied().max().unwrap_or_default();
+        if self.on_clock { on_clock::ends_at(last) } else { last }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,7 +72,7 @@ impl Slots {
     }
 
     fn stride(&self) -> usize {
-        (if self.told { NUMBERS_TOLD } else { NUMBERS }) + self.windows
+        (if self.told { NUMBERS_TOLD } else { NUMBERS }) + self.window_numbers
     }
 
     /// The slots that a key may have.
@@ -80,13 +94,13 @@ impl Slots {
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
         let key = numbers.next().unwrap_or_default();
         let rest = if self.told { numbers.next().unwrap_or_default() } else { 0 };
-        let mut paid_at = [0; WINDOWS_MAX];
-        paid_at.iter_mut().zip(numbers).for_each(|(paid_at, number)| *paid_at = number);
+        let mut of_windows = [0; NUMBERS_MAX];
+        of_windows.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
         let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
         let [.., e, f, g, h] = rest.to_be_bytes();
         SlotEntry {
             key,
-            paid_at,
+            numbers: of_windows,
             tier: u32::from_be_bytes([a, b, c, d]),
             untold: u32::from_be_bytes([e, f, g, h]),
             refused: rest >> 32 & 1 == 1,
@@ -99,7 +113,7 @@ impl Slots {
             u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
         let mut slot = self.numbers.iter_mut().skip(from).take(stride);
         let before = [Some(entry.key), self.told.then_some(rest)];
-        for number in before.into_iter().flatten().chain(entry.paid_at) {
+        for number in before.into_iter().flatten().chain(entry.numbers) {
             let Some(place) = slot.next() else { return };
             *place = number;
         }
@@ -116,12 +130,12 @@ impl Slots {
     }
 
     fn insert_where_free(&mut self, entry: &SlotEntry, now: u64) -> bool {
-        let free = self.probes(entry.key).find(|at| self.read(*at).ends_at() <= now);
+        let free = self.probes(entry.key).find(|at| self.ends_at(&self.read(*at)) <= now);
         free.inspect(|at| self.write(*at, entry)).is_some()
     }
 
     fn replace_least(&mut self, entry: &SlotEntry) {
-        let least = self.probes(entry.key).min_by_key(|at| self.read(*at).ends_at());
+        let least = self.probes(entry.key).min_by_key(|at| self.ends_at(&self.read(*at)));
         if let Some(at) = least {
             self.write(at, entry);
         }
@@ -133,7 +147,7 @@ impl Slots {
         let mut grown = Slots { numbers: vec![0; slots * self.stride()], ..*self };
         for at in 0..self.len() {
             let entry = self.read(at);
-            if entry.ends_at() > now && !grown.insert_where_free(&entry, now) {
+            if self.ends_at(&entry) > now && !grown.insert_where_free(&entry, now) {
                 grown.replace_least(&entry);
             }
         }
@@ -147,10 +161,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut slots = Slots::new(100, 3, true);
-        let paid_at = [5, u64::MAX, 7, 0];
+        let mut slots = Slots::new(100, 4, true, false);
+        let numbers = [5, u64::MAX, 7, 9, 0, 0, 0, 0];
         let entry =
-            SlotEntry { key: u64::MAX, paid_at, tier: 70_000, untold: u32::MAX, refused: true };
+            SlotEntry { key: u64::MAX, numbers, tier: 70_000, untold: u32::MAX, refused: true };
         slots.insert(&entry, 0);
         let other = SlotEntry { key: 1 << 40, refused: false, ..entry };
         slots.insert(&other, 0);
@@ -160,17 +174,17 @@ mod tests {
         }
         assert_eq!(slots.find(3), None);
 
-        let mut local = Slots::new(100, 4, false);
+        let mut local = Slots::new(100, 4, false, false);
         local.insert(&entry, 0);
         let at = local.find(entry.key).unwrap();
-        assert_eq!(local.read(at), SlotEntry { paid_at, ..SlotEntry::new(entry.key, 0) });
+        assert_eq!(local.read(at), SlotEntry { numbers, ..SlotEntry::new(entry.key, 0) });
     }
 
     #[test]
     fn keys_of_one_place_make_room_and_then_replace_the_least() {
-        let mut slots = Slots::new(64, 1, false);
+        let mut slots = Slots::new(64, 1, false, false);
         let entry = |number: u64, until| SlotEntry {
-            paid_at: [until, 0, 0, 0],
+            numbers: [until, 0, 0, 0, 0, 0, 0, 0],
             // All of one place, whatever the number of slots.
             ..SlotEntry::new(number, 0)
         };

@@ -1,0 +1,109 @@
+//! `authenticate`: the kinds of credential to one policy.
+
+use std::collections::HashSet;
+
+use ::policies::authenticate::{self, CredentialKind as Kind};
+use config::{Authenticate, CredentialKind, Report, WithoutCredential};
+
+use super::{Access, Facts, WrittenLines};
+use super::{api_key, api_key_row, basic, basic_row, jwt, jwt_row, mutual_tls, mutual_tls_row};
+use crate::policy::RouteScope;
+
+pub(crate) fn build(
+    keys: &Authenticate,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    if keys.any.value.is_empty() && keys.any.intact {
+        let help = "write `any: [{ jwt: { issuers: [main] } }, { api_key: { .. } }]`";
+        report.error(keys.any.at, "no kind of credential, so nobody can come in", help);
+    }
+    complain_of_hidden(keys, report);
+    let mut kinds = Vec::with_capacity(keys.any.value.len());
+    for kind in &keys.any.value {
+        let optional = match &kind.value {
+            CredentialKind::Jwt(keys) => keys.optional,
+            CredentialKind::MutualTls(keys) => keys.optional,
+            CredentialKind::ApiKey(_) | CredentialKind::Basic(_) => false,
+        };
+        if optional && keys.otherwise == WithoutCredential::Refuse {
+            let what = "`optional` has no effect here: `authenticate` refuses requests without a credential";
+            report.error(kind.at, what, "write `otherwise: anonymous` beside `any`");
+        }
+        let built = match &kind.value {
+            CredentialKind::Jwt(keys) => Some(Kind::Jwt(jwt::verifier(keys, place, report))),
+            CredentialKind::ApiKey(keys) => api_key::keys(keys, kind.at, report).map(Kind::ApiKey),
+            CredentialKind::Basic(keys) => Some(Kind::Basic(basic::users(keys, report))),
+            CredentialKind::MutualTls(keys) => {
+                let trusted = mutual_tls::trusted(keys, kind.at, place, report);
+                Some(Kind::MutualTls(trusted))
+            }
+        };
+        kinds.extend(built);
+    }
+    let anonymous = keys.otherwise == WithoutCredential::Anonymous;
+    Some(authenticate::policy(kinds, anonymous))
+}
+
+/// Complains about a kind whose credentials all stand where an earlier kind finds its own: it never decides.
+fn complain_of_hidden(keys: &Authenticate, report: &mut Report) {
+    let mut taken: HashSet<(String, &str)> = HashSet::new();
+    for kind in &keys.any.value {
+        let places = places(&kind.value);
+        if !places.is_empty() && places.iter().all(|place| taken.contains(place)) {
+            let what = format!(
+                "this `{}` never decides: an earlier one finds its credential in the same place",
+                kind.value.name()
+            );
+            let help =
+                "join the two, such as several `issuers` of one `jwt`, or give it another `header`";
+            report.error(kind.at, what, help);
+        }
+        taken.extend(places);
+    }
+}
+
+/// The places where a kind looks for its credential. In `authorization`, schemes are apart.
+fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
+    let named = |name: &config::Spanned<String>, place| (name.value.to_ascii_lowercase(), place);
+    match kind {
+        CredentialKind::Jwt(keys) => {
+            let header = match keys.header.value.eq_ignore_ascii_case("authorization") {
+                true => named(&keys.header, "bearer"),
+                false => named(&keys.header, "header"),
+            };
+            let query = keys.query.iter().map(|name| (name.value.clone(), "query"));
+            std::iter::once(header).chain(query).collect()
+        }
+        CredentialKind::ApiKey(keys) => {
+            let queries = keys.query.0.iter().map(|name| (name.value.clone(), "query"));
+            keys.header.0.iter().map(|name| named(name, "header")).chain(queries).collect()
+        }
+        CredentialKind::Basic(_) => vec![("authorization".to_owned(), "basic")],
+        CredentialKind::MutualTls(keys) => {
+            let header = keys.header.iter().map(|name| named(name, "header"));
+            std::iter::once((String::new(), "certificate")).chain(header).collect()
+        }
+    }
+}
+
+/// The facts of its kinds together.
+pub(crate) fn row(keys: &Authenticate) -> Facts<'_> {
+    let rows = keys.any.value.iter().map(|kind| match &kind.value {
+        CredentialKind::Jwt(keys) => jwt_row(keys),
+        CredentialKind::ApiKey(keys) => api_key_row(keys),
+        CredentialKind::Basic(keys) => basic_row(keys),
+        CredentialKind::MutualTls(keys) => mutual_tls_row(keys),
+    });
+    let start = Facts { access: Access::Identifies, ..super::nothing() };
+    rows.fold(start, |mut all, row| {
+        all.replies_differ |= row.replies_differ;
+        all.removes.extend(row.removes);
+        all.secrets.extend(row.secrets);
+        if let (WrittenLines::These(all), WrittenLines::These(more)) = (&mut all.writes, row.writes)
+        {
+            all.extend(more);
+        }
+        all
+    })
+}

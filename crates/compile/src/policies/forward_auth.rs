@@ -1,0 +1,106 @@
+//! `forward_auth`: its service to a way out.
+
+use std::sync::Arc;
+
+use ::policies::forward_auth::{self, ForwardAuthSettings};
+use config::{At, ForwardAuth, OnAuthFailure, Report, Spanned, UpstreamTls};
+use plan::Fetch;
+use plan::upstreams::Timeouts;
+
+use super::{Access, Facts, NamedUpstreams, WrittenLines, nothing, texts};
+use crate::listeners::bytes;
+use crate::policy::RouteScope;
+use crate::{names, paths, upstreams};
+
+/// How long a connection without use is kept. As for upstreams: shorter than the timeout of most servers.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
+
+pub(crate) fn build(
+    keys: &ForwardAuth,
+    at: At,
+    intact: bool,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<plan::Policy> {
+    let take = keys.headers.take.0.iter();
+    let take =
+        take.filter_map(|name| names::changeable_header(&name.value, name.at, report)).collect();
+    let send = keys.headers.send.as_ref().map(|list| {
+        list.0.iter().filter_map(|name| names::header(&name.value, name.at, report)).collect()
+    });
+    let (fetch, path) = service(keys, (at, intact), place, report)?;
+    Some(forward_auth::policy(ForwardAuthSettings {
+        fetch,
+        path,
+        send,
+        take,
+        timeout: keys.timeout.0,
+        passes_on_failure: keys.on_failure == OnAuthFailure::Pass,
+        body_bytes_max: bytes(keys.body_bytes_max),
+    }))
+}
+
+/// The service, and the path that is requested of it: exactly one of `url` and `upstream`.
+fn service(
+    keys: &ForwardAuth,
+    (at, intact): (At, bool),
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<(Arc<dyn Fetch>, String)> {
+    match (&keys.url, &keys.upstream) {
+        (Some(url), None) => {
+            if let Some(path) = &keys.path {
+                report.error(
+                    path.at,
+                    "the URL has the path",
+                    "write it in `url`, and remove `path`",
+                );
+            }
+            let connect = std::time::Duration::from_secs(1).min(keys.timeout.0);
+            let timeout = Timeouts { connect, response: keys.timeout.0, total: None, idle: IDLE };
+            let none = <UpstreamTls as config::Decode>::absent()?;
+            let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
+            let settings = upstreams::to_url(&url.value.target, timeout, tls, report)?;
+            Some((place.builder.own_outlet(settings), url.value.path.clone()))
+        }
+        (None, Some(name)) => {
+            if let Some(tls) = &keys.tls {
+                let help = "write `tls` below the upstream";
+                report.error(tls.at, "the upstream says how its TLS is", help);
+            }
+            let path = path(keys.path.as_ref(), report);
+            Some((place.builder.outlet(name, report)?, path))
+        }
+        (Some(_), Some(name)) => {
+            let what = "`url` and `upstream` both say where the service is";
+            report.error(name.at, what, "keep one of the two");
+            None
+        }
+        (None, None) => {
+            if intact {
+                let help = "add `url: \"http://HOST:PORT/PATH\"`, or `upstream: NAME` for replicas";
+                report.error(at, "a `forward_auth` without an address", help);
+            }
+            None
+        }
+    }
+}
+
+fn path(written: Option<&Spanned<String>>, report: &mut Report) -> String {
+    let Some(path) = written else { return "/".to_owned() };
+    if !paths::is_target(&path.value) {
+        let what = format!("`{}` is not a path to request", path.value.escape_debug());
+        report.error(path.at, what, "write a path that begins with `/`, such as `/verify`");
+    }
+    path.value.clone()
+}
+
+pub(crate) fn row(keys: &ForwardAuth) -> Facts<'_> {
+    Facts {
+        access: Access::Guards,
+        replies_differ: !keys.headers.take.0.is_empty(),
+        writes: WrittenLines::These(texts(&keys.headers.take.0)),
+        upstreams: NamedUpstreams::These(texts(&keys.upstream)),
+        ..nothing()
+    }
+}

@@ -1,0 +1,106 @@
+//! `authenticate`: one of several kinds of credential shows who asks.
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys, list, words};
+use crate::node::Node;
+use crate::policies::{ApiKey, Basic, Jwt, MutualTls, Policy};
+use crate::schema::SchemaBuilder;
+use crate::values::Spanned;
+
+keys! {
+    /// Requires one of several kinds of credential. The first kind of the list whose credential a request has decides, and its
+    /// refusal is the answer.
+    pub struct Authenticate {
+        /// The kinds, in order: `jwt`, `api_key`, `basic` and `mutual_tls`, each with its own keys, such as
+        /// `[{ jwt: { issuers: [main] } }, { api_key: { header: x-api-key, keys: { file: keys.yaml } } }]`.
+        any: Spanned<Vec<Spanned<CredentialKind>>>,
+        /// What happens to a request with none of the credentials: `refuse` is 401 with the challenge of each kind, `anonymous` lets it
+        /// pass without a subject. A wrong credential is refused either way.
+        // Whoever wants a door open has to say so.
+        otherwise: WithoutCredential = WithoutCredential::Refuse,
+    }
+}
+
+words! {
+    /// What happens to a request without a credential.
+    pub enum WithoutCredential {
+        /// 401, with the challenge of each kind.
+        Refuse = "refuse",
+        /// It passes without a subject.
+        Anonymous = "anonymous",
+    }
+}
+
+/// A policy that finds the client identity.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists")]
+pub enum CredentialKind {
+    /// A signed token.
+    Jwt(Jwt),
+    /// A key.
+    ApiKey(ApiKey),
+    /// A name and a password.
+    Basic(Basic),
+    /// A client certificate.
+    MutualTls(MutualTls),
+}
+
+impl CredentialKind {
+    const NAMES: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
+
+    /// The policy's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Jwt(_) => "jwt",
+            Self::ApiKey(_) => "api_key",
+            Self::Basic(_) => "basic",
+            Self::MutualTls(_) => "mutual_tls",
+        }
+    }
+}
+
+impl Decode for CredentialKind {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        #[allow(clippy::wildcard_enum_match_arm, reason = "what finds no identity is one case")]
+        match Policy::decode(node, decoder)? {
+            Policy::Jwt(keys) => Some(Self::Jwt(keys)),
+            Policy::ApiKey(keys) => Some(Self::ApiKey(keys)),
+            Policy::Basic(keys) => Some(Self::Basic(keys)),
+            Policy::MutualTls(keys) => Some(Self::MutualTls(keys)),
+            other => {
+                let what = format!("`{}` does not find the client identity", other.name());
+                decoder.error(node.at, what, format!("write {}", list(Self::NAMES, "or")));
+                None
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        let keys = match self {
+            Self::Jwt(keys) => keys.encode(),
+            Self::ApiKey(keys) => keys.encode(),
+            Self::Basic(keys) => keys.encode(),
+            Self::MutualTls(keys) => keys.encode(),
+        };
+        json!({ self.name(): keys })
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let kinds = [
+            ("jwt", Jwt::schema(schema)),
+            ("api_key", ApiKey::schema(schema)),
+            ("basic", Basic::schema(schema)),
+            ("mutual_tls", MutualTls::schema(schema)),
+        ];
+        let one_key = |(name, keys): (&str, Json)| {
+            json!({
+                "type": "object",
+                "properties": { name: keys },
+                "required": [name],
+                "additionalProperties": false,
+            })
+        };
+        json!({ "anyOf": kinds.into_iter().map(one_key).collect::<Vec<_>>() })
+    }
+}

@@ -1,0 +1,43 @@
+//! The header lines of Kong's `rate-limiting`, for clients that know those.
+
+use super::window::{Window, WindowState, seconds};
+
+/// The windows that Kong has, with the names of their lines: the limit and what remains.
+const WINDOWS: [(u64, &str, &str); 6] = [
+    (1, "X-RateLimit-Limit-Second", "X-RateLimit-Remaining-Second"),
+    (60, "X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"),
+    (3_600, "X-RateLimit-Limit-Hour", "X-RateLimit-Remaining-Hour"),
+    (86_400, "X-RateLimit-Limit-Day", "X-RateLimit-Remaining-Day"),
+    (2_592_000, "X-RateLimit-Limit-Month", "X-RateLimit-Remaining-Month"),
+    (31_536_000, "X-RateLimit-Limit-Year", "X-RateLimit-Remaining-Year"),
+];
+
+/// True if a window of this length, in seconds, has lines of its own.
+pub fn is_named(per: std::time::Duration) -> bool {
+    WINDOWS.iter().any(|(length, ..)| per == std::time::Duration::from_secs(*length))
+}
+
+/// The lines: two for each window, and three for the one of which least remains.
+pub(super) fn lines<'w>(
+    windows: &'w [Window],
+    standings: &'w [WindowState],
+) -> impl Iterator<Item = (&'static str, u64)> + 'w {
+    let all = windows.iter().zip(standings);
+    let named = all.clone().flat_map(|(window, standing)| {
+        let per = window.per.as_secs();
+        let found = WINDOWS.iter().find(|(length, ..)| *length == per && is_named(window.per));
+        let lines = found.map(|(_, limit, remaining)| {
+            [(*limit, u64::from(window.burst)), (*remaining, standing.remaining)]
+        });
+        lines.into_iter().flatten()
+    });
+    let tightest = all.min_by_key(|(_, standing)| standing.remaining);
+    let of_tightest = tightest.map(|(window, standing)| {
+        [
+            ("RateLimit-Limit", u64::from(window.burst)),
+            ("RateLimit-Remaining", standing.remaining),
+            ("RateLimit-Reset", seconds(standing.whole_in).max(1)),
+        ]
+    });
+    named.chain(of_tightest.into_iter().flatten())
+}

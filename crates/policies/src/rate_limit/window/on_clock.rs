@@ -1,0 +1,180 @@
+//! Windows that begin on the clock: at each multiple of their length since the Unix epoch, so a minute begins with the minute
+//! and a day at midnight (UTC).
+//!
+//! A number of a key is the end of a window in seconds, and below it the requests in that window. A sliding window has a second
+//! number for the window before, whose end is one length later, so that both are over when they count for nothing.
+
+use super::{Algorithm, Window, WindowNumbers, WindowState};
+
+/// Bits of a number for the count: as many as the largest limit has. The seconds above them last for centuries.
+const COUNT_BITS: u32 = 30;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const SECOND: u64 = 1_000_000_000;
+
+/// The requests of a key in the window of this moment and in the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockCounts {
+    /// The end of the window, in seconds since the Unix epoch.
+    pub(crate) end: u64,
+    pub(crate) count: u64,
+    pub(crate) before: u64,
+}
+
+impl ClockCounts {
+    /// The counts that the numbers of a key stand for at this moment, in nanoseconds since the Unix epoch.
+    pub(crate) fn of(window: &Window, numbers: WindowNumbers, now: u64) -> ClockCounts {
+        let per = seconds(window);
+        let end = (now / SECOND / per + 1) * per;
+        let [current, before] = numbers;
+        let (count, before) = match current >> COUNT_BITS {
+            known if known == end => (current & COUNT_MAX, before & COUNT_MAX),
+            known if known.saturating_add(per) == end => (0, current & COUNT_MAX),
+            _ => (0, 0),
+        };
+        let before = if window.algorithm == Algorithm::Sliding { before } else { 0 };
+        ClockCounts { end, count, before }
+    }
+
+    /// As the numbers of a key.
+    pub(crate) fn numbers(self, window: &Window) -> WindowNumbers {
+        let number = |end: u64, count: u64| end << COUNT_BITS | count.min(COUNT_MAX);
+        let before = match window.algorithm {
+            Algorithm::Sliding => number(self.end.saturating_add(seconds(window)), self.before),
+            Algorithm::Gcra | Algorithm::Fixed => 0,
+        };
+        [number(self.end, self.count), before]
+    }
+
+    /// The time until the window ends.
+    fn left(self, now: u64) -> u64 {
+        self.end.saturating_mul(SECOND).saturating_sub(now)
+    }
+}
+
+/// When a number counts for nothing any more, in nanoseconds since the Unix epoch.
+pub(crate) fn ends_at(number: u64) -> u64 {
+    (number >> COUNT_BITS).saturating_mul(SECOND)
+}
+
+/// The numbers after one more request, or how long that has to wait.
+pub(super) fn take(
+    window: &Window,
+    numbers: WindowNumbers,
+    now: u64,
+) -> Result<WindowNumbers, u64> {
+    let counts = ClockCounts::of(window, numbers, now);
+    match free(window, counts, now) {
+        0 => Err(wait(window, counts, now)),
+        _ => Ok(ClockCounts { count: counts.count + 1, ..counts }.numbers(window)),
+    }
+}
+
+pub(super) fn state(window: &Window, numbers: WindowNumbers, now: u64) -> WindowState {
+    let counts = ClockCounts::of(window, numbers, now);
+    WindowState { remaining: free(window, counts, now), whole_in: counts.left(now) }
+}
+
+/// The whole requests that may still pass at this moment.
+fn free(window: &Window, counts: ClockCounts, now: u64) -> u64 {
+    let per = u128::from(seconds(window) * SECOND);
+    // Of the window before, the part that a window of this length, which ends now, still covers.
+    let weighted = (u128::from(counts.before) * u128::from(counts.left(now))).div_ceil(per);
+    let used = u128::from(counts.count) + weighted;
+    u64::try_from(u128::from(window.requests).saturating_sub(used)).unwrap_or_default()
+}
+
+/// The time until one more request passes, if none comes meanwhile.
+fn wait(window: &Window, counts: ClockCounts, now: u64) -> u64 {
+    let (per, left) = (seconds(window) * SECOND, counts.left(now));
+    let others = u64::from(window.requests).saturating_sub(1);
+    // Of as many requests in a window before, `others` count once this much of the window is left.
+    let until_left = |before: u64| {
+        let part = u128::from(others) * u128::from(per) / u128::from(before.max(1));
+        u64::try_from(part).unwrap_or(per).min(per)
+    };
+    if window.algorithm == Algorithm::Fixed {
+        return left;
+    }
+    match others.checked_sub(counts.count) {
+        // In this window, once less of the one before counts.
+        Some(rest) => {
+            let part = u128::from(rest) * u128::from(per) / u128::from(counts.before.max(1));
+            left.saturating_sub(u64::try_from(part).unwrap_or(left)).max(1)
+        }
+        // In the next window, once less of this one counts.
+        None => left.saturating_add(per - until_left(counts.count)).max(1),
+    }
+}
+
+fn seconds(window: &Window) -> u64 {
+    window.per.as_secs().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MINUTE: u64 = 60 * SECOND;
+    /// The beginning of a minute in 2027.
+    const START: u64 = 1_800_000_000 * SECOND;
+
+    fn window(requests: u32, algorithm: Algorithm) -> Window {
+        Window::on_clock("a", requests, Duration::from_secs(60), algorithm)
+    }
+
+    /// Which of the requests at these times pass.
+    fn passed(window: &Window, times: &[u64]) -> Vec<bool> {
+        let mut numbers = [0; 2];
+        let pass = |now: &u64| take(window, numbers, *now).map(|next| numbers = next).is_ok();
+        times.iter().map(pass).collect()
+    }
+
+    #[test]
+    fn a_fixed_window_begins_with_the_minute() {
+        let window = window(2, Algorithm::Fixed);
+        let late = START + 59 * SECOND;
+        let times = [late, late, late, START + MINUTE, START + MINUTE, START + MINUTE + 1];
+        assert_eq!(passed(&window, &times), [true, true, false, true, true, false]);
+        let full = ClockCounts { end: START / SECOND + 60, count: 2, before: 0 }.numbers(&window);
+        assert_eq!(take(&window, full, late), Err(SECOND));
+        let standing = WindowState { remaining: 0, whole_in: SECOND };
+        assert_eq!(state(&window, full, late), standing);
+        assert_eq!(ends_at(full[0]), START + MINUTE);
+    }
+
+    #[test]
+    fn a_sliding_window_remembers_the_one_before() {
+        let window = window(10, Algorithm::Sliding);
+        let end = START / SECOND + 60;
+        let full = ClockCounts { end, count: 10, before: 0 }.numbers(&window);
+        // Half a minute later, half of the ten still count.
+        let half = START + MINUTE + MINUTE / 2;
+        let counts = ClockCounts::of(&window, full, half);
+        assert_eq!(counts, ClockCounts { end: end + 60, count: 0, before: 10 });
+        assert_eq!(free(&window, counts, half), 5);
+        assert_eq!(free(&window, ClockCounts::of(&window, full, half + MINUTE), half + MINUTE), 10);
+        assert_eq!(ends_at(full[1]), START + 2 * MINUTE);
+    }
+
+    #[test]
+    fn what_is_refused_passes_after_the_wait_and_not_before() {
+        let end = START / SECOND + 60;
+        for (algorithm, count, before) in [
+            (Algorithm::Fixed, 10, 0),
+            (Algorithm::Sliding, 10, 0),
+            (Algorithm::Sliding, 10, 7),
+            (Algorithm::Sliding, 3, 10),
+            (Algorithm::Sliding, 0, 10),
+            (Algorithm::Sliding, 9, 3),
+        ] {
+            let window = window(10, algorithm);
+            let numbers = ClockCounts { end, count, before }.numbers(&window);
+            let now = START + SECOND / 4;
+            let wait = take(&window, numbers, now).unwrap_err();
+            let case = format!("{algorithm:?} {count} {before}: {wait}");
+            assert!(take(&window, numbers, now + wait).is_ok(), "{case}");
+            assert!(take(&window, numbers, now + wait - 2).is_err(), "{case}");
+        }
+    }
+}
