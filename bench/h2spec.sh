@@ -1,6 +1,7 @@
 #!/bin/sh
 # HTTP/2 conformance: h2spec on Tidegate and on nginx, and what only Tidegate fails (exit code 1 then).
 set -eu
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 "$here/setup.sh" --h2spec
 cd "$here/.."

@@ -3,6 +3,7 @@
 # publishing, replay, a start with many subscriptions. The gateway is on the first core, all else on the last. Arguments go to
 # bench-hub: --only CASE, --subscribers N, --folder DISK, --strict, --help.
 set -eu
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
 if [ -z "${TIDEGATE:-}" ]; then

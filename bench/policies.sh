@@ -4,6 +4,7 @@
 # ROUNDS and SECONDS_EACH make it longer; ONLY="jwt-hot plain-token" runs those; TIDEGATE and ENVOY name programs. BEFORE names another
 # build of Tidegate, such as that of the commit before, which runs each case in turn with it: none may be 3 % dearer.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
 target=${CARGO_TARGET_DIR:-target}

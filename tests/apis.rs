@@ -844,3 +844,43 @@ fn policies_over_xml_are_those_of_described_requests() {
         assert_eq!((reply.status(), reply.get("allow")), (204, Some("POST, OPTIONS")), "{base}");
     }
 }
+
+/// One of the alternatives is enough; an operation with one alternative asks for all that the API's policies ask.
+#[test]
+fn alternatives_of_a_document_are_one_of_several_credentials() {
+    let origin = Origin::saying("ok");
+    let document = r#"
+openapi: 3.0.1
+info: { title: Pets, version: 1.0.0 }
+security: [{ key: [] }, { pass: [] }]
+components:
+  securitySchemes:
+    key: { type: apiKey, in: header, name: X-Key }
+    pass: { type: http, scheme: basic }
+paths:
+  /either: { get: { responses: { "200": { description: ok } } } }
+  /maybe: { get: { security: [{ key: [] }, { pass: [] }, {}], responses: { "200": { description: ok } } } }
+  /both: { get: { security: [{ key: [], pass: [] }], responses: { "200": { description: ok } } } }
+"#;
+    let keys = "upstream: origin, policies: [{ api_key: { header: x-key, keys: { alice: sesame } } }, { basic: { users: { alice: sesame } } }]";
+    let more = format!("upstreams: {{ origin: {{ targets: [\"{}\"] }} }}", origin.url());
+    let gateway = start(document, keys, &more);
+    let (key, pass) = ("X-Key: sesame\r\n", "Authorization: Basic YWxpY2U6c2VzYW1l\r\n");
+    let wrong = "X-Key: wrong\r\n";
+    let both = format!("{key}{pass}");
+    for (path, lines, status) in [
+        ("/either", key, 200),
+        ("/either", pass, 200),
+        ("/either", &both, 200),
+        ("/either", wrong, 401),
+        ("/either", "", 401),
+        ("/maybe", "", 200),
+        ("/maybe", pass, 200),
+        ("/maybe", wrong, 401),
+        ("/both", key, 401),
+        ("/both", &both, 200),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        assert_eq!(gateway.wire().ask(request).status(), status, "{path} {lines}");
+    }
+}

@@ -778,3 +778,61 @@ fn issue_19_warnings_fail_a_strict_check_and_complaints_are_told_as_json() {
     assert_eq!(bad["complaints"][0]["file"], files.path("bad.yaml").to_str().unwrap());
     assert_eq!(run(&["--format", "yaml"], "good.yaml").code, Some(2));
 }
+
+/// What people write who come from elsewhere, or by slips: the complaint says what to write.
+#[test]
+fn complaints_say_what_to_write_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    for (yaml, parts) in [
+        ("listen:\n\tpublic: {}\n", &["a tab stands", "indent with blanks"][..]),
+        ("services: []\n", &["`services`", "`upstreams` here"]),
+        ("_format_version: \"3.0\"\n", &["a file of Kong's"]),
+        ("plugins: []\n", &["`policies` here"]),
+        ("consumers: []\n", &["`api_key`"]),
+        ("routes: { a: { paths: [/a], respond: {} } }\n", &["`match: { path:"]),
+        ("routes: { a: { service: b, match: { path: /a } } }\n", &["`upstream: NAME`"]),
+        (
+            "routes: { a: { match: { path: /a }, policies: [{ name: rate-limiting, config: { minute: 5 } }], respond: {} } }\n",
+            &["`{ name, config }`", "`- rate_limit: {"],
+        ),
+        (
+            "routes: { a: { match: { path: /a }, policies: [{ name: cors, config: {} }], respond: {} } }\n",
+            &["`- cors: {"],
+        ),
+        (
+            "databases: { a: { url: \"mysql://u:geheim@h/d\" } }\n",
+            &["databases of mysql are not supported", "postgres://", "sqlite:"],
+        ),
+        (
+            "flows: { f: [{ set: { a: \"$body[x]\" } }] }\n",
+            &["`['name']`", "`[0:2]`", "write a path such as"],
+        ),
+    ] {
+        std::fs::write(&file, yaml).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{yaml}: {run:?}");
+        for part in parts {
+            assert!(run.stderr.contains(part), "{yaml}: no {part} in {}", run.stderr);
+        }
+        assert!(!run.stderr.contains("geheim"), "{}", run.stderr);
+    }
+}
+
+/// `--help` prints help and does nothing.
+#[test]
+fn scripts_of_benches_have_help() {
+    let bench = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(bench).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "sh") {
+            continue;
+        }
+        let said = std::process::Command::new(&path).arg("--help").output().unwrap();
+        assert!(said.status.success() && !said.stdout.is_empty(), "{}", path.display());
+        assert!(said.stderr.is_empty(), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen > 5);
+}

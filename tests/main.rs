@@ -102,6 +102,7 @@ mod refusals;
 mod regex_routes;
 mod reload;
 mod reload_soak;
+mod retries;
 mod routing;
 mod saxon;
 mod scale;

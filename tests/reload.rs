@@ -524,6 +524,29 @@ fn a_certificate_is_swapped_without_a_restart() {
     assert_eq!(open.get("/version").status(), 200);
 }
 
+/// A certificate and its key copied one after the other are no error, if the second comes soon; two that never fit are.
+#[test]
+fn a_renewed_certificate_waits_for_its_key() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (first, second) = (old.issue("a.test"), new.issue("a.test"));
+    let plain = "public: { address: \"127.0.0.1:0\" }";
+    let secure =
+        "public: { address: \"127.0.0.1:0\", tls: { certificate: cert.pem, key: key.pem } }";
+    let files = [("cert.pem", first.certificate.as_str()), ("key.pem", first.key.as_str())];
+    let gateway = Gateway::start_beside(version("one").replace(plain, secure), &files);
+    gateway.put("cert.pem", &second.certificate);
+    let copied = std::time::Instant::now();
+    until("a second has passed", || copied.elapsed().as_millis() >= 1000);
+    gateway.put("key.pem", &second.key);
+    let address = gateway.address("public");
+    until("the new certificate is shown", || {
+        Wire::try_tls(address, "a.test", &new.trust()).is_ok()
+    });
+    assert!(!gateway.log().contains("refused"), "{}", gateway.log());
+    gateway.put("key.pem", &first.key);
+    gateway.wait_for_log("certificate and key do not fit");
+}
+
 /// As for any other program, though its sockets could be shared.
 #[test]
 fn what_another_gateway_listens_on_is_taken() {

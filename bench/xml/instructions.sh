@@ -2,6 +2,7 @@
 # Instructions a document: to parse it, to parse and validate it, to parse, transform and serialise it. Unlike times they hardly
 # move from run to run, so that a change shows which other work on the machine would hide. usage: bench/xml/instructions.sh
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

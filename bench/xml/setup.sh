@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what the XML benches compare with and count by, where it is missing: headers of libxml2 and libxslt, and valgrind.
 set -eu
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 missing=""
 command -v xml2-config >/dev/null 2>&1 || missing="$missing libxml2-dev"
 command -v xslt-config >/dev/null 2>&1 || missing="$missing libxslt1-dev"

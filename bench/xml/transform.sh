@@ -2,6 +2,7 @@
 # Parse, transform (rename an element) and serialise: libxslt and our engine in turn, CPU microseconds a document, the least of
 # ROUNDS rounds each, since machines are shared. Needs a C compiler and libxslt's headers. usage: [ROUNDS=8] bench/xml/transform.sh
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,6 +3,7 @@
 # each, since machines are shared; then how much the resident memory grows while 100 MB stream through our validator.
 # Needs a C compiler and libxml2's headers. usage: [ROUNDS=8] bench/xml/validate.sh
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

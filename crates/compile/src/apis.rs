@@ -4,7 +4,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use config::{Api, At, Config, Decode as _, LimitPlan, Policy, Report, Route, Spanned, Upstream};
+use config::{
+    Api, At, Authenticate, Config, CredentialKind, Decode as _, LimitPlan, Policy, Report, Route,
+    Spanned, Upstream, WithoutCredential,
+};
 use import::{Documents, GeneratedApi, GeneratedRoute, Model, Options};
 use serde_json::{Map, Value as Json, json};
 
@@ -156,6 +159,9 @@ fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report:
     let own = own.filter(|policy| !(made.open && asks_who(&policy.value)));
     let own = own.map(|policy| scoped(policy, &made.scopes));
     let mut own: Vec<_> = own.collect();
+    if made.alternatives {
+        join_alternatives(&mut own, made.optional);
+    }
     if route_.respond.is_some() {
         // What the document does not describe is refused by its paths, before anybody looks for a message in it. There is nowhere
         // to send one.
@@ -178,6 +184,38 @@ fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report:
         let what = format!("the API makes a route `{}`, and there is one already", made.name);
         report.error(api.at, what, "give the API or that route another name");
     }
+}
+
+/// Where the document offers several credentials, each of which is enough, the API's policies for them become one.
+fn join_alternatives(own: &mut Vec<Spanned<Policy>>, optional: bool) {
+    let kind = |policy: &Spanned<Policy>| {
+        let value = if let Policy::Jwt(keys) = &policy.value {
+            CredentialKind::Jwt(keys.clone())
+        } else if let Policy::ApiKey(keys) = &policy.value {
+            CredentialKind::ApiKey(keys.clone())
+        } else if let Policy::Basic(keys) = &policy.value {
+            CredentialKind::Basic(keys.clone())
+        } else if let Policy::MutualTls(keys) = &policy.value {
+            CredentialKind::MutualTls(keys.clone())
+        } else {
+            return None;
+        };
+        Some(Spanned { value, at: policy.at, intact: policy.intact })
+    };
+    let kinds: Vec<_> = own.iter().filter_map(kind).collect();
+    let Some(first) = own.iter().position(|policy| kind(policy).is_some()) else { return };
+    if kinds.len() < 2 {
+        return;
+    }
+    let (at, intact) = (own.get(first).map_or(At::NOWHERE, |policy| policy.at), true);
+    own.retain(|policy| kind(policy).is_none());
+    let otherwise = match optional {
+        true => WithoutCredential::Anonymous,
+        false => WithoutCredential::Refuse,
+    };
+    let any = Spanned { value: kinds, at, intact };
+    let joined = Policy::Authenticate(Authenticate { any, otherwise });
+    own.insert(first.min(own.len()), Spanned { value: joined, at, intact });
 }
 
 fn route_of(made: &GeneratedRoute, at: At, report: &mut Report) -> Option<Route> {
@@ -208,12 +246,10 @@ fn join_scopes(jwt: &mut config::Jwt, scopes: &[String]) {
     }
 }
 
-fn of_tokens(kind: &mut Spanned<config::CredentialKind>) -> Option<&mut config::Jwt> {
+fn of_tokens(kind: &mut Spanned<CredentialKind>) -> Option<&mut config::Jwt> {
     match &mut kind.value {
-        config::CredentialKind::Jwt(jwt) => Some(jwt),
-        config::CredentialKind::ApiKey(_)
-        | config::CredentialKind::Basic(_)
-        | config::CredentialKind::MutualTls(_) => None,
+        CredentialKind::Jwt(jwt) => Some(jwt),
+        CredentialKind::ApiKey(_) | CredentialKind::Basic(_) | CredentialKind::MutualTls(_) => None,
     }
 }
 

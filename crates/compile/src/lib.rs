@@ -248,3 +248,9 @@ fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
         Some(_) | None => Arc::new(new),
     }
 }
+
+/// True if nothing is wrong but certificates and keys that do not belong together: a renewed pair may be copied one after the other.
+pub fn is_half_a_pair(report: &Report) -> bool {
+    let mut errors = report.errors().peekable();
+    errors.peek().is_some() && errors.all(|error| error.what.starts_with(tls::PAIR_MISMATCH))
+}

@@ -126,6 +126,7 @@ fn settings(
         warn_of_loop(config, &url.value, url.at, report);
     }
     warn_stays(upstream, report);
+    check_retry(upstream, report);
     let timeout = &upstream.timeout;
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
@@ -253,6 +254,10 @@ fn retry(retry: &Retry) -> settled::Retry {
         elsewhere: !stays(retry),
         on: failures(&retry.when),
         body_bytes_max: bytes(retry.body_bytes_max),
+        pause: retry.pause.as_ref().map(|pause| pause.value.0),
+        pause_max: retry.pause_max.value.0,
+        try_timeout: retry.try_timeout.as_ref().map(|timeout| timeout.value.0),
+        budget_millionths: retry.budget.map(config::Percent::of_million),
     }
 }
 
@@ -341,6 +346,29 @@ fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
     let at = attempts.as_ref().map_or(upstream.targets.at, |attempts| attempts.at);
     let what = "a request fails with the target that it cannot connect to, though there are others";
     report.warn(at, what, help);
+}
+
+fn check_retry(upstream: &config::Upstream, report: &mut Report) {
+    let retry = &upstream.retry;
+    if let Some(pause) = retry.pause.as_ref().filter(|pause| pause.value > retry.pause_max.value) {
+        let what = "the first pause is longer than the longest";
+        report.error(
+            pause.at,
+            what,
+            "write `pause` and `pause_max` so that `pause` is the shorter one",
+        );
+    }
+    let attempts = retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get());
+    if let Some(timeout) = &retry.try_timeout
+        && attempts > 0
+        && !retry.when.contains(&RetryOn::Timeout)
+    {
+        let what = "an attempt that takes longer than `try_timeout` is not retried";
+        report.warn(timeout.at, what, "add `timeout` to `when`");
+    }
+    if let (Some(pause), 0) = (&retry.pause, attempts) {
+        report.warn(pause.at, "nothing is retried, so there is no pause", "add `attempts: 2`");
+    }
 }
 
 fn health(

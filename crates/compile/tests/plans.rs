@@ -129,6 +129,7 @@ fn the_whole_in_words() {
               attempts: 2
               when: [reset, 503, timeout]
               body_bytes_max: 64KiB
+              pause_max: 250ms
             health:
               path: /health
               interval: 10s
@@ -160,6 +161,7 @@ fn the_whole_in_words() {
             retry:
               when: [connect_failure]
               body_bytes_max: 64KiB
+              pause_max: 250ms
             breaker:
               connections: 65536
               requests: 65536

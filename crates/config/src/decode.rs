@@ -142,9 +142,12 @@ impl<'a> Decoder<'a> {
             let meant = self.suggest(&entry.key, known.iter().copied());
             misspelt.extend(meant);
             let has_policies = ["policies", "policy_sets"].iter().any(|key| known.contains(key));
+            let of_kong = kong_key(&entry.key, known);
             let help = match has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
                 true => format!("a policy stands in a list: `policies: [{{ {}: .. }}]`", entry.key),
-                false => format!("the keys here are {}", list(known, "and")),
+                false => of_kong
+                    .map(str::to_owned)
+                    .unwrap_or_else(|| format!("the keys here are {}", list(known, "and"))),
             };
             let what = format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant));
             self.error(entry.key_at, what, help);
@@ -225,6 +228,35 @@ impl<'n> Section<'n> {
         };
         self.node.get(key).or_else(by_older)
     }
+}
+
+/// What stands here in the place of one of Kong's keys, by a key that tells which section it is.
+fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
+    const KEYS: [(&str, &str, &str); 13] = [
+        ("services", "upstreams", "Kong's services are `upstreams` here, with `targets`"),
+        (
+            "consumers",
+            "upstreams",
+            "Kong's consumers are entries of the files of `api_key`, `basic` and `jwt` here",
+        ),
+        (
+            "plugins",
+            "upstreams",
+            "Kong's plugins are `policies` here, below a route or in `defaults`",
+        ),
+        ("_format_version", "upstreams", "this is a file of Kong's"),
+        ("_transform", "upstreams", "this is a file of Kong's"),
+        ("paths", "strip_prefix", "Kong's `paths` are `match: { path: \"/orders/**\" }` here"),
+        ("methods", "strip_prefix", "Kong's `methods` are `match: { methods: [GET] }` here"),
+        ("hosts", "strip_prefix", "Kong's `hosts` are `match: { host: api.example.com }` here"),
+        ("service", "strip_prefix", "Kong's `service` is `upstream: NAME` here"),
+        ("strip_path", "strip_prefix", "Kong's `strip_path` is `strip_prefix: /orders` here"),
+        ("preserve_host", "strip_prefix", "Kong's `preserve_host` is `host: preserve` here"),
+        ("plugins", "strip_prefix", "Kong's plugins are `policies` here"),
+        ("retries", "targets", "Kong's `retries` is `retry: { attempts: 2 }` here"),
+    ];
+    let found = KEYS.iter().find(|(theirs, beside, _)| *theirs == name && known.contains(beside));
+    found.map(|(.., ours)| *ours)
 }
 
 /// The key that a name stands for, if it is one here.

@@ -296,9 +296,18 @@ impl Tree<'_> {
     }
 
     fn bad_syntax(&mut self, error: &ScanError) {
-        let help = "check the indentation, colons and brackets here; write `\"${NAME}\"` in quotes inside `{ }` and `[ ]`";
         let at = place(self.file, *error.marker());
-        self.report.error(at, format!("this is not YAML: {}", error.info()), help);
+        let (what, help) = match error.info().contains("tab") {
+            true => (
+                "a tab stands where YAML takes blanks alone".to_owned(),
+                "indent with blanks; most editors have a setting that writes them for the tab key",
+            ),
+            false => (
+                format!("this is not YAML: {}", error.info()),
+                "check the indentation, colons and brackets here; write `\"${NAME}\"` in quotes inside `{ }` and `[ ]`",
+            ),
+        };
+        self.report.error(at, what, help);
     }
 }
 

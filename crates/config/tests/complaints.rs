@@ -58,7 +58,7 @@ zebra: {}
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
-              help: the policies are `api_key`, `authorize`, `backend_jwt`, `basic`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `concurrency`, `sse`, `websocket`, `cors`, `cache`, `compress`, `grpc_web`, `ip_filter`, `interceptor`, `openapi`, `soap`, `soap_rest`, `use`, `xpath_route` and `xslt`
+              help: the policies are `api_key`, `authenticate`, `authorize`, `backend_jwt`, `basic`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `concurrency`, `sse`, `websocket`, `cors`, `cache`, `compress`, `grpc_web`, `forward_auth`, `ip_filter`, `interceptor`, `openapi`, `soap`, `soap_rest`, `use`, `xpath_route` and `xslt`
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:19:1: unknown key `zebra`
@@ -138,9 +138,9 @@ fn not_yaml() {
     check(
         "listen:\n\tpublic: 1\n",
         expect![[r#"
-        gate.yaml:2:2: this is not YAML: tabs disallowed within this context (block indentation)
-          help: check the indentation, colons and brackets here; write `"${NAME}"` in quotes inside `{ }` and `[ ]`
-    "#]],
+            gate.yaml:2:2: a tab stands where YAML takes blanks alone
+              help: indent with blanks; most editors have a setting that writes them for the tab key
+        "#]],
     );
     check(
         "listen: { a: { address: ${HOST} } }\n",

@@ -104,7 +104,8 @@ telemetry: { access_log: {} }
                     "when": [
                       "connect_failure"
                     ],
-                    "body_bytes_max": "64KiB"
+                    "body_bytes_max": "64KiB",
+                    "pause_max": "250ms"
                   },
                   "health": {
                     "interval": "10s",
@@ -397,7 +398,8 @@ fn every_key() {
                       502,
                       503
                     ],
-                    "body_bytes_max": "1MB"
+                    "body_bytes_max": "1MB",
+                    "pause_max": "250ms"
                   },
                   "suspend": {
                     "on": [
@@ -464,7 +466,8 @@ fn every_key() {
                     "when": [
                       "connect_failure"
                     ],
-                    "body_bytes_max": "64KiB"
+                    "body_bytes_max": "64KiB",
+                    "pause_max": "250ms"
                   },
                   "breaker": {
                     "connections": 65536,
@@ -503,7 +506,8 @@ fn every_key() {
                     "when": [
                       "connect_failure"
                     ],
-                    "body_bytes_max": "64KiB"
+                    "body_bytes_max": "64KiB",
+                    "pause_max": "250ms"
                   },
                   "breaker": {
                     "connections": 65536,

@@ -224,6 +224,23 @@ impl Control {
         to_the_end(async move { control.take_turn(None).await }).await
     }
 
+    /// The same for files that somebody has just changed. A certificate and a key that do not belong together are no outcome yet where
+    /// `waits`: the other of the two may be on its way. True if that is so.
+    pub(crate) async fn reload_changed(self: &Arc<Self>, waits: bool) -> bool {
+        let control = self.clone();
+        // Once begun it runs to its end, as a reload does.
+        let turn = to_the_end(async move {
+            let _turn = control.turn.lock().await;
+            let result = control.look().await;
+            let half = matches!(&result, Err(Failure::Complaints(report)) if compile::is_half_a_pair(report));
+            if !(waits && half) {
+                control.note(&result);
+            }
+            Ok(waits && half)
+        });
+        turn.await.unwrap_or_default()
+    }
+
     /// Puts a text into service, and writes it to the program's file, so that it survives a restart. Once begun it runs to its
     /// end, as [`Control::reload`] does.
     pub async fn apply_text(self: &Arc<Self>, text: String) -> Result<Outcome, Failure> {
@@ -456,9 +473,9 @@ fn unwritable(error: io::Error) -> Failure {
     clippy::disallowed_methods,
     reason = "kit::spawn is for tasks that stay on a worker; here is none"
 )]
-async fn to_the_end(
-    change: impl Future<Output = Result<Outcome, Failure>> + Send + 'static,
-) -> Result<Outcome, Failure> {
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
     tokio::spawn(change).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
 }
 

@@ -16,19 +16,26 @@ const UNQUIET_MAX: u32 = 4;
 /// certificate is among the warnings.
 const WARN_OF_EXPIRY_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long a renewed certificate may wait for its key: those who copy one after the other need less.
+const PAIR_WAIT: Duration = Duration::from_secs(5);
+
 impl Control {
     /// Puts changed files into service, and warns each day of certificates that expire soon, until it is dropped.
     pub async fn watch(self: Arc<Self>) {
         let mut warned = kit::clock::now();
+        // Since when a certificate waits for its key, or a key for its certificate.
+        let mut half_since: Option<kit::clock::Instant> = None;
         loop {
             tokio::time::sleep(POLL_EVERY).await;
             if warned.elapsed() >= WARN_OF_EXPIRY_EVERY {
                 warned = kit::clock::now();
                 self.warn_of_expiry();
             }
-            if self.has_settled().await {
+            let waited = half_since.is_some_and(|since| since.elapsed() >= PAIR_WAIT);
+            if self.has_settled().await || waited {
                 // The outcome is in the log, the metrics and the status.
-                drop(self.reload().await);
+                let half = self.reload_changed(!waited).await;
+                half_since = half.then(|| half_since.unwrap_or_else(kit::clock::now));
             }
         }
     }

@@ -133,7 +133,7 @@ impl Callbacks {
                 total: Some(self.ways.timeout),
                 idle: IDLE,
             },
-            retry: Retry { attempts: 0, elsewhere: false, on: none, body_bytes_max: 0 },
+            retry: Retry { elsewhere: false, ..Retry::none(none) },
             sticky: None,
             suspend: None,
             health: None,

@@ -61,6 +61,10 @@ pub struct GeneratedRoute {
     pub open: bool,
     /// Scopes, of which a token needs one.
     pub scopes: Vec<String>,
+    /// True if the document offers several credentials, each of which is enough.
+    pub alternatives: bool,
+    /// True if the document offers to come without any.
+    pub optional: bool,
 }
 
 /// The longest name of a route or an upstream, in characters.
@@ -173,7 +177,15 @@ impl<'a> Expansion<'a> {
         let name = format!("{} {} {}", self.options.name, operation.method, path.template);
         let name = fitting(name);
         let route = Json::Object(route);
-        let made = GeneratedRoute { name, route, own_at, open: asked.open, scopes: asked.scopes };
+        let made = GeneratedRoute {
+            name,
+            route,
+            own_at,
+            open: asked.open,
+            scopes: asked.scopes,
+            alternatives: asked.alternatives,
+            optional: asked.optional,
+        };
         self.made.routes.push(made);
     }
 
@@ -215,6 +227,8 @@ impl<'a> Expansion<'a> {
             own_at,
             open: true,
             scopes: Vec::new(),
+            alternatives: false,
+            optional: false,
         });
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::percent;
 use message::RequestHead;
-use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
+use crate::credential_check::CredentialCheck;
 use crate::credentials::{Holder, sha256};
 use crate::identity::holder;
 use crate::query;
@@ -73,21 +74,29 @@ impl Keys {
         }
     }
 
-    /// True if the request has a key, good or not.
-    pub(crate) fn is_there(&self, head: &RequestHead) -> bool {
+    fn remove(&self, head: &mut RequestHead) {
+        self.headers.iter().for_each(|name| head.headers.remove(name));
+        self.queries.iter().for_each(|name| query::remove(head, name));
+    }
+}
+
+impl CredentialCheck for Keys {
+    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
         !matches!(self.find(head), Ok(None))
     }
 
-    /// Removes the key where the upstream does not see it.
-    pub(crate) fn strip(&self, head: &mut RequestHead) {
+    fn strip(&self, head: &mut RequestHead) {
         if !self.forward {
             self.remove(head);
         }
     }
 
-    fn remove(&self, head: &mut RequestHead) {
-        self.headers.iter().for_each(|name| head.headers.remove(name));
-        self.queries.iter().for_each(|name| query::remove(head, name));
+    fn challenge(&self) -> Option<String> {
+        Some(CHALLENGE.to_owned())
+    }
+
+    fn check<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        Decision::Ready(self.on_head(ex, head))
     }
 }
 
@@ -116,7 +125,7 @@ impl OnHead<RequestHead> for Keys {
 }
 
 /// There is no registered scheme for keys; this one is what WSO2 and others answer.
-pub(crate) const CHALLENGE: &str = "ApiKey realm=\"tidegate\"";
+const CHALLENGE: &str = "ApiKey realm=\"tidegate\"";
 
 fn refused(kind: Kind, code: u32, why: &str) -> Fault {
     Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", CHALLENGE)

@@ -16,6 +16,7 @@ use kit::clock;
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnCall, Onward, Policy, Step};
 
+use crate::credential_check::CredentialCheck;
 use crate::credentials::{HashedSecret, Holder, sha256};
 use crate::hash::Key;
 use crate::identity::holder;
@@ -71,40 +72,28 @@ impl Users {
         Users { number: next_number(), users, stand_in, realm, forward }
     }
 
-    /// True if the request has a name and a password, good or not.
-    pub(crate) fn is_there(head: &RequestHead) -> bool {
-        head.headers.get_all("authorization").any(is_basic)
-    }
-
-    /// Removes the password where the upstream does not see it.
-    pub(crate) fn strip(&self, head: &mut RequestHead) {
-        if !self.forward && Users::is_there(head) {
-            head.headers.remove("authorization");
-        }
-    }
-
     /// The value of `WWW-Authenticate`.
-    pub(crate) fn challenge_text(&self) -> String {
+    fn challenge_text(&self) -> String {
         format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.realm)
     }
 
-    fn challenge(&self, kind: Kind, code: u32, why: &str) -> Fault {
+    fn refused(&self, kind: Kind, code: u32, why: &str) -> Fault {
         let challenge = self.challenge_text();
         Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", challenge)
     }
 
     fn wrong(&self) -> Fault {
-        self.challenge(Kind::Unauthenticated, 900_901, "basic: the name or the password is wrong")
+        self.refused(Kind::Unauthenticated, 900_901, "basic: the name or the password is wrong")
     }
 
     /// The name and the password of a request.
     fn read(&self, head: &RequestHead) -> Result<(String, Vec<u8>), Fault> {
         let mut lines = head.headers.get_all("authorization");
         let missing =
-            || self.challenge(Kind::CredentialMissing, 900_902, "basic: no name and password");
+            || self.refused(Kind::CredentialMissing, 900_902, "basic: no name and password");
         let line = lines.next().ok_or_else(missing)?;
         let malformed =
-            |why: &str| self.challenge(Kind::Unauthenticated, 900_901, &format!("basic: {why}"));
+            |why: &str| self.refused(Kind::Unauthenticated, 900_901, &format!("basic: {why}"));
         if lines.next().is_some() {
             return Err(malformed("more than one name and password"));
         }
@@ -142,7 +131,7 @@ impl Users {
     }
 
     /// Checks beside the worker, when it is this client's turn.
-    async fn check(
+    async fn verify(
         &self,
         name: &str,
         password: Vec<u8>,
@@ -182,6 +171,26 @@ impl Users {
     }
 }
 
+impl CredentialCheck for Users {
+    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+        head.headers.get_all("authorization").any(is_basic)
+    }
+
+    fn strip(&self, head: &mut RequestHead) {
+        if !self.forward && head.headers.get_all("authorization").any(is_basic) {
+            head.headers.remove("authorization");
+        }
+    }
+
+    fn challenge(&self) -> Option<String> {
+        Some(self.challenge_text())
+    }
+
+    fn check<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        self.on_call(ex, head)
+    }
+}
+
 /// The policy of these users.
 pub fn policy(users: Users) -> Policy {
     Policy { name: "basic", request: Some(Step::Call(Box::new(users))), response: None }
@@ -198,7 +207,7 @@ impl OnCall<RequestHead> for Users {
             return Decision::Ready(self.decide(right, &name, ex, head));
         }
         Decision::Waits(Box::pin(async move {
-            let right = self.check(&name, password, ex, head).await?;
+            let right = self.verify(&name, password, ex, head).await?;
             let known = match right {
                 true => PasswordVerdict::Right,
                 false => PasswordVerdict::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),

@@ -21,6 +21,7 @@ use kit::clock::{self, Instant};
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, RevokedTokens, Step};
 
+use crate::credential_check::CredentialCheck;
 use crate::verdict_cache::{VerdictCache, next_number};
 
 pub use claims::{ClaimRequirement, Subscription};
@@ -134,7 +135,33 @@ pub fn policy(verifier: Arc<Verifier>) -> Policy {
     Policy { name: "jwt", request: Some(Step::Call(Box::new(OnToken(verifier)))), response: None }
 }
 
-pub(crate) struct OnToken(pub(crate) Arc<Verifier>);
+struct OnToken(Arc<Verifier>);
+
+/// The check of a verifier, for one that chooses among several kinds of credential.
+pub fn credential(verifier: Arc<Verifier>) -> Box<dyn CredentialCheck> {
+    Box::new(OnToken(verifier))
+}
+
+impl CredentialCheck for OnToken {
+    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+        !matches!(token::find(&self.0.settings, head), TokenSearch::Nothing)
+    }
+
+    fn strip(&self, head: &mut RequestHead) {
+        if !self.0.settings.forward {
+            token::remove_all(&self.0.settings, head);
+        }
+        self.0.forget_lines(head);
+    }
+
+    fn challenge(&self) -> Option<String> {
+        Some(format!("Bearer realm=\"{}\"", self.0.settings.realm))
+    }
+
+    fn check<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        self.on_call(ex, head)
+    }
+}
 
 impl OnCall<RequestHead> for OnToken {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
@@ -159,24 +186,6 @@ impl Verifier {
         revoked: Arc<RevokedTokens>,
     ) -> Verifier {
         Verifier { number: next_number(), settings, issuers, revoked }
-    }
-
-    /// True if the request has a token, good or not.
-    pub(crate) fn is_there(&self, head: &RequestHead) -> bool {
-        !matches!(token::find(&self.settings, head), TokenSearch::Nothing)
-    }
-
-    /// Removes the token where the upstream does not see it, and lines that tell of claims.
-    pub(crate) fn strip(&self, head: &mut RequestHead) {
-        if !self.settings.forward {
-            token::remove_all(&self.settings, head);
-        }
-        self.forget_lines(head);
-    }
-
-    /// The value of `WWW-Authenticate` where there is no token.
-    pub(crate) fn challenge(&self) -> String {
-        format!("Bearer realm=\"{}\"", self.settings.realm)
     }
 
     /// Decides without waiting; nothing where somebody has to be asked.

@@ -12,6 +12,7 @@ pub mod cache;
 pub mod compress;
 pub mod concurrency;
 pub mod cors;
+pub mod credential_check;
 pub mod credentials;
 pub mod expression;
 pub mod forward_auth;

@@ -8,12 +8,13 @@ use base64::engine::general_purpose::STANDARD;
 use fault::{Fault, Kind};
 use kit::percent;
 use message::RequestHead;
-use policy::{Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
 
 use crate::identity::identity;
 
 use tls::Certificate;
 
+use crate::credential_check::CredentialCheck;
 use crate::credentials::{sha256, unhex};
 use crate::verdict_cache::{VerdictCache, next_number};
 
@@ -39,7 +40,7 @@ thread_local! {
         RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
-pub(crate) struct OnCertificate {
+struct OnCertificate {
     number: u64,
     trusted: TrustedCertificates,
 }
@@ -48,6 +49,32 @@ pub(crate) struct OnCertificate {
 pub fn policy(trusted: TrustedCertificates) -> Policy {
     let step = OnCertificate::new(trusted);
     Policy { name: "mutual_tls", request: Some(Step::Head(Box::new(step))), response: None }
+}
+
+/// These, for one that chooses among several kinds of credential.
+pub fn credential(trusted: TrustedCertificates) -> Box<dyn CredentialCheck> {
+    Box::new(OnCertificate::new(trusted))
+}
+
+impl CredentialCheck for OnCertificate {
+    fn is_there(&self, ex: &Exchange, head: &RequestHead) -> bool {
+        !matches!(self.passed_on(ex, head), Ok(None)) || ex.caller.certificate.is_some()
+    }
+
+    fn strip(&self, head: &mut RequestHead) {
+        if let Some(name) = &self.trusted.header {
+            head.headers.remove(name);
+        }
+    }
+
+    fn challenge(&self) -> Option<String> {
+        // TLS asks for a certificate itself.
+        None
+    }
+
+    fn check<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        Decision::Ready(self.on_head(ex, head))
+    }
 }
 
 /// Reads a fingerprint as people write it.
@@ -82,20 +109,8 @@ impl OnHead<RequestHead> for OnCertificate {
 }
 
 impl OnCertificate {
-    pub(crate) fn new(trusted: TrustedCertificates) -> OnCertificate {
+    fn new(trusted: TrustedCertificates) -> OnCertificate {
         OnCertificate { number: next_number(), trusted }
-    }
-
-    /// True if the request comes with a certificate, good or not.
-    pub(crate) fn is_there(&self, ex: &Exchange, head: &RequestHead) -> bool {
-        !matches!(self.passed_on(ex, head), Ok(None)) || ex.caller.certificate.is_some()
-    }
-
-    /// Removes the header with the certificate.
-    pub(crate) fn strip(&self, head: &mut RequestHead) {
-        if let Some(name) = &self.trusted.header {
-            head.headers.remove(name);
-        }
     }
 
     /// The certificate that a trusted proxy tells of. Nobody else is believed.

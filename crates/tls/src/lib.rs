@@ -13,5 +13,5 @@ mod server;
 pub use certificate::{Certificate, Concern, EXPIRY_WARNING};
 pub use client::{Client, ClientSpec};
 pub use handshake::{Peer, failure};
-pub use pem::Error;
+pub use pem::{Error, PAIR_MISMATCH};
 pub use server::{Expiry, Pair, Server, ServerSpec, Version};

@@ -23,12 +23,15 @@ pub enum Error {
     Name(String),
 }
 
+/// The beginning of the complaint about a certificate and a key that do not belong together.
+pub const PAIR_MISMATCH: &str = "certificate and key do not fit";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Certificate(why) => write!(f, "no usable certificate: {why}"),
             Error::Key(why) => write!(f, "no usable private key: {why}"),
-            Error::Mismatch(why) => write!(f, "certificate and key do not fit: {why}"),
+            Error::Mismatch(why) => write!(f, "{PAIR_MISMATCH}: {why}"),
             Error::Authority(why) => write!(f, "no usable authority certificate: {why}"),
             Error::Versions => write!(f, "no TLS version is allowed"),
             Error::Name(name) => write!(f, "`{name}` is neither a DNS name nor an address"),

@@ -14,7 +14,15 @@ pub(crate) struct Limits {
     /// Connections in use. None if the limit of requests is not larger: a request uses one connection at a time.
     pub(crate) connections: Option<Limit>,
     pub(crate) pending: Arc<Limit>,
+    retries: Arc<AtomicU32>,
 }
+
+/// A retry under way, which counts until that is dropped.
+#[derive(Debug)]
+pub(crate) struct ActiveRetry(Arc<AtomicU32>);
+
+/// Retries that a budget allows in any case: with few requests, a share of them is none.
+const RETRIES_MIN: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Limit {
@@ -34,7 +42,18 @@ impl Limits {
             connections: (breaker.connections < breaker.requests)
                 .then(|| Limit::new("connections", breaker.connections)),
             pending: Arc::new(Limit::new("pending connections", breaker.pending)),
+            retries: Arc::default(),
         }
+    }
+
+    /// Counts a retry, if it is within this share of the active requests, out of a million.
+    pub(crate) fn retry(&self, millionths: u32) -> Option<ActiveRetry> {
+        let active = u64::from(self.requests.taken.load(Ordering::Relaxed));
+        let share = active * u64::from(millionths) / 1_000_000;
+        let most = u32::try_from(share).unwrap_or(u32::MAX).max(RETRIES_MIN);
+        let retry = ActiveRetry(self.retries.clone());
+        // Given back on drop where it is too many.
+        (self.retries.fetch_add(1, Ordering::Relaxed) < most).then_some(retry)
     }
 }
 
@@ -68,9 +87,28 @@ impl Drop for Permit {
     }
 }
 
+impl Drop for ActiveRetry {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn retries_are_a_share_of_the_active_requests() {
+        let limits = Limits::new(&Breaker { connections: 100, requests: 100, pending: 100 });
+        let few: Vec<_> = (0..9).filter_map(|_| limits.retry(200_000)).collect();
+        assert_eq!(few.len(), 3);
+        drop(few);
+        (0..50).for_each(|_| limits.requests.enter().unwrap());
+        let some: Vec<_> = (0..50).filter_map(|_| limits.retry(200_000)).collect();
+        assert_eq!(some.len(), 10);
+        drop(some);
+        assert_eq!(limits.retries.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn places_come_back() {

@@ -13,6 +13,7 @@ use message::{Body, Reply, ReplyHead, Request};
 use policy::{Interim, Totals, WaitTime};
 
 use crate::balance::Wish;
+use crate::breaker::ActiveRetry;
 use crate::call::{Begun, Call, Failure, ReplyTimeouts};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
@@ -44,6 +45,12 @@ pub(crate) struct Attempts<'a> {
     tried: Vec<usize>,
     /// Attempts that are left.
     left: u32,
+    /// Retries of a request that a target may have got.
+    retried: u32,
+    /// Where there is a budget: the retry that is under way.
+    active_retry: Option<ActiveRetry>,
+    /// The next attempt waits for its pause.
+    pauses: bool,
     /// Other targets that may still be tried after a failed connection.
     elsewhere: usize,
     /// Streams that may still be refused before that is a fault.
@@ -131,7 +138,7 @@ impl Upstream {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.try_once(at, target).await {
+            match attempts.try_in_time(at, target).await {
                 Ok(mut begun) => {
                     self.record_outcome(target, begun.is_good());
                     self.record_reply(target, begun.head(), attempts.began);
@@ -159,6 +166,7 @@ impl Upstream {
                 }
                 Err(failure) => at = attempts.next_attempt(at, target, failure)?,
             }
+            attempts.pause().await;
             call.totals.retries.set(call.totals.retries.get().saturating_add(1));
             attempts.pool.metrics().retries.add(1);
             attempts.began = clock::now();
@@ -196,6 +204,9 @@ impl Upstream {
             host,
             tried: Vec::new(),
             left: retry.attempts,
+            retried: 0,
+            active_retry: None,
+            pauses: false,
             elsewhere: match retry.elsewhere {
                 true => self.targets.len().saturating_sub(1),
                 false => 0,
@@ -261,6 +272,53 @@ impl Upstream {
 impl<'a> Attempts<'a> {
     fn choose(&self) -> Option<usize> {
         self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.wish, &self.tried)
+    }
+
+    /// One attempt within its own time.
+    async fn try_in_time(&mut self, at: usize, target: &Arc<Target>) -> Result<OpenReply, Failure> {
+        let Some(time) = self.upstream.settings.retry.try_timeout else {
+            return self.try_once(at, target).await;
+        };
+        let tried = Box::pin(tokio::time::timeout(time, self.try_once(at, target))).await;
+        tried.unwrap_or_else(|_| {
+            let why = format!("{}: no reply within {time:?} (`try_timeout`)", target.url());
+            Err(Failure::unsent(Fault::new(Kind::UpstreamTimeout, why)))
+        })
+    }
+
+    /// Waits before a retry of a request that a target may have got.
+    async fn pause(&mut self) {
+        if self.pauses {
+            self.pauses = false;
+            let pause = self.upstream.settings.retry.pause_before(self.retried);
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+
+    /// Counts one more retry, if the budget and the deadline allow it.
+    fn may_retry(&mut self) -> bool {
+        let retry = &self.upstream.settings.retry;
+        if let Some(budget) = retry.budget_millionths {
+            // The one before is over.
+            self.active_retry = None;
+            self.active_retry = self.upstream.limits.retry(budget);
+            if self.active_retry.is_none() {
+                let upstream = self.upstream.settings.name.as_str();
+                tracing::debug!(upstream, "not retried: the retry budget is used up");
+                return false;
+            }
+        }
+        let longest = retry.pause.map_or(std::time::Duration::ZERO, |_| retry.pause_max);
+        let ends = clock::now().checked_add(longest);
+        if self.deadline.zip(ends).is_some_and(|(deadline, ends)| ends >= deadline) {
+            return false;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.retried = self.retried.saturating_add(1);
+        self.pauses = true;
+        true
     }
 
     async fn try_once(&mut self, at: usize, target: &Arc<Target>) -> Result<OpenReply, Failure> {
@@ -351,10 +409,9 @@ impl<'a> Attempts<'a> {
             return None;
         }
         self.restore();
-        if self.spent {
+        if self.spent || !self.may_retry() {
             return None;
         }
-        self.left -= 1;
         self.tried.push(at);
         self.choose()
     }
@@ -413,9 +470,7 @@ impl<'a> Attempts<'a> {
             self.elsewhere -= 1;
             return true;
         }
-        let again = settings.retry.on.have(kind) && self.left > 0 && !self.spent;
-        self.left -= u32::from(again);
-        again
+        settings.retry.on.have(kind) && self.left > 0 && !self.spent && self.may_retry()
     }
 }
 

@@ -153,6 +153,36 @@ pub struct Retry {
     pub on: Failures,
     /// A body up to this size is kept for a retry.
     pub body_bytes_max: usize,
+    /// The pause before the first retry, if there is one; it doubles.
+    pub pause: Option<Duration>,
+    pub pause_max: Duration,
+    /// For one attempt, from connecting to the reply's head.
+    pub try_timeout: Option<Duration>,
+    /// The largest share of the active requests that may be retries, out of a million.
+    pub budget_millionths: Option<u32>,
+}
+
+impl Retry {
+    /// No retries, but of connections that cannot be made at other targets.
+    pub fn none(on: Failures) -> Retry {
+        Retry {
+            attempts: 0,
+            elsewhere: true,
+            on,
+            body_bytes_max: 0,
+            pause: None,
+            pause_max: Duration::ZERO,
+            try_timeout: None,
+            budget_millionths: None,
+        }
+    }
+
+    /// The pause before the retry with this number, from 1. Half of it is random, so that many clients do not come at once.
+    pub(crate) fn pause_before(&self, number: u32) -> Duration {
+        let Some(first) = self.pause else { return Duration::ZERO };
+        let doubled = first.saturating_mul(1 << number.saturating_sub(1).min(16));
+        doubled.min(self.pause_max).mul_f64(1.0 - fastrand::f64() / 2.0)
+    }
 }
 
 /// Kinds of failure: those after which a request is retried, or those that suspend a target.
@@ -272,12 +302,7 @@ pub(crate) mod tests {
                 total: None,
                 idle: Duration::from_secs(60),
             },
-            retry: Retry {
-                attempts: 0,
-                elsewhere: true,
-                on: Failures::default(),
-                body_bytes_max: 65536,
-            },
+            retry: Retry { body_bytes_max: 65536, ..Retry::none(Failures::default()) },
             sticky: None,
             suspend: None,
             health: None,
@@ -288,6 +313,22 @@ pub(crate) mod tests {
             writes_at_once: false,
             tls: tls::Client::new(&tls::ClientSpec { verify: true, ..Default::default() }).unwrap(),
         }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let retry = Retry {
+            pause: Some(Duration::from_millis(100)),
+            pause_max: Duration::from_millis(250),
+            ..Retry::none(Failures::default())
+        };
+        for (number, least, most) in
+            [(1, 50, 100), (2, 100, 200), (3, 125, 250), (u32::MAX, 125, 250)]
+        {
+            let pause = retry.pause_before(number).as_millis();
+            assert!((least..=most).contains(&pause), "{number}: {pause}");
+        }
+        assert_eq!(Retry::none(Failures::default()).pause_before(1), Duration::ZERO);
     }
 
     #[test]

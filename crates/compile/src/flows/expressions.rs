@@ -126,8 +126,10 @@ fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
             format!("add `namespaces: {{ {prefix}: \"URI\" }}` to the flow")
         }
         ErrorKind::Misplaced(_) => "put values into texts and attributes".to_owned(),
-        ErrorKind::Syntax(_)
-        | ErrorKind::Function(_)
+        ErrorKind::Syntax(_) => {
+            "write a path such as `$body.items[0].price` or `$body//m:order`, or `{ text: .. }` for a plain text".to_owned()
+        }
+        ErrorKind::Function(_)
         | ErrorKind::Type(_)
         | ErrorKind::Regex(_)
         | ErrorKind::Malformed(_)

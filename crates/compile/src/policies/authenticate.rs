@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use ::policies::authenticate::{self, CredentialKind as Kind};
+use ::policies::authenticate;
+use ::policies::credential_check::CredentialCheck;
 use config::{Authenticate, CredentialKind, Report, WithoutCredential};
 
 use super::{Access, Facts, WrittenLines};
@@ -31,18 +32,24 @@ pub(crate) fn build(
             report.error(kind.at, what, "write `otherwise: anonymous` beside `any`");
         }
         let built = match &kind.value {
-            CredentialKind::Jwt(keys) => Some(Kind::Jwt(jwt::verifier(keys, place, report))),
-            CredentialKind::ApiKey(keys) => api_key::keys(keys, kind.at, report).map(Kind::ApiKey),
-            CredentialKind::Basic(keys) => Some(Kind::Basic(basic::users(keys, report))),
+            CredentialKind::Jwt(keys) => {
+                Some(::policies::jwt::credential(jwt::verifier(keys, place, report)))
+            }
+            CredentialKind::ApiKey(keys) => api_key::keys(keys, kind.at, report).map(boxed),
+            CredentialKind::Basic(keys) => Some(boxed(basic::users(keys, report))),
             CredentialKind::MutualTls(keys) => {
                 let trusted = mutual_tls::trusted(keys, kind.at, place, report);
-                Some(Kind::MutualTls(trusted))
+                Some(::policies::mutual_tls::credential(trusted))
             }
         };
         kinds.extend(built);
     }
     let anonymous = keys.otherwise == WithoutCredential::Anonymous;
     Some(authenticate::policy(kinds, anonymous))
+}
+
+fn boxed(check: impl CredentialCheck + 'static) -> Box<dyn CredentialCheck> {
+    Box::new(check)
 }
 
 /// Complains about a kind whose credentials all stand where an earlier kind finds its own: it never decides.

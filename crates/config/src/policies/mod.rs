@@ -184,6 +184,13 @@ impl Decode for Policy {
                 decoder.error(node.at, "a policy without a name", help);
                 None
             }
+            [_, _, ..] if node.get("name").is_some() && node.get("config").is_some() => {
+                let name = node.get("name").and_then(Node::text).unwrap_or_default();
+                let what = "a policy is not written as `{ name, config }` here";
+                let help = kong_plugin(name);
+                decoder.error(node.at, what, help);
+                None
+            }
             [first, second, ..] => {
                 let what = format!(
                     "one item of the list names two policies, {} and {}",
@@ -211,6 +218,27 @@ impl Decode for Policy {
         };
         json!({ "anyOf": Self::schemas(schema).into_iter().map(one_key).collect::<Vec<_>>() })
     }
+}
+
+/// What to write in the place of one of Kong's plugins.
+fn kong_plugin(name: &str) -> String {
+    const PLUGINS: [(&str, &str); 12] = [
+        ("key-auth", "api_key"),
+        ("basic-auth", "basic"),
+        ("jwt", "jwt"),
+        ("mtls-auth", "mutual_tls"),
+        ("acl", "authorize"),
+        ("rate-limiting", "rate_limit"),
+        ("ip-restriction", "ip_filter"),
+        ("cors", "cors"),
+        ("proxy-cache", "cache"),
+        ("request-transformer", "headers"),
+        ("response-transformer", "headers"),
+        ("grpc-web", "grpc_web"),
+    ];
+    let ours = PLUGINS.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
+    let ours = ours.or_else(|| Policy::NAMES.iter().copied().find(|ours| *ours == name));
+    format!("write `- {}: {{ .. }}` with this gateway's keys", ours.unwrap_or("NAME"))
 }
 
 fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Policy> {

@@ -8,8 +8,8 @@ use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{
-    Between, CookieName, Factor, FilePath, HashBy, RetryOn, Secret, Size, Spanned, StatusRange,
-    TargetUrl, Timeout,
+    Between, CookieName, Factor, FilePath, HashBy, Percent, RetryOn, Secret, Size, Spanned,
+    StatusRange, TargetUrl, Timeout,
 };
 
 keys! {
@@ -143,6 +143,18 @@ keys! {
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
+        /// The pause before the first retry, such as `25ms`; it doubles with each further one, and up to half of it is left out at random.
+        /// No pause if absent. A connection that cannot be made is tried at another target without a pause.
+        pause: Option<Spanned<Timeout>>,
+        /// The longest pause.
+        // Ten times the pause that most other proxies have by default.
+        pause_max: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_millis(250))),
+        /// How long one attempt may take, from connecting to the reply's headers; then it counts as `timeout`. No limit of its own if
+        /// absent.
+        try_timeout: Option<Spanned<Timeout>>,
+        /// The largest share of the active requests that may be retries at once, such as `20%`; three may be in any case. No limit if
+        /// absent.
+        budget: Option<Percent>,
     }
 }
 

@@ -28,7 +28,15 @@ impl Decode for DatabaseUrl {
             let known = ["postgres://", "postgresql://", SQLITE];
             match known.iter().any(|scheme| text.starts_with(scheme)) {
                 true => Ok(text.to_owned()),
-                false => Err("this is not the URL of a database".to_owned()),
+                false => {
+                    // A scheme is no secret; what follows it may be.
+                    let scheme = text.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
+                    let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                    Err(match is_word && !scheme.is_empty() {
+                        true => format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite are"),
+                        false => "this is not the URL of a database".to_owned(),
+                    })
+                }
             }
         })?;
         let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));

@@ -130,6 +130,7 @@ impl Percent {
     }
 
     fn read(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('%').unwrap_or(text);
         decimal(text, DECIMALS).map(Self).filter(|percent| *percent <= Self::ALL)
     }
 }
@@ -138,7 +139,7 @@ impl Decode for Percent {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let read = node.bare_text().and_then(Self::read);
         if read.is_none() {
-            let help = "write a number such as `5` or `0.25`, without quotes and without `%`";
+            let help = "write a number such as `5`, `0.25` or `20%`, without quotes";
             decoder.expected(node, "a number from 0 to 100", help);
         }
         read
@@ -152,7 +153,11 @@ impl Decode for Percent {
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        number_between(0, 100)
+        let mut schema = number_between(0, 100);
+        if let Some(keys) = schema.as_object_mut() {
+            keys.insert("pattern".to_owned(), r"^[0-9]+(\.[0-9]+)?%$|\$\{".into());
+        }
+        schema
     }
 }
 

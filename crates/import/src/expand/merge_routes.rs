@@ -65,7 +65,7 @@ fn clash(one: &Json, other: &Json) -> bool {
 }
 
 /// Everything of a route except its operations of the document.
-fn general(made: &GeneratedRoute) -> (Json, bool, &[String]) {
+fn general(made: &GeneratedRoute) -> (Json, bool, (&[String], bool, bool)) {
     let mut route = made.route.clone();
     let shape = shape(&route);
     if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
@@ -80,7 +80,7 @@ fn general(made: &GeneratedRoute) -> (Json, bool, &[String]) {
     if let Some(route) = route.as_object_mut() {
         route.insert("policies".to_owned(), others);
     }
-    (route, made.open, &made.scopes)
+    (route, made.open, (&made.scopes, made.alternatives, made.optional))
 }
 
 /// One route for the requests of both.

@@ -15,6 +15,9 @@ pub(super) struct RequiredCredentials {
     pub(super) policy: Option<Json>,
     pub(super) scopes: Vec<String>,
     pub(super) open: bool,
+    /// One of several is enough.
+    pub(super) alternatives: bool,
+    pub(super) optional: bool,
 }
 
 impl RequiredCredentials {
@@ -32,6 +35,8 @@ struct Requirements {
     scopes: Vec<String>,
     /// Schemes other than tokens.
     others: Vec<String>,
+    /// The number of credentials, or of sets of them, each of which is enough.
+    ways: usize,
     /// True if one of those is required together with a token.
     together: bool,
     /// True if credentials are optional.
@@ -46,6 +51,7 @@ impl Requirements {
         let Some(said) = said else { return };
         self.optional = said.get("optional").and_then(truth) == Some(true);
         for kind in words(said.get("security-types")) {
+            self.ways += 1;
             match kind.as_str() {
                 "oauth2" | "default" => self.bearer = true,
                 _ => self.others.push(kind),
@@ -133,7 +139,13 @@ impl Expansion<'_> {
             }
         }
         if self.options.secured {
-            return RequiredCredentials { scopes, ..RequiredCredentials::default() };
+            let (alternatives, optional) = (asked.ways > 1, asked.optional);
+            return RequiredCredentials {
+                scopes,
+                alternatives,
+                optional,
+                ..RequiredCredentials::default()
+            };
         }
         let bearer = asked.bearer || !scopes.is_empty() || header.is_some() && !asked.lifted;
         if !bearer || self.options.issuers.is_empty() {
@@ -167,7 +179,8 @@ impl Expansion<'_> {
         if asked.optional {
             jwt.insert("optional".to_owned(), json!(true));
         }
-        RequiredCredentials { policy: Some(json!({ "jwt": jwt })), scopes, open: false }
+        let policy = Some(json!({ "jwt": jwt }));
+        RequiredCredentials { policy, scopes, ..RequiredCredentials::default() }
     }
 
     fn unchecked(&mut self, spot: &JsonLocation, what: String) {
@@ -187,6 +200,7 @@ impl Expansion<'_> {
         all.lifted = written.is_empty();
         for requirement in written.iter().filter_map(Json::as_object) {
             all.optional |= requirement.is_empty();
+            all.ways += usize::from(!requirement.is_empty());
             let (bearer, others): (Vec<_>, Vec<_>) =
                 requirement.iter().partition(|(name, _)| self.is_bearer(name));
             all.bearer |= !bearer.is_empty();

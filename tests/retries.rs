@@ -1,0 +1,121 @@
+//! `retry`: pauses, the time of one attempt, and the budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Gate, Origin, PATIENCE, Plain, tidegate};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy";
+
+/// Answers 503 so many times, then 200.
+fn busy(times: usize) -> Origin {
+    let left = Arc::new(AtomicUsize::new(times));
+    Origin::start(move |peer| {
+        while peer.request().is_some() {
+            let is_busy =
+                left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+            if !peer.try_send(if is_busy.is_ok() { BUSY } else { OK }) {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn retries_wait_for_their_pauses() {
+    for (pauses, least) in [("pause: 100ms, pause_max: 200ms", 50 + 100 + 100), ("", 0)] {
+        let origin = busy(3);
+        let upstream = format!("retry: {{ attempts: 3, when: [503], {pauses} }}");
+        let gateway = Plain { upstream: &upstream, ..Plain::default() }.start(&origin);
+        let began = Instant::now();
+        assert_eq!(gateway.wire().get("/").status(), 200);
+        assert!(began.elapsed() >= Duration::from_millis(least), "{:?}", began.elapsed());
+        assert_eq!(origin.requests().len(), 4);
+    }
+}
+
+/// The first attempt gets no answer, and the second is asked long before the whole response timeout.
+#[test]
+fn an_attempt_has_a_time_of_its_own() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            if peer.number == 0 {
+                held.wait();
+            }
+            if !peer.try_send(OK) {
+                return;
+            }
+        }
+    });
+    let upstream =
+        "timeout: { response: 60s }, retry: { attempts: 1, when: [timeout], try_timeout: 100ms }";
+    let gateway = Plain { upstream, ..Plain::default() }.start(&origin);
+    let began = Instant::now();
+    assert_eq!(gateway.wire().get("/").status(), 200);
+    assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+    assert_eq!(origin.requests().len(), 2);
+    gate.open();
+
+    let silent = Origin::silent();
+    let upstream = "retry: { try_timeout: 50ms }";
+    let gateway = Plain { upstream, ..Plain::default() }.start(&silent);
+    assert_eq!(gateway.wire().get("/").status(), 504);
+    gateway.wait_for_log("no reply within 50ms (`try_timeout`)");
+}
+
+/// Three retries may be under way whatever the budget; the others of the requests that wait here get the first reply.
+#[test]
+fn retries_are_bounded_by_a_budget() {
+    let (first, second) = (Gate::default(), Gate::default());
+    let (held, again) = (first.clone(), second.clone());
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let is_first = request.get("x-first").is_none_or(|_| peer.number < 10);
+            if is_first {
+                held.wait()
+            } else {
+                again.wait()
+            }
+            if !peer.try_send(if is_first { BUSY } else { OK }) {
+                return;
+            }
+        }
+    });
+    let upstream = "pool: { idle_max: 0 }, retry: { attempts: 1, when: [503], budget: 10% }";
+    let gateway = Plain { upstream, ..Plain::default() }.start(&origin);
+    let statuses = std::thread::scope(|scope| {
+        let ask = || gateway.wire().ask("GET / HTTP/1.1\r\nHost: a\r\nX-First: 1\r\n\r\n").status();
+        let clients: Vec<_> = (0..10).map(|_| scope.spawn(ask)).collect();
+        origin.wait_for_requests(10);
+        first.open();
+        origin.wait_for_requests(13);
+        second.open();
+        clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+    });
+    let passed = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!((passed, origin.requests().len()), (3, 13), "{statuses:?}");
+}
+
+#[test]
+fn retries_that_cannot_work_are_complaints() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let origin = Origin::saying("ok");
+    for (retry, code, part) in [
+        ("attempts: 1, pause: 1s", 1, "the first pause is longer than the longest"),
+        ("attempts: 1, when: [503], try_timeout: 1s", 0, "add `timeout` to `when`"),
+        ("pause: 10ms", 0, "nothing is retried, so there is no pause"),
+        ("attempts: 1, budget: 120%", 1, "a number from 0 to 100"),
+    ] {
+        let upstream = format!("retry: {{ {retry} }}");
+        let yaml = Plain { upstream: &upstream, ..Plain::default() }.yaml(&origin);
+        std::fs::write(&file, yaml).unwrap();
+        let said = tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(code), "{retry}: {said:?}");
+        assert!(said.stderr.contains(part), "{retry}: {}", said.stderr);
+    }
+}
