@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fault::Fault;
 use kit::{clock, turns};
-use message::{Headers, Reply, Request};
+use message::{Reply, Request};
 use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value as Json, json};
 use telemetry::FlowMetrics;
@@ -95,7 +95,7 @@ impl FlowEnd {
         let needs = self.flow.block.needs();
         let withheld = match needs.bodies || needs.other_methods {
             true => take_lines_about_reply(&mut lines),
-            false => Headers::new(),
+            false => None,
         };
         let (mut ran, state, target, failed) = {
             let (flow, head) = (&*self.flow, &request.head);
@@ -110,7 +110,7 @@ impl FlowEnd {
             let longest = flow.timeout.saturating_mul(2);
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
-            state.withheld_lines = withheld.into();
+            state.withheld_lines = withheld;
             let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
             (ran, state, run.target.into_inner(), run.failed.into_inner())
         };

@@ -79,13 +79,18 @@ const ABOUT_REPLY: Names<7> = Names::new(
 pub(crate) const ACCEPT_ENCODING: &str = "accept-encoding";
 
 /// Moves the lines that speak of the reply to the client out of a request's lines.
-pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Headers {
-    let mut taken = Headers::new();
-    for name in ABOUT_REPLY.each() {
-        lines.get_all(name).for_each(|value| taken.add_known(name, value));
+pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>> {
+    let names = ABOUT_REPLY.each();
+    let is_there = names.iter().any(|name| lines.contains(name));
+    let mut taken = is_there.then(Headers::new);
+    if let Some(taken) = &mut taken {
+        for name in names {
+            lines.get_all(name).for_each(|value| taken.add_known(name, value));
+        }
     }
+    // Also those in other spellings.
     lines.remove_all(&ABOUT_REPLY);
-    taken
+    taken.map(Rc::new)
 }
 
 /// True for a line that is the message's alone, and not one that later calls send, too.

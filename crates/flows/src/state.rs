@@ -29,7 +29,7 @@ pub(crate) struct State {
     /// The lines that calls send, as the flow has changed them. Branches share them until one changes its own.
     pub(crate) request_lines: Rc<Headers>,
     /// The client's lines about the reply that it wants. Calls send them only where their reply can be that one.
-    pub(crate) withheld_lines: Rc<Headers>,
+    pub(crate) withheld_lines: Option<Rc<Headers>>,
     /// The status of the last call.
     pub(crate) status: Option<u16>,
     pub(crate) variables: Vec<(u32, Variable)>,
@@ -129,7 +129,7 @@ impl State {
         State {
             message,
             request_lines: request_lines.into(),
-            withheld_lines: Rc::default(),
+            withheld_lines: None,
             status: None,
             variables: Vec::new(),
             senders: Vec::new(),
@@ -167,9 +167,10 @@ impl State {
     /// Steps that read a reply need all of it. A precondition of a change holds for that change alone.
     pub(crate) fn add_request_lines(&self, method: &[u8], run: &Run<'_>, to: &mut Headers) {
         to.add_all(&self.request_lines);
+        let Some(withheld) = &self.withheld_lines else { return };
         let is_read_only = matches!(method, b"GET" | b"HEAD");
         let is_the_clients = method == run.head.method() && !(run.reads_replies && is_read_only);
-        for (name, value) in self.withheld_lines.iter() {
+        for (name, value) in withheld.iter() {
             let is_coding = name == ACCEPT_ENCODING.as_bytes();
             let goes = if is_coding { !run.reads_replies } else { is_the_clients };
             if goes {

@@ -81,8 +81,8 @@ impl Values<'_> {
         let own = self.state.message.lines.get(name);
         let of_request = || match self.state.message.status {
             None => {
-                let withheld = &self.state.withheld_lines;
-                self.state.request_lines.get(name).or_else(|| withheld.get(name))
+                let withheld = self.state.withheld_lines.as_ref();
+                self.state.request_lines.get(name).or_else(|| withheld?.get(name))
             }
             Some(_) => None,
         };
@@ -235,7 +235,7 @@ impl Scope for Values<'_> {
                 let mut lines = of_lines(&self.state.message.lines);
                 if self.state.message.status.is_none() {
                     lines.extend(of_lines(&self.state.request_lines));
-                    lines.extend(of_lines(&self.state.withheld_lines));
+                    lines.extend(self.state.withheld_lines.iter().flat_map(|held| of_lines(held)));
                 }
                 lines
             }

@@ -50,8 +50,10 @@ pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<()
 
 /// The flow has decided about a line of the client.
 fn forget_withheld(name: &str, state: &mut State) {
-    if state.withheld_lines.contains(name) {
-        Rc::make_mut(&mut state.withheld_lines).remove(name);
+    if let Some(withheld) = &mut state.withheld_lines
+        && withheld.contains(name)
+    {
+        Rc::make_mut(withheld).remove(name);
     }
 }
 
