@@ -351,25 +351,24 @@ impl<'a> Compiler<'a, '_> {
     fn warn_of_unsent(&mut self, steps: &config::Steps) {
         let mut makes = false;
         for step in &steps.0 {
-            match &step.value {
-                config::Step::Payload(_) => makes = true,
-                config::Step::Set(_) | config::Step::Header(_) | config::Step::Log(_) => {}
-                config::Step::Call(call) if makes => {
-                    makes = false;
-                    let method = call.0.method.as_ref().filter(|method| {
-                        ::message::ignores_content(method.value.to_ascii_uppercase().as_bytes())
-                    });
-                    let drops = call.0.body.is_none() && call.0.into.is_none();
-                    if let Some(method) = method.filter(|_| drops) {
-                        let what = format!(
-                            "the payload before this call is not sent: {} sends no body unless `body` says so",
-                            method.value
-                        );
-                        self.report.warn(method.at, what, "add `body: $body`, or use POST");
-                    }
-                }
-                _ => makes = false,
+            if let config::Step::Call(call) = &step.value
+                && makes
+                && call.0.body.is_none()
+                && call.0.into.is_none()
+                && let Some(method) = &call.0.method
+                && ::message::ignores_content(method.value.as_bytes())
+            {
+                let what = format!(
+                    "the payload before this call is not sent: {} sends no body unless `body` says so",
+                    method.value
+                );
+                self.report.warn(method.at, what, "add `body: $body`, or use POST");
             }
+            let leaves = matches!(
+                step.value,
+                config::Step::Set(_) | config::Step::Header(_) | config::Step::Log(_)
+            );
+            makes = matches!(step.value, config::Step::Payload(_)) || makes && leaves;
         }
     }
 
