@@ -163,7 +163,11 @@ impl Content {
         let is_large = self.view.get().is_some() && self.bytes.len() >= LARGE_BYTES;
         is_large.then(|| {
             let content_type = self.content_type.as_deref();
-            Content { levels, ..Content::new(self.bytes.clone(), content_type, self.maker) }
+            Content {
+                levels,
+                refuses_doubled: self.refuses_doubled,
+                ..Content::new(self.bytes.clone(), content_type, self.maker)
+            }
         })
     }
 
