@@ -315,7 +315,7 @@ fn bytes_are_no_text() {
         (
             "[{ set: { v: $body } }, { payload: { text: made } }, { respond: { text: '{{ $v }}' } }]",
             b"\xff\x00",
-            500,
+            400,
         ),
     ] {
         let gateway = start(&origin, &format!("main: {flow}\n{OTHER}"));

@@ -59,7 +59,6 @@ fn messages_that_cannot_be_read_are_their_senders_fault() {
     for (content_type, body) in [
         ("application/json", deep_json.as_str()),
         ("application/json", "{\"a\":"),
-        ("application/json", "\u{feff}{}"),
         ("text/xml", deep_xml.as_str()),
         ("text/xml", BOMB),
         ("text/xml", "<a><b></a>"),
@@ -475,7 +474,7 @@ fn no_value_breaks_out_of_its_place() {
         ("call: { upstream: a, headers: { set: { x: '{{ $body }}' } } }", "a\nb"),
     ] {
         let gateway = start(&[("a", &origin)], &format!("[{{ {steps} }}]"));
-        is_fault(&post(&gateway, "text/plain", body.as_bytes()), 500, "template");
+        is_fault(&post(&gateway, "text/plain", body.as_bytes()), 400, "template");
     }
     assert!(origin.requests().is_empty());
 }

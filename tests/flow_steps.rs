@@ -79,7 +79,7 @@ fn a_throttle_is_caught_and_outlives_a_reload() {
 #[test]
 fn a_cache_gives_a_message_again_for_each_key() {
     let origin = Origin::echo();
-    let flow = "[cache: { key: '{{ $query.k }}', ttl: 1h, steps: [{ call: echo }, { header: { set: { x-made: '{{ $query.n }}' } } }] }, { header: { set: { x-seen: '{{ $query.n }} {{ $status }}' } } }]";
+    let flow = "[cache: { key: '{{ $query.k }}', ttl: 1h, methods: [POST], steps: [{ call: echo }, { header: { set: { x-made: '{{ $query.n }}' } } }] }, { header: { set: { x-seen: '{{ $query.n }} {{ $status }}' } } }]";
     let gateway = start(&origin, flow);
     for (path, body, made, seen, calls) in [
         ("/?k=a&n=1", "one", ("1", "one"), "1 200", 1),
@@ -142,7 +142,7 @@ fn a_cache_keeps_what_may_be_given_to_others() {
         ("{ fault: { reason: '{{ $query.n }}' } }", "2"),
     ] {
         let flow = format!(
-            "{{ steps: [cache: {{ key: all, ttl: 1h, steps: [{steps}] }}, respond: {{ text: behind }}], catch: [respond: {{ text: '{{{{ $error.message }}}}' }}] }}"
+            "{{ steps: [cache: {{ key: all, ttl: 1h, methods: [POST], steps: [{steps}] }}, respond: {{ text: behind }}], catch: [respond: {{ text: '{{{{ $error.message }}}}' }}] }}"
         );
         let gateway = start(&origin, &flow);
         assert_eq!(post(&gateway, "/?n=1", "", "").text(), "1", "{steps}");

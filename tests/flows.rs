@@ -335,7 +335,7 @@ fn faults_go_to_the_nearest_catch_or_to_the_client() {
         ),
         ("{ fault: { code: client, reason: no } }", "application/json", 400, r#""detail":"no""#),
         ("{ fault: { reason: no, status: 409 } }", "text/plain", 409, r#""status":409"#),
-        ("{ header: { set: { x-a: '{{ $body }}' } } }", "text/plain", 500, r#""fault":"template""#),
+        ("{ header: { set: { x-a: '{{ $body }}' } } }", "text/plain", 400, r#""fault":"template""#),
         ("{ log: { message: '{{ /a }}' } }", "text/xml", 400, r#""fault":"request_invalid""#),
     ] {
         let gateway = start(&origin, &format!("[{steps}]"));

@@ -32,6 +32,8 @@ pub(crate) enum UnresolvedDestination<'c> {
         mirror: Option<&'c RouteMirror>,
         path: PathSent,
         host: HostSent,
+        /// The only step of a flow.
+        is_call: bool,
     },
     Flow {
         end: FlowEnd,
@@ -174,6 +176,7 @@ fn flow<'c>(
             mirror: None,
             path,
             host,
+            is_call: true,
         });
     }
     let parameters = templates::parameters(&route.matches.value);
@@ -234,6 +237,7 @@ fn forward<'c>(
         mirror,
         path: path?,
         host,
+        is_call: false,
     })
 }
 
@@ -370,16 +374,17 @@ impl UnresolvedDestination<'_> {
     ) -> Option<Ends> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
         // A diverted request has the same form as any other.
-        let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>| {
+        let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>, is_call| {
             let forwards = diversions.iter().filter_map(|name| {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
-                Some(Destination::forward(Forward { upstream: to(name)?, mirror, path, host }))
+                let upstream = to(name)?;
+                Some(Destination::forward(Forward { upstream, mirror, path, host, is_call }))
             });
             forwards.collect()
         };
         let answered = |destination| Ends {
             destination,
-            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None),
+            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None, false),
             split: None,
         };
         Some(match self {
@@ -387,11 +392,11 @@ impl UnresolvedDestination<'_> {
             UnresolvedDestination::None => answered(Destination::answerer(NoDestination)),
             UnresolvedDestination::Hub(end) => answered(Destination::answerer(end)),
             UnresolvedDestination::Flow { end, path, host } => Ends {
-                diversions: diverted(&path, &host, &None),
+                diversions: diverted(&path, &host, &None, false),
                 destination: Destination::answerer(PreparedAnswerer { path, host, to: end }),
                 split: None,
             },
-            UnresolvedDestination::Upstream { name, split, mirror, path, host } => {
+            UnresolvedDestination::Upstream { name, split, mirror, path, host, is_call } => {
                 let mirror = match mirror {
                     Some(keys) => Some(Arc::new(Mirror {
                         upstream: to(&keys.upstream.value)?,
@@ -402,8 +407,8 @@ impl UnresolvedDestination<'_> {
                     })),
                     None => None,
                 };
-                let diversions = diverted(&path, &host, &mirror);
-                let forward = Forward { upstream: to(name)?, mirror, path, host };
+                let diversions = diverted(&path, &host, &mirror, is_call);
+                let forward = Forward { upstream: to(name)?, mirror, path, host, is_call };
                 Ends { destination: Destination::forward(forward), diversions, split }
             }
         })

@@ -119,6 +119,7 @@ pub(crate) fn compile(
                 block,
                 timeout: keys.timeout.map_or(config::FLOW_TIMEOUT, |timeout| timeout.0),
                 body_bytes_max: bytes(keys.limits.body_bytes_max),
+                refuses_doubled: keys.duplicate_members == config::DuplicateMembers::Refuse,
                 metrics: builder.telemetry.flow(&name.value),
                 tracer: builder.telemetry.tracer().clone(),
             })
@@ -326,6 +327,7 @@ impl<'a> Compiler<'a, '_> {
         let made: Vec<Option<Step>> =
             steps.0.iter().map(|step| self.step(step, namespaces, depth)).collect();
         self.warn_of_unreachable(steps);
+        self.warn_of_unsent(steps);
         made.into_iter().collect::<Option<Vec<Step>>>().map(Into::into)
     }
 
@@ -342,6 +344,31 @@ impl<'a> Compiler<'a, '_> {
         if let Some(step) = behind {
             let what = format!("this `{}` is never reached", step.value.step.name());
             self.report.warn(step.at, what, "remove it: the step before ends the flow");
+        }
+    }
+
+    /// Warns of a body that is made and then dropped, since the method of the call after it has none.
+    fn warn_of_unsent(&mut self, steps: &config::Steps) {
+        let mut makes = false;
+        for step in &steps.0 {
+            if let config::Step::Call(call) = &step.value
+                && makes
+                && call.0.body.is_none()
+                && call.0.into.is_none()
+                && let Some(method) = &call.0.method
+                && ::message::ignores_content(method.value.as_bytes())
+            {
+                let what = format!(
+                    "the payload before this call is not sent: {} sends no body unless `body` says so",
+                    method.value
+                );
+                self.report.warn(method.at, what, "add `body: $body`, or use POST");
+            }
+            let leaves = matches!(
+                step.value,
+                config::Step::Set(_) | config::Step::Header(_) | config::Step::Log(_)
+            );
+            makes = matches!(step.value, config::Step::Payload(_)) || makes && leaves;
         }
     }
 

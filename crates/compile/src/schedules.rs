@@ -114,17 +114,18 @@ fn message(
     message: &ScheduleMessage,
     report: &mut Report,
 ) -> Option<(Option<&'static str>, Bytes)> {
-    let ScheduleMessage { xml, json, text } = message;
+    let ScheduleMessage { xml, json, text, form } = message;
     let json = json.as_ref().map(|json| (json.at, &json.value.0));
     let written = [
         ("application/xml", xml.as_ref().map(|xml| (xml.at, &xml.value))),
         ("application/json", json),
         ("text/plain; charset=utf-8", text.as_ref().map(|text| (text.at, &text.value))),
+        ("application/x-www-form-urlencoded", form.as_ref().map(|form| (form.at, &form.value))),
     ];
     let mut written = written.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
     let Some((kind, (at, text))) = written.next() else { return Some((None, Bytes::new())) };
     if written.next().is_some() {
-        report.error(at, "a message of two kinds", "keep one of `xml`, `json` and `text`");
+        report.error(at, "a message of two kinds", "keep one of `xml`, `json`, `text` and `form`");
         return None;
     }
     if kind == "application/xml"

@@ -679,7 +679,7 @@ cors: {}
             gate.yaml:6:38: unknown key `rate_limit`
               help: a policy stands in a list: `policies: [{ rate_limit: .. }]`
             gate.yaml:9:8: unknown key `stepps`; did you mean `steps`?
-              help: the keys here are `namespaces`, `timeout`, `limits`, `steps` and `catch`
+              help: the keys here are `namespaces`, `timeout`, `limits`, `duplicate_members`, `steps` and `catch`
             gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
               help: the keys here are `topics`, `url`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
             gate.yaml:15:8: unknown key `flw`; did you mean `flow`?

@@ -17,7 +17,7 @@ pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
 /// The language that a text is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// By the text: one that begins with `$` or `/` is an expression, any other a literal.
+    /// By the text: one that [`is_expression`] is an expression, any other a literal.
     Marked,
     /// XPath 1.0, `{ xpath: TEXT }`.
     XPath,
@@ -74,7 +74,7 @@ impl Expression {
         let literal = || Program::Literal(text.into());
         let program = match language {
             Language::Text => literal(),
-            Language::Marked if !text.starts_with(['$', '/']) => literal(),
+            Language::Marked if !is_expression(text) => literal(),
             Language::Marked => marked(text.trim_end(), names)?,
             Language::XPath => Program::Path(Path::compile(text, names)?.into()),
             Language::Json => {
@@ -269,10 +269,30 @@ pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, Fail
     Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
 }
 
-/// A text that begins with `$` or `/`.
+/// True for a text that begins with `$`, with `/`, or with a function of XPath and its `(`.
+pub fn is_expression(text: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let (name, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+    text.starts_with(['$', '/']) || rest.starts_with('(') && xpath::is_core_function(name)
+}
+
+/// The part of a literal for which it may have been meant as an expression or a template: `{{`, `//`, or `$` before a name.
+pub fn seems_expression(literal: &str) -> Option<&'static str> {
+    let is_name = |c: char| c.is_alphabetic() || c == '_';
+    let names = || literal.split('$').skip(1).any(|behind| behind.starts_with(is_name));
+    match () {
+        () if literal.contains("{{") => Some("{{"),
+        () if names() => Some("$"),
+        () if literal.contains("//") => Some("//"),
+        () => None,
+    }
+}
+
+/// A text that [`is_expression`].
 fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     let path = || Path::compile(text, names).map(|path| Program::Path(path.into()));
-    if text.starts_with('/') {
+    if !text.starts_with('$') {
         return path();
     }
     let behind = text.get(1..).unwrap_or_default();

@@ -37,7 +37,7 @@ mod value;
 
 pub use budget::{Budget, Limits};
 pub use error::{Error, ErrorKind, Failure, FailureKind};
-pub use expression::{Expression, Language};
+pub use expression::{Expression, Language, is_expression, seems_expression};
 pub use jsonpath::Query;
 pub use markup::parse_levels;
 pub use names::{Member, NameKind, Names, Scope, Slot};

@@ -54,6 +54,11 @@ impl JsonText {
         self.tape.get(at as usize)
     }
 
+    /// The byte at which a value begins.
+    pub(crate) fn place(&self, node: JsonNode) -> usize {
+        self.entry(node.0).map_or(0, |entry| entry.from as usize)
+    }
+
     /// The kind of a value.
     #[inline]
     pub fn kind(&self, node: JsonNode) -> Kind {
@@ -156,6 +161,38 @@ impl JsonText {
     /// The node behind a value and everything in it.
     pub fn end(&self, node: JsonNode) -> JsonNode {
         JsonNode(self.entry(node.0).map_or(node.0.saturating_add(1), |entry| entry.next))
+    }
+
+    /// An object in which two members have one name, if there is one.
+    pub fn doubled(&self) -> Option<JsonNode> {
+        let objects = self.tape.iter().zip(0..).filter(|(e, _)| e.kind == Kind::Object);
+        let mut several = objects.filter(|(entry, _)| entry.count > 1);
+        let doubled = several.find(|(entry, at)| self.has_doubled(*at, entry.count));
+        if doubled.is_none() {
+            let _known = self.hidden.set(HashSet::new());
+        }
+        doubled.map(|(_, at)| JsonNode(at))
+    }
+
+    fn has_doubled(&self, object: u32, count: u32) -> bool {
+        if count > COMPARED_MAX {
+            let mut names = HashSet::with_capacity(count as usize);
+            return self
+                .names(object, count)
+                .any(|name| !names.insert(self.string(JsonNode(name))));
+        }
+        // Names whose marks differ are not compared.
+        let mut marks = 0_u64;
+        let mut names = self.names(object, count).zip(0..);
+        names.any(|(name, before)| {
+            let text = self.string(JsonNode(name));
+            let first = text.bytes().next().map_or(0, usize::from);
+            let mark = 1_u64 << ((first + 7 * text.len()) % 64);
+            let may_be_known = marks & mark != 0;
+            marks |= mark;
+            may_be_known
+                && self.names(object, before).any(|other| self.is_string(JsonNode(other), &text))
+        })
     }
 
     fn hidden(&self) -> &HashSet<u32> {
@@ -299,6 +336,25 @@ mod tests {
         let text = read(&format!("{{{}}}", many.join(",")));
         let last: Vec<String> = (60..100).map(|n| n.to_string()).collect();
         assert_eq!(raws(&text, JsonText::ROOT), last);
+    }
+
+    #[test]
+    fn an_object_with_a_name_twice_is_found() {
+        let many = |last: u32| {
+            let members: Vec<String> =
+                (0..20).chain([last]).map(|n| format!("\"k{n}\":1")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        for (text, at) in [
+            (r#"{"a":1,"b":2}"#.to_owned(), None),
+            (r#"{"a":1,"\u0061":2}"#.to_owned(), Some(0)),
+            (r#"[{"a":1},{"a":{"b":1,"c":2,"b":3}}]"#.to_owned(), Some(6)),
+            (r#"{"a":{"x":1},"b":{"x":1}}"#.to_owned(), None),
+            (many(20), None),
+            (many(7), Some(0)),
+        ] {
+            assert_eq!(read(&text).doubled(), at.map(JsonNode), "{text}");
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct FaultExtras {
     pub headers: Vec<(&'static str, Box<str>)>,
     /// The status of the reply, if it is not the kind's.
     pub status: Option<u16>,
+    /// The side that sent the value which a step could not use. Kinds whose side depends on that have it here.
+    pub side: Option<Side>,
     /// One sentence for each mistake in the message, with its place.
     pub errors: Vec<Box<str>>,
     /// Details of a step over XML messages.
@@ -225,15 +227,19 @@ kinds! {
     /// The request came back to the gateway that had forwarded it, as its `Via` says.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had sent it on.";
+    /// A step `split` or `foreach` finds more than its `max` parts.
+    TooManyParts => 413, Client, Info, ResourceExhausted, "too_many_parts", "The message has too many parts.";
     /// A flow requires a value that the message does not have.
     Missing => 400, Client, Info, InvalidArgument, "missing", "The request lacks a required value.";
     /// A step `fault` of a flow with `code: client`.
     FlowRefused => 400, Client, Info, InvalidArgument, "flow_refused", "The request cannot be processed.";
     /// A step `fault` of a flow.
     FlowFault => 500, Gateway, Info, Internal, "flow_fault", "The message could not be processed.";
-    /// A value cannot be written where a template has it: a control character in a header, a character that XML forbids.
+    /// A value cannot be written where a template has it: a control character in a header, a character that XML forbids. It is 400
+    /// where the value came with the request, and 502 where it came with a reply.
     Template => 500, Gateway, Warn, Internal, "template", "The message could not be processed.";
-    /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`.
+    /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`. It is 400 where an
+    /// expression cannot use a value of the request, and 502 where it cannot use one of a reply.
     FlowFailed => 500, Gateway, Warn, Internal, "flow_failed", "The message could not be processed.";
     /// The flow's `timeout` is over.
     FlowTimeout => 504, Gateway, Warn, DeadlineExceeded, "flow_timeout", "The message took too long to process.", synapse 101_504;
@@ -311,6 +317,36 @@ impl Fault {
     pub fn with_status(mut self, status: u16) -> Fault {
         self.more.get_or_insert_default().status = Some(status);
         self
+    }
+
+    /// Names the sender of the value that a step could not use.
+    pub fn with_side(mut self, side: Side) -> Fault {
+        self.more.get_or_insert_default().side = Some(side);
+        self
+    }
+
+    /// The side that has to change something.
+    pub fn side(&self) -> Side {
+        self.more.as_ref().and_then(|more| more.side).unwrap_or(self.kind.side())
+    }
+
+    /// The status of the reply.
+    pub fn status(&self) -> u16 {
+        let more = self.more.as_ref();
+        let by_side = |more: &FaultExtras| match more.side? {
+            Side::Client => Some(400),
+            Side::Upstream => Some(502),
+            Side::Gateway => None,
+        };
+        more.and_then(|more| more.status.or_else(|| by_side(more))).unwrap_or(self.kind.status())
+    }
+
+    /// The level of its line in the log.
+    pub fn level(&self) -> Level {
+        match self.more.as_ref().and_then(|more| more.side) {
+            Some(Side::Client) => Level::Info,
+            Some(Side::Upstream | Side::Gateway) | None => self.kind.level(),
+        }
     }
 
     /// Names the step over XML messages that failed.

@@ -35,11 +35,15 @@ pub(crate) struct Content {
     content_type: Option<Box<[u8]>>,
     /// The levels of elements of it that steps look at, if they copy what is further down; none: perhaps all.
     levels: Option<usize>,
+    /// JSON in which an object has a member twice is malformed.
+    refuses_doubled: bool,
     view: OnceCell<Result<View, Box<str>>>,
     /// Of a message with attachments the part that is looked into, once it was.
     root: OnceCell<Box<Root>>,
     /// Of a form, once somebody asked.
     fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
+    /// The JSON in a text, once a path was followed into it; none: it is no JSON.
+    json: OnceCell<Result<Option<Arc<JsonText>>, Box<str>>>,
 }
 
 /// The sender of a message, whose fault it is if it is malformed.
@@ -127,9 +131,11 @@ impl Content {
             maker,
             content_type,
             levels: None,
+            refuses_doubled: false,
             view: OnceCell::new(),
             root: OnceCell::new(),
             fields: OnceCell::new(),
+            json: OnceCell::new(),
         }
     }
 
@@ -140,9 +146,11 @@ impl Content {
         content_type: Option<&[u8]>,
         maker: Maker,
         levels: Option<usize>,
+        refuses_doubled: bool,
     ) -> Content {
         let tree = body.tree().cloned();
-        let content = Content { levels, ..Content::new(body.bytes, content_type, maker) };
+        let content = Content::new(body.bytes, content_type, maker);
+        let content = Content { levels, refuses_doubled, ..content };
         if let Some(document) = tree {
             let envelope = Envelope::of(&document);
             let _first = content.view.set(Ok(View::Xml { document, envelope }));
@@ -155,7 +163,11 @@ impl Content {
         let is_large = self.view.get().is_some() && self.bytes.len() >= LARGE_BYTES;
         is_large.then(|| {
             let content_type = self.content_type.as_deref();
-            Content { levels, ..Content::new(self.bytes.clone(), content_type, self.maker) }
+            Content {
+                levels,
+                refuses_doubled: self.refuses_doubled,
+                ..Content::new(self.bytes.clone(), content_type, self.maker)
+            }
         })
     }
 
@@ -189,11 +201,37 @@ impl Content {
         }
     }
 
+    /// What a path that follows the text of the body finds its way in: the fields of a form, and JSON that says to be other text. What
+    /// begins as JSON and is none is malformed: a service that reads it less strictly would find there what no step has seen.
+    pub(crate) fn followed(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
+        if let Some(fields) = self.fields()? {
+            return Ok(Some(fields));
+        }
+        let read = || match self.view.get() {
+            Some(Ok(View::Text(text))) if begins_as_json(text) => {
+                read_json(text, self.refuses_doubled).map(Some)
+            }
+            _ => Ok(None),
+        };
+        // As for the view.
+        let json = match self.json.get() {
+            Some(json) => json,
+            None => {
+                let read = read();
+                self.json.get_or_init(|| read)
+            }
+        };
+        match json {
+            Ok(json) => Ok(json.as_ref()),
+            Err(what) => Err(FailureKind::Malformed(what.clone())),
+        }
+    }
+
     /// The fields of a form.
     pub(crate) fn fields(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let Some(form) = FormKind::of(content_type) else { return Ok(None) };
-        let read = || read_json(&form.fields(content_type, &self.bytes)?);
+        let read = || read_json(&form.fields(content_type, &self.bytes)?, false);
         // As for the view.
         let fields = match self.fields.get() {
             Some(fields) => fields,
@@ -260,6 +298,12 @@ impl Content {
             View::Xml { document, .. } => {
                 Ok(Value::Nodes(Nodes::one(document.clone(), Document::ROOT)))
             }
+            // Markup that says to be other text is markup for paths.
+            View::Text(text) if text.trim_start().starts_with('<') => {
+                let document = Document::parse(text.as_bytes(), &xml::Options::default());
+                let nodes = |document| Nodes::one(Arc::new(document), Document::ROOT);
+                document.map(|document| Value::Nodes(nodes(document))).or_else(|_| self.body())
+            }
             View::Empty | View::Json(_) | View::Text(_) | View::Bytes => self.body(),
         }
     }
@@ -302,19 +346,20 @@ impl Content {
         let Some(content_type) = self.content_type.as_deref() else {
             return Ok(self.read_unnamed(levels));
         };
+        let once = self.refuses_doubled;
         let format = Format::of(Some(content_type));
         if format != Format::Other {
-            return read(format, content_type, &self.bytes, levels);
+            return read(format, content_type, &self.bytes, levels, once);
         }
         if FormKind::of(content_type) == Some(FormKind::Multipart) {
             Multipart::read(content_type, &self.bytes)?;
         }
         match Root::of(content_type, &self.bytes)? {
-            None => read(format, content_type, &self.bytes, levels),
+            None => read(format, content_type, &self.bytes, levels, once),
             Some(root) => {
                 let root = self.root.get_or_init(|| Box::new(root));
                 let format = Format::of(Some(&root.content_type));
-                read(format, &root.content_type, &root.bytes, levels)
+                read(format, &root.content_type, &root.bytes, levels, once)
             }
         }
     }
@@ -324,10 +369,11 @@ impl Content {
         let first = self.bytes.trim_ascii_start().first();
         let (format, content_type): (_, &[u8]) = match first {
             Some(b'<') => (Format::Xml, b"application/xml"),
-            Some(b'{' | b'[') => (Format::Json, b"application/json"),
+            Some(b'{' | b'[' | 0xEF) => (Format::Json, b"application/json"),
             _ => return text(None, &self.bytes),
         };
-        read(format, content_type, &self.bytes, levels).unwrap_or_else(|_| text(None, &self.bytes))
+        let read = read(format, content_type, &self.bytes, levels, self.refuses_doubled);
+        read.unwrap_or_else(|_| text(None, &self.bytes))
     }
 }
 
@@ -337,10 +383,12 @@ fn read(
     content_type: &[u8],
     bytes: &Bytes,
     levels: Option<usize>,
+    refuses_doubled: bool,
 ) -> Result<View, Box<str>> {
     match format {
         Format::Xml => {
-            let settled = charset::settled(Some(content_type), bytes);
+            let settled = charset::single_byte(content_type, bytes)
+                .or_else(|| charset::settled(Some(content_type), bytes));
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
             let document = match levels {
@@ -359,7 +407,9 @@ fn read(
         Format::Json => {
             let text = std::str::from_utf8(bytes).map_err(|_| "no text in UTF-8")?;
             parses::count(parses::Format::Json);
-            Ok(View::Json(read_json(text)?))
+            // A byte order mark may be passed over (RFC 8259, 8.1).
+            let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+            Ok(View::Json(read_json(text, refuses_doubled)?))
         }
         Format::Other => Ok(text(Some(content_type), bytes)),
     }
@@ -372,12 +422,22 @@ fn text(content_type: Option<&[u8]>, bytes: &[u8]) -> View {
     }
 }
 
-/// A text of JSON, within the limits of messages.
-pub(crate) fn read_json(text: &str) -> Result<Arc<JsonText>, Box<str>> {
+fn begins_as_json(text: &str) -> bool {
+    text.trim_start_matches(['\u{FEFF}', ' ', '\t', '\r', '\n']).starts_with(['{', '['])
+}
+
+/// A text of JSON, within the limits of messages. It is malformed if an object has a member twice, and that is refused.
+pub(crate) fn read_json(text: &str, refuses_doubled: bool) -> Result<Arc<JsonText>, Box<str>> {
     let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
-    JsonText::read(text.to_owned(), &limits).map_err(|malformed| {
+    let read = JsonText::read(text.to_owned(), &limits).map_err(|malformed| -> Box<str> {
         format!("at byte {} should be {}", malformed.at, malformed.what).into()
-    })
+    })?;
+    match refuses_doubled.then(|| read.doubled()).flatten() {
+        None => Ok(read),
+        Some(object) => {
+            Err(format!("{}: an object has a member twice", read.location(object)).into())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -402,7 +462,7 @@ mod tests {
         let soap = "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Body><a/></s:Body></s:Envelope>";
         for levels in [None, Some(0), Some(1), Some(2)] {
             let body = GatheredBody::new(soap.into(), Trailers::new());
-            let content = Content::of(body, Some(b"text/xml"), Maker::Client, levels);
+            let content = Content::of(body, Some(b"text/xml"), Maker::Client, levels, true);
             assert!(content.envelope().is_some(), "{levels:?}");
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use telemetry::FlowMetrics;
 use telemetry::trace::Tracer;
 
-use crate::message::Message;
+use crate::message::{Message, take_lines_about_reply};
 use crate::names::Slots;
 use crate::state::{Run, State};
 use crate::step::Block;
@@ -24,6 +24,8 @@ pub struct Flow {
     pub timeout: Duration,
     /// The largest body that it holds.
     pub body_bytes_max: usize,
+    /// JSON in which an object has a member twice is malformed; else the last one counts.
+    pub refuses_doubled: bool,
     pub metrics: Arc<FlowMetrics>,
     /// The tracer that traces are requested from.
     pub tracer: Arc<Tracer>,
@@ -88,23 +90,27 @@ fn explained(labels: &[&str]) -> String {
 impl FlowEnd {
     async fn run(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
         let body = std::mem::take(&mut request.body);
+        ex.has_body = !body.is_empty();
         let mut lines = request.head.headers.clone();
         let needs = self.flow.block.needs();
-        if needs.bodies {
-            // A coded reply could not be looked into.
-            lines.remove("accept-encoding");
-        }
+        let withheld = match needs.bodies || needs.other_methods {
+            true => take_lines_about_reply(&mut lines),
+            false => None,
+        };
         let (mut ran, state, target, failed) = {
             let (flow, head) = (&*self.flow, &request.head);
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
             run.recording = Recording::of(&flow.tracer, &flow.name, ex.id.as_str());
             run.route = &self.route;
             run.asks_request.set(needs.request);
+            run.refuses_doubled = flow.refuses_doubled;
             run.levels = needs.levels;
+            run.reads_replies = needs.bodies;
             // The steps have the flow's time, and those for a fault once more.
             let longest = flow.timeout.saturating_mul(2);
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
+            state.withheld_lines = withheld;
             let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
             (ran, state, run.target.into_inner(), run.failed.into_inner())
         };

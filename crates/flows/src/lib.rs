@@ -31,7 +31,7 @@ pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
 pub use step::{
     Action, Block, Cache, Call, CallPath, CallTo, CallUrl, Condition, Convert, Endpoint,
     EndpointFinder, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header, Into,
-    MessageCache, Method, Payload, PayloadSource, Query, Respond, Scatter, Schemas, SoapHeader,
+    Method, Payload, PayloadSource, Query, Respond, Scatter, Schemas, SoapHeader,
     Source, Split, Sql, Status, Step, Steps, Store, TapPlaces, Test, Throttle, Type, Validate,
     WireTap, Xslt,
 };

@@ -45,18 +45,53 @@ impl Payload {
 }
 
 /// Lines about a body, which go where it goes.
-const OF_BODY: Names<7> = Names::new(
+const OF_BODY: Names<10> = Names::new(
     [
         "content-type",
         "content-encoding",
         "content-language",
+        "content-location",
+        "content-disposition",
+        "content-range",
         "content-digest",
         "repr-digest",
         "digest",
         "content-md5",
     ],
-    "content-type\ncontent-encoding\ncontent-language\ncontent-digest\nrepr-digest\ndigest\ncontent-md5",
+    "content-type\ncontent-encoding\ncontent-language\ncontent-location\ncontent-disposition\ncontent-range\ncontent-digest\nrepr-digest\ndigest\ncontent-md5",
 );
+
+/// Lines by which a client gets a part of a reply, none of it, or another coding of it (RFC 9110, 12.5.3, 13 and 14). They speak of
+/// the reply to the client.
+const ABOUT_REPLY: Names<7> = Names::new(
+    [
+        ACCEPT_ENCODING,
+        "range",
+        "if-range",
+        "if-match",
+        "if-none-match",
+        "if-modified-since",
+        "if-unmodified-since",
+    ],
+    "accept-encoding\nrange\nif-range\nif-match\nif-none-match\nif-modified-since\nif-unmodified-since",
+);
+
+pub(crate) const ACCEPT_ENCODING: &str = "accept-encoding";
+
+/// Moves the lines that speak of the reply to the client out of a request's lines.
+pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>> {
+    let names = ABOUT_REPLY.each();
+    let is_there = names.iter().any(|name| lines.contains(name));
+    let mut taken = is_there.then(Headers::new);
+    if let Some(taken) = &mut taken {
+        for name in names {
+            lines.get_all(name).for_each(|value| taken.add_known(name, value));
+        }
+    }
+    // Also those in other spellings.
+    lines.remove_all(&ABOUT_REPLY);
+    taken.map(Rc::new)
+}
 
 /// True for a line that is the message's alone, and not one that later calls send, too.
 pub(crate) fn is_of_body(name: &str) -> bool {
@@ -146,7 +181,8 @@ impl Message {
             );
             self.lines.remove_all(&OF_BYTES);
         }
-        let content = Content::of(body, self.content_type(), maker, run.levels);
+        let refuses = run.refuses_doubled && maker != Maker::Flow;
+        let content = Content::of(body, self.content_type(), maker, run.levels, refuses);
         self.payload = Payload::Held(Rc::new(content));
         Ok(())
     }
@@ -303,5 +339,6 @@ mod tests {
     fn names_are_written_alike() {
         assert_eq!(OF_BODY.each().join("\n"), OF_BODY.all());
         assert_eq!(OF_BYTES.each().join("\n"), OF_BYTES.all());
+        assert_eq!(ABOUT_REPLY.each().join("\n"), ABOUT_REPLY.all());
     }
 }

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use expression::{NameKind, Names, Slot};
+use expression::{NameKind, Names, Slot, Template};
+use policy::KeyParts;
 
 /// The meaning of a slot. All flows of a configuration share one list of these, since they run one another's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +133,26 @@ impl NameTable {
     pub fn names<'n>(&'n self, of: &'n Variables) -> impl Iterator<Item = &'n str> {
         let all = (0u32..).zip(&self.variables);
         all.filter(|(number, _)| of.holds_reply(*number).is_some()).map(|(_, name)| &**name)
+    }
+
+    /// The parts of a request that the values of a key are.
+    pub fn parts_of(&self, key: &Template) -> KeyParts {
+        let slots = key.slots();
+        let any = |is: &dyn Fn(&SlotMeaning) -> bool| slots.iter().any(|slot| self.has(*slot, is));
+        let has_line = |line: &str| {
+            any(&|meaning| {
+                let (SlotMeaning::Header(name) | SlotMeaning::RequestHeader(name)) = meaning else {
+                    return false;
+                };
+                name.eq_ignore_ascii_case(line)
+            })
+        };
+        KeyParts {
+            body: any(&|meaning| meaning.looks_inside() || *meaning == SlotMeaning::RequestBody),
+            method: any(&|meaning| *meaning == SlotMeaning::Method),
+            cookie: has_line("cookie"),
+            authorization: has_line("authorization"),
+        }
     }
 
     /// True if some expression asks for the body of the request as it came.

@@ -15,6 +15,8 @@ use crate::steps::payload::{PayloadSource, Status};
 pub(crate) struct Needs {
     /// One looks into a body, or keeps one for other clients.
     pub(crate) bodies: bool,
+    /// A call has a method of its own.
+    pub(crate) other_methods: bool,
     /// One asks for the body of the request as it came.
     pub(crate) request: bool,
     /// The levels of elements that they look at, if they copy what is further down; none: perhaps all.
@@ -22,12 +24,14 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    pub(crate) const NOTHING: Needs = Needs { bodies: false, request: false, levels: Some(0) };
+    pub(crate) const NOTHING: Needs =
+        Needs { bodies: false, other_methods: false, request: false, levels: Some(0) };
 
     /// Those of steps beside others.
     pub(crate) fn of<'s>(own: Needs, steps: impl Iterator<Item = &'s Step>) -> Needs {
         steps.fold(own, |all, step| Needs {
             bodies: all.bodies | step.needs().bodies,
+            other_methods: all.other_methods | step.needs().other_methods,
             request: all.request | step.needs().request,
             levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
         })
@@ -107,6 +111,9 @@ impl Levels<'_> {
             PayloadSource::Xml(template)
             | PayloadSource::Json(template)
             | PayloadSource::Text(template) => self.template(template),
+            PayloadSource::Form(form) => {
+                deepest(form.templates().into_iter().map(|template| self.template(template)))
+            }
             PayloadSource::From(expression) => self.copied(expression),
             PayloadSource::Fixed(..) => Some(0),
         };

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expression::{Budget, Expression, Failure, FailureKind, Limits, Scope, Template, Value};
-use fault::{Fault, Kind};
+use fault::{Fault, Kind, Side};
 use kit::clock::{self, Instant};
 use mediation::soap::Version;
 use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat};
 
 use crate::content::{Content, Maker};
-use crate::message::Message;
+use crate::message::{ACCEPT_ENCODING, Message};
 use crate::names::Slots;
 use crate::step::Step;
+use crate::steps::cache::NotedReplies;
 use crate::steps::gather::Gathered;
 use crate::trace::Recording;
 use crate::values::Values;
@@ -27,9 +28,13 @@ pub(crate) struct State {
     pub(crate) message: Message,
     /// The lines that calls send, as the flow has changed them. Branches share them until one changes its own.
     pub(crate) request_lines: Rc<Headers>,
+    /// The client's lines about the reply that it wants. Calls send them only where their reply can be that one.
+    pub(crate) withheld_lines: Option<Rc<Headers>>,
     /// The status of the last call.
     pub(crate) status: Option<u16>,
     pub(crate) variables: Vec<(u32, Variable)>,
+    /// The senders of values that variables hold, where they are known.
+    senders: Vec<(u32, Maker)>,
     /// The fault that a `catch` is about.
     pub(crate) caught: Option<Rc<Fault>>,
     /// What became of the branches of the last `scatter` or `split`.
@@ -40,6 +45,8 @@ pub(crate) struct State {
     pub(crate) part: Option<usize>,
     /// A fault would go to steps that use the message: a call keeps its body in memory.
     pub(crate) keeps: bool,
+    /// The replies to steps inside a `cache`. Branches note theirs in the same place.
+    pub(crate) noted: Option<Rc<NotedReplies>>,
     /// The end of the time of the flow whose steps run, or of its `catch`.
     pub(crate) deadline: Instant,
 }
@@ -60,6 +67,12 @@ pub(crate) struct Run<'a> {
     /// The route's name; empty for a run that came by none.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
+    /// JSON of clients and services in which an object has a member twice is malformed.
+    pub(crate) refuses_doubled: bool,
+    /// The sender of the last value that an expression asked for; none: a step made it, or it is not known.
+    pub(crate) asked: Cell<Option<Maker>>,
+    /// A step looks into a body, perhaps that of a reply.
+    pub(crate) reads_replies: bool,
     /// The levels of elements of messages that its steps look at, if they copy what is further down; none: perhaps all.
     pub(crate) levels: Option<usize>,
     /// An expression asks for the request's body as it came, and nobody has read it yet.
@@ -116,13 +129,16 @@ impl State {
         State {
             message,
             request_lines: request_lines.into(),
+            withheld_lines: None,
             status: None,
             variables: Vec::new(),
+            senders: Vec::new(),
             caught: None,
             gathered: None,
             depth: 0,
             part: None,
             keeps: false,
+            noted: None,
             deadline,
         }
     }
@@ -132,14 +148,34 @@ impl State {
         State {
             message: self.message.copy(),
             request_lines: self.request_lines.clone(),
+            withheld_lines: self.withheld_lines.clone(),
             status: self.status,
             variables: self.variables.clone(),
+            senders: self.senders.clone(),
             caught: self.caught.clone(),
             gathered: self.gathered.clone(),
             depth: self.depth,
             part: Some(at + 1),
             keeps: self.keeps,
+            noted: self.noted.clone(),
             deadline: self.deadline,
+        }
+    }
+
+    /// Adds the lines of a request with a method, without those about its body.
+    ///
+    /// Steps that read a reply need all of it. A precondition of a change holds for that change alone.
+    pub(crate) fn add_request_lines(&self, method: &[u8], run: &Run<'_>, to: &mut Headers) {
+        to.add_all(&self.request_lines);
+        let Some(withheld) = &self.withheld_lines else { return };
+        let is_read_only = matches!(method, b"GET" | b"HEAD");
+        let is_the_clients = method == run.head.method() && !(run.reads_replies && is_read_only);
+        for (name, value) in withheld.iter() {
+            let is_coding = name == ACCEPT_ENCODING.as_bytes();
+            let goes = if is_coding { !run.reads_replies } else { is_the_clients };
+            if goes {
+                to.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
+            }
         }
     }
 
@@ -179,6 +215,17 @@ impl State {
         self.message.hold(run, left).await
     }
 
+    /// Notes the sender of a variable's value.
+    pub(crate) fn note_sender(&mut self, number: u32, sender: Option<Maker>) {
+        self.senders.retain(|(known, _)| *known != number);
+        self.senders.extend(sender.map(|sender| (number, sender)));
+    }
+
+    /// The sender of a variable's value, if it is known.
+    pub(crate) fn sender(&self, number: u32) -> Option<Maker> {
+        self.senders.iter().find(|(known, _)| *known == number).map(|(_, sender)| *sender)
+    }
+
     pub(crate) fn variable(&self, number: u32) -> Option<&Variable> {
         self.variables.iter().find(|(known, _)| *known == number).map(|(_, variable)| variable)
     }
@@ -199,6 +246,9 @@ impl<'a> Run<'a> {
             parameters,
             route: "",
             body_bytes_max,
+            refuses_doubled: true,
+            asked: Cell::new(None),
+            reads_replies: false,
             levels: None,
             asks_request: Cell::new(false),
             request: RefCell::new(None),
@@ -235,9 +285,24 @@ impl<'a> Run<'a> {
         state: &State,
         work: impl FnOnce(&dyn Scope, &mut Budget) -> Result<T, Failure>,
     ) -> Result<T, Fault> {
+        self.asked.set(None);
         let values = Values { run: self, state, unread: Cell::new(None) };
         let done = work(&values, &mut self.budget());
-        done.map_err(|failure| fault(&failure, state, values.unread.get()))
+        done.map_err(|failure| {
+            let is_of_value = !matches!(failure.kind, FailureKind::Limit { .. });
+            let fault = fault(&failure, state, values.unread.get());
+            if is_of_value { self.blamed(fault) } else { fault }
+        })
+    }
+
+    /// The fault with the sender of the last value that was asked for, if it is one about a value.
+    pub(crate) fn blamed(&self, fault: Fault) -> Fault {
+        let is_of_value = matches!(fault.kind, Kind::Template | Kind::FlowFailed);
+        match self.asked.get().filter(|_| is_of_value) {
+            Some(Maker::Client) => fault.with_side(Side::Client),
+            Some(Maker::Upstream) => fault.with_side(Side::Upstream),
+            Some(Maker::Flow) | None => fault,
+        }
     }
 
     /// A budget for one step. What it spends is taken from the run's budget of work.
@@ -309,5 +374,6 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
 
 /// The number that Synapse gives to a fault; 0 where it has none.
 pub(crate) fn code(fault: &Fault) -> u32 {
-    fault.kind.synapse_code().unwrap_or_default()
+    let of_reply = || fault.more.as_ref()?.code.filter(|_| fault.kind == Kind::UpstreamStatus);
+    fault.kind.synapse_code().or_else(of_reply).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ use crate::steps::{
 };
 use crate::trace;
 
-pub use crate::steps::cache::{Cache, MessageCache};
+pub use crate::steps::cache::Cache;
 pub use crate::steps::call::{
     Call, CallPath, CallTo, CallUrl, Endpoint, EndpointFinder, Method, Query,
 };
@@ -139,6 +139,7 @@ impl Step {
         let looks = any(SlotMeaning::looks_inside) || action.needs_content();
         let own = Needs {
             bodies: looks || matches!(action, Action::Cache(_)),
+            other_methods: matches!(&action, Action::Call(call) if call.method.is_some()),
             request: any(asks),
             levels: Levels { table }.of(&action),
         };
@@ -461,8 +462,11 @@ async fn simple(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEn
         Action::Set(values) => {
             for (number, expression, kind) in values {
                 let value = run.value(state, expression)?;
-                let value = variable::typed(value, *kind, run)?;
+                let sender = run.asked.get();
+                let value =
+                    variable::typed(value, *kind, run).map_err(|fault| run.blamed(fault))?;
                 state.set(*number, Variable::Value(value));
+                state.note_sender(*number, sender);
             }
         }
         Action::Header(edit) => header::edit(edit, run, state)?,

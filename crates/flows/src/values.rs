@@ -46,11 +46,44 @@ impl Values<'_> {
         value
     }
 
+    /// The sender of a value, as far as it is known.
+    fn maker_of(&self, named: &SlotMeaning) -> Option<Maker> {
+        let message = &self.state.message;
+        match named {
+            SlotMeaning::Document | SlotMeaning::Body | SlotMeaning::SoapHeader => {
+                message.content().map(|content| content.maker)
+            }
+            SlotMeaning::Headers | SlotMeaning::Header(_) => Some(match message.status {
+                None => Maker::Client,
+                Some(_) => Maker::Upstream,
+            }),
+            SlotMeaning::Method
+            | SlotMeaning::Paths
+            | SlotMeaning::Path(_)
+            | SlotMeaning::Queries
+            | SlotMeaning::Query(_)
+            | SlotMeaning::Request
+            | SlotMeaning::RequestBody
+            | SlotMeaning::RequestHeaders
+            | SlotMeaning::RequestHeader(_) => Some(Maker::Client),
+            SlotMeaning::Status
+            | SlotMeaning::ReplyStatus(_)
+            | SlotMeaning::ReplyBody(_)
+            | SlotMeaning::ReplyHeaders(_)
+            | SlotMeaning::ReplyHeader(..) => Some(Maker::Upstream),
+            SlotMeaning::Variable(number) => self.state.sender(*number),
+            SlotMeaning::Error | SlotMeaning::ErrorPart(_) | SlotMeaning::Variables => None,
+        }
+    }
+
     /// A line of the message: one of its own, else of the request while the message is that.
     fn header(&self, name: &str) -> Value {
         let own = self.state.message.lines.get(name);
         let of_request = || match self.state.message.status {
-            None => self.state.request_lines.get(name),
+            None => {
+                let withheld = self.state.withheld_lines.as_ref();
+                self.state.request_lines.get(name).or_else(|| withheld?.get(name))
+            }
             Some(_) => None,
         };
         line(own.or_else(of_request))
@@ -105,9 +138,9 @@ pub(crate) fn detail(fault: &Fault) -> &str {
     told.map_or(&*fault.cause, |told| told)
 }
 
-/// The fields of a form.
+/// The values that a path into a text follows.
 fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
-    let fields = content.fields()?;
+    let fields = content.followed()?;
     Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
 }
 
@@ -122,6 +155,7 @@ fn decoded(text: &[u8], plus: bool) -> Value {
 impl Scope for Values<'_> {
     fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
         let Some(named) = self.named(slot) else { return Ok(Value::Nothing) };
+        self.run.asked.set(self.maker_of(named));
         Ok(match named {
             SlotMeaning::Document => self.content()?.document()?,
             SlotMeaning::Body => self.content()?.body()?,
@@ -188,6 +222,7 @@ impl Scope for Values<'_> {
 
     fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
         let Some(named) = self.named(group) else { return Ok(Vec::new()) };
+        self.run.asked.set(self.maker_of(named));
         let of_lines = |lines: &Headers| -> Vec<(Box<str>, Member)> {
             let lines = lines.iter().map(|(name, value)| {
                 let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -200,6 +235,7 @@ impl Scope for Values<'_> {
                 let mut lines = of_lines(&self.state.message.lines);
                 if self.state.message.status.is_none() {
                     lines.extend(of_lines(&self.state.request_lines));
+                    lines.extend(self.state.withheld_lines.iter().flat_map(|held| of_lines(held)));
                 }
                 lines
             }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use fault::{Fault, Kind};
 use http1::Decoder;
+use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES};
-use kit::{Alarm, Wire, clock};
+use kit::{Alarm, Wire};
 use message::{Fill, ReplyHead, Source, Trailers, WriteTarget};
 use policy::InterimReplies;
 
@@ -63,6 +64,8 @@ pub(crate) struct Client {
 struct Probe {
     alarm: Alarm,
     pause: Duration,
+    /// The end of the time for which work is done for it.
+    until: Instant,
 }
 
 /// The wait before a client that closed its side is asked for the first time: most replies are there sooner, and those who wait
@@ -71,6 +74,10 @@ const FIRST_PROBE: Duration = Duration::from_secs(1);
 
 /// The wait before the next time, doubled each time. The reset in answer to the first is there by then.
 const NEXT_PROBE: Duration = Duration::from_millis(500);
+
+/// The longest time for which work goes on for a client that closed its side before its reply began. It is as long as patient clients
+/// wait, and as long as the default timeout of a gather: a client that has left may keep no services busy for longer.
+const HALF_CLOSED_MAX: Duration = Duration::from_secs(30);
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -229,17 +236,23 @@ impl Client {
     }
 
     /// Ready when the client has gone before its reply begins. One that only closed its side looks the same at first. So an
-    /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset.
+    /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset. One that knows no
+    /// interim replies, or keeps its connection open and reads nothing, counts as gone after [`HALF_CLOSED_MAX`].
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
         let broken = self.poll_broken(cx);
-        if broken.is_ready() || !self.half_closed || !takes_interim {
+        if broken.is_ready() || !self.half_closed {
             return broken;
         }
         let mut probe = self.probe.take().unwrap_or_else(Probe::begin);
         while probe.alarm.poll(cx).is_ready() {
-            probe.alarm.set(clock::now(), probe.pause);
+            let now = clock::now();
+            let left = probe.until.saturating_duration_since(now);
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            probe.alarm.set(now, probe.pause.min(left));
             probe.pause = probe.pause.saturating_mul(2);
-            if self.interim.is_empty() {
+            if takes_interim && self.interim.is_empty() {
                 self.interim.extend_from_slice(CONTINUE);
             }
             if let Poll::Ready(Err(_)) = self.poll_interim(cx) {
@@ -272,9 +285,10 @@ impl Client {
 
 impl Probe {
     fn begin() -> Box<Probe> {
-        let mut alarm = Alarm::default();
-        alarm.set(clock::now(), FIRST_PROBE);
-        Box::new(Probe { alarm, pause: NEXT_PROBE })
+        let (mut alarm, now) = (Alarm::default(), clock::now());
+        alarm.set(now, FIRST_PROBE);
+        let until = now.checked_add(HALF_CLOSED_MAX).unwrap_or(now);
+        Box::new(Probe { alarm, pause: NEXT_PROBE, until })
     }
 }
 

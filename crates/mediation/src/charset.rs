@@ -19,6 +19,39 @@ fn is_utf8(told: &[u8]) -> bool {
     told.eq_ignore_ascii_case(b"utf-8") || told.eq_ignore_ascii_case(b"utf8")
 }
 
+/// The characters of windows-1252 from 0x80 to 0x9F (WHATWG Encoding, 8.1); all others are those of ISO 8859-1.
+const WINDOWS: [char; 32] = [
+    '\u{20AC}', '\u{81}', '\u{201A}', '\u{192}', '\u{201E}', '\u{2026}', '\u{2020}', '\u{2021}',
+    '\u{2C6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8D}', '\u{17D}', '\u{8F}',
+    '\u{90}', '\u{2018}', '\u{2019}', '\u{201C}', '\u{201D}', '\u{2022}', '\u{2013}', '\u{2014}',
+    '\u{2DC}', '\u{2122}', '\u{161}', '\u{203A}', '\u{153}', '\u{9D}', '\u{17E}', '\u{178}',
+];
+
+/// A text in windows-1252; nothing for another charset.
+pub fn windows(told: &[u8], text: &[u8]) -> Option<String> {
+    let is_it = [&b"windows-1252"[..], b"cp1252", b"x-cp1252"]
+        .iter()
+        .any(|name| told.eq_ignore_ascii_case(name));
+    let character = |byte: &u8| match byte {
+        0x80..=0x9F => WINDOWS.get(usize::from(*byte - 0x80)).copied().unwrap_or('\u{FFFD}'),
+        byte => char::from(*byte),
+    };
+    is_it.then(|| text.iter().map(character).collect())
+}
+
+/// XML in windows-1252, which its content type says, or else its declaration, in UTF-8 without the declaration.
+pub fn single_byte(content_type: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+    let text = match charset(content_type) {
+        Some(told) => windows(told, message)?,
+        None if !declares_another(message) => return None,
+        None => {
+            let name = declared(message)?.split(|byte| matches!(byte, b'"' | b'\'')).next()?;
+            windows(name, message)?
+        }
+    };
+    Some(undeclared(&text))
+}
+
 pub fn is_latin1(told: &[u8]) -> bool {
     [&b"iso-8859-1"[..], b"iso_8859-1", b"latin1"]
         .iter()

@@ -10,7 +10,7 @@ use json::push_string;
 use kit::percent;
 
 use crate::charset;
-use crate::multipart::{Multipart, MultipartError, Part, parameter};
+use crate::multipart::{Multipart, MultipartError, Part, once, parameter};
 
 /// More than any form has.
 const FIELDS_MAX: usize = 10_000;
@@ -109,12 +109,17 @@ fn string(text: &str) -> String {
 fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError> {
     let disposition = part.line(message, "content-disposition");
     let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
-    let name = parameter(&disposition, "name").ok_or("a part of the form has no name")?;
+    let name = once(&disposition, "name")?.ok_or("a part of the form has no name")?;
+    if parameter(&disposition, "name*").is_some() || parameter(&disposition, "filename*").is_some()
+    {
+        // RFC 7578, 4.2: a reader that knows them takes another name than one that does not.
+        return Err("a part of the form has an extended name");
+    }
     let name = String::from_utf8_lossy(&name).into_owned();
     let content = part.content(message)?;
     let content_type = part.line(message, "content-type");
     let text = text_of(content_type.as_deref(), &content);
-    let file = parameter(&disposition, "filename");
+    let file = once(&disposition, "filename")?;
     let value = match (file, text) {
         (None, Some(text)) => string(&text),
         (file, text) => as_object(file.as_deref(), content_type.as_deref(), text, &content),
@@ -149,6 +154,9 @@ pub fn text_of<'m>(content_type: Option<&[u8]>, bytes: &'m [u8]) -> Option<Cow<'
     let told = content_type.and_then(charset::charset);
     // Before UTF-8, since ASCII in UTF-16 is valid UTF-8 with many NULs.
     if let Some(text) = told.and_then(|told| charset::utf16(told, bytes)) {
+        return Some(Cow::Owned(text));
+    }
+    if let Some(text) = told.and_then(|told| charset::windows(told, bytes)) {
         return Some(Cow::Owned(text));
     }
     match std::str::from_utf8(bytes) {

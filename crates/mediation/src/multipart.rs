@@ -20,6 +20,10 @@ const LINES_MAX: usize = 100;
 /// Bytes of the header lines of one part.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
+/// Header lines that say what a part is. Of two, one reader takes the first and another the last.
+const ONCE: [&[u8]; 4] =
+    [b"content-disposition", b"content-type", b"content-transfer-encoding", b"content-id"];
+
 /// RFC 2046, 5.1.1.
 const BOUNDARY_BYTES_MAX: usize = 70;
 
@@ -60,8 +64,13 @@ impl Multipart {
             parts.push(Part::read(message, line.end, next.start)?);
             line = next;
         }
+        let behind = message.get(line.end..).unwrap_or_default();
         match parts.is_empty() {
             true => Err("there is no part"),
+            // Some readers end at the last boundary, and others go on.
+            false if memmem::find(behind, &delimiter).is_some() => {
+                Err("a boundary stands behind the last one")
+            }
             false => Ok(Multipart { parts, delimiter }),
         }
     }
@@ -101,12 +110,18 @@ impl Part {
         if head.len() > HEAD_BYTES_MAX {
             return Err("the header lines of a part are over 16 KiB");
         }
-        let mut count = 0;
+        let (mut count, mut seen) = (0, [false; ONCE.len()]);
         for line in lines(head) {
             count += 1;
             let (name, _) = halves(line).ok_or("a header line of a part has no name")?;
             if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace()) {
                 return Err("a header line of a part has no name");
+            }
+            let known = ONCE.iter().zip(&mut seen);
+            for (_, seen) in known.filter(|(known, _)| name.eq_ignore_ascii_case(known)) {
+                if std::mem::replace(seen, true) {
+                    return Err("a header line of a part is there twice");
+                }
             }
         }
         match count > LINES_MAX {
@@ -187,7 +202,8 @@ fn next_line(message: &[u8], delimiter: &[u8], from: usize) -> Option<DelimiterL
         };
         let behind = message.get(at + delimiter.len()..)?;
         if behind.starts_with(b"--") {
-            return Some(DelimiterLine { start, end: message.len(), is_last: true });
+            let end = at + delimiter.len() + b"--".len();
+            return Some(DelimiterLine { start, end, is_last: true });
         }
         let blanks = behind.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         if behind.get(blanks..).is_some_and(|behind| behind.starts_with(b"\r\n")) {
@@ -199,7 +215,7 @@ fn next_line(message: &[u8], delimiter: &[u8], from: usize) -> Option<DelimiterL
 }
 
 fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, MultipartError> {
-    let boundary = parameter(content_type, "boundary").ok_or("the boundary is not named")?;
+    let boundary = once(content_type, "boundary")?.ok_or("the boundary is not named")?;
     let fits = (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
         && boundary.iter().all(|byte| matches!(byte, b' '..=b'~'))
         && !boundary.ends_with(b" ");
@@ -221,6 +237,15 @@ pub fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
         !escaped
     });
     Some(plain.collect())
+}
+
+/// A parameter that is there at most once.
+pub fn once(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError> {
+    let all = charset::parameters(value).filter_map(|written| charset::value_of(written, name));
+    match all.count() {
+        0 | 1 => Ok(parameter(value, name)),
+        _ => Err("a parameter is there twice"),
+    }
 }
 
 fn unbracketed(id: &[u8]) -> &[u8] {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod content_lines;
 mod direct;
 mod event_stream;
 mod head;
@@ -16,6 +17,7 @@ mod upgrade;
 mod view;
 
 pub use body::{Body, Fill, GatheredBody, Source, Trailers};
+pub use content_lines::ignores_content;
 pub use direct::{Chunk, DirectBytes, DirectWriter};
 pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};

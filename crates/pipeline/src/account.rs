@@ -271,7 +271,7 @@ thread_local! {
 
 fn tell(fault: &Fault, id: &str, route: &str) {
     let (label, cause) = (fault.kind.label(), &*fault.cause);
-    let level = fault.kind.level();
+    let level = fault.level();
     if matches!(level, Level::Warn | Level::Error) && !may_tell() {
         return;
     }

@@ -27,7 +27,7 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
         true => Errors::Wso2,
         false => errors,
     };
-    let own = fault.more.as_ref().and_then(|more| more.status).unwrap_or(kind.status());
+    let own = fault.status();
     if let Some(call) = &ex.grpc {
         let reply = grpc_call::reply(call, &fault);
         ex.fault = Some(fault);

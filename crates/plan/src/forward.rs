@@ -19,6 +19,8 @@ pub struct Forward {
     pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
+    /// The step `call` of a flow that does nothing else: content goes along only with methods that give it a meaning.
+    pub is_call: bool,
 }
 
 /// The path for the upstream.
@@ -63,6 +65,10 @@ impl Forward {
                 Answer::Ready(answered) => answered,
                 Answer::Wait(answering) => answering.await,
             };
+        }
+        if self.is_call && message::ignores_content(request.head.method()) {
+            request.body = Body::Empty;
+            request.head.headers.remove_content_lines();
         }
         request.body.forget_view();
         if let Some(mirror) = &self.mirror

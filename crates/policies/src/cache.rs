@@ -9,6 +9,7 @@ mod directives;
 mod entry;
 mod flight;
 mod request;
+mod step;
 mod store;
 
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use policy::{
     RouteOverride, Slot, Slots, Step,
 };
 
-pub use entry::KEPT;
+pub use entry::{KEPT, TTL_STATUSES};
+pub use step::{StepCache, StepCacheSettings};
 pub use store::Store;
 
 use directives::Directives;
@@ -318,7 +320,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
                 Ok(None)
             }
             Pending::Bypass(bypass) => {
-                let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.detail()];
+                let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.word().as_bytes()];
                 // The parts are the program's own.
                 let _written = head.headers.add_joined("Cache-Status", &said);
                 Ok(None)

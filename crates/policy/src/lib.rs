@@ -15,6 +15,7 @@ mod notes;
 mod outside;
 mod public_origin;
 mod relay;
+mod reply_cache;
 mod revoked_tokens;
 mod slot;
 mod step;
@@ -31,6 +32,7 @@ pub use notes::{
 };
 pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
 pub use relay::{Outbox, Relay, TunnelSide};
+pub use reply_cache::{CacheHindrance, CacheTerms, KeptMessage, KeyParts, ReplyCache};
 pub use revoked_tokens::{Full, REVOKED_MAX, RevokedTokens, TOKEN_ID_BYTES_MAX};
 pub use slot::{Slot, SlotValues, Slots};
 pub use step::{

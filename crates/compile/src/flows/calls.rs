@@ -27,22 +27,7 @@ impl Compiler<'_, '_> {
         };
         let query = match &keys.query {
             None => Some(None),
-            Some(QueryTemplate::Whole(text)) => {
-                self.template(text, Kind::Query, namespaces).map(|text| Some(Query::Whole(text)))
-            }
-            Some(QueryTemplate::Parameters(parameters)) => {
-                let parameters: Vec<Option<_>> = parameters
-                    .iter()
-                    .map(|(name, value)| {
-                        let value = self.template(value, Kind::Text, namespaces)?;
-                        Some((name.value.as_str().into(), value))
-                    })
-                    .collect();
-                parameters
-                    .into_iter()
-                    .collect::<Option<_>>()
-                    .map(|all| Some(Query::Parameters(all)))
-            }
+            Some(query) => self.query(query, namespaces).map(Some),
         };
         let set = self.lines(&keys.headers.set, namespaces);
         let remove = self.header_names(&keys.headers.remove);
@@ -66,6 +51,25 @@ impl Compiler<'_, '_> {
             into: into?,
             fault_on: keys.fault_on.iter().map(|class| (class.first, class.last)).collect(),
         })
+    }
+
+    /// A query or a form.
+    pub(super) fn query(&mut self, written: &QueryTemplate, namespaces: &Namespaces) -> Option<Query> {
+        match written {
+            QueryTemplate::Whole(text) => {
+                self.template(text, Kind::Query, namespaces).map(Query::Whole)
+            }
+            QueryTemplate::Parameters(parameters) => {
+                let parameters: Vec<Option<_>> = parameters
+                    .iter()
+                    .map(|(name, value)| {
+                        let value = self.template(value, Kind::Text, namespaces)?;
+                        Some((name.value.as_str().into(), value))
+                    })
+                    .collect();
+                parameters.into_iter().collect::<Option<_>>().map(Query::Parameters)
+            }
+        }
     }
 
     fn method(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<Method> {

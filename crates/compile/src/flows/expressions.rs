@@ -2,7 +2,7 @@
 
 use ::flows::FlowNames;
 use config::{ExpressionLanguage, ExpressionText, Map, Spanned};
-use expression::{Error, ErrorKind, Expression, Kind, Language, Template};
+use expression::{Error, ErrorKind, Expression, Kind, Language, Template, seems_expression};
 use regex::Regex;
 
 use super::{Compiler, Namespaces};
@@ -22,7 +22,9 @@ impl Compiler<'_, '_> {
             ExpressionLanguage::Text => Language::Text,
         };
         let names = FlowNames { table: self.table, variables: self.variables(), namespaces };
-        match Expression::compile(&text.text.value, language, &names) {
+        let compiled = Expression::compile(&text.text.value, language, &names);
+        self.warn_of_literal(text, compiled.as_ref().is_ok_and(|known| known.literal().is_some()));
+        match compiled {
             Ok(expression) if text.required => Some(expression.required()),
             Ok(expression) => Some(expression),
             Err(error) => {
@@ -39,14 +41,34 @@ impl Compiler<'_, '_> {
         namespaces: &Namespaces,
     ) -> Option<Expression> {
         let expression = self.expression(text, namespaces)?;
-        if text.language == ExpressionLanguage::Marked && expression.literal().is_some() {
+        let is_literal = text.language == ExpressionLanguage::Marked
+            && expression.literal().is_some_and(|text| seems_expression(text).is_none());
+        if is_literal {
             self.report.warn(
                 text.text.at,
-                "this is a text, and finds nothing: an expression begins with `$` or `/`",
+                "this is a text, and finds nothing: an expression begins with `$`, `/` or a function such as `count(`",
                 "write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant",
             );
         }
         Some(expression)
+    }
+
+    /// Warns of a literal that looks like an expression or a template.
+    fn warn_of_literal(&mut self, text: &ExpressionText, is_literal: bool) {
+        let is_marked = is_literal && text.language == ExpressionLanguage::Marked;
+        let Some(sign) = seems_expression(&text.text.value).filter(|_| is_marked) else { return };
+        let what = format!(
+            "this is a literal text with `{sign}` in it, and nothing of it is evaluated: an expression begins with `$`, `/` or a function such as `count(`"
+        );
+        let help = match sign {
+            "{{" => {
+                "write the expression without braces, such as `$body.id`, or `concat('a ', $body.id)`; `{ text: TEXT }` if the text is meant"
+            }
+            _ => {
+                "write `concat('a ', $body.id)`, `{ xpath: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant"
+            }
+        };
+        self.report.warn(text.text.at, what, help);
     }
 
     /// A template of a kind.

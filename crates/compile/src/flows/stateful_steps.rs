@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use ::flows::{Cache, MessageCache, TapPlaces, Throttle, WireTap};
-use config::{CacheStep, Decode as _, LimitBy, NamedStep, Spanned, ThrottleStep, WireTapStep};
+use ::flows::{Cache, TapPlaces, Throttle, WireTap};
+use config::{
+    CacheCookies, CacheStep, Decode as _, LimitBy, NamedStep, Spanned, ThrottleStep, WireTapStep,
+};
 use expression::Kind;
+use policies::cache::{self, StepCache, StepCacheSettings, Store};
 use policies::key::KeySource;
 use policies::rate_limit::{self, KeyCounts, Window};
 
 use super::{Compiler, Namespaces};
-use crate::listeners::count;
+use crate::listeners::{bytes, count};
 use crate::policies::rate_limit::by;
 
 /// Clients of one `throttle` that are counted apart, as many as `rate_limit` counts by default: 6 MB.
@@ -40,8 +43,31 @@ impl<'a> Compiler<'a, '_> {
         let name = self.name_of("cache", &keys.encode().to_string());
         let key = self.template(&keys.key, Kind::Key, namespaces);
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
-        let kept = self.builder.kept_or(&name, || Arc::new(MessageCache::default()));
-        Some(Cache { key: key?, ttl: keys.ttl.0, steps: steps?, kept })
+        let methods = self.methods(keys.methods.as_deref());
+        let entry_bytes_max = bytes(keys.entry_bytes_max);
+        let (bytes_max, entries_max) = (bytes(keys.bytes_max), count(keys.entries_max.get()));
+        let store = self
+            .builder
+            .kept_or(&name, || Arc::new(Store::new(bytes_max, entry_bytes_max, entries_max)));
+        let key = key?;
+        let settings = StepCacheSettings {
+            ttl: keys.ttl.0,
+            ttl_statuses: cache::TTL_STATUSES.into(),
+            entry_bytes_max,
+            methods: methods?,
+            ignores_cookies: keys.cookies == CacheCookies::Ignore,
+            ignores_credentials: keys.credentials == CacheCookies::Ignore,
+            key: self.table.parts_of(&key),
+        };
+        Some(Cache { key, steps: steps?, kept: Arc::new(StepCache { settings, store }) })
+    }
+
+    fn methods(&mut self, written: Option<&[Spanned<String>]>) -> Option<Option<Box<[Box<str>]>>> {
+        let Some(written) = written else { return Some(None) };
+        let methods: Vec<Option<_>> =
+            written.iter().map(|method| crate::names::method(method, self.report)).collect();
+        let methods = methods.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Some(methods.into_iter().map(Into::into).collect()))
     }
 
     pub(super) fn wire_tap(

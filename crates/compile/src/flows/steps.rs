@@ -197,8 +197,8 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<Action> {
         let over = self.finder(&keys.over, namespaces);
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
-        let parallel = count(keys.parallel.get());
-        Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel })))
+        let (parallel, max) = (count(keys.parallel.get()), count(keys.max.get()));
+        Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel, max })))
     }
 
     fn split(
@@ -210,9 +210,9 @@ impl<'a> Compiler<'a, '_> {
         let over = self.finder(&keys.over, namespaces);
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let gather = self.gather(&keys.gather, namespaces);
-        let parallel = count(keys.parallel.get());
-        let gather = gather?;
-        Some(Action::Split(Box::new(Split { over: over?, steps: steps?, parallel, gather })))
+        let (parallel, max) = (count(keys.parallel.get()), count(keys.max.get()));
+        let (over, steps, gather) = (over?, steps?, gather?);
+        Some(Action::Split(Box::new(Split { over, steps, parallel, max, gather })))
     }
 
     fn scatter(
@@ -250,6 +250,17 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
+    /// Warns of values in a text that is sent as a form.
+    fn warn_of_unescaped(&mut self, text: &Spanned<String>, content_type: Option<&str>) {
+        let media_type = message::media_type(content_type.unwrap_or_default().as_bytes());
+        if media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+            && text.value.contains("{{")
+        {
+            let what = "values in a `text` are not encoded, so that one may add fields to the form";
+            self.report.warn(text.at, what, "write `form` in place of `text`");
+        }
+    }
+
     /// Compiles the content of a body: at most one of the keys.
     fn made(
         &mut self,
@@ -257,11 +268,16 @@ impl<'a> Compiler<'a, '_> {
         step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Option<PayloadSource>> {
-        let BodyKeys { xml, json, text, from } = written;
-        let several = [xml.is_some(), json.is_some(), text.is_some(), from.is_some()];
+        let BodyKeys { xml, json, text, form, from } = written;
+        let several =
+            [xml.is_some(), json.is_some(), text.is_some(), form.is_some(), from.is_some()];
         if several.iter().filter(|there| **there).count() > 1 {
             let what = "a body is made of one thing";
-            self.report.error(step.at, what, "keep one of `xml`, `json`, `text` and `from`");
+            self.report.error(
+                step.at,
+                what,
+                "keep one of `xml`, `json`, `text`, `form` and `from`",
+            );
             return None;
         }
         let made = match written {
@@ -276,10 +292,13 @@ impl<'a> Compiler<'a, '_> {
             BodyKeys { text: Some(text), .. } => {
                 PayloadSource::Text(self.template(text, Kind::Text, namespaces)?)
             }
+            BodyKeys { form: Some(form), .. } => PayloadSource::Form(self.query(form, namespaces)?),
             BodyKeys { from: Some(from), .. } => {
                 PayloadSource::From(self.expression(from, namespaces)?)
             }
-            BodyKeys { xml: None, json: None, text: None, from: None } => return Some(None),
+            BodyKeys { xml: None, json: None, text: None, form: None, from: None } => {
+                return Some(None);
+            }
         };
         Some(Some(made))
     }
@@ -294,8 +313,16 @@ impl<'a> Compiler<'a, '_> {
             xml: keys.xml.as_ref(),
             json: keys.json.as_ref(),
             text: keys.text.as_ref(),
+            form: keys.form.as_ref(),
             from: keys.from.as_ref(),
         };
+        if let Some(text) = &keys.text {
+            let is_type = |name: &Spanned<String>| name.value.eq_ignore_ascii_case("content-type");
+            let mut lines = keys.headers.iter();
+            let content_type =
+                lines.find_map(|(name, value)| is_type(name).then_some(&value.value));
+            self.warn_of_unescaped(text, content_type.map(String::as_str));
+        }
         let made = self.made(written, step, namespaces);
         let headers = self.lines(&keys.headers, namespaces);
         let status = match &keys.status {
@@ -321,6 +348,7 @@ impl<'a> Compiler<'a, '_> {
             xml: keys.xml.as_ref(),
             json: keys.json.as_ref(),
             text: keys.text.as_ref(),
+            form: keys.form.as_ref(),
             from: keys.from.as_ref(),
         };
         let made = self.made(written, step, namespaces)?;
@@ -334,12 +362,15 @@ impl<'a> Compiler<'a, '_> {
         };
         if let Some(content_type) = &keys.content_type {
             crate::names::media_type(content_type, self.report)?;
+            if let Some(text) = &keys.text {
+                self.warn_of_unescaped(text, Some(&content_type.value));
+            }
         }
         let made = match (made, file) {
             (Some(made), None) => made,
             (None, Some(file)) => file,
             (Some(_), Some(_)) | (None, None) => {
-                let help = "write one of `xml`, `json`, `text`, `from` and `file`";
+                let help = "write one of `xml`, `json`, `text`, `form`, `from` and `file`";
                 self.report.error(step.at, "a payload is made of one thing", help);
                 return None;
             }
@@ -510,6 +541,7 @@ struct BodyKeys<'a> {
     xml: Option<&'a Spanned<String>>,
     json: Option<&'a Spanned<JsonTemplate>>,
     text: Option<&'a Spanned<String>>,
+    form: Option<&'a QueryTemplate>,
     from: Option<&'a ExpressionText>,
 }
 

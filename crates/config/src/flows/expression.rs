@@ -21,7 +21,7 @@ pub struct ExpressionText {
 /// The language of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionLanguage {
-    /// Text that begins with `$` or `/` is an expression, any other a literal.
+    /// Text that begins with `$`, `/` or a function and `(` is an expression, any other a literal.
     Marked,
     /// XPath 1.0.
     XPath,

@@ -24,7 +24,7 @@ pub use steps::{
     ValidateStep, WireTapStep, XsltStep,
 };
 
-use crate::decode::{Decode, Decoder, did_you_mean, keys, list};
+use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};
 use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
@@ -47,10 +47,24 @@ keys! {
         timeout: Option<Timeout>,
         /// Bounds of the flow.
         limits: FlowLimits,
+        /// What happens to JSON in which an object has a member twice: `refuse` answers 400, or 502 for a reply; with `last` the last one
+        /// counts. Flows that it runs by `sequence` follow it.
+        // Two readers may take different ones, so that a step checks what a service does not get.
+        duplicate_members: DuplicateMembers = DuplicateMembers::Refuse,
         /// The steps.
         steps: Steps,
         /// Steps for a fault that no step caught, with `$error`.
         catch: Option<Steps>,
+    }
+}
+
+words! {
+    /// What happens to JSON in which an object has a member twice.
+    pub enum DuplicateMembers {
+        /// It is malformed.
+        Refuse = "refuse",
+        /// The last one counts.
+        Last = "last",
     }
 }
 
@@ -220,6 +234,7 @@ impl Decode for Flow {
             namespaces: Map::default(),
             timeout: None,
             limits: FlowLimits::absent()?,
+            duplicate_members: DuplicateMembers::Refuse,
             steps,
             catch: None,
         };

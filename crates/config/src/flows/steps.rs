@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 use super::{Condition, ExpressionText, JsonTemplate, NamedStep};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
-use crate::policies::{LimitBy, Requests, XsltEngine};
+use crate::policies::{CacheCookies, LimitBy, Requests, XsltEngine};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
-use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Spanned, Timeout};
+use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Size, Spanned, Timeout};
 
 /// A list of steps, or one alone.
 pub type Steps = OneOrMore<Spanned<NamedStep>>;
@@ -87,6 +87,9 @@ keys! {
         json: Option<Spanned<JsonTemplate>>,
         /// The body as a template of text.
         text: Option<Spanned<String>>,
+        /// The body as a form: a template such as `a={{ $body.a }}&b=1`, or templates by the names of fields. Values are
+        /// percent-encoded, so that none can add a field.
+        form: Option<QueryTemplate>,
         /// The body as what an expression finds.
         from: Option<ExpressionText>,
     }
@@ -185,6 +188,9 @@ keys! {
         json: Option<Spanned<JsonTemplate>>,
         /// A template of text.
         text: Option<Spanned<String>>,
+        /// A form (`application/x-www-form-urlencoded`): a template such as `a={{ $body.a }}&b=1`, or templates by the names of
+        /// fields. Values are percent-encoded, so that none can add a field.
+        form: Option<QueryTemplate>,
         /// The result of an expression: a node set as its markup.
         from: Option<ExpressionText>,
         /// The bytes of a file.
@@ -367,12 +373,30 @@ words! {
 }
 
 keys! {
-    /// Gives a message again that steps made before.
+    /// Gives a message again that steps made before, by the rules of the policy `cache` (RFC 9111, a shared cache).
     pub struct CacheStep {
-        /// The key of a message, a template. Messages of one key share an entry.
+        /// The key of a message, a template. Messages of one key, method and `Host` share an entry.
         key: Spanned<String>,
-        /// The time for which an entry is kept.
+        /// The longest time for which an entry is served; a reply that says it is fresh for less is served for less.
         ttl: Timeout,
+        /// The methods that are cached, with their bodies; `GET` and `HEAD` if absent, and others where `key` has the body or the method.
+        methods: Option<Vec<Spanned<String>>>,
+        /// How to treat requests with a `Cookie`: with `bypass` they are not answered from the cache and their results are not cached,
+        /// unless `key` has the cookie; `ignore` treats them like all others.
+        // A reply to a cookie is somebody's own unless the operator knows better.
+        cookies: CacheCookies = CacheCookies::Bypass,
+        /// How to treat results for clients with credentials: with `bypass` they are cached only if every reply that they were made of
+        /// says that it may be shared (`public`, `s-maxage`, `must-revalidate`), or `key` has `$headers.authorization`; `ignore`
+        /// treats them like all others.
+        credentials: CacheCookies = CacheCookies::Bypass,
+        /// The size of all cached messages together; above it the least recently used are dropped.
+        // As in the policy.
+        bytes_max: Size = Size(64 << 20),
+        /// The largest message that is cached.
+        entry_bytes_max: Size = Size(1 << 20),
+        /// How many messages are cached.
+        // As many as clients of one gateway are likely to ask for within a time to live.
+        entries_max: Between<1, 10_000_000> = const { Between::new(10_000) },
         /// The steps that make it.
         steps: Steps,
     }

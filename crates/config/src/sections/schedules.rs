@@ -30,5 +30,7 @@ keys! {
         json: Option<Spanned<JsonTemplate>>,
         /// Text.
         text: Option<Spanned<String>>,
+        /// A form, such as `a=1&b=2`.
+        form: Option<Spanned<String>>,
     }
 }

@@ -1,5 +1,6 @@
 //! The places of placeholders in a JSON template: in strings, or in place of a value.
 
+use crate::tape::JsonText;
 use crate::template::Site;
 use crate::template::pieces::Piece;
 use crate::{Error, ErrorKind};
@@ -29,14 +30,23 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
             }
         }
     }
-    let mut tape = Vec::new();
-    match json::read(&filled, &LIMITS, &mut tape) {
-        Ok(()) => Ok(sites),
+    let wrong = |place: usize, what: String| {
+        let start = starts.iter().rev().find(|(start, _)| *start <= place);
+        let (start, at) = start.copied().unwrap_or_default();
+        Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start)))
+    };
+    let read = match JsonText::read(filled, &LIMITS) {
+        Ok(read) => read,
         Err(malformed) => {
-            let start = starts.iter().rev().find(|(start, _)| *start <= malformed.at);
-            let (start, at) = start.copied().unwrap_or_default();
             let what = format!("the template is no JSON: {} is expected here", malformed.what);
-            Err(ErrorKind::Malformed(what.into()).at(text, at + (malformed.at - start)))
+            return wrong(malformed.at, what);
+        }
+    };
+    // With a placeholder in a name, two names may look the same here and differ in the message.
+    match read.doubled().filter(|_| !sites.contains(&Site::JsonString)) {
+        None => Ok(sites),
+        Some(object) => {
+            wrong(read.place(object), "an object of the template has a member twice".to_owned())
         }
     }
 }

@@ -15,6 +15,7 @@ use kit::percent;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::Fetch;
 
+use crate::content::Format;
 use crate::message::Message;
 use crate::state::{Run, State, Variable};
 use crate::steps::payload;
@@ -128,7 +129,7 @@ pub enum CallPath {
     Whole(Template),
 }
 
-/// The query of a call.
+/// The query of a call, or the fields of a form.
 pub enum Query {
     Whole(Template),
     /// Names with their values, neither of them encoded.
@@ -138,11 +139,7 @@ pub enum Query {
 impl Call {
     /// The templates of its parts.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
-        let query: Vec<&Template> = match &self.query {
-            None => Vec::new(),
-            Some(Query::Whole(template)) => vec![template],
-            Some(Query::Parameters(all)) => all.iter().map(|(_, template)| template).collect(),
-        };
+        let query = self.query.iter().flat_map(Query::templates);
         let set = self.set.iter().map(|(_, template)| template);
         let method = self.method.iter().filter_map(|method| match method {
             Method::Fixed(_) => None,
@@ -174,6 +171,23 @@ impl Call {
         is_plain.then_some(upstream)
     }
 
+    fn method<'m>(&'m self, run: &Run<'m>, state: &State) -> Result<Cow<'m, str>, Fault> {
+        match &self.method {
+            Some(method) => method.get(run, state),
+            None => Ok(String::from_utf8_lossy(run.head.method())),
+        }
+    }
+
+    /// True if the message is sent, or perhaps sent.
+    fn sends_message(&self, run: &Run<'_>) -> bool {
+        let method = match &self.method {
+            None => run.head.method(),
+            Some(Method::Fixed(method)) => method.as_bytes(),
+            Some(Method::Made(_)) => return self.body.is_none(),
+        };
+        self.body.is_none() && !message::ignores_content(method)
+    }
+
     fn request(
         &self,
         target: Option<String>,
@@ -181,15 +195,16 @@ impl Call {
         state: &mut State,
     ) -> Result<Request, Fault> {
         let target = self.target(target, run, state)?;
-        let mut head = match &self.method {
-            None => RequestHead::new(Protocol::Http11, run.head.method(), &target),
-            Some(method) => {
-                RequestHead::new(Protocol::Http11, method.get(run, state)?.as_bytes(), &target)
-            }
-        };
+        let method = self.method(run, state)?;
+        let method = method.as_bytes();
+        let mut head = RequestHead::new(Protocol::Http11, method, &target);
         let lines = &mut head.headers;
-        lines.add_all(&state.request_lines);
+        state.add_request_lines(method, run, lines);
         let mut body = match &self.body {
+            None if message::ignores_content(method) => {
+                lines.remove_content_lines();
+                Body::Empty
+            }
             None => {
                 state.message.add_lines_of_body(lines);
                 state.message.body()
@@ -291,7 +306,15 @@ fn bad(what: &str, value: &str, why: &str) -> Fault {
 }
 
 impl Query {
-    fn fill(&self, run: &Run<'_>, state: &State) -> Result<String, Fault> {
+    /// The templates of its parts.
+    pub(crate) fn templates(&self) -> Vec<&Template> {
+        match self {
+            Query::Whole(template) => vec![template],
+            Query::Parameters(all) => all.iter().map(|(_, template)| template).collect(),
+        }
+    }
+
+    pub(crate) fn fill(&self, run: &Run<'_>, state: &State) -> Result<String, Fault> {
         match self {
             Query::Whole(template) => run.fill(state, template),
             Query::Parameters(all) => {
@@ -327,7 +350,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     if state.left_at(began).is_zero() {
         return Err(flow_timeout());
     }
-    if state.keeps && call.body.is_none() {
+    if state.keeps && call.sends_message(run) {
         let arrives = state.message.arrives();
         state.hold(run).await?;
         if arrives {
@@ -336,6 +359,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     }
     let CallWay { to, name, target: own } = call.to.way(run, state)?;
     let request = call.request(own, run, state)?;
+    let noted = state.noted.clone().map(|noted| (noted, request.head.headers.clone()));
     // Its client gives the whole call up then, whatever the flow allows.
     let deadline = run.ex.grpc.as_ref().and_then(|call| call.deadline);
     let mut beside = run.ex.call_beside(deadline);
@@ -361,17 +385,10 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
         limit,
         pin!(async {
             let reply = to.fetch(beside, request).await?;
-            let status = reply.head.status;
-            let refused = call.refuse(&name, &reply);
-            // A step may read it later, in the time of the call.
-            let rest =
-                |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
-            let time = call.timeout.map(rest);
-            let mut message = Message::reply(reply, time);
-            if call.into.is_some() && refused.is_ok() {
-                message.hold(run, left).await?;
+            if let Some((noted, sent)) = &noted {
+                noted.note(run, sent, &reply.head);
             }
-            Ok((status, refused.map(|()| message)))
+            call.taken(&name, reply, run, began, left).await
         }),
     )
     .await
@@ -391,6 +408,33 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
 }
 
 impl Call {
+    /// The status of a reply, and the reply as a message, or the fault that the operator makes of it.
+    async fn taken(
+        &self,
+        name: &str,
+        reply: Reply,
+        run: &Run<'_>,
+        began: Instant,
+        left: Duration,
+    ) -> Result<(u16, Result<Message, Fault>), Fault> {
+        let status = reply.head.status;
+        let refused = self.refuse(name, &reply);
+        // A step may read it later, in the time of the call.
+        let rest = |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
+        let mut message = Message::reply(reply, self.timeout.map(rest));
+        if let Err(fault) = refused {
+            let fault = match is_soap_fault(&mut message, run, left).await {
+                true => fault.with_code(SOAP_FAULT_CODE),
+                false => fault,
+            };
+            return Ok((status, Err(fault)));
+        }
+        if self.into.is_some() {
+            message.hold(run, left).await?;
+        }
+        Ok((status, Ok(message)))
+    }
+
     /// A status that the operator calls a fault.
     fn refuse(&self, name: &str, reply: &Reply) -> Result<(), Fault> {
         let status = reply.head.status;
@@ -402,6 +446,24 @@ impl Call {
             }
         }
     }
+}
+
+/// Synapse's code for a SOAP fault that is taken as an error of the endpoint.
+const SOAP_FAULT_CODE: u32 = 500_000;
+
+async fn is_soap_fault(message: &mut Message, run: &Run<'_>, left: Duration) -> bool {
+    if Format::of(message.content_type()) != Format::Xml || message.hold(run, left).await.is_err() {
+        return false;
+    }
+    let envelope = message.content().and_then(|content| content.envelope());
+    envelope.is_some_and(|(document, envelope)| {
+        let namespace = document.name(envelope.body).namespace.uri;
+        document.children(envelope.body).any(|child| {
+            let name = document.name(child);
+            document.kind(child) == xml::Kind::Element
+                && (name.local, name.namespace.uri) == ("Fault", namespace)
+        })
+    })
 }
 
 const CALL_OVER: &str = "the call's timeout is over";

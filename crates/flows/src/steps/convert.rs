@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use expression::{JsonNode, JsonText, Value};
-use fault::{Fault, Kind};
+use fault::{Fault, Kind, Side};
 use json::push_string;
 use kit::turns;
 use xml::{Document, NodeId};
 
-use crate::content::{Content, View};
+use crate::content::{Content, Maker, View};
 use crate::state::{Run, State};
 use crate::steps::payload;
 
@@ -41,9 +41,9 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
     let form = form.map_err(|kind| content.malformed(&kind.to_string()))?;
     let (text, content_type) = match (made, form) {
         (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
-        (Convert::Xml { root }, Some(form)) => (to_xml(form, root)?, payload::XML),
+        (Convert::Xml { root }, Some(form)) => (to_xml(form, root, &content)?, payload::XML),
         (Convert::Text, Some(_)) => return Ok(()),
-        (_, None) => match converted(made, &content, view)? {
+        (_, None) => match converted(made, &content, view, run)? {
             Some(converted) => converted,
             None => return Ok(()),
         },
@@ -58,6 +58,7 @@ fn converted(
     made: &Convert,
     content: &Content,
     view: &View,
+    run: &Run<'_>,
 ) -> Result<Option<(String, &'static str)>, Fault> {
     Ok(Some(match (made, view) {
         (Convert::Json { arrays, types }, View::Xml { document, envelope }) => {
@@ -68,10 +69,11 @@ fn converted(
                 None => document.root_element(),
             };
             let root = top.map_or("", |top| document.name(top).local);
-            let writer = ToJson { document, root, arrays, types: *types };
+            let last_counts = !run.refuses_doubled;
+            let writer = ToJson { document, root, arrays, types: *types, last_counts, content };
             (writer.write(top)?, payload::JSON)
         }
-        (Convert::Xml { root }, View::Json(text)) => (to_xml(text, root)?, payload::XML),
+        (Convert::Xml { root }, View::Json(text)) => (to_xml(text, root, content)?, payload::XML),
         (Convert::Json { .. }, View::Json(_)) | (Convert::Xml { .. }, View::Xml { .. }) => {
             return Ok(None);
         }
@@ -82,7 +84,7 @@ fn converted(
         }
         (Convert::Xml { root }, View::Text(text)) => {
             let mut out = format!("<{root}>");
-            push_text(&mut out, text)?;
+            push_text(&mut out, text, content)?;
             out.push_str(&format!("</{root}>"));
             (out, payload::XML)
         }
@@ -109,6 +111,9 @@ struct ToJson<'a> {
     root: &'a str,
     arrays: &'a [Box<str>],
     types: bool,
+    /// Of two attributes that become one member the last one counts; else they are a mistake.
+    last_counts: bool,
+    content: &'a Content,
 }
 
 impl ToJson<'_> {
@@ -118,6 +123,67 @@ impl ToJson<'_> {
             let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
             **array == *path || below == Some(path)
         })
+    }
+
+    /// The names of arrays directly below a path.
+    fn arrays_below(&self, path: &str) -> impl Iterator<Item = &str> {
+        self.arrays.iter().filter_map(move |array| {
+            let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
+            [below, Some(&**array)].into_iter().flatten().find_map(|array| {
+                let name = match path {
+                    "" => Some(array),
+                    path => array.strip_prefix(path).and_then(|rest| rest.strip_prefix('/')),
+                };
+                name.filter(|name| !name.is_empty() && !name.contains('/'))
+            })
+        })
+    }
+
+    /// The text of an element, and its children by their names without prefix.
+    fn parts(&self, element: NodeId) -> (String, Vec<(&str, Vec<NodeId>)>) {
+        let document = self.document;
+        turns::part();
+        let mut text = String::new();
+        let mut children: Vec<(&str, Vec<NodeId>)> = Vec::new();
+        let mut at: BTreeMap<&str, usize> = BTreeMap::new();
+        for child in document.children(element) {
+            match document.kind(child) {
+                xml::Kind::Text => text.push_str(document.value(child)),
+                xml::Kind::Element => {
+                    let name = document.name(child).local;
+                    let index = *at.entry(name).or_insert_with(|| {
+                        children.push((name, Vec::new()));
+                        children.len() - 1
+                    });
+                    if let Some((_, ids)) = children.get_mut(index) {
+                        ids.push(child);
+                    }
+                }
+                xml::Kind::Document
+                | xml::Kind::Attribute
+                | xml::Kind::Comment
+                | xml::Kind::Instruction => {}
+            }
+        }
+        (text, children)
+    }
+
+    /// The attributes of an element by their names without prefix.
+    fn attributes(&self, element: NodeId) -> Result<Vec<(&str, &str)>, Fault> {
+        let mut attributes: Vec<(&str, &str)> = Vec::new();
+        for attribute in self.document.attributes(element) {
+            let (name, value) =
+                (self.document.name(attribute).local, self.document.value(attribute));
+            match attributes.iter_mut().find(|(known, _)| *known == name) {
+                None => attributes.push((name, value)),
+                Some(known) if self.last_counts => known.1 = value,
+                Some(_) => {
+                    let what = format!("convert: two attributes `{name}` become one member");
+                    return Err(self.content.malformed(&what));
+                }
+            }
+        }
+        Ok(attributes)
     }
 
     /// An object with the element's name.
@@ -143,32 +209,12 @@ impl ToJson<'_> {
         if depth > DEPTH_MAX {
             return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
         }
-        let document = self.document;
-        turns::part();
-        let mut text = String::new();
-        let mut children: Vec<(&str, Vec<NodeId>)> = Vec::new();
-        let mut at: BTreeMap<&str, usize> = BTreeMap::new();
-        for child in document.children(element) {
-            match document.kind(child) {
-                xml::Kind::Text => text.push_str(document.value(child)),
-                xml::Kind::Element => {
-                    let name = document.name(child).local;
-                    let index = *at.entry(name).or_insert_with(|| {
-                        children.push((name, Vec::new()));
-                        children.len() - 1
-                    });
-                    if let Some((_, ids)) = children.get_mut(index) {
-                        ids.push(child);
-                    }
-                }
-                xml::Kind::Document
-                | xml::Kind::Attribute
-                | xml::Kind::Comment
-                | xml::Kind::Instruction => {}
-            }
-        }
-        let attributes: Vec<NodeId> = document.attributes(element).collect();
-        if children.is_empty() && attributes.is_empty() {
+        let (text, children) = self.parts(element);
+        let attributes = self.attributes(element)?;
+        let is_there = |name: &str| children.iter().any(|(known, _)| *known == name);
+        let mut empty: Vec<&str> = self.arrays_below(path).filter(|name| !is_there(name)).collect();
+        empty.dedup();
+        if children.is_empty() && attributes.is_empty() && empty.is_empty() {
             self.scalar(&text, out);
             return Ok(());
         }
@@ -178,9 +224,13 @@ impl ToJson<'_> {
             push_string(out, name);
             out.push(':');
         };
-        for attribute in attributes {
-            key(&format!("@{}", document.name(attribute).local), out);
-            self.scalar(document.value(attribute), out);
+        for (name, value) in attributes {
+            key(&format!("@{name}"), out);
+            self.scalar(value, out);
+        }
+        for name in empty {
+            key(name, out);
+            out.push_str("[]");
         }
         for (name, ids) in children {
             key(name, out);
@@ -202,8 +252,9 @@ impl ToJson<'_> {
     }
 
     fn scalar(&self, text: &str, out: &mut String) {
-        let is_typed = self.types
-            && (matches!(text, "true" | "false") || expression::Number::parse(text).is_some());
+        // `12E5` is the number of an article more often than 1200000.
+        let is_number = || !text.contains(['e', 'E']) && expression::Number::parse(text).is_some();
+        let is_typed = self.types && (matches!(text, "true" | "false") || is_number());
         match is_typed {
             true => out.push_str(text),
             false => push_string(out, text),
@@ -212,14 +263,14 @@ impl ToJson<'_> {
 }
 
 /// JSON as XML: members are elements, arrays repeat theirs.
-fn to_xml(text: &JsonText, root: &str) -> Result<String, Fault> {
+fn to_xml(text: &JsonText, root: &str, content: &Content) -> Result<String, Fault> {
     let mut out = String::new();
-    push_element(text, JsonText::ROOT, root, 0, &mut out)?;
+    push_element((text, content), JsonText::ROOT, root, 0, &mut out)?;
     Ok(out)
 }
 
 fn push_element(
-    text: &JsonText,
+    (text, content): (&JsonText, &Content),
     node: JsonNode,
     name: &str,
     depth: usize,
@@ -241,29 +292,38 @@ fn push_element(
         .collect();
     let is_scalar =
         |value: JsonNode| !matches!(text.kind(value), json::Kind::Object | json::Kind::Array);
+    let mut attributes: Vec<String> = Vec::new();
     for (key, value) in &members {
         if let Some(attribute) = key.strip_prefix('@').filter(|_| is_object && is_scalar(*value)) {
-            out.push_str(&format!(" {}=\"", element_name(attribute)));
+            let name = element_name(attribute);
+            if name == "xmlns" || attributes.contains(&name) {
+                let what = format!("convert: `{key}` cannot be an attribute `{name}` there");
+                return Err(content.malformed(&what));
+            }
+            out.push_str(&format!(" {name}=\""));
+            attributes.push(name);
             let value = scalar(text, *value);
-            allowed(&value)?;
+            allowed(&value, content)?;
             xml::escape_attribute(&value, out);
             out.push('"');
         }
     }
     out.push('>');
     if is_scalar(node) {
-        push_text(out, &scalar(text, node))?;
+        push_text(out, &scalar(text, node), content)?;
     }
     for (key, value) in &members {
         match (is_object, key.as_str(), text.kind(*value)) {
-            (true, "#text", _) if is_scalar(*value) => push_text(out, &scalar(text, *value))?,
+            (true, "#text", _) if is_scalar(*value) => {
+                push_text(out, &scalar(text, *value), content)?;
+            }
             (true, key, _) if key.starts_with('@') && is_scalar(*value) => {}
             (true, key, json::Kind::Array) => {
                 for (_, item) in text.members(*value) {
-                    push_element(text, item, key, depth + 1, out)?;
+                    push_element((text, content), item, key, depth + 1, out)?;
                 }
             }
-            (_, key, _) => push_element(text, *value, key, depth + 1, out)?,
+            (_, key, _) => push_element((text, content), *value, key, depth + 1, out)?,
         }
     }
     out.push_str(&format!("</{name}>"));
@@ -277,21 +337,26 @@ fn scalar(text: &JsonText, node: JsonNode) -> String {
     }
 }
 
-fn push_text(out: &mut String, text: &str) -> Result<(), Fault> {
-    allowed(text)?;
+fn push_text(out: &mut String, text: &str, content: &Content) -> Result<(), Fault> {
+    allowed(text, content)?;
     xml::escape_text(text, out);
     Ok(())
 }
 
 /// XML has no way to write some characters.
-fn allowed(text: &str) -> Result<(), Fault> {
+fn allowed(text: &str, content: &Content) -> Result<(), Fault> {
     let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
     match text.chars().find(|c| !is_char(*c)) {
         None => Ok(()),
         Some(c) => {
             let cause =
                 format!("convert: the character U+{:04X} cannot stand in XML", u32::from(c));
-            Err(Fault::new(Kind::Template, cause))
+            let fault = Fault::new(Kind::Template, cause);
+            Err(match content.maker {
+                Maker::Client => fault.with_side(Side::Client),
+                Maker::Upstream => fault.with_side(Side::Upstream),
+                Maker::Flow => fault,
+            })
         }
     }
 }

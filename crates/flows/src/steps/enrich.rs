@@ -68,6 +68,11 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
         Some(Source::Xml(template)) => EnrichContent::Markup(run.fill(state, template)?),
         None => EnrichContent::Value(Value::Nothing),
     };
+    let finds_nothing = matches!(&source, EnrichContent::Value(value) if value.is_missing());
+    let sets_variable = enrich.variable.is_some() && enrich.is_whole;
+    if finds_nothing && enrich.action != EnrichAction::Remove && !sets_variable {
+        return Ok(());
+    }
     if let Some(number) = enrich.variable {
         return in_variable(enrich, &source, number, run, state);
     }

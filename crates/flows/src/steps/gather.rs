@@ -44,6 +44,8 @@ pub struct Split {
     pub over: Expression,
     pub steps: Steps,
     pub parallel: usize,
+    /// The most parts.
+    pub max: usize,
     pub gather: Gather,
 }
 
@@ -52,6 +54,8 @@ pub struct Foreach {
     pub over: Expression,
     pub steps: Steps,
     pub parallel: usize,
+    /// The most parts.
+    pub max: usize,
 }
 
 /// Settings for making one message of several results.
@@ -162,7 +166,7 @@ pub(crate) async fn split(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    let parts = Parts::of(&made.over, run, state)?;
+    let parts = Parts::of(&made.over, made.max, run, state)?;
     let total = parts.items.len();
     let first = FirstPart::new(usize::MAX);
     let gathered = {
@@ -190,7 +194,7 @@ pub(crate) async fn foreach(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<StepsEnd, Fault> {
-    let parts = Parts::of(&made.over, run, state)?;
+    let parts = Parts::of(&made.over, made.max, run, state)?;
     let mut results: Vec<Option<String>> = Vec::new();
     let mut len = 0;
     if made.parallel <= 1 {

@@ -28,12 +28,14 @@ pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<()
     for name in &edit.remove {
         state.message.lines.remove(name);
         Rc::make_mut(&mut state.request_lines).remove(name);
+        forget_withheld(name, state);
     }
     for (name, template) in &edit.set {
         let value = run.fill(state, template)?;
         set(&mut state.message.lines, name, &value)?;
         if !is_of_body(name) {
             set(Rc::make_mut(&mut state.request_lines), name, &value)?;
+            forget_withheld(name, state);
         }
     }
     for (name, template) in &edit.add {
@@ -44,6 +46,15 @@ pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The flow has decided about a line of the client.
+fn forget_withheld(name: &str, state: &mut State) {
+    if let Some(withheld) = &mut state.withheld_lines
+        && withheld.contains(name)
+    {
+        Rc::make_mut(withheld).remove(name);
+    }
 }
 
 pub(crate) fn set(lines: &mut Headers, name: &str, value: &str) -> Result<(), Fault> {

@@ -14,11 +14,13 @@ use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::message::Payload as Held;
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
+use crate::steps::call::Query;
 use crate::steps::header;
 
 pub(crate) const XML: &str = "application/xml";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+const FORM: &str = "application/x-www-form-urlencoded";
 const BINARY: &str = "application/octet-stream";
 
 /// The name of an envelope stands among so many bytes at the beginning of a message.
@@ -39,6 +41,7 @@ pub enum PayloadSource {
     Xml(Template),
     Json(Template),
     Text(Template),
+    Form(Query),
     From(Expression),
     /// The bytes of a file, and their content type.
     Fixed(Bytes, &'static str),
@@ -144,6 +147,9 @@ impl PayloadSource {
             PayloadSource::Xml(template)
             | PayloadSource::Json(template)
             | PayloadSource::Text(template) => template.slots(),
+            PayloadSource::Form(form) => {
+                form.templates().into_iter().flat_map(Template::slots).collect()
+            }
             PayloadSource::From(expression) => expression.slots(),
             PayloadSource::Fixed(..) => Vec::new(),
         }
@@ -159,6 +165,10 @@ impl PayloadSource {
             PayloadSource::Xml(template) => text(template, XML),
             PayloadSource::Json(template) => text(template, JSON),
             PayloadSource::Text(template) => text(template, TEXT),
+            PayloadSource::Form(form) => {
+                let body = PayloadBytes::Text(form.fill(run, state)?);
+                Ok(PayloadContent { body, content_type: FORM, is_xml: false })
+            }
             PayloadSource::From(expression) => {
                 let mut value = run.value(state, expression)?;
                 if inside && let Value::Nodes(nodes) = value {
@@ -350,7 +360,7 @@ pub(crate) fn read(text: &str, format: Format) -> Result<Value, Fault> {
         |what: &str| Fault::new(Kind::FlowFailed, format!("a value is malformed: {what}"));
     match format {
         Format::Json => {
-            let text = read_json(text).map_err(|what| malformed(&what))?;
+            let text = read_json(text, false).map_err(|what| malformed(&what))?;
             Ok(Value::Json(expression::JsonNodes::root(text)))
         }
         Format::Xml => {

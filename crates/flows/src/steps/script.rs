@@ -23,7 +23,7 @@ pub(crate) async fn script(
 ) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let message = match content.known()? {
-        View::Json(_) => content.looked_into().1.clone(),
+        View::Json(json) => Bytes::copy_from_slice(json.text().as_bytes()),
         View::Empty => Bytes::new(),
         View::Xml { .. } | View::Text(_) | View::Bytes => {
             return Err(content.malformed("script: the message is not JSON"));

@@ -29,7 +29,8 @@ pub(crate) async fn store(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<StepsEnd, Fault> {
-    let mut lines = Headers::clone(&state.request_lines);
+    let mut lines = Headers::new();
+    state.add_request_lines(run.head.method(), run, &mut lines);
     state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);

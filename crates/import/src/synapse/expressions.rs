@@ -3,7 +3,7 @@
 //! Owns the choice of a text's language and the meaning of names. Each result was compiled by the language of flows, so that the
 //! output can be read again.
 
-use expression::{Expression, Language, NameKind, Names, Slot};
+use expression::{Expression, Language, NameKind, Names, Slot, is_expression};
 use serde_json::{Value as Json, json};
 
 use super::converter::Converter;
@@ -25,8 +25,12 @@ impl Value {
     /// As it stands where an expression is wanted.
     pub(super) fn expression(&self) -> Json {
         match self {
-            Value::Literal(text) if is_marked(text) => json!({ "text": text }),
-            Value::Path(text, _) if is_marked(text) => json!(text),
+            Value::Literal(text)
+                if is_expression(text) || expression::seems_expression(text).is_some() =>
+            {
+                json!({ "text": text })
+            }
+            Value::Path(text, _) if is_expression(text) => json!(text),
             Value::Literal(text) => json!(text),
             Value::Path(text, _) => json!({ "xpath": text }),
             Value::Cel(text) => json!({ "cel": text }),
@@ -42,15 +46,11 @@ impl Value {
     }
 
     fn language(text: &str) -> Language {
-        match is_marked(text) {
+        match is_expression(text) {
             true => Language::Marked,
             false => Language::XPath,
         }
     }
-}
-
-fn is_marked(text: &str) -> bool {
-    text.starts_with(['$', '/'])
 }
 
 /// A text that is no template: its braces are put in by a placeholder.

@@ -83,7 +83,7 @@ pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'st
         true => own,
         false => 500,
     };
-    let server = fault.kind.side() != Side::Client;
+    let server = fault.side() != Side::Client;
     let reason = escaped(fault.detail.as_deref().unwrap_or(fault.kind.title()));
     let detail = fault.more.as_ref().and_then(|more| more.errors.first()).map(|text| escaped(text));
     match message_format {
@@ -106,6 +106,7 @@ pub(super) fn is_of_step(fault: &Fault) -> bool {
             | Kind::FlowFault
             | Kind::FlowFailed
             | Kind::Missing
+            | Kind::TooManyParts
             | Kind::RequestInvalid
             | Kind::Template
     );

@@ -65,7 +65,7 @@ pub(super) fn kong(
     let of_request = |p: &fault::ProcessingFault| !p.server && p.backend_status.is_none();
     let status = match (message_format, processing) {
         (MessageFormat::Soap11 | MessageFormat::Soap12, _) => status(own, fault),
-        (MessageFormat::Json, Some(p)) if of_request(p) && fault.kind.side() == Side::Client => 400,
+        (MessageFormat::Json, Some(p)) if of_request(p) && fault.side() == Side::Client => 400,
         (MessageFormat::Json, Some(_)) => 500,
         (MessageFormat::Json, None) => own,
     };

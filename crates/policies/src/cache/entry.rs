@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead};
+use policy::KeptMessage;
 
 use super::HiddenLines;
 use super::directives::{Directives, seconds};
@@ -17,6 +18,8 @@ pub(super) struct CachedReply {
     /// The lines that a request has to have for this reply to be its own: names with their values.
     varies: Vec<(String, Vec<u8>)>,
     times: Times,
+    /// A number of a step's own.
+    mark: u64,
 }
 
 /// The times that decide about freshness, settled when the reply came.
@@ -40,6 +43,17 @@ impl Times {
         now: Instant,
     ) -> Times {
         Times::with_age(headers, headers.get("age"), ttl, asked, now)
+    }
+
+    /// Those of a message that is fresh for a time, and given to nobody after it.
+    pub(super) fn until(fresh_for: Duration, now: Instant) -> Times {
+        let said = Directives { must_revalidate: true, ..Directives::default() };
+        Times { said, came: now, age: Duration::ZERO, fresh_for, is_told: true }
+    }
+
+    /// The time for which it is still fresh, if anything says so.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.is_told.then(|| self.fresh_for.saturating_sub(self.age))
     }
 
     /// `age` is what the reply said that has just come.
@@ -87,6 +101,10 @@ fn date_now(headers: &mut Headers) {
 /// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
 pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
+/// Statuses that a time of the operator's holds for: what succeeds (206 is never kept), and permanent redirects. A client can bring
+/// about errors, which would then be given to others.
+pub const TTL_STATUSES: [u16; 5] = [200, 203, 204, 301, 308];
+
 /// Why a reply is not kept (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`; nothing where it may be. A reply with a cookie is
 /// somebody's own, whatever it says. [`AUTHORIZATION`] is the last: another who asks may be given such a reply.
 pub(super) fn hindrance(
@@ -130,8 +148,34 @@ impl CachedReply {
         if !head.headers.contains("date") {
             date_now(&mut head.headers);
         }
-        let mut entry = CachedReply { head, body: Bytes::new(), varies: Vec::new(), times };
+        let (body, varies) = (Bytes::new(), Vec::new());
+        let mut entry = CachedReply { head, body, varies, times, mark: 0 };
         entry.vary_by(request, unseen).then_some(entry)
+    }
+
+    /// A message of a step, which varies by these lines of the request. None if that cannot be known.
+    pub(super) fn made(
+        made: KeptMessage,
+        request: &Headers,
+        names: &[Box<str>],
+        times: Times,
+    ) -> Option<CachedReply> {
+        let KeptMessage { mut head, body, mark } = made;
+        head.headers.retain(|name, _| !is_of_one_reply(name));
+        if !head.headers.contains("date") {
+            date_now(&mut head.headers);
+        }
+        if names.iter().any(|name| &**name == "*" || has_alias(request, name)) {
+            return None;
+        }
+        let varies = names.iter().map(|name| (name.to_string(), value_of(request, name))).collect();
+        Some(CachedReply { head, body, varies, times, mark })
+    }
+
+    /// The message for a step, whole whatever the client has.
+    pub(super) fn kept(&self, how: &str, now: Instant) -> KeptMessage {
+        let (head, body) = self.told(None, how, now);
+        KeptMessage { head, body, mark: self.mark }
     }
 
     /// Notes what a request has to say for this to be its reply, as `Vary` names it. False if that cannot be known: it is
@@ -322,7 +366,6 @@ fn bare(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// All lines of a name as one value.
 /// A line of another spelling, with `_` for `-`, of which a service behind CGI cannot tell it.
 fn has_alias(headers: &Headers, name: &str) -> bool {
     let of_name = |other: &[u8]| http1::is_alias(other, name.as_bytes());
@@ -330,7 +373,8 @@ fn has_alias(headers: &Headers, name: &str) -> bool {
     headers.iter().any(|(other, _)| is_other(other))
 }
 
-fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
+/// All lines of a name as one value.
+pub(super) fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
     headers.get_all(name).collect::<Vec<_>>().join(&b","[..])
 }
 

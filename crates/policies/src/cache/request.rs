@@ -24,14 +24,14 @@ pub(super) enum Bypass {
 
 impl Bypass {
     /// For `detail` in `Cache-Status` (RFC 9211, 2.8).
-    pub(super) fn detail(self) -> &'static [u8] {
+    pub(super) fn word(self) -> &'static str {
         match self {
-            Bypass::Body => b"body",
-            Bypass::MethodOverride => b"method-override",
-            Bypass::Cookie => b"cookie",
-            Bypass::NoStore => b"no-store",
-            Bypass::Range => b"range",
-            Bypass::Head => b"head",
+            Bypass::Body => "body",
+            Bypass::MethodOverride => "method-override",
+            Bypass::Cookie => "cookie",
+            Bypass::NoStore => "no-store",
+            Bypass::Range => "range",
+            Bypass::Head => "head",
         }
     }
 

@@ -126,6 +126,11 @@ const ROWS_2: &[Row] = &[
     row(Core::Empty, "empty", 1, 1, Type::Boolean),
 ];
 
+/// True for the name of a function of XPath 1.0.
+pub fn is_core_function(name: &str) -> bool {
+    find(name, false).is_some()
+}
+
 /// Returns the row of a name without prefix.
 pub(crate) fn find(name: &str, xpath2: bool) -> Option<&'static Row> {
     let more = match xpath2 {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use expression::{Expression, Value};
-use fault::Fault;
+use fault::{Fault, Kind};
 
 use super::{Into, frame};
 use crate::content::{Content, View};
@@ -23,8 +23,21 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn of(over: &Expression, run: &Run<'_>, state: &State) -> Result<Parts, Fault> {
-        let items = run.value(state, over)?.items();
+    pub(super) fn of(
+        over: &Expression,
+        max: usize,
+        run: &Run<'_>,
+        state: &State,
+    ) -> Result<Parts, Fault> {
+        let items = parts_in(run.value(state, over)?).map_err(|what| {
+            let fault =
+                Fault::with_detail(Kind::FlowFailed, what, "The message has no parts there.");
+            run.blamed(fault)
+        })?;
+        if items.len() > max {
+            let cause = format!("there are {} parts, and at most {max} are allowed", items.len());
+            return Err(Fault::new(Kind::TooManyParts, cause));
+        }
         let content = state.message.content().cloned();
         let soap = content.as_ref().and_then(|content| content.envelope());
         let envelope = soap.map(|(document, envelope)| {
@@ -124,5 +137,21 @@ impl Parts {
         };
         run.bound(text.len())?;
         state.message.rewrite(text)
+    }
+}
+
+/// The parts that a value is: none where nothing is found, or null. A text, a number or a truth has none.
+fn parts_in(value: Value) -> Result<Vec<Value>, &'static str> {
+    const NO_PARTS: &str = "`over` finds a single text, number or truth, which has no parts";
+    match &value {
+        Value::Null => Ok(Vec::new()),
+        Value::Json(json) if json.singular => match json.first().map(|node| json.text.kind(node)) {
+            None | Some(json::Kind::Null) => Ok(Vec::new()),
+            Some(json::Kind::Object | json::Kind::Array) => Ok(value.items()),
+            Some(_) => Err(NO_PARTS),
+        },
+        Value::Text(text) if text.trim().is_empty() => Ok(Vec::new()),
+        Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Bytes(_) => Err(NO_PARTS),
+        Value::Nothing | Value::Nodes(_) | Value::Json(_) => Ok(value.items()),
     }
 }

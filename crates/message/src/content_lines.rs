@@ -1,0 +1,41 @@
+//! Content where a method gives it no meaning, and the lines that speak of content.
+
+use crate::Headers;
+
+/// True for methods whose content has no meaning (RFC 9110, 9.3). A service that does not read the content of such a request takes
+/// it for the next request of the connection.
+pub fn ignores_content(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"TRACE")
+}
+
+impl Headers {
+    /// Removes the lines that speak of a body, in whichever spelling: `Content-Type` and its like, digests, `Trailer`.
+    pub fn remove_content_lines(&mut self) {
+        const FRONT: &[u8] = b"content-";
+        const OTHERS: [&[u8]; 3] = [b"digest", b"repr-digest", b"trailer"];
+        self.retain(|name, _| {
+            let front = name.get(..FRONT.len()).unwrap_or_default();
+            !http1::is_alias(front, FRONT)
+                && !OTHERS.iter().any(|other| http1::is_alias(name, other))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_content_go_and_all_others_stay() {
+        let mut headers = Headers::new();
+        for name in ["Content-Type", "content_encoding", "Content-Digest", "Digest", "Trailer"] {
+            headers.add(name, b"a").unwrap();
+        }
+        for name in ["Accept", "Content", "X-Content-Type", "Contents"] {
+            headers.add(name, b"b").unwrap();
+        }
+        headers.remove_content_lines();
+        let left: Vec<&[u8]> = headers.iter().map(|(name, _)| name).collect();
+        assert_eq!(left, [&b"Accept"[..], b"Content", b"X-Content-Type", b"Contents"]);
+    }
+}

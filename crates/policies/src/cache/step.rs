@@ -1,0 +1,185 @@
+//! The step `cache` of flows: messages are kept by the rules of the policy, under a key that the operator writes.
+//!
+//! The key says what tells results apart. What else a reply may depend on goes past the cache as it does in the policy, unless the
+//! key or a setting names it: other methods, bodies, cookies, credentials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::clock;
+use message::{Headers, ReplyHead, RequestHead};
+use policy::{CacheHindrance, CacheTerms, Exchange, KeptMessage, KeyParts, ReplyCache};
+
+use super::directives::Directives;
+use super::entry::{self, CachedReply, Times};
+use super::request::{Bypass, keyed_lines};
+use super::store::Store;
+use super::{KEPT, is_authorized};
+
+/// Settings of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepCacheSettings {
+    /// The longest time for which a message is given again.
+    pub ttl: Duration,
+    /// The statuses of replies that say nothing about their freshness and have that of `ttl`.
+    pub ttl_statuses: Box<[u16]>,
+    pub entry_bytes_max: usize,
+    /// The methods that are cached, if the operator names them.
+    pub methods: Option<Box<[Box<str>]>>,
+    pub ignores_cookies: bool,
+    /// A message for a client with credentials is given to all, whatever the replies say that it was made of.
+    pub ignores_credentials: bool,
+    pub key: KeyParts,
+}
+
+/// The messages of one step.
+pub struct StepCache {
+    pub settings: StepCacheSettings,
+    pub store: Arc<Store>,
+}
+
+impl StepCache {
+    /// Why a request goes past the cache.
+    fn bypass(&self, ex: &Exchange, head: &RequestHead) -> Result<(), CacheHindrance> {
+        let settings = &self.settings;
+        let method = head.method();
+        let is_plain = matches!(method, b"GET" | b"HEAD");
+        let may_be = match &settings.methods {
+            Some(methods) => methods
+                .iter()
+                .any(|known| known.as_bytes() == method || method == b"HEAD" && &**known == "GET"),
+            None => is_plain || settings.key.body || settings.key.method,
+        };
+        let is_keyed = settings.key.body || settings.methods.is_some() && !is_plain;
+        let ignores_cookies = settings.ignores_cookies || settings.key.cookie;
+        let bypass = Bypass::of(&head.headers, ex.has_body && !is_keyed, ignores_cookies);
+        match bypass {
+            _ if !may_be => Err("method"),
+            Some(bypass) => Err(bypass.word()),
+            None if Directives::of_request(&head.headers).no_store => Err(Bypass::NoStore.word()),
+            None if head.headers.contains("range") => Err(Bypass::Range.word()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The operator's key, with the method and the lines that say under which URL the client asked.
+fn full(head: &RequestHead, key: &str) -> Vec<u8> {
+    let method: &[u8] = if head.method() == b"HEAD" { b"GET" } else { head.method() };
+    [method, b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()
+}
+
+fn is_shared(said: &Directives) -> bool {
+    said.public || said.s_maxage.is_some() || said.must_revalidate
+}
+
+/// Why a message with these lines is not kept, whatever its status is.
+fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
+    match () {
+        () if said.no_store => Some("no-store"),
+        () if said.private => Some("private"),
+        // A step has no way to ask whether a message still holds.
+        () if said.no_cache => Some("no-cache"),
+        () if headers.contains("set-cookie") => Some("set-cookie"),
+        () => None,
+    }
+}
+
+/// The names of `Vary` in lower case, and perhaps `*`.
+fn varies_of(reply: &ReplyHead) -> impl Iterator<Item = String> {
+    let names = reply.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b','));
+    let names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+}
+
+impl ReplyCache for StepCache {
+    fn find(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        key: &str,
+    ) -> Result<Option<KeptMessage>, CacheHindrance> {
+        self.bypass(ex, head)?;
+        let asked = Directives::of_request(&head.headers);
+        let now = clock::now();
+        let known = self.store.find(&full(head, key), &head.headers);
+        match known.filter(|known| known.may_be_given(&asked, now)) {
+            Some(known) => Ok(Some(known.kept("; hit", now))),
+            None if head.method() == b"HEAD" => Err(Bypass::Head.word()),
+            None => Ok(None),
+        }
+    }
+
+    fn note(&self, head: &RequestHead, sent: &Headers, reply: &ReplyHead, terms: &mut CacheTerms) {
+        let now = clock::now();
+        let said = Directives::of(&reply.headers);
+        let fresh_for = Times::of(&reply.headers, None, now, now).left();
+        let status = match reply.status {
+            206 | 304 | 500.. => Some("status"),
+            status if fresh_for.is_none() && !self.settings.ttl_statuses.contains(&status) => {
+                Some("no-freshness")
+            }
+            _ => None,
+        };
+        let mut varies: Vec<Box<str>> = Vec::new();
+        let mut is_unknown = false;
+        for name in varies_of(reply) {
+            // A header that was not sent made no difference; one that the flow wrote is not the client's.
+            let is_sent = sent.contains(&name);
+            let is_the_clients =
+                entry::value_of(sent, &name) == entry::value_of(&head.headers, &name);
+            is_unknown |= name == "*" || is_sent && !is_the_clients;
+            if is_sent {
+                varies.push(name.into());
+            }
+        }
+        let hindrance = status.or_else(|| hindrance(&reply.headers, &said));
+        terms.add(&CacheTerms {
+            hindrance: hindrance.or(is_unknown.then_some("vary")),
+            fresh_for,
+            replied: true,
+            unshared: !is_shared(&said),
+            varies,
+        });
+    }
+
+    fn keep(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        key: &str,
+        made: KeptMessage,
+        terms: &CacheTerms,
+    ) -> Result<(), CacheHindrance> {
+        let said = Directives::of(&made.head.headers);
+        let hindrance = terms.hindrance.or_else(|| hindrance(&made.head.headers, &said));
+        let is_shared = match terms.replied {
+            true => !terms.unshared,
+            false => is_shared(&said),
+        };
+        let settings = &self.settings;
+        let may_be_shared = settings.ignores_credentials || settings.key.authorization || is_shared;
+        let now = clock::now();
+        let own = Times::of(&made.head.headers, None, now, now).left();
+        let fresh_for = [terms.fresh_for, own].into_iter().flatten().min();
+        let fresh_for = fresh_for.unwrap_or(settings.ttl).min(settings.ttl);
+        let status = made.head.status;
+        let why = match () {
+            () if hindrance.is_some() => hindrance,
+            () if !KEPT.contains(&status) || status >= 500 => Some("status"),
+            () if is_authorized(ex, &head.headers) && !may_be_shared => Some(entry::AUTHORIZATION),
+            () if fresh_for.is_zero() => Some("never-fresh"),
+            () if made.body.len() > settings.entry_bytes_max => Some("too-large"),
+            () => None,
+        };
+        if let Some(why) = why {
+            return Err(why);
+        }
+        let own = varies_of(&made.head).map(Into::into);
+        let names: Vec<Box<str>> = terms.varies.iter().cloned().chain(own).collect();
+        let times = Times::until(fresh_for, now);
+        let entry = CachedReply::made(made, &head.headers, &names, times).ok_or("vary")?;
+        self.store.insert(&full(head, key), Arc::new(entry));
+        Ok(())
+    }
+}

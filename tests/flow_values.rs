@@ -1,0 +1,165 @@
+//! Values in flows: what is an expression, what is not found, and the texts of other encodings.
+
+use crate::harness::{Gateway, Message, Origin, tidegate};
+
+const JSON: &str = "application/json";
+const XML: &str = "application/xml";
+
+fn yaml(origin: &Origin, flow: &str) -> String {
+    format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
+         upstreams: {{ echo: {{ targets: [\"{}\"] }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\n\
+         flows: {{ main: {flow} }}\n",
+        origin.url(),
+    )
+}
+
+#[track_caller]
+fn post(gateway: &Gateway, content_type: &str, body: &[u8]) -> Message {
+    let length = body.len();
+    let mut request = format!(
+        "POST /?n=5&t=abc HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    gateway.wire().ask(request)
+}
+
+/// Each case: a content type, a body, a flow, and the reply.
+#[track_caller]
+fn say(cases: &[(&str, &[u8], &str, &str)]) {
+    let origin = Origin::saying("unused");
+    for (content_type, body, flow, expected) in cases {
+        let gateway = Gateway::start(yaml(&origin, flow));
+        let reply = post(&gateway, content_type, body);
+        assert_eq!((reply.status(), reply.text().as_str()), (200, *expected), "{flow}");
+    }
+}
+
+fn check(flow: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    std::fs::write(&file, yaml(&Origin::saying("unused"), flow)).unwrap();
+    let run = tidegate(&["check", file.to_str().unwrap()]);
+    (run.code, run.stdout + &run.stderr)
+}
+
+/// A text that begins with a function is an expression wherever one is written.
+#[test]
+fn a_function_begins_an_expression() {
+    let body = br#"{"l":[1,2,3.5],"a":"x"}"#;
+    say(&[
+        (JSON, body, "[{ set: { s: 'sum($body.l)' } }, { respond: { text: '{{ $s }}' } }]", "6.5"),
+        (JSON, body, "[{ payload: { from: \"concat($body.a, '-', count($body.l))\" } }]", "x-3"),
+        (
+            JSON,
+            body,
+            "[{ switch: { on: 'count($body.l)', cases: [{ equals: '3', steps: [{ respond: { text: three } }] }] } }]",
+            "three",
+        ),
+        (
+            JSON,
+            body,
+            "[{ filter: { when: 'not($body.none)', then: [{ respond: { text: none } }] } }]",
+            "none",
+        ),
+        (
+            JSON,
+            body,
+            "[{ set: { s: 'summary(1)' } }, { respond: { text: '{{ $s }}' } }]",
+            "summary(1)",
+        ),
+        (
+            JSON,
+            body,
+            "[{ set: { s: { text: 'sum(1)' } } }, { respond: { text: '{{ $s }}' } }]",
+            "sum(1)",
+        ),
+    ]);
+    for (value, warned) in [
+        ("'total of $body.l'", true),
+        ("'id {{ $body.a }}'", true),
+        ("'a//b'", true),
+        ("{ text: 'total of $body.l' }", false),
+        ("'costs 5 $'", false),
+        ("'$body.l'", false),
+    ] {
+        let (code, said) = check(&format!("[{{ set: {{ v: {value} }} }}, {{ respond: {{}} }}]"));
+        assert_eq!((code, said.contains("this is a literal text")), (Some(0), warned), "{said}");
+    }
+    let (code, said) = check("[{ set: { v: 'sum($body.l' } }, { respond: {} }]");
+    assert_eq!(code, Some(1), "{said}");
+}
+
+#[test]
+fn a_source_that_finds_nothing_changes_nothing() {
+    let enrich = |keys: &str| format!("[{{ enrich: {{ {keys} }} }}, {{ respond: {{}} }}]");
+    let variable = "[{ set: { v: $body.a } }, { enrich: { source: $body.none, target: $v } }, { respond: { text: '<{{ $v }}>' } }]";
+    say(&[
+        (XML, b"<r><a>1</a></r>", &enrich("source: //none, target: //a"), "<r><a>1</a></r>"),
+        (
+            XML,
+            b"<r><a>1</a></r>",
+            &enrich("source: //none, target: //a, action: child"),
+            "<r><a>1</a></r>",
+        ),
+        (JSON, br#"{"a":1}"#, &enrich("source: $body.none, target: $body.a"), r#"{"a":1}"#),
+        (JSON, br#"{"a":1}"#, variable, "<>"),
+    ]);
+}
+
+#[test]
+fn conversions_keep_what_the_message_says() {
+    let to_json = |more: &str| format!("[{{ convert: {{ to: json{more} }} }}]");
+    let arrays = to_json(", arrays: [orders/order]");
+    say(&[
+        (XML, b"<orders/>", &arrays, r#"{"orders":{"order":[]}}"#),
+        (XML, b"<orders n='0'/>", &arrays, r#"{"orders":{"@n":"0","order":[]}}"#),
+        (XML, b"<orders><order>1</order></orders>", &arrays, r#"{"orders":{"order":["1"]}}"#),
+        (
+            XML,
+            b"<a><b>12E5</b><c>12.5</c><d>true</d></a>",
+            &to_json(", types: true"),
+            r#"{"a":{"b":"12E5","c":12.5,"d":true}}"#,
+        ),
+    ]);
+}
+
+#[test]
+fn texts_of_other_encodings_are_read() {
+    let text = "[{ respond: { text: '{{ $body }}' } }]";
+    let path = "[{ respond: { text: '{{ /a }}' } }]";
+    say(&[
+        (JSON, b"\xef\xbb\xbf{\"a\":\"1\"}", "[{ respond: { text: '{{ $body.a }}' } }]", "1"),
+        (JSON, b"\xef\xbb\xbf{\"a\":\"1\"}", "[{ script: { jq: '.a' } }]", "\"1\""),
+        (
+            "text/plain; charset=windows-1252",
+            b"\x80 \x93\xe9\x94",
+            text,
+            "\u{20ac} \u{201c}\u{e9}\u{201d}",
+        ),
+        ("text/xml; charset=windows-1252", b"<a>\x80\xe9</a>", path, "\u{20ac}\u{e9}"),
+        (
+            XML,
+            b"<?xml version='1.0' encoding='windows-1252'?><a>\x80\xe9</a>",
+            path,
+            "\u{20ac}\u{e9}",
+        ),
+    ]);
+}
+
+/// A SOAP fault that the operator takes as a fault has Synapse's code.
+#[test]
+fn a_soap_fault_has_a_code() {
+    let body = "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><s:Fault><faultcode>s:Server</faultcode><faultstring>no</faultstring></s:Fault></s:Body></s:Envelope>";
+    let flow = "{ steps: [{ call: { upstream: echo, fault_on: [5xx] } }], catch: [{ respond: { text: '{{ $error.code }}' } }] }";
+    for (content_type, body, code) in [("text/xml", body, "500000"), ("text/plain", "no", "0")] {
+        let origin = Origin::answering(format!(
+            "HTTP/1.1 500 No\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let gateway = Gateway::start(yaml(&origin, flow));
+        assert_eq!(post(&gateway, XML, b"<a/>").text(), code);
+    }
+}
