@@ -105,7 +105,7 @@ impl Node {
 
     async fn put(&self, text: &str) -> u16 {
         let head = RequestHead::new(Protocol::Http11, b"POST", text.as_bytes());
-        self.queue.entrance.put(&head, b"").await.map_or_else(|f| f.kind.status(), |()| 202)
+        self.queue.entrance.put(&head, b"").await.map_or_else(|f| f.kind.status(), |_| 202)
     }
 }
 
