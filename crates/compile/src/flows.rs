@@ -351,7 +351,7 @@ impl<'a> Compiler<'a, '_> {
     fn warn_of_unsent(&mut self, steps: &config::Steps) {
         let mut makes = false;
         for step in &steps.0 {
-            if let config::Step::Call(call) = &step.value
+            if let config::Step::Call(call) = &step.value.step
                 && makes
                 && call.0.body.is_none()
                 && call.0.into.is_none()
@@ -365,10 +365,10 @@ impl<'a> Compiler<'a, '_> {
                 self.report.warn(method.at, what, "add `body: $body`, or use POST");
             }
             let leaves = matches!(
-                step.value,
+                step.value.step,
                 config::Step::Set(_) | config::Step::Header(_) | config::Step::Log(_)
             );
-            makes = matches!(step.value, config::Step::Payload(_)) || makes && leaves;
+            makes = matches!(step.value.step, config::Step::Payload(_)) || makes && leaves;
         }
     }
 

@@ -72,7 +72,12 @@ impl Values<'_> {
             | SlotMeaning::ReplyHeaders(_)
             | SlotMeaning::ReplyHeader(..) => Some(Maker::Upstream),
             SlotMeaning::Variable(number) => self.state.sender(*number),
-            SlotMeaning::Error | SlotMeaning::ErrorPart(_) | SlotMeaning::Variables => None,
+            SlotMeaning::Error
+            | SlotMeaning::ErrorPart(_)
+            | SlotMeaning::Gather
+            | SlotMeaning::GatherFailed
+            | SlotMeaning::GatherBranches
+            | SlotMeaning::Variables => None,
         }
     }
 
@@ -114,7 +119,7 @@ impl Values<'_> {
     /// A list about the branches of the last gather; nothing before one.
     fn gathered(&self, list: impl Fn(&Gathered) -> Json) -> Result<Value, FailureKind> {
         let Some(gathered) = &self.state.gathered else { return Ok(Value::Nothing) };
-        let list = read_json(&list(gathered).to_string());
+        let list = read_json(&list(gathered).to_string(), false);
         let list = list.map_err(FailureKind::Scope)?;
         Ok(Value::Json(JsonNodes::root(list)))
     }

@@ -54,7 +54,11 @@ impl Compiler<'_, '_> {
     }
 
     /// A query or a form.
-    pub(super) fn query(&mut self, written: &QueryTemplate, namespaces: &Namespaces) -> Option<Query> {
+    pub(super) fn query(
+        &mut self,
+        written: &QueryTemplate,
+        namespaces: &Namespaces,
+    ) -> Option<Query> {
         match written {
             QueryTemplate::Whole(text) => {
                 self.template(text, Kind::Query, namespaces).map(Query::Whole)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use config::{
     ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep, JsonTemplate,
-    LogLevel, NamedStep, PayloadStep, RespondStep, SoapHeaderStep, Spanned, StatusTemplate, Step,
-    SwitchCase, ValidateStep, ValueType,
+    LogLevel, NamedStep, PayloadStep, QueryTemplate, RespondStep, SoapHeaderStep, Spanned,
+    StatusTemplate, Step, SwitchCase, ValidateStep, ValueType,
 };
 use expression::Kind;
 use flows::{

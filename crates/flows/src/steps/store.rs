@@ -44,7 +44,7 @@ pub(crate) async fn store(
     let stored = within(state.left(), pin!(stored)).await;
     let number = stored.unwrap_or_else(|| Err(flow_timeout()))?;
     if let Some(variable) = made.into {
-        let entry = read_json(&format!("{{\"id\":{number}}}"));
+        let entry = read_json(&format!("{{\"id\":{number}}}"), false);
         let entry = entry.map_err(|what| Fault::new(Kind::Internal, what))?;
         state.set(variable, Variable::Value(Value::Json(JsonNodes::root(entry))));
     }

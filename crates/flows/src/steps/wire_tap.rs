@@ -57,6 +57,8 @@ struct Copy {
     route: Box<str>,
     body_bytes_max: usize,
     levels: Option<usize>,
+    refuses_doubled: bool,
+    reads_replies: bool,
     request: Option<Rc<Content>>,
     state: State,
 }
@@ -109,6 +111,8 @@ pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
         route: run.route.into(),
         body_bytes_max: run.body_bytes_max,
         levels: run.levels,
+        refuses_doubled: run.refuses_doubled,
+        reads_replies: run.reads_replies,
         request: run.request.borrow().clone(),
         state: state.copy(0),
     };
@@ -158,9 +162,13 @@ impl Copy {
         let mut run = Run::new(&ex, &head, &self.slots, &self.parameters, self.body_bytes_max);
         run.route = &self.route;
         run.levels = self.levels;
+        run.refuses_doubled = self.refuses_doubled;
+        run.reads_replies = self.reads_replies;
         run.request = RefCell::new(self.request);
         state.deadline = clock::now().checked_add(timeout).unwrap_or_else(clock::now);
         state.part = None;
+        // Its replies are no part of what a cache around it keeps.
+        state.noted = None;
         let ran = {
             let running = run_steps(&steps, &run, &mut state);
             within(timeout, pin!(running)).await
