@@ -84,6 +84,12 @@ fn is_short_of_memory(reply: &Message, what: &str) {
 }
 
 /// A later step needs the tree, so that it stays while the upstream takes its time.
+/// A metric that counts, as a number of things.
+#[allow(clippy::cast_possible_truncation, reason = "a count below 2^53")]
+fn whole(metric: f64) -> usize {
+    metric as usize
+}
+
 #[test]
 fn small_requests_that_become_large_trees_stay_within_the_bound() {
     let limit = 64 * MIB;
@@ -98,11 +104,11 @@ fn small_requests_that_become_large_trees_stay_within_the_bound() {
         || metric(&gateway, "tidegate_faults_total{route=\"all\",reason=\"memory_full\"}");
     // All are refused or with the upstream.
     until("each request has its fate", || {
-        refused().unwrap_or_default() as usize + slow.came() >= wires.len()
+        whole(refused().unwrap_or_default()) + slow.came() >= wires.len()
     });
     let held = slow.came();
     assert!(held > 0 && held * TREE_BYTES <= limit, "{held} trees are held");
-    let used = metric(&gateway, "tidegate_memory_used_bytes").unwrap() as usize;
+    let used = whole(metric(&gateway, "tidegate_memory_used_bytes").unwrap());
     assert!((held * TREE_BYTES..=limit).contains(&used), "{used} bytes for {held} trees");
     assert_eq!(metric(&gateway, "tidegate_memory_limit_bytes"), Some(limit as f64));
     assert!(metric(&gateway, "tidegate_memory_refused_total").unwrap() >= (20 - held) as f64);
@@ -138,7 +144,7 @@ fn a_tree_that_no_later_step_needs_is_gone_before_the_call() {
         wire.send(&request);
         until("the upstream has it", || slow.came() > at);
     }
-    let used = metric(&gateway, "tidegate_memory_used_bytes").unwrap() as usize;
+    let used = whole(metric(&gateway, "tidegate_memory_used_bytes").unwrap());
     assert!(used < 2 * TREE_BYTES, "{used} bytes for {count} requests");
     slow.gate.open();
     wires.iter_mut().for_each(|wire| assert_eq!(wire.read_reply().text(), "ok"));

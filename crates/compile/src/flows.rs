@@ -333,12 +333,11 @@ impl<'a> Compiler<'a, '_> {
 
     /// Warns of steps behind the end of a flow: they never run.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
-        let ends = |step: &Spanned<NamedStep>| match &step.value.step {
-            config::Step::Store(keys) => keys.end,
-            step => matches!(
-                step,
-                config::Step::Respond(_) | config::Step::Drop(_) | config::Step::Fault(_)
-            ),
+        use config::Step::{Drop, Fault, Respond, Store};
+        let ends = |step: &Spanned<NamedStep>| {
+            let step = &step.value.step;
+            matches!(step, Respond(_) | Drop(_) | Fault(_))
+                || matches!(step, Store(keys) if keys.end)
         };
         let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
         if let Some(step) = behind {

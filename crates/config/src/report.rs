@@ -67,8 +67,9 @@ pub struct Complaint {
 /// apart: however many warnings there are, an error is never unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    errors: ComplaintList,
-    warnings: ComplaintList,
+    // Boxed, so that a result with a report is small.
+    errors: Box<ComplaintList>,
+    warnings: Box<ComplaintList>,
     sources: Sources,
     files: BTreeSet<PathBuf>,
     hidden: HiddenTexts,

@@ -75,7 +75,8 @@ fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
 
 /// The labels of a series are those that the table of metrics says. No value in these tests has a comma or a quote.
 fn check_labels(family: &str, series: &str) {
-    let metric = crate::names::Metric::ALL.iter().find(|metric| metric.name() == family).expect(family);
+    let metric =
+        crate::names::Metric::ALL.iter().find(|metric| metric.name() == family).expect(family);
     let declared: Vec<&str> = metric.labels().iter().map(|label| label.name()).collect();
     let labels = series.split_once('{').map_or("", |(_, rest)| rest).trim_end_matches('}');
     let names = labels.split(',').filter_map(|pair| Some(pair.split_once('=')?.0));

@@ -382,10 +382,12 @@ mod tests {
             ),
         ] {
             let got = checked(claims.clone(), &settings).map(|_| ());
-            let got = got.map_err(|refusal| match refusal {
-                Refusal::Audience(values) => ("aud", values.to_string()),
-                Refusal::Scope(values) => ("scope", values.to_string()),
-                other => panic!("{other:?}"),
+            let got = got.map_err(|refusal| {
+                if let Refusal::Audience(values) = &refusal {
+                    return ("aud", values.to_string());
+                }
+                let Refusal::Scope(values) = &refusal else { panic!("{refusal:?}") };
+                ("scope", values.to_string())
             });
             let said = said.map_err(|(what, had, needed): (&str, &str, &str)| {
                 (what, format!("the token has: {had}; needed: {needed}"))
