@@ -405,7 +405,7 @@ mod tests {
     fn other_tasks_run_while_one_computes() {
         run(async {
             let rounds = Rc::new(Cell::new(0));
-            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            let counting = crate::spawn(count(rounds.clone()));
             // Borrows, and a value on its stack, outlive the pauses.
             let text = String::from("kept");
             let steps = in_turns(async { (compute_until(&rounds), text.len()) }).await;
@@ -420,7 +420,7 @@ mod tests {
             let log = Rc::new(RefCell::new(Vec::new()));
             let computing = |name: char| {
                 let log = log.clone();
-                tokio::task::spawn_local(in_turns(async move {
+                crate::spawn(in_turns(async move {
                     for _ in 0..3 {
                         let began = log.borrow().len();
                         log.borrow_mut().push(name);
@@ -458,7 +458,7 @@ mod tests {
             assert!(told.get());
             // Its turn has passed to the next one.
             let rounds = Rc::new(Cell::new(0));
-            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            let counting = crate::spawn(count(rounds.clone()));
             in_turns(async { compute_until(&rounds) }).await;
             counting.await.unwrap();
         });
@@ -468,7 +468,7 @@ mod tests {
     fn a_panic_passes_and_what_it_holds_is_dropped() {
         run(async {
             let rounds = Rc::new(Cell::new(0));
-            let counting = tokio::task::spawn_local(count(rounds.clone()));
+            let counting = crate::spawn(count(rounds.clone()));
             let computing = pin!(in_turns(async {
                 compute_until(&rounds);
                 panic!("on its own stack");
@@ -485,7 +485,7 @@ mod tests {
             let nested = in_turns(async {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 let rounds = Rc::new(Cell::new(0));
-                let counting = tokio::task::spawn_local(count(rounds.clone()));
+                let counting = crate::spawn(count(rounds.clone()));
                 let inner = in_turns(async { compute_until(&rounds) }).await;
                 counting.await.unwrap();
                 on_thread_stack(|| {
