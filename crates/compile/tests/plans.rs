@@ -111,9 +111,8 @@ fn the_whole_in_words() {
         limits:
           memory: "60%"
         shutdown:
-          drain: 30s
-        drain:
           delay: 5s
+          drain: 30s
         upstreams:
           orders:
             targets:

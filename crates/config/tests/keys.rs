@@ -80,10 +80,8 @@ telemetry: { access_log: {} }
                 "memory": "60%"
               },
               "shutdown": {
+                "delay": "5s",
                 "drain": "30s"
-              },
-              "drain": {
-                "delay": "5s"
               },
               "upstreams": {
                 "a": {
@@ -238,10 +236,8 @@ telemetry: { access_log: {} }
                 "memory": "60%"
               },
               "shutdown": {
+                "delay": "5s",
                 "drain": "30s"
-              },
-              "drain": {
-                "delay": "5s"
               },
               "upstreams": {},
               "issuers": {},
@@ -354,10 +350,8 @@ fn every_key() {
                 "memory": "2GiB"
               },
               "shutdown": {
+                "delay": "5s",
                 "drain": "0s"
-              },
-              "drain": {
-                "delay": "5s"
               },
               "upstreams": {
                 "orders": {
