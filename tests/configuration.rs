@@ -805,7 +805,7 @@ fn complaints_say_what_to_write_instead() {
             &["databases of mysql are not supported", "postgres://", "sqlite:"],
         ),
         (
-            "flows: { f: [{ set: { a: \"$body[x]\" } }] }\n",
+            "routes: { a: { match: { path: /a }, flow: f } }\nflows: { f: [{ set: { a: { json: \"$.a[x]\" } } }, { respond: {} }] }\n",
             &["`['name']`", "`[0:2]`", "write a path such as"],
         ),
     ] {
