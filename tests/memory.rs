@@ -153,7 +153,16 @@ fn a_tree_that_no_later_step_needs_is_gone_before_the_call() {
 /// Every place where a message is gathered or parsed has the same bound, and what only passes has none.
 #[test]
 fn whoever_keeps_a_message_in_memory_asks_for_room() {
-    let origin = Origin::echo();
+    // It says of its replies what they are, so that the policies look into them.
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let kind = request.get("content-type").unwrap_or("text/plain");
+            let length = request.body.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n");
+            peer.try_send(format!("{head}Content-Length: {length}\r\n\r\n"));
+            peer.try_send(&request.body);
+        }
+    });
     let routes = "routes:
   passes: { match: { path: /passes }, upstream: slow }
   json: { match: { path: /json }, policies: [{ transform: { body_bytes_max: 32MiB, request: { json: { set: { /1: 1 } } } } }], upstream: slow }

@@ -246,7 +246,7 @@ routes:
   typo:  { match: { path: /a }, upstream: blue, mirror: { upstream: gren } }
   more:  { match: { path: /b }, upstream: blue, mirror: { upstream: green, percent: 101 } }
   less:  { match: { path: /c }, upstream: blue, mirror: { upstream: green, percent: -1 } }
-  word:  { match: { path: /d }, upstream: blue, mirror: { upstream: green, percent: 5% } }
+  word:  { match: { path: /d }, upstream: blue, mirror: { upstream: green, percent: some } }
   fine:  { match: { path: /e }, upstream: blue, mirror: { upstream: green, percent: 0.00001 } }
   large: { match: { path: /f }, upstream: blue, mirror: { upstream: green, body_bytes_max: 1GiB } }
   fixed: { match: { path: /g }, respond: {}, mirror: { upstream: green } }

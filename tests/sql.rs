@@ -444,7 +444,7 @@ fn check_says_what_is_wrong_and_no_secret() {
         (
             "url: \"mysql://u:hunter2@db/shop\"",
             "database: shop, query: select 1",
-            "not the URL of a database",
+            "databases of mysql are not supported",
         ),
         (
             "url: \"postgres://u:hunter2@db/shop?sslmode=on\"",

@@ -27,6 +27,8 @@ const PART: u32 = 4;
 /// Policies that look at no body, or only at bytes as they pass.
 const LIGHT_POLICIES: &[(&str, &str)] = &[
     ("api_key", "a digest of one header"),
+    ("authenticate", "other policies, each in this table"),
+    ("forward_auth", "sends a head, and reads a reply of bounded size"),
     ("backend_jwt", "signs what the gateway knows"),
     ("basic", "passwords are checked beside the workers"),
     ("jwks", "a fixed reply"),
@@ -223,6 +225,12 @@ fn steps() -> Vec<Attack> {
         attack(
             "scatter",
             "[scatter: { branches: [[payload: { xml: '<b>{{ count(//a[count(preceding::a) > 9999999]) }}</b>' }]], gather: { take: $body, into: '<all/>' } }, respond: {}]",
+            XML,
+            xml(),
+        ),
+        attack(
+            "wire_tap",
+            "[wire_tap: { steps: [payload: { xml: '<b>{{ count(//a[count(preceding::a) > 9999999]) }}</b>' }] }, respond: {}]",
             XML,
             xml(),
         ),

@@ -239,7 +239,7 @@ fn the_access_log_has_no_credential_of_a_query() {
     for line in &written {
         assert!(!line.contains("hush") && line.contains("=*"), "{line}");
     }
-    assert!(written[0].contains("hub.topic=sports"), "{}", written[0]);
+    assert!(written.iter().any(|line| line.contains("hub.topic=sports")), "{written:?}");
     assert!(!gateway.log().contains("hush"), "{}", gateway.log());
 }
 

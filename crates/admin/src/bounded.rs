@@ -24,7 +24,7 @@ pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// The time for which a connection stays though it is not idle and others wait. Most requests take less.
-const BUSY_MIN: Duration = Duration::from_secs(1);
+pub(crate) const BUSY_MIN: Duration = Duration::from_secs(1);
 
 /// The empty line behind a head.
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");

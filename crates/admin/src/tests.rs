@@ -358,7 +358,7 @@ async fn a_connection_whose_request_is_answered_does_not_leave_for_another() {
     let _second = TcpStream::connect(address).await.unwrap();
     let second = axum::serve::Listener::accept(&mut bounded);
     tokio::pin!(second);
-    let waited = tokio::time::timeout(bounded::QUIET_MAX / 2, async {
+    let waited = tokio::time::timeout(bounded::BUSY_MIN / 2, async {
         tokio::select! {
             _ = &mut second => panic!("a place that is in use was given away"),
             read = held.read(&mut bytes) => panic!("the connection was left: {read:?}"),

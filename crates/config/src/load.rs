@@ -69,6 +69,7 @@ const OF_THE_GATEWAY: &[&str] = &[
     "drain",
     "store",
     "defaults",
+    "limits",
     "bundles",
     "saxon",
     "telemetry",

@@ -222,6 +222,13 @@ impl HubState {
         locked(&self.pending).of(asker)
     }
 
+    /// The subscriptions of an asker that wait for their callbacks, as far as this node knows.
+    pub(crate) fn pending_ids(&self, asker: &str) -> Vec<Id> {
+        let pending = locked(&self.pending);
+        let own = pending.by_id.iter().filter(|(_, (of, _))| **of == *asker);
+        own.map(|(id, _)| *id).collect()
+    }
+
     /// Sends a note to the worker of a subscription. False if it has too many.
     pub(crate) fn tell(&self, id: Id, note: Note) -> bool {
         let mailbox = self.mailboxes.get(id.worker(self.workers()));

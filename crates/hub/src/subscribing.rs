@@ -158,9 +158,8 @@ impl Hub {
     /// Lets a new subscription in, if there is a place for it. One whose callback is asked first takes its place once that has confirmed,
     /// and until then counts for its asker alone.
     async fn admit(&self, wish: &Wish<'_>) -> Result<Option<Reservation>, Fault> {
-        let max = self.settings.subscriptions_max;
         let refused = |full| match full {
-            Full::Hub => full_fault(format!("{max} subscriptions")),
+            Full::Hub => full_fault(format!("{} subscriptions", self.settings.subscriptions_max)),
             Full::Subject => full_fault("as many subscriptions of one subject as its plan has"),
             Full::Pending => {
                 let cause = "as many unconfirmed subscriptions of one subject as it may have";
@@ -169,15 +168,41 @@ impl Hub {
                 fault.with_header("Retry-After", RETRY_AFTER)
             }
         };
+        let admitted = match self.try_admit(wish).await? {
+            Err(_) if !self.nodes.is_alone() => {
+                self.forget_answered(&wish.asker).await?;
+                self.try_admit(wish).await?
+            }
+            admitted => admitted,
+        };
+        admitted.map_err(refused)
+    }
+
+    async fn try_admit(&self, wish: &Wish<'_>) -> Result<Result<Option<Reservation>, Full>, Fault> {
+        let max = self.settings.subscriptions_max;
         let pending = self.lasting.pending_of(&wish.asker);
         let reserved = self.reserved(&wish.subject, wish.plan.as_deref(), pending).await?;
-        let reservation = reserved.map_err(refused)?;
+        let reservation = match reserved {
+            Ok(reservation) => reservation,
+            Err(full) => return Ok(Err(full)),
+        };
         if !self.settings.verify {
-            return Ok(Some(reservation));
+            return Ok(Ok(Some(reservation)));
         }
         let most = PENDING_MIN.max(max / PENDING_PART);
         let asked = self.lasting.ask(wish.id, &wish.asker, most, max.max(most));
-        asked.map(|()| None).map_err(refused)
+        Ok(asked.map(|()| None))
+    }
+
+    /// Forgets which subscriptions of an asker wait for their callbacks where these have answered another node.
+    async fn forget_answered(&self, asker: &str) -> Result<(), Fault> {
+        for id in self.lasting.pending_ids(asker) {
+            let known = self.row(id).await?.and_then(|(_, known)| known);
+            if known.is_none_or(|known| known.until.is_some()) {
+                self.lasting.answered(id);
+            }
+        }
+        Ok(())
     }
 
     /// Takes a place for a new subscription, if there are fewer than may be, on all nodes. Those that are `pending` take none, and are

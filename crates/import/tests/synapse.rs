@@ -468,8 +468,7 @@ fn values_and_headers() {
                           c: "//m:x"
                       - set:
                           d:
-                            value:
-                              xpath: "count(//m:x)"
+                            value: "count(//m:x)"
                             type: number
                       - respond: {}
             "#]],
@@ -735,8 +734,7 @@ fn expressions() {
                         set: "1"
                     - set:
                         r:
-                          value:
-                            xpath: "concat($set, '-', $error.code)"
+                          value: "concat($set, '-', $error.code)"
                           type: json
                     - respond: {}
             "#]],
@@ -788,8 +786,7 @@ fn expressions() {
                           set: "1"
                       - set:
                           r:
-                            value:
-                              xpath: "count(/*/m:x) > 3 and not(/*/@id) or /*/* = 2"
+                            value: "count(/*/m:x) > 3 and not(/*/@id) or /*/* = 2"
                             type: json
                       - respond: {}
             "#]],
@@ -1411,8 +1408,7 @@ fn what_decides_what_runs() {
                       m: "urn:m"
                     steps:
                       - filter:
-                          when:
-                            xpath: "boolean(//m:x)"
+                          when: "boolean(//m:x)"
                           then:
                             - respond: {}
                           else:

@@ -18,8 +18,11 @@ const BATCH_BYTES: usize = 64 << 10;
 
 /// Bytes of all blocks, without those that workers have not added yet.
 static HEAP: AtomicIsize = AtomicIsize::new(0);
-/// The part of them that does not count: what the process held when it began to serve, and what has a bound of its own ([`Held`]).
-static EXEMPT: AtomicIsize = AtomicIsize::new(0);
+/// The part of them that has its own bound ([`Held`]).
+static HELD: AtomicIsize = AtomicIsize::new(0);
+/// The least that the process has held since it began to serve, without that part. It does not count either. What compiling the
+/// first plan needed is freed later, and must not become room for messages.
+static BASE: AtomicIsize = AtomicIsize::new(0);
 /// The bound of the rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// How often there was no room.
@@ -72,17 +75,21 @@ pub fn count_in_batches() {
     COUNTS.with(|counts| counts.batch.set(BATCH_BYTES));
 }
 
-/// Sets the bound. What is allocated at the first call is not part of what is bounded.
+/// Sets the bound. What is allocated at the first call, and stays, is not part of what is bounded.
 pub fn set_limit(limit: Limit) {
     static FIRST: Once = Once::new();
-    FIRST.call_once(|| _ = EXEMPT.fetch_add(HEAP.load(Relaxed), Relaxed));
+    FIRST.call_once(|| BASE.store(HEAP.load(Relaxed) - HELD.load(Relaxed), Relaxed));
     LIMIT.store(limit.bytes(), Relaxed);
 }
 
 /// Bytes that count.
 pub fn used() -> usize {
-    let used = HEAP.load(Relaxed).saturating_sub(EXEMPT.load(Relaxed));
-    usize::try_from(used).unwrap_or_default()
+    let held = HEAP.load(Relaxed).saturating_sub(HELD.load(Relaxed));
+    let base = BASE.load(Relaxed);
+    if held < base {
+        BASE.fetch_min(held, Relaxed);
+    }
+    usize::try_from(held.saturating_sub(base)).unwrap_or_default()
 }
 
 /// The bound. None if nothing set one.
@@ -151,14 +158,14 @@ impl Held {
     /// It is so many bytes now.
     pub fn set(&mut self, bytes: usize) {
         let bytes = isize::try_from(bytes).unwrap_or_default();
-        EXEMPT.fetch_add(bytes - self.0, Relaxed);
+        HELD.fetch_add(bytes - self.0, Relaxed);
         self.0 = bytes;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        EXEMPT.fetch_sub(self.0, Relaxed);
+        HELD.fetch_sub(self.0, Relaxed);
     }
 }
 
@@ -236,6 +243,10 @@ mod tests {
             assert!(!inner && is_short);
             7
         };
+        count(-500);
+        assert_eq!(used(), 0);
+        count(60);
+        assert_eq!(used(), 60, "what was freed since the start is no room");
         assert_eq!(now(watch(pin!(fails()))), (7, false), "the one inside answers for itself");
         assert_eq!(now(watch(pin!(async { has_room(41) }))), (false, true));
         assert_eq!(now(watch(pin!(async { might_have_room(41) }))), (false, false));

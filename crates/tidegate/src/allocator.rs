@@ -8,6 +8,8 @@
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_long};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use libmimalloc_sys as mimalloc;
@@ -15,7 +17,20 @@ use libmimalloc_sys as mimalloc;
 // Their binding is behind a feature that brings a dependency.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
+    safe fn mi_option_get(option: c_int) -> c_long;
+    safe fn mi_option_set(option: c_int, value: c_long);
 }
+
+/// `mi_option_purge_delay` of `mimalloc.h`: for how many milliseconds free memory stays with the process.
+const PURGE_DELAY: c_int = 15;
+
+/// With each block of at least this size the allocator looks at how much of `limits.memory` is used. What exhausts it has such blocks.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// The delay with which mimalloc began; none is known until it is first changed.
+static DELAY: AtomicI64 = AtomicI64::new(-1);
+/// True while more than half of `limits.memory` is used.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
 
 /// mimalloc lets go of memory that was free for a second, so more often would find nothing.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
@@ -26,6 +41,39 @@ pub(crate) async fn give_back() {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;
         mi_collect(false);
+        let is_short = is_short();
+        IS_SHORT.store(is_short, Relaxed);
+        set_delay(is_short);
+    }
+}
+
+fn is_short() -> bool {
+    kit::memory::limit().is_some_and(|limit| kit::memory::used() > limit / 2)
+}
+
+/// Free memory stays with the process for a while, which saves time. Of a process near its bound it goes back to the system at once: what
+/// was freed for one message would otherwise stay beside what is allocated for the next, and both were measured to need 1.7 times the
+/// bound.
+#[cold]
+fn settle() {
+    let is_short = is_short();
+    if IS_SHORT.swap(is_short, Relaxed) != is_short {
+        set_delay(is_short);
+    }
+}
+
+fn set_delay(is_short: bool) {
+    match is_short {
+        true => {
+            let began = i64::from(mi_option_get(PURGE_DELAY));
+            // Harmless: it fails where the delay is known already.
+            let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
+            mi_option_set(PURGE_DELAY, 0);
+        }
+        false if DELAY.load(Relaxed) >= 0 => {
+            mi_option_set(PURGE_DELAY, c_long::from(DELAY.load(Relaxed)));
+        }
+        false => {}
     }
 }
 
@@ -45,6 +93,9 @@ fn is_promised(align: usize, size: usize) -> bool {
 #[inline]
 fn count(before: usize, now: usize) {
     kit::memory::count(now.wrapping_sub(before).cast_signed());
+    if before.max(now) >= LARGE_BYTES {
+        settle();
+    }
 }
 
 // SAFETY: all blocks are of one allocator, which gives each the size and alignment of its layout; a null pointer says that there is

@@ -123,7 +123,7 @@ pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
         let _held = (place, work);
         let id = copy.ex.id;
         let ran = {
-            let running = pin!(copy.run());
+            let running = pin!(kit::turns::in_turns(copy.run()));
             kit::task::contain(running).await
         };
         let ran =
