@@ -2,14 +2,17 @@
 //!
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
 //! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
-//! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents). It never changes a file and never needs the network.
+//! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents),
+//! [`loss`] (calls that lose something without a word). It never changes a file and never needs the network.
 
 mod calls;
 mod doors;
 mod edges;
 mod links;
+mod loss;
 mod names;
 mod policies;
+mod ratchet;
 mod size;
 mod source;
 
@@ -32,6 +35,9 @@ Exit code 0: tidy, 1: not, 2: usage.
 
 /// The list of allowed exceptions to the limits of size.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
+
+/// The list of allowed calls that can lose something.
+const LOSSES: &str = "xtask/loss-exceptions.txt";
 
 /// Folders without files of ours, at any depth.
 const SKIPPED: &[&str] =
@@ -82,7 +88,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     let texts = read_tree(root)?;
     let rust: Vec<source::Source> =
         texts.iter().filter(|t| t.path.ends_with(".rs")).map(source::Source::read).collect();
-    let recorded = texts.iter().find(|t| t.path == EXCEPTIONS).map_or("", |t| t.text.as_str());
+    let list = |path: &str| texts.iter().find(|t| t.path == path).map_or("", |t| t.text.as_str());
     let crates = edges::read(root, &texts)?;
     let mut complaints = BTreeSet::new();
     complaints.extend(edges::check(&crates));
@@ -90,7 +96,8 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(rust.iter().filter_map(doors::check));
     complaints.extend(rust.iter().flat_map(names::check));
     complaints.extend(policies::check(&rust));
-    complaints.extend(size::check(&rust, recorded));
+    complaints.extend(size::check(&rust, list(EXCEPTIONS)));
+    complaints.extend(loss::check(&rust, list(LOSSES)));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)
 }
@@ -121,7 +128,7 @@ fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> std::io::Re
 }
 
 fn is_read(name: &str) -> bool {
-    [".rs", ".md", ".toml", "tidy-exceptions.txt"].iter().any(|end| name.ends_with(end))
+    [".rs", ".md", ".toml", "-exceptions.txt"].iter().any(|end| name.ends_with(end))
 }
 
 /// The line number of a byte, from 1.

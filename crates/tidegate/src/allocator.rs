@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::{c_int, c_long};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use libmimalloc_sys as mimalloc;
 // Their binding is behind a feature that brings a dependency.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
-    safe fn mi_option_get(option: c_int) -> c_long;
-    safe fn mi_option_set(option: c_int, value: c_long);
+    // A `long`, which has 64 bits on targets of 64 bits.
+    safe fn mi_option_get(option: c_int) -> i64;
+    safe fn mi_option_set(option: c_int, value: i64);
 }
 
 /// `mi_option_purge_delay` of `mimalloc.h`: for how many milliseconds free memory stays with the process.
@@ -65,13 +66,13 @@ fn settle() {
 fn set_delay(is_short: bool) {
     match is_short {
         true => {
-            let began = i64::from(mi_option_get(PURGE_DELAY));
+            let began = mi_option_get(PURGE_DELAY);
             // Harmless: it fails where the delay is known already.
             let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
             mi_option_set(PURGE_DELAY, 0);
         }
         false if DELAY.load(Relaxed) >= 0 => {
-            mi_option_set(PURGE_DELAY, c_long::from(DELAY.load(Relaxed)));
+            mi_option_set(PURGE_DELAY, DELAY.load(Relaxed));
         }
         false => {}
     }

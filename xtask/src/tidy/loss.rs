@@ -1,0 +1,139 @@
+//! Calls that can lose what an operator wrote or a peer sent without a word.
+//!
+//! Owns the list of these calls. Each use in a shipped file must say in a comment beside it, after `Harmless:`, why nothing is
+//! lost, or that the loss is reported. Uses from before this rule are counted for each file in a list that may only shrink.
+
+use std::collections::BTreeMap;
+
+use super::ratchet::{List, Measured};
+use super::source::{Source, is_name};
+use super::{Complaint, LOSSES, line_of};
+
+/// A call that drops a value or replaces it.
+struct Lossy {
+    /// Its text in the source.
+    text: &'static str,
+    /// How it loses something.
+    why: &'static str,
+}
+
+const LOSSY: &[Lossy] = &[
+    Lossy { text: ".ok()", why: "drops an error" },
+    Lossy { text: "if let Ok(", why: "passes over an error" },
+    Lossy { text: ".filter_map(", why: "drops elements" },
+    Lossy { text: ".flatten()", why: "drops what is absent or failed" },
+    Lossy { text: ".map_while(", why: "stops at the first element that does not fit" },
+    Lossy { text: ".take(", why: "cuts a list or a text" },
+    Lossy { text: ".truncate(", why: "cuts a list or a text" },
+    Lossy { text: ".zip(", why: "joins by position and ends with the shorter list" },
+    Lossy { text: ".unwrap_or_default()", why: "puts a default in place of a value" },
+    Lossy { text: "_ => {}", why: "passes over every other case" },
+    Lossy { text: "let _", why: "drops a result" },
+    Lossy { text: "from_utf8_lossy(", why: "replaces bytes" },
+];
+
+/// The mark of a comment that says why a use loses nothing.
+const MARK: &str = "Harmless:";
+
+/// Uses without such a comment that the list does not allow, and entries of the list that allow too many.
+pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
+    let list = List { file: LOSSES, text: recorded, unit: "uses", form: "FILE CALL USES" };
+    let shipped = sources.iter().filter(|s| !s.is_test() && s.crate_name().is_some());
+    list.check(shipped.flat_map(measure))
+}
+
+fn measure(source: &Source) -> Vec<Measured> {
+    let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, lossy) in LOSSY.iter().enumerate() {
+        let uses = source.shipped.match_indices(lossy.text).map(|(at, _)| at);
+        let unexplained =
+            uses.filter(|at| is_lossy(source, lossy, *at) && !is_explained(source, *at));
+        found.entry(index).or_default().extend(unexplained);
+    }
+    let measured = LOSSY.iter().zip(found.into_values()).filter_map(|(lossy, uses)| {
+        let last = *uses.last()?;
+        let what = format!("`{}` {}; uses without a reason: {}", lossy.text, lossy.why, uses.len());
+        let instead = format!("report what is lost, or say after `{MARK}` why nothing is");
+        Some(Measured {
+            name: format!("{} {}", source.path, lossy.text),
+            count: uses.len(),
+            complaint: source.complain(last, what, instead),
+        })
+    });
+    measured.collect()
+}
+
+/// True where the text at `at` is that call: `Option::take()` moves, and `let _` may begin a longer pattern.
+fn is_lossy(source: &Source, lossy: &Lossy, at: usize) -> bool {
+    let after = source.shipped.get(at + lossy.text.len()..).unwrap_or_default();
+    match lossy.text {
+        ".take(" => !after.starts_with(')'),
+        "let _" => {
+            let name = after.bytes().take_while(|byte| is_name(*byte)).count();
+            after.get(name..).is_some_and(|rest| rest.starts_with(" = "))
+        }
+        _ => true,
+    }
+}
+
+/// True if the statement that holds `at` has the mark in a comment in it or right above it.
+fn is_explained(source: &Source, at: usize) -> bool {
+    let line = line_of(&source.code, at);
+    let code: Vec<&str> = source.code.lines().take(line).collect();
+    let comments: Vec<&str> = source.comments.lines().take(line).collect();
+    for (index, (code, comment)) in code.iter().zip(&comments).enumerate().rev() {
+        let ends = index + 1 < line && code.trim_end().ends_with([';', '{', '}', ',']);
+        if ends {
+            return false;
+        }
+        if comment.contains(MARK) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Text;
+
+    fn found(path: &str, text: &str, recorded: &str) -> Vec<String> {
+        let text = Text { path: path.to_owned(), text: text.to_owned() };
+        let complaints = check(&[Source::read(&text)], recorded);
+        complaints.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_lossy_call_needs_a_reason() {
+        let path = "crates/a/src/lib.rs";
+        let lost = |text: &str| found(path, text, "").len();
+        assert_eq!(lost("fn f() {\n    a().ok();\n}\n"), 1);
+        assert_eq!(lost("fn f() {\n    // Harmless: nobody waits for it.\n    a().ok();\n}\n"), 0);
+        assert_eq!(
+            lost("fn f() {\n    a()\n        .b()\n        // Harmless: why.\n        .ok();\n}\n"),
+            0
+        );
+        assert_eq!(lost("fn f() {\n    // Harmless: why.\n    a().ok();\n    b().ok();\n}\n"), 1);
+        assert_eq!(lost("fn f() {\n    // Of the other.\n    a().ok();\n}\n"), 1);
+        assert_eq!(lost("fn f() { a.take(); b.take(3); let _x = c(); let _guard: D = d(); }\n"), 2);
+        assert_eq!(lost("#[cfg(test)]\nmod tests { fn f() { a().ok(); } }\n"), 0);
+        assert_eq!(found("tests/a.rs", "fn f() { a().ok(); }\n", ""), [""; 0]);
+    }
+
+    #[test]
+    fn the_list_counts_uses_of_each_file() {
+        let text = "fn f() { a().ok(); b().ok(); }\n";
+        let path = "crates/a/src/lib.rs";
+        assert_eq!(found(path, text, "crates/a/src/lib.rs .ok() 2\n"), [""; 0]);
+        assert_eq!(
+            found(path, text, "crates/a/src/lib.rs .ok() 3\n"),
+            ["xtask/loss-exceptions.txt:1: `crates/a/src/lib.rs .ok()` has 2 uses, not 3; write 2"]
+        );
+        assert_eq!(
+            found(path, text, "crates/a/src/lib.rs .ok() 1\n"),
+            ["crates/a/src/lib.rs:1: `.ok()` drops an error; uses without a reason: 2; \
+              report what is lost, or say after `Harmless:` why nothing is"]
+        );
+    }
+}
