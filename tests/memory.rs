@@ -112,9 +112,9 @@ fn small_requests_that_become_large_trees_stay_within_the_bound() {
     assert!((held * TREE_BYTES..=limit).contains(&used), "{used} bytes for {held} trees");
     assert_eq!(metric(&gateway, "tidegate_memory_limit_bytes"), Some(limit as f64));
     assert!(metric(&gateway, "tidegate_memory_refused_total").unwrap() >= (20 - held) as f64);
-    // What the allocator keeps to itself comes on top.
+    // What the allocator keeps to itself comes on top, and what two workers ask for at the same moment.
     let peak = gateway.peak_bytes() - before;
-    assert!(peak < limit + limit / 4, "{peak} bytes");
+    assert!(peak < limit + limit / 2, "{peak} bytes");
     slow.gate.open();
     let replies: Vec<Message> = wires.iter_mut().map(Wire::read_reply).collect();
     for reply in &replies {
