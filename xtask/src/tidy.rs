@@ -3,11 +3,13 @@
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
 //! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
 //! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents),
-//! [`loss`] (calls that lose something without a word). It never changes a file and never needs the network.
+//! [`loss`] (calls that lose something without a word), [`forms`] (those of them that lose nothing). It never changes a file and
+//! never needs the network.
 
 mod calls;
 mod doors;
 mod edges;
+mod forms;
 mod links;
 mod loss;
 mod names;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::forms;
 use super::ratchet::{List, Measured};
 use super::source::{Source, is_name};
 use super::{Complaint, LOSSES, line_of};
@@ -63,17 +64,18 @@ fn measure(source: &Source) -> Vec<Measured> {
     measured.collect()
 }
 
-/// True where the text at `at` is that call: `Option::take()` moves, and `let _` may begin a longer pattern.
+/// True where the text at `at` is that call and may lose something: `Option::take()` moves, and `let _` may begin a longer pattern.
 fn is_lossy(source: &Source, lossy: &Lossy, at: usize) -> bool {
     let after = source.shipped.get(at + lossy.text.len()..).unwrap_or_default();
-    match lossy.text {
+    let is_such = match lossy.text {
         ".take(" => !after.starts_with(')'),
         "let _" => {
             let name = after.bytes().take_while(|byte| is_name(*byte)).count();
             after.get(name..).is_some_and(|rest| rest.starts_with(" = "))
         }
         _ => true,
-    }
+    };
+    is_such && !forms::is_harmless(&source.shipped, lossy.text, at)
 }
 
 /// True if the statement that holds `at` has the mark in a comment in it or right above it.

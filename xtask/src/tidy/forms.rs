@@ -1,0 +1,287 @@
+//! Forms in which a call that can lose something loses nothing, or says what it loses.
+//!
+//! Owns what the text of one statement tells. Such a use needs no comment.
+
+use super::source::{closing, is_name};
+
+/// True if the call whose text is at `at` loses nothing by its form.
+pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
+    let before = code.get(..at).unwrap_or_default().trim_end();
+    let end = at + text.len();
+    let after = code.get(end..).unwrap_or_default();
+    let given = || code.get(end..closing(code, end - 1) - 1).unwrap_or_default().trim();
+    match text {
+        // The error was handled.
+        ".ok()" => Call::last(before)
+            .is_some_and(|call| call.name == "map_err" && !call.arguments.starts_with("|_| ()")),
+        ".filter_map(" => is_told(given()) || is_optional_field(given()) || is_choice(given()),
+        ".flatten()" => Call::last(before).is_some_and(|call| match call.name {
+            // A condition, or a list of what may be absent.
+            "then" => true,
+            "into_iter" => call.before.ends_with(']') && is_literal(call.before),
+            _ => false,
+        }),
+        // Another method than an iterator's, or one more than allowed, by which it is seen that there is more.
+        ".take(" => arguments(given()) > 1 || given().ends_with("+ 1"),
+        ".zip(" => is_told(given()) || is_numbering(before, given()) || compares_lengths(before),
+        ".unwrap_or_default()" => Call::last(before).is_some_and(|call| match call.name {
+            // Past the end there is nothing; an end that is a number may be past it.
+            "get" => call.arguments.split_once("..").is_some_and(|(_, end)| {
+                !end.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
+            }),
+            // There is always a first part.
+            "next" => Call::last(call.before)
+                .is_some_and(|call| matches!(call.name, "split" | "rsplit" | "splitn")),
+            // Words that are said if there is something to say.
+            "map" => body(call.arguments).is_some_and(|body| body.starts_with("format!(")),
+            _ => false,
+        }),
+        "let _" => {
+            let value = value(after);
+            is_told(value) || keeps(after, value)
+        }
+        _ => false,
+    }
+}
+
+/// A call of a method at the end of an expression.
+struct Call<'c> {
+    name: &'c str,
+    arguments: &'c str,
+    /// What it is called on.
+    before: &'c str,
+}
+
+impl Call<'_> {
+    fn last(code: &str) -> Option<Call<'_>> {
+        let open = opening(code)?;
+        let (called, arguments) = code.split_at_checked(open)?;
+        let arguments = arguments.strip_prefix('(')?.strip_suffix(')')?.trim();
+        let before = called.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+        let name = called.get(before.len()..)?;
+        Some(Call { name, arguments, before: before.trim_end().strip_suffix('.')?.trim_end() })
+    }
+}
+
+/// The offset of the bracket that the last one closes.
+fn opening(code: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (offset, byte) in code.bytes().enumerate().rev() {
+        match byte {
+            b'}' | b')' | b']' => depth += 1,
+            b'{' | b'(' | b'[' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return matches!(byte, b'{' | b'(' | b'[').then_some(offset);
+        }
+    }
+    None
+}
+
+/// True if complaints can be made there: `compile` and `config` hand these to whatever refuses a value.
+fn is_told(given: &str) -> bool {
+    ["report", "decoder"].iter().any(|word| {
+        let mut places = given.match_indices(word);
+        places.any(|(at, _)| {
+            let (front, rest) = given.split_at_checked(at).unwrap_or((given, ""));
+            let behind = rest.as_bytes().get(word.len()).copied();
+            !front.bytes().next_back().is_some_and(is_name) && !behind.is_some_and(is_name)
+        })
+    })
+}
+
+/// The body of a closure.
+fn body(closure: &str) -> Option<&str> {
+    let (_, body) = closure.strip_prefix('|')?.split_once('|')?;
+    Some(body.trim())
+}
+
+/// `|route| route.value.upstream.as_ref()`: what is there of an optional field.
+fn is_optional_field(closure: &str) -> bool {
+    let Some(body) = body(closure) else {
+        return false;
+    };
+    let field =
+        [".as_ref()", ".as_deref()", ".as_mut()"].iter().find_map(|end| body.strip_suffix(end));
+    let path = field.unwrap_or(body);
+    path.contains('.') && path.bytes().all(|byte| is_name(byte) || byte == b'.')
+}
+
+/// `|part| match part { .. }` with an arm for each kind: those that are left out are named.
+fn is_choice(closure: &str) -> bool {
+    let is_open = |arms: &str| arms.contains("_ =>") || arms.contains("_ if ");
+    body(closure).is_some_and(|body| body.starts_with("match ") && !is_open(body))
+}
+
+/// True if a list is written here, and not indexed.
+fn is_literal(code: &str) -> bool {
+    let list = opening(code).and_then(|open| code.get(..open));
+    list.is_some_and(|front| {
+        !front.trim_end().ends_with(|c: char| c.is_alphanumeric() || "_)]!".contains(c))
+    })
+}
+
+/// The number of arguments.
+fn arguments(given: &str) -> usize {
+    let (mut depth, mut commas) = (0_usize, 0);
+    for byte in given.trim_end_matches(',').bytes() {
+        match byte {
+            b'{' | b'(' | b'[' => depth += 1,
+            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => commas += 1,
+            _ => {}
+        }
+    }
+    commas + 1
+}
+
+/// `(1..).zip(list)` or `list.zip(0..)`: numbers do not end.
+fn is_numbering(before: &str, given: &str) -> bool {
+    let is_open = |range: &str| {
+        range.strip_suffix("..").is_some_and(|from| !from.is_empty() && from.bytes().all(is_name))
+    };
+    let front = opening(before).and_then(|open| before.get(open..));
+    let front = front.and_then(|range| range.strip_prefix('(')?.strip_suffix(')'));
+    is_open(given) || front.is_some_and(is_open)
+}
+
+/// True if the statement has found both lists as long as each other: `a.len() == b.len() && a.iter().zip(b)`.
+fn compares_lengths(before: &str) -> bool {
+    let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before);
+    let lengths =
+        statement.split_once(".len() == ").and_then(|(_, rest)| rest.split_once(".len()"));
+    lengths
+        .is_some_and(|(other, rest)| !other.contains("&&") && rest.trim_start().starts_with("&&"))
+}
+
+/// The value of `NAME = VALUE;`, of which the front may be cut.
+fn value(after: &str) -> &str {
+    let mut depth = 0_usize;
+    let end = after.bytes().position(|byte| {
+        match byte {
+            b'{' | b'(' | b'[' => depth += 1,
+            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        byte == b';' && depth == 0
+    });
+    let value = after.get(..end.unwrap_or(after.len())).unwrap_or(after);
+    value.split_once(" = ").map_or("", |(_, value)| value.trim())
+}
+
+/// True if nothing is dropped: a lock that is held, a text that is written into, an argument that is not used.
+fn keeps(after: &str, value: &str) -> bool {
+    let writes = after.starts_with("infallible = ")
+        && (value.starts_with("write!(") || value.starts_with("writeln!("));
+    let unused = after.starts_with(" = ") && value.bytes().all(is_name);
+    writes || unused || value.ends_with(".lock().await") || value.ends_with(".lock()")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_that_lose_nothing_are_known() {
+        let harmless = |code: &str, text: &str| is_harmless(code, text, code.rfind(text).unwrap());
+        for (text, lossless, lossy) in [
+            (
+                ".ok()",
+                &["a.map_err(|e| complain(e)).ok()", "a(1)\n    .map_err(complain)\n    .ok()?"][..],
+                &["a.ok()", "a.map_err(|_| ()).ok()", "a(b).ok()", "map_err(a).ok()"][..],
+            ),
+            (
+                ".filter_map(",
+                &[
+                    "a.filter_map(|a| read(a, report))",
+                    "a.filter_map(|a| T::decode(a, self.decoder))",
+                    "a.filter_map(|a| a.value.upstream.as_ref())",
+                    "a.filter_map(|a| a.xml)",
+                    "a.filter_map(|a| match a { B(b) => Some(b), C => None })",
+                ],
+                &[
+                    "a.filter_map(read)",
+                    "a.filter_map(|a| a.get(reported))",
+                    "a.filter_map(|a| a.get(0))",
+                    "a.filter_map(|a| a)",
+                    "a.filter_map(|a| match a { B(b) => Some(b), _ => None })",
+                ],
+            ),
+            (
+                ".flatten()",
+                &[
+                    "[a, b(c)].into_iter().flatten()",
+                    "is.then(|| a).flatten()",
+                    "(&[a]).then(b).flatten()",
+                ],
+                &[
+                    "a.flatten()",
+                    "a[1].into_iter().flatten()",
+                    "vec![a].into_iter().flatten()",
+                    "a.b.into_iter().flatten()",
+                ],
+            ),
+            (
+                ".take(",
+                &["a.take(b(1), 2)", "a.take(max + 1)"],
+                &["a.take(2)", "a.take(b(1, 2))", "a.take(b + 1 + c)"],
+            ),
+            (
+                ".zip(",
+                &[
+                    "(1..).zip(a)",
+                    "a.iter().zip(0u32..)",
+                    "a.len() == b.len() && a.iter().zip(b)",
+                    "read(a, report).zip(read(b, report))",
+                ],
+                &[
+                    "a.iter().zip(b)",
+                    "(1..4).zip(a)",
+                    "a.len() == b.len(); a.iter().zip(b)",
+                    "a.len() == b.len() || a.iter().zip(b)",
+                    "a.len() == 1 && b.len() == 2 && a.zip(b)",
+                ],
+            ),
+            (
+                ".unwrap_or_default()",
+                &[
+                    "a.get(1..).unwrap_or_default()",
+                    "a.get(..found).unwrap_or_default()",
+                    "a.split( ).next().unwrap_or_default()",
+                    "a.map(|a| format!(  )).unwrap_or_default()",
+                ],
+                &[
+                    "a.get(1).unwrap_or_default()",
+                    "a.get(..64).unwrap_or_default()",
+                    "a.get(..LEN_MAX).unwrap_or_default()",
+                    "a.lines().next().unwrap_or_default()",
+                    "a.map(b).unwrap_or_default()",
+                    "a.unwrap_or_default()",
+                ],
+            ),
+            (
+                "let _",
+                &[
+                    "let _complained = check(&a, report);",
+                    "let _infallible = write!(a,   );",
+                    "let _ = unused;",
+                    "let _turn = a.lock().await;",
+                ],
+                &[
+                    "let _ = a();",
+                    "let _sent = write!(a,   );",
+                    "let _infallible = a();",
+                    "let _sent = a; report();",
+                ],
+            ),
+        ] {
+            for code in lossless {
+                assert!(harmless(code, text), "{code}");
+            }
+            for code in lossy {
+                assert!(!harmless(code, text), "{code}");
+            }
+        }
+    }
+}
