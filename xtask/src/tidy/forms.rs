@@ -11,9 +11,12 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
     let after = code.get(end..).unwrap_or_default();
     let given = || code.get(end..closing(code, end - 1) - 1).unwrap_or_default().trim();
     match text {
-        // The error was handled.
-        ".ok()" => Call::last(before)
-            .is_some_and(|call| call.name == "map_err" && !call.arguments.starts_with("|_| ()")),
+        // Where there is nothing, the function returns nothing, and its caller decides; or the error was handled.
+        ".ok()" => {
+            let handles =
+                |call: &Call<'_>| call.name == "map_err" && !call.arguments.starts_with("|_| ()");
+            after.starts_with('?') || Call::last(before).is_some_and(|call| handles(&call))
+        }
         ".filter_map(" => is_told(given()) || is_optional_field(given()) || is_choice(given()),
         ".flatten()" => Call::last(before).is_some_and(|call| match call.name {
             // A condition, or a list of what may be absent.
@@ -22,7 +25,10 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
             _ => false,
         }),
         // Another method than an iterator's, or one more than allowed, by which it is seen that there is more.
-        ".take(" => arguments(given()) > 1 || given().ends_with("+ 1"),
+        ".take(" => {
+            let of_text = given().is_empty() || given().starts_with('&');
+            of_text || arguments(given()) > 1 || given().ends_with("+ 1")
+        }
         ".zip(" => is_told(given()) || is_numbering(before, given()) || compares_lengths(before),
         ".unwrap_or_default()" => Call::last(before).is_some_and(|call| match call.name {
             // Past the end there is nothing; an end that is a number may be past it.
@@ -34,6 +40,7 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
                 .is_some_and(|call| matches!(call.name, "split" | "rsplit" | "splitn")),
             // Words that are said if there is something to say.
             "map" => body(call.arguments).is_some_and(|body| body.starts_with("format!(")),
+            "try_from" => fits(&call),
             _ => false,
         }),
         "let _" => {
@@ -59,7 +66,9 @@ impl Call<'_> {
         let arguments = arguments.strip_prefix('(')?.strip_suffix(')')?.trim();
         let before = called.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
         let name = called.get(before.len()..)?;
-        Some(Call { name, arguments, before: before.trim_end().strip_suffix('.')?.trim_end() })
+        let before = before.trim_end();
+        let before = before.strip_suffix('.').or_else(|| before.strip_suffix("::"))?.trim_end();
+        Some(Call { name, arguments, before })
     }
 }
 
@@ -77,6 +86,18 @@ fn opening(code: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// True if a number always fits: a length has at most 64 bits, and `value % 64` or `value & 0x7f` at most eight.
+fn fits(call: &Call<'_>) -> bool {
+    let given = call.arguments;
+    let is_length = given.ends_with(".len()") || given.ends_with(".count()");
+    let bound = given.rsplit_once(" % ").or_else(|| given.rsplit_once(" & "));
+    let bound = bound.map(|(_, bound)| match bound.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => bound.parse(),
+    });
+    is_length && call.before.ends_with("u64") || matches!(bound, Some(Ok(0..256)))
 }
 
 /// True if complaints can be made there: `compile` and `config` hand these to whatever refuses a value.
@@ -170,12 +191,19 @@ fn value(after: &str) -> &str {
     value.split_once(" = ").map_or("", |(_, value)| value.trim())
 }
 
-/// True if nothing is dropped: a lock that is held, a text that is written into, an argument that is not used.
+/// True if nothing is dropped: a guard or a lock that is held, a text that is written into, an argument that is not used, or a
+/// result whose error is passed on.
 fn keeps(after: &str, value: &str) -> bool {
     let writes = after.starts_with("infallible = ")
         && (value.starts_with("write!(") || value.starts_with("writeln!("));
     let unused = after.starts_with(" = ") && value.bytes().all(is_name);
-    writes || unused || value.ends_with(".lock().await") || value.ends_with(".lock()")
+    let name = value.bytes().take_while(|byte| is_name(*byte)).count();
+    let is_made = value.starts_with(|c: char| c.is_ascii_uppercase())
+        && value.get(name..).is_some_and(|rest| rest.starts_with('('))
+        && closing(value, name) == value.len();
+    let is_moved = !value.is_empty() && name == value.len();
+    let is_lock = value.ends_with(".lock().await") || value.ends_with(".lock()");
+    writes || unused || is_made || is_moved || is_lock || value.ends_with('?')
 }
 
 #[cfg(test)]
@@ -188,7 +216,11 @@ mod tests {
         for (text, lossless, lossy) in [
             (
                 ".ok()",
-                &["a.map_err(|e| complain(e)).ok()", "a(1)\n    .map_err(complain)\n    .ok()?"][..],
+                &[
+                    "a.map_err(|e| complain(e)).ok()",
+                    "a(1)\n    .map_err(complain)\n    .ok()",
+                    "a.ok()?",
+                ][..],
                 &["a.ok()", "a.map_err(|_| ()).ok()", "a(b).ok()", "map_err(a).ok()"][..],
             ),
             (
@@ -224,7 +256,7 @@ mod tests {
             ),
             (
                 ".take(",
-                &["a.take(b(1), 2)", "a.take(max + 1)"],
+                &["a.take(b(1), 2)", "a.take(max + 1)", "a.take(   )", "a.take(&mut b)"],
                 &["a.take(2)", "a.take(b(1, 2))", "a.take(b + 1 + c)"],
             ),
             (
@@ -250,12 +282,18 @@ mod tests {
                     "a.get(..found).unwrap_or_default()",
                     "a.split( ).next().unwrap_or_default()",
                     "a.map(|a| format!(  )).unwrap_or_default()",
+                    "u64::try_from(a.len()).unwrap_or_default()",
+                    "usize::try_from(a % 64).unwrap_or_default()",
+                    "u8::try_from(a & 0x7f).unwrap_or_default()",
                 ],
                 &[
                     "a.get(1).unwrap_or_default()",
                     "a.get(..64).unwrap_or_default()",
                     "a.get(..LEN_MAX).unwrap_or_default()",
                     "a.lines().next().unwrap_or_default()",
+                    "u32::try_from(a.len()).unwrap_or_default()",
+                    "u8::try_from(a % 300).unwrap_or_default()",
+                    "u8::try_from(a).unwrap_or_default()",
                     "a.map(b).unwrap_or_default()",
                     "a.unwrap_or_default()",
                 ],
@@ -267,12 +305,16 @@ mod tests {
                     "let _infallible = write!(a,   );",
                     "let _ = unused;",
                     "let _turn = a.lock().await;",
+                    "let _again = Restore(a.b());",
+                    "let _place = place;",
+                    "let _lower = a.number()?;",
                 ],
                 &[
                     "let _ = a();",
                     "let _sent = write!(a,   );",
                     "let _infallible = a();",
-                    "let _sent = a; report();",
+                    "let _sent = a(); report();",
+                    "let _sent = Sender(a).send(b);",
                 ],
             ),
         ] {

@@ -39,7 +39,14 @@ const MARK: &str = "Harmless:";
 /// Uses without such a comment that the list does not allow, and entries of the list that allow too many.
 pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
     let list = List { file: LOSSES, text: recorded, unit: "uses", form: "FILE CALL USES" };
-    let shipped = sources.iter().filter(|s| !s.is_test() && s.crate_name().is_some());
+    let of_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    let is_in = |path: &str, module: &str| {
+        path.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/']))
+    };
+    let is_test = |source: &Source| {
+        source.is_test() || of_tests.iter().any(|module| is_in(&source.path, module))
+    };
+    let shipped = sources.iter().filter(|s| s.crate_name().is_some() && !is_test(s));
     list.check(shipped.flat_map(measure))
 }
 
@@ -121,6 +128,23 @@ mod tests {
         assert_eq!(lost("fn f() { a.take(); b.take(3); let _x = c(); let _guard: D = d(); }\n"), 2);
         assert_eq!(lost("#[cfg(test)]\nmod tests { fn f() { a().ok(); } }\n"), 0);
         assert_eq!(found("tests/a.rs", "fn f() { a().ok(); }\n", ""), [""; 0]);
+    }
+
+    #[test]
+    fn modules_that_are_only_for_tests_are_passed_over() {
+        let lossy = "fn f() { a().ok(); }\n";
+        let declaration = "#[cfg(test)]\npub(crate) mod model;\nmod models;\n";
+        for (parent, of_test, other) in [
+            ("crates/a/src/lib.rs", "crates/a/src/model.rs", "crates/a/src/models.rs"),
+            ("crates/a/src/b/mod.rs", "crates/a/src/b/model/c.rs", "crates/a/src/model.rs"),
+            ("crates/a/src/b.rs", "crates/a/src/b/model.rs", "crates/a/src/b/models.rs"),
+        ] {
+            let texts = [(parent, declaration), (of_test, lossy), (other, lossy)];
+            let texts = texts.map(|(path, text)| Text { path: path.into(), text: text.into() });
+            let complaints = check(&texts.map(|text| Source::read(&text)), "");
+            let files: Vec<&str> = complaints.iter().map(|one| one.file.as_str()).collect();
+            assert_eq!(files, [other]);
+        }
     }
 
     #[test]

@@ -50,10 +50,27 @@ impl Source {
         in_folder("tests") || in_folder("benches") || self.path.ends_with("/tests.rs")
     }
 
+    /// Modules in files of their own that are compiled only for tests, each as its path without `.rs`.
+    pub(crate) fn test_modules(&self) -> Vec<String> {
+        let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
+        let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
+        let folder = if matches!(name, "lib" | "main" | "mod") { folder } else { stem };
+        let items = self.code.split(TEST_MARK).skip(1);
+        let named = items.filter_map(|item| {
+            let (declared, _) = item.split_once(';')?;
+            let (_, name) = declared.rsplit_once("mod ")?;
+            name.bytes().all(is_name).then(|| format!("{folder}/{name}"))
+        });
+        named.collect()
+    }
+
     pub(crate) fn complain(&self, offset: usize, what: String, instead: String) -> Complaint {
         Complaint { file: self.path.clone(), line: line_of(&self.code, offset), what, instead }
     }
 }
+
+/// The mark of an item that is compiled only for tests.
+const TEST_MARK: &str = "#[cfg(test)]";
 
 /// The offset after the bracket that closes the one at `open`; the end if it is never closed.
 pub(crate) fn closing(code: &str, open: usize) -> usize {
@@ -195,13 +212,12 @@ fn is_character(rest: &str) -> bool {
 
 /// Blanks out items that are compiled only for tests.
 fn without_tests(code: &str) -> String {
-    const MARK: &str = "#[cfg(test)]";
     let mut kept = String::new();
     let mut rest = code;
-    while let Some((before, after)) = rest.split_once(MARK) {
+    while let Some((before, after)) = rest.split_once(TEST_MARK) {
         kept.push_str(before);
         let (item, behind) = after.split_at_checked(item_len(after)).unwrap_or((after, ""));
-        kept.push_str(&blank(MARK));
+        kept.push_str(&blank(TEST_MARK));
         kept.push_str(&blank(item));
         rest = behind;
     }
