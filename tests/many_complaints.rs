@@ -78,11 +78,15 @@ fn a_reload_with_errors_beyond_the_warnings_leaves_the_last_good_one() {
 #[test]
 fn many_operations_with_warnings_hide_no_error() {
     let origin = Origin::saying("");
-    let paths: String = (0..1_001)
-        .map(|n| format!("  /p{n}: {{ get: {{ x-wso2-invented-{n}: 1, responses: {{}} }} }}\n"))
+    let paths: String = (0..1_100)
+        .map(|n| {
+            format!("  /p{n}: {{ get: {{ security: [{{ o: [] }}], x-wso2-invented-{n}: 1, responses: {{}} }} }}\n")
+        })
         .collect();
-    let document =
-        format!("openapi: 3.0.1\nservers: [{{ url: {} }}]\npaths:\n{paths}", origin.url());
+    let document = format!(
+        "openapi: 3.0.1\nservers: [{{ url: {} }}]\ncomponents: {{ securitySchemes: {{ o: {{ type: oauth2, flows: {{}} }} }} }}\npaths:\n{paths}",
+        origin.url()
+    );
     let yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ up: {{ targets: [\"{}\"] }} }}\napis: {{ a: {{ openapi: api.yaml, base_path: /a }} }}\nroutes:\n{BROKEN}",
         origin.url()
