@@ -369,6 +369,10 @@ fn files_of_sqlite_are_asked_beside_the_workers() {
                 "{ steps: [sql: { database: shop, query: \"select\\n  nme from t\" }], catch: [respond: { text: '{{ $error.detail }}' }] }",
             ),
             (
+                "twice",
+                "{ steps: [sql: { database: shop, query: 'select n, x as n from t' }], catch: [respond: { text: '{{ $error.detail }}' }] }",
+            ),
+            (
                 "endless",
                 "[scatter: { branches: [{ sql: { database: shop, query: 'with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n' } }, { payload: { json: '{}' } }], gather: { into: { json: [] }, complete: 1 } }, respond: {}]",
             ),
@@ -378,6 +382,8 @@ fn files_of_sqlite_are_asked_beside_the_workers() {
     let row = r#"{"n":7,"x":0.5,"s":"a'b","b":null,"y":true,"j":{"k": [1.10]}}"#;
     assert_eq!(json_of(&post(&gateway, "/put/1", row)), json!([{ "n": 7 }]));
     assert_eq!(gateway.wire().get("/get/1").text(), format!("[{row}]"));
+    let twice = gateway.wire().get("/twice/1").text();
+    assert!(twice.contains("two columns of the result have the name \"n\""), "{twice}");
     let bad = gateway.wire().get("/bad/1").text();
     assert!(
         bad.contains("no such column: nme") && bad.contains("at 2:3 of the statement"),

@@ -69,6 +69,9 @@ fn damage_and_a_folder_without_a_store_are_told() {
     assert_eq!(code, Some(1));
     assert!(said.contains("DAMAGED: log-0000000001.seg, bytes 0 to 4096"), "{said}");
     assert_eq!(std::fs::read(&segment).unwrap(), vec![7; 4096], "looking changes nothing");
+    let (code, _, said) = run(&["store", "export"], folder.path());
+    assert_eq!(code, Some(1), "an export without what is damaged is no backup");
+    assert!(said.contains("DAMAGED: log-0000000001.seg, bytes 0 to 4096"), "{said}");
 }
 
 #[test]

@@ -87,7 +87,13 @@ fn postgres(url: &str) -> Result<Address, AddressError> {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let mut tls = TlsMode::Prefer;
     let mut rest = Vec::new();
+    let mut seen = Vec::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {
+        let name = part.split('=').next().unwrap_or_default();
+        if seen.contains(&name) {
+            return Err(AddressError(format!("`{name}` is there twice")));
+        }
+        seen.push(name);
         match part.split_once('=') {
             Some(("sslmode", mode)) => {
                 tls = match mode {
@@ -104,7 +110,6 @@ fn postgres(url: &str) -> Result<Address, AddressError> {
                 "sslrootcert" | "sslcert" | "sslkey" | "channel_binding" | "sslnegotiation",
                 _,
             )) => {
-                let name = part.split('=').next().unwrap_or_default();
                 return Err(AddressError(format!(
                     "`{name}` is not known here; certificates stand in `tls`"
                 )));
@@ -152,7 +157,7 @@ impl fmt::Display for Address {
                 });
                 let hosts: Vec<String> = hosts.collect();
                 write!(f, "postgres://{}/", hosts.join(","))?;
-                f.write_str(config.get_dbname().unwrap_or_default())
+                f.write_str(config.get_dbname().unwrap_or(""))
             }
         }
     }
@@ -199,6 +204,7 @@ mod tests {
             "postgres://u:hunter2@a/b?sslmode=maybe",
             "postgres://u:hunter2@a/b?sslrootcert=a.pem",
             "postgres://u:hunter2@a/b?nonsense=1",
+            "postgres://u:hunter2@a/b?sslmode=verify-full&sslmode=disable",
         ] {
             let Err(AddressError(why)) = Address::parse(url) else { panic!("{url}") };
             assert!(!why.contains("hunter2") && !why.is_empty(), "{url}: {why}");

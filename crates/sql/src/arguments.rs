@@ -78,6 +78,7 @@ impl Argument {
         if let Argument::Bytes(bytes) = self {
             return Ok(bytes.clone());
         }
+        // Harmless: a null was bound as such.
         let text = self.scalar()?.unwrap_or_default();
         let decoded = STANDARD.decode(text.trim());
         decoded.map(Bytes::from).map_err(|_| "its type is binary, and it is not base64".to_owned())
@@ -133,6 +134,7 @@ fn string_of(raw: &str) -> Option<&str> {
 
 /// A number without a loss, or else its text, which a column with a type for numbers makes one where it can.
 fn number(text: &str) -> SqliteValue {
+    // Harmless: other numbers are looked at below.
     if let Ok(whole) = text.parse() {
         return SqliteValue::Integer(whole);
     }

@@ -33,8 +33,11 @@ pub(crate) fn push(out: &mut String, raw: &[u8]) -> Option<()> {
 
 /// The group of four digits that stands for this power of 10,000.
 fn group(digits: &[u16], weight: i64, power: i64) -> u16 {
-    let at = usize::try_from(weight - power).ok();
-    at.and_then(|at| digits.get(at)).copied().unwrap_or_default()
+    match usize::try_from(weight - power) {
+        Ok(at) => digits.get(at).copied().unwrap_or(0),
+        // A power above the first digit.
+        Err(_) => 0,
+    }
 }
 
 fn push_whole(out: &mut String, digits: &[u16], weight: i64) {

@@ -77,7 +77,7 @@ pub fn placeholders(statement: &str) -> Result<usize, Fault> {
     if OF_CONNECTION.contains(&&*first) {
         return Err(Fault::OfConnection(first));
     }
-    let most = found.last().copied().unwrap_or_default();
+    let most = found.last().copied().unwrap_or(0);
     if most > ARGUMENTS_MAX || found.contains(&0) {
         return Err(Fault::TooMany);
     }

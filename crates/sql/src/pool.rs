@@ -77,6 +77,7 @@ impl Database {
     /// Waits for a connection. Who came first gets one first.
     async fn place(&self, deadline: Instant) -> Result<ConnectionPermit, Failure> {
         let places = self.places.clone();
+        // Harmless: where none is free, it waits.
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Ok(place);
         }

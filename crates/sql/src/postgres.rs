@@ -25,7 +25,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
 use crate::pool::ConnectionPermit;
 use crate::secure::Secure;
-use crate::sqlite::{place, quoted};
+use crate::sqlite::{one_each, place, quoted};
 use crate::values::{Cell, Unfit};
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
@@ -112,6 +112,7 @@ impl Pool {
             let mut job = refused.into_inner();
             job.back = self.0.open();
             let handle = job.back.clone();
+            // Harmless: a connection that was opened a line above has room, and if it has ended, its end says so.
             let _taken = handle.try_send(job);
         }
         drop(handle);
@@ -148,7 +149,7 @@ impl Job {
         idle.push(self.back);
         drop(idle);
         drop(self.place);
-        // Nobody may be there to hear it.
+        // Harmless: nobody may be there to hear it.
         let _heard = self.answer.send(outcome);
     }
 }
@@ -378,6 +379,7 @@ impl Session {
             let (wants, has) = (kinds.len(), arguments.len());
             return Err(refused(format!("the statement takes {wants} arguments and gets {has}")));
         }
+        // Harmless: there are as many, as was found above.
         let encoded = arguments.iter().zip(kinds).enumerate().map(|(number, (argument, kind))| {
             let why = |why| refused(format!("the argument ${}: {why}", number + 1));
             argument.encoded(kind).map_err(why)
@@ -386,7 +388,8 @@ impl Session {
         let ran = |error: Error| self.ran(&error, text, bounds);
         let mut rows = pin!(self.client.query_raw(prepared, &encoded).await.map_err(ran)?);
         let columns = prepared.columns();
-        let names: Vec<String> = columns.iter().map(|column| quoted(column.name())).collect();
+        let names = columns.iter().map(|column| quoted(column.name())).collect::<Vec<String>>();
+        one_each(&names).map_err(|why| Ran::Failed(Failure::Refused(why)))?;
         let mut out = "[".to_owned();
         let mut count = 0;
         while let Some(row) = rows.next().await {
@@ -406,7 +409,7 @@ impl Session {
         out.push(']');
         Ok(match columns.is_empty() {
             false => Answer::Rows(out),
-            true => Answer::Affected(rows.rows_affected().unwrap_or_default()),
+            true => Answer::Affected(rows.rows_affected().unwrap_or(0)),
         })
     }
 
@@ -433,6 +436,7 @@ impl Session {
                 }
             }
         };
+        // Harmless: the statement that was cut off has failed already.
         let _late = tokio::time::timeout(CANCEL_MAX, cancelled).await;
     }
 }

@@ -156,6 +156,7 @@ fn attempt(
     for place in 1..=prepared.parameter_count() {
         // `$2` is a name here, and not the second.
         let name = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$'));
+        // Harmless: a placeholder without a number is refused.
         let number = name.and_then(|name| name.parse::<usize>().ok());
         let argument = number.and_then(|number| arguments.get(number.checked_sub(1)?));
         let argument = argument.ok_or_else(|| {
@@ -169,6 +170,7 @@ fn attempt(
         return Ok(Answer::Affected(u64::try_from(affected).unwrap_or(u64::MAX)));
     }
     let names: Vec<String> = prepared.columns().map(|column| quoted(column.name())).collect();
+    one_each(&names).map_err(|why| Attempt::Failed(Failure::Refused(why)))?;
     let kinds: Vec<DeclaredTypes> =
         prepared.columns().map(|column| DeclaredTypes::of(&column)).collect();
     let mut rows = prepared.raw_query();
@@ -177,6 +179,7 @@ fn attempt(
     while let Some(row) = rows.next().map_err(tried)? {
         count += 1;
         out.push_str(if count == 1 { "{" } else { ",{" });
+        // Harmless: both are of the statement's columns.
         for (column, (name, kind)) in names.iter().zip(&kinds).enumerate() {
             out.push_str(if column == 0 { "" } else { "," });
             out.push_str(name);
@@ -203,6 +206,18 @@ impl Bounds {
             true => Err(Failure::TooMuch(format!("the rows have over {} bytes", self.bytes_max))),
             false => Ok(()),
         }
+    }
+}
+
+/// Refuses columns of which one would hide another in an object, where each name stands once.
+pub(crate) fn one_each(names: &[String]) -> Result<(), String> {
+    let before = |at: usize| names.get(..at).unwrap_or_default();
+    let is_again = |(at, name): &(usize, &String)| before(*at).contains(name);
+    match names.iter().enumerate().find(is_again) {
+        None => Ok(()),
+        Some((_, name)) => Err(format!(
+            "two columns of the result have the name {name}; give one of them another with `as`"
+        )),
     }
 }
 
@@ -264,10 +279,11 @@ const JSON: json::Limits = json::Limits { depth_max: 500, entries_max: 1_000_000
 
 fn failure(error: &rusqlite::Error, statement: &str) -> Failure {
     if let rusqlite::Error::SqlInputError { msg, offset, .. } = error {
-        let at = usize::try_from(*offset).ok().map(|offset| place(statement, offset));
-        return Failure::Refused(match at {
-            Some(at) => format!("SQLite: {msg}, at {at} of the statement"),
-            None => format!("SQLite: {msg}"),
+        return Failure::Refused(match usize::try_from(*offset) {
+            Ok(offset) => {
+                format!("SQLite: {msg}, at {} of the statement", place(statement, offset))
+            }
+            Err(_) => format!("SQLite: {msg}"),
         });
     }
     match error.sqlite_error_code() {

@@ -97,14 +97,16 @@ fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
         Type::UUID => uuid(raw).map(|text| push_string(out, &text)),
         Type::DATE => reader.i32().map(|days| push_string(out, &times::date(days))),
         Type::TIME => reader.i64().map(|us| push_string(out, &times::time(us))),
-        Type::TIMETZ => reader.i64().zip(reader.i32()).map(|(us, west)| {
+        Type::TIMETZ => reader.i64().and_then(|us| {
+            let west = reader.i32()?;
             push_string(out, &(times::time(us) + &times::zone(west)));
+            Some(())
         }),
         Type::TIMESTAMP => reader.i64().map(|us| push_string(out, &times::stamp(us, ""))),
         Type::TIMESTAMPTZ => reader.i64().map(|us| push_string(out, &times::stamp(us, "Z"))),
         Type::INTERVAL => {
-            let parts = reader.i64().zip(reader.i32().zip(reader.i32()));
-            parts.map(|(us, (days, months))| {
+            let mut parts = || Some((reader.i64()?, reader.i32()?, reader.i32()?));
+            parts().map(|(us, days, months)| {
                 push_string(out, &times::interval(us, days, months));
             })
         }
@@ -155,12 +157,18 @@ fn uuid(raw: &[u8]) -> Option<String> {
 /// The outer option is none if the bytes are malformed.
 fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Unfit>> {
     let mut reader = Reader(raw);
-    let dimensions = usize::try_from(reader.i32()?).ok().filter(|n| *n <= DIMENSIONS_MAX)?;
+    let dimensions = usize::try_from(reader.i32()?).ok()?;
+    if dimensions > DIMENSIONS_MAX {
+        return None;
+    }
     let (_has_null, _item) = (reader.i32()?, reader.u32()?);
     let mut lengths = Vec::new();
     for _ in 0..dimensions {
         // An empty array has no dimensions. So each value takes bytes, and a few bytes never make many values.
-        lengths.push(usize::try_from(reader.i32()?).ok().filter(|length| *length > 0)?);
+        match usize::try_from(reader.i32()?).ok()? {
+            0 => return None,
+            length => lengths.push(length),
+        }
         let _lower = reader.i32()?;
     }
     if lengths.is_empty() {
@@ -210,7 +218,9 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
+        let (front, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*front)
     }
 
     fn u8(&mut self) -> Option<u8> {

@@ -60,7 +60,7 @@ impl ClockHistory {
             self.settings.range(first..).map(|setting| setting.shown_at(then.max(setting.at)));
         // Before the first look, the clock showed what it would have without being set.
         let before = self.settings.front().map(|setting| setting.shown_at(then));
-        later.chain(before.filter(|_| first == 0)).min().unwrap_or_default()
+        later.chain(before.filter(|_| first == 0)).min().unwrap_or(Duration::ZERO)
     }
 
     /// Notes what the clock shows.

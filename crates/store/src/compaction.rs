@@ -46,6 +46,7 @@ impl Engine {
     pub(crate) fn compact(&mut self, all: bool) -> io::Result<()> {
         self.sweep();
         let runs = self.runs(all);
+        // Harmless: the others are for the next time.
         for run in runs.into_iter().take(if all { usize::MAX } else { 1 }) {
             self.rewrite(&run)?;
         }
@@ -83,6 +84,7 @@ impl Engine {
     fn rewrite(&mut self, run: &[u64]) -> io::Result<()> {
         let segments: Vec<_> = run
             .iter()
+            // Harmless: a run is of segments that are held.
             .filter_map(|number| self.held.get(number))
             .map(|held| held.segment.clone())
             .collect();

@@ -87,6 +87,7 @@ impl Folder {
 
 fn private() -> OpenOptions {
     let mut options = File::options();
+    // Harmless: nothing is cut.
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options
 }
@@ -100,6 +101,7 @@ impl Disk for Folder {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name();
+            // Harmless: no file of the store has such a name.
             names.extend(name.into_string().ok().filter(|name| name != LOCK));
         }
         Ok(names)

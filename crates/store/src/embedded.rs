@@ -132,6 +132,7 @@ fn write(mut engine: Engine, queue: &Queue) {
     let mut reserve = Reserve::default();
     reserve.keep(&*engine.shared.disk);
     loop {
+        // Harmless: what is not taken stays in the queue.
         let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
             NextWork::Batch(batch) => (batch, false),
             NextWork::Nothing => (Vec::new(), false),

@@ -328,6 +328,7 @@ impl Engine {
         let changes = std::mem::take(&mut batch.changes);
         match result {
             Ok(changed) => {
+                // Harmless: the tables answered each list of changes.
                 for ((tables, done), versions) in changes.into_iter().zip(changed) {
                     if versions.is_ok() {
                         tables.iter().for_each(|table| {
@@ -542,7 +543,7 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
 pub(crate) fn salt() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let random = std::hash::RandomState::new().build_hasher().finish();
-    u32::try_from(random & u64::from(u32::MAX)).unwrap_or_default()
+    u32::try_from(random & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
 /// Answers, whether or not somebody still waits for it.

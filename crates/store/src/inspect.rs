@@ -82,12 +82,14 @@ pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
     Ok((before, bytes(&engine)?))
 }
 
-/// Tells of all that a store holds, log by log and table by table, and changes nothing.
+/// Tells of all that a store holds, log by log and table by table, and changes nothing. The report says what is not there, being
+/// damaged.
 pub fn export(
     path: &Path,
     each: &mut dyn FnMut(StoredItem<'_>) -> std::io::Result<()>,
-) -> Result<(), Error> {
-    let (engine, _) = open(path, true)?;
+) -> Result<CheckReport, Error> {
+    let (engine, recovered) = open(path, true)?;
+    let mut report = CheckReport { recovered, ..CheckReport::default() };
     let mut names: Vec<_> = engine.logs.keys().collect();
     names.sort_unstable();
     for name in names {
@@ -105,20 +107,28 @@ pub fn export(
         }
     }
     let mut written = Ok(());
-    engine.shared.tables.each_row(&mut |table, row| {
-        if let (Ok(row), Ok(())) = (&row, &written) {
-            written = each(StoredItem::Row { table, row });
+    engine.shared.tables.each_row(&mut |table, row| match row {
+        Ok(row) if written.is_ok() => {
+            report.rows += 1;
+            written = each(StoredItem::Row { table, row: &row });
         }
+        // The error is told below.
+        Ok(_) => {}
+        Err(_) => report.damaged_rows += 1,
     })?;
-    written.map_err(|error| crate::error::of_disk(&error))
+    written.map_err(|error| crate::error::of_disk(&error))?;
+    Ok(report)
 }
 
 /// Opens a store that is there, to change it or to look at it.
 fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
-    let names = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    if !names.any(|name| name == tables::FILE || segment::number(&name).is_some()) {
-        return Err(Error::Away(format!("there is no store in {}", path.display())));
+    match has_store(path) {
+        Ok(true) => {}
+        Ok(false) => return Err(Error::Away(format!("there is no store in {}", path.display()))),
+        Err(error) => {
+            let what = format!("the folder {} cannot be read: {error}", path.display());
+            return Err(Error::Away(what));
+        }
     }
     let folder = open_folder(path)?;
     let disk: Arc<dyn Disk> = match looks {
@@ -126,6 +136,22 @@ fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
         false => Arc::new(folder),
     };
     recovery::open(disk, Tuning::default())
+}
+
+/// True if a folder holds files of a store.
+fn has_store(path: &Path) -> std::io::Result<bool> {
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let is_file = |name: &str| name == tables::FILE || segment::number(name).is_some();
+        if name.to_str().is_some_and(is_file) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn bytes(engine: &Engine) -> Result<u64, Error> {

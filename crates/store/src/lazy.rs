@@ -105,6 +105,7 @@ impl LazyStore {
 
     /// Opens it, which may take as long as reading what is in it. None if it is open already.
     pub fn open(&self) -> Result<Option<RecoveryReport>, Error> {
+        // Harmless: the lock is held to the end.
         let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if self.opened.get().is_some() {
             return Ok(None);
@@ -162,6 +163,7 @@ impl LazyStore {
 
 /// The name of this process for operators: its machine and its number.
 fn own_name() -> String {
+    // Harmless: without a host the number stands alone.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
 }

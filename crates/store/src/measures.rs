@@ -79,6 +79,7 @@ impl Measures {
     /// The values now.
     pub(crate) fn measured(&self) -> MeasuredValues {
         let mut syncs = [0; SYNC_BOUNDS.len() + 1];
+        // Harmless: both have a place for each bound.
         for (to, from) in syncs.iter_mut().zip(&self.syncs) {
             *to = from.load(Ordering::Relaxed);
         }

@@ -90,8 +90,11 @@ fn plan(
     let entries = index.plan(filling.read.after, filling.read.bytes_max as u64, WINDOWS_MAX)?;
     filling.read.after = filling.read.after.max(index.span().oldest.saturating_sub(1));
     // Under the lock of the index, its entries and the segments are of one time.
-    let found = entries.into_iter();
-    Ok(found.filter_map(|entry| Some((shared.segment(entry.slot)?, entry))).collect())
+    let found = entries.into_iter().map(|entry| match shared.segment(entry.slot) {
+        Some(segment) => Ok((segment, entry)),
+        None => Err(Error::Corrupt("records are in no segment".to_owned())),
+    });
+    found.collect()
 }
 
 /// Tells of the records of a log in one window, until it is told to stop.

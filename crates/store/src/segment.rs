@@ -70,6 +70,7 @@ pub(crate) fn new_name(number: u64) -> String {
 
 /// The number of a segment with this name.
 pub(crate) fn number(name: &str) -> Option<u64> {
+    // Harmless: other names are not those of segments.
     name.strip_prefix("log-")?.strip_suffix(".seg")?.parse().ok()
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
     WriteTransaction,
 };
 
@@ -84,6 +84,7 @@ pub(crate) type ChangeResults = Vec<Result<Vec<u64>, Error>>;
 impl Drop for TablesFile {
     fn drop(&mut self) {
         let database = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // Harmless: where it is not closed, the next start writes the tables again.
         let closed = database.and_then(|database| Arc::try_unwrap(database).ok());
         let closed = closed.is_some_and(|database| database.close().is_ok());
         // Without the file the next start writes the tables again, which costs time and nothing else.
@@ -129,7 +130,7 @@ impl TablesFile {
 
     /// Rows of a table in order.
     pub(crate) fn scan(&self, table: &str, scan: &Scan) -> Result<Rows, Error> {
-        let begin = scan.prefix.as_slice().max(scan.after.as_deref().unwrap_or_default());
+        let begin = scan.prefix.as_slice().max(scan.after.as_deref().unwrap_or(&[]));
         let (prefix, begin) = (full_key(table, &scan.prefix), full_key(table, begin));
         let table_len = full_key(table, &[]).len();
         let after = scan.after.as_ref().map(|after| full_key(table, after));
@@ -168,8 +169,12 @@ impl TablesFile {
         self.read(|transaction| {
             for entry in transaction.open_table(ROWS)?.iter()? {
                 let (key, value) = entry?;
-                let Some((table, key_len)) = table_of(key.value()) else { continue };
-                each(table, row(key.value(), key_len, value.value()));
+                match table_of(key.value()) {
+                    Some((table, key_len)) => {
+                        each(table, row(key.value(), key_len, value.value()));
+                    }
+                    None => each("", Err(Error::Corrupt("a row of no table".to_owned()))),
+                }
             }
             Ok(())
         })
@@ -234,6 +239,7 @@ impl TablesFile {
     /// Gives free pages back to the disk.
     pub(crate) fn compact(&self) -> Result<(), Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        // Harmless: nobody else has it under this lock, and else it is an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let compacted = database.compact().map_err(failed);
@@ -244,6 +250,7 @@ impl TablesFile {
     /// True if every page is what was written.
     pub(crate) fn check(&self) -> Result<bool, Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        // Harmless: nobody else has it under this lock, and else it is an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let checked = database.check_integrity().map_err(failed);
@@ -264,7 +271,9 @@ fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
     }
     let known = match database.begin_read().map_err(failed)?.open_table(NUMBERS) {
         Ok(numbers) => numbers.get(FORMAT).map_err(failed)?.map(|format| format.value()),
-        Err(_) => None,
+        // The file is new.
+        Err(TableError::TableDoesNotExist(_)) => None,
+        Err(error) => return Err(failed(error)),
     };
     match known {
         Some(format) if format == u64::from(segment::VERSION) => {}

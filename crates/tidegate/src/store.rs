@@ -60,7 +60,20 @@ fn said(checked: &CheckReport) -> String {
             found.torn_bytes
         ));
     }
-    for (file, range) in &found.damage {
+    if !checked.is_whole() {
+        lines.push(damage(checked));
+    }
+    lines.push(match checked.is_whole() {
+        true => "intact".to_owned(),
+        false => "damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned(),
+    });
+    lines.join("\n")
+}
+
+/// What is damaged, as lines.
+fn damage(checked: &CheckReport) -> String {
+    let mut lines = Vec::new();
+    for (file, range) in &checked.recovered.damage {
         lines.push(format!(
             "DAMAGED: {file}, bytes {} to {}: what was there is lost",
             range.start, range.end
@@ -72,10 +85,6 @@ fn said(checked: &CheckReport) -> String {
     if checked.damaged_rows > 0 {
         lines.push(format!("DAMAGED: {} rows are not what was written", checked.damaged_rows));
     }
-    lines.push(match checked.is_whole() {
-        true => "intact".to_owned(),
-        false => "damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned(),
-    });
     lines.join("\n")
 }
 
@@ -87,9 +96,12 @@ fn compact(folder: &Path) -> anyhow::Result<ExitCode> {
 
 fn export(folder: &Path) -> anyhow::Result<ExitCode> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    inspect::export(folder, &mut |item| writeln!(out, "{}", line(&item)))?;
+    let exported = inspect::export(folder, &mut |item| writeln!(out, "{}", line(&item)))?;
     out.flush().context("standard output")?;
-    Ok(ExitCode::SUCCESS)
+    match exported.is_whole() {
+        true => Ok(ExitCode::SUCCESS),
+        false => anyhow::bail!("the export lacks what is damaged\n{}", damage(&exported)),
+    }
 }
 
 /// One thing as a JSON object.

@@ -27,7 +27,8 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
         // Another method than an iterator's, or one more than allowed, by which it is seen that there is more.
         ".take(" => {
             let of_text = given().is_empty() || given().starts_with('&');
-            of_text || arguments(given()) > 1 || given().ends_with("+ 1")
+            let is_option = code.get(closing(code, end - 1)..).is_some_and(|c| c.starts_with('?'));
+            of_text || is_option || arguments(given()) > 1 || given().ends_with("+ 1")
         }
         ".zip(" => is_told(given()) || is_numbering(before, given()) || compares_lengths(before),
         ".unwrap_or_default()" => Call::last(before).is_some_and(|call| match call.name {
@@ -256,7 +257,13 @@ mod tests {
             ),
             (
                 ".take(",
-                &["a.take(b(1), 2)", "a.take(max + 1)", "a.take(   )", "a.take(&mut b)"],
+                &[
+                    "a.take(b(1), 2)",
+                    "a.take(max + 1)",
+                    "a.take(   )",
+                    "a.take(&mut b)",
+                    "a.take(b)?",
+                ],
                 &["a.take(2)", "a.take(b(1, 2))", "a.take(b + 1 + c)"],
             ),
             (

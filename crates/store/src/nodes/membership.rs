@@ -75,6 +75,7 @@ impl Nodes {
 
     /// Sets which partitions it has.
     fn set_partitions(&self, partitions: u16, lease: &Lease) {
+        // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
         self.standing.send_if_modified(|standing| {
             let guard = Some(lease.guard());
@@ -86,6 +87,7 @@ impl Nodes {
 
     /// It has nothing any more.
     fn lose(&self) {
+        // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
         self.until.store(0, Ordering::Release);
         let term = self.term.fetch_add(1, Ordering::AcqRel) + 1;
@@ -202,6 +204,7 @@ impl<'a> Life<'a> {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => nudged.as_mut().poll(cx),
         });
+        // Harmless: whichever it was, it looks again.
         let _which = tokio::time::timeout_at(until, any).await;
     }
 
@@ -265,6 +268,7 @@ impl<'a> Life<'a> {
     /// Gives partitions back for which nobody works any more.
     async fn give_back(&mut self, roll: &Roll) -> Result<(), Error> {
         let over = self.leaving.iter().filter(|partition| !self.nodes.is_held(**partition));
+        // Harmless: a partition without a row is free.
         let rows = over.filter_map(|partition| {
             let (_, version) = roll.partitions.get(partition)?;
             Some(roster::free(*partition, *version))

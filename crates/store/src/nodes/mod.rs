@@ -93,7 +93,7 @@ impl NodeStanding {
 }
 
 fn bit(partition: usize) -> u16 {
-    1_u16.checked_shl(u32::try_from(partition).unwrap_or(u32::MAX)).unwrap_or_default()
+    1_u16.checked_shl(u32::try_from(partition).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
 /// The partition of work with a name.
@@ -102,7 +102,7 @@ pub fn partition(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    usize::try_from((hash ^ (hash >> 32)) % PARTITIONS as u64).unwrap_or_default()
+    usize::try_from((hash ^ (hash >> 32)) % PARTITIONS as u64).unwrap_or(0)
 }
 
 impl Nodes {
@@ -113,6 +113,7 @@ impl Nodes {
 
     /// One of several. It has nothing before [`Nodes::run`].
     pub fn shared(name: &str, lease: Duration) -> Nodes {
+        // Harmless: the name is the machine's and the process's own, and only shown.
         let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
         Nodes::new(Some(SharedState { name, lease }), NodeStanding::default(), 0)
     }
@@ -209,7 +210,7 @@ impl Nodes {
         self.is_leaving.store(true, Ordering::Release);
         self.nudge.notify_one();
         let mut left = self.has_left.subscribe();
-        // Whether it took too long or is over, the process stops.
+        // Harmless: whether it took too long or is over, the process stops.
         let _in_time = tokio::time::timeout(LEAVE_MAX, left.wait_for(|left| *left)).await;
     }
 

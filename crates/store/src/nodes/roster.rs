@@ -57,6 +57,7 @@ impl Roll {
                 continue;
             };
             let mut words = value.splitn(3, ' ');
+            // Harmless: what is no number is skipped with its row.
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
             // What another version has written is nobody's.
             let (Some(slot), Some(token)) = (number(), number()) else { continue };
@@ -64,12 +65,12 @@ impl Roll {
             let version = row.version;
             match key.split_once('/') {
                 Some(("node", _)) => {
-                    let name = words.next().unwrap_or_default().to_owned();
+                    let name = words.next().unwrap_or("").to_owned();
                     roll.nodes.insert(slot, NodeRow { token, name, version });
                 }
                 Some(("partition", number)) => {
-                    let partition = number.parse().ok().filter(|number| *number < PARTITIONS);
-                    if let Some(partition) = partition {
+                    // Harmless: another number is no partition.
+                    if let Ok(partition @ ..PARTITIONS) = number.parse::<usize>() {
                         roll.partitions.insert(partition, (Holder { slot, token }, version));
                     }
                 }

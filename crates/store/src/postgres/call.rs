@@ -110,6 +110,7 @@ impl Write {
                 write.refuse(Error::Corrupt("the outcome of another write".to_owned()))
             }
         };
+        // Harmless: whoever does not wait any more needs no answer.
         let _gone = !told;
     }
 

@@ -277,7 +277,7 @@ fn told(version: u64, subject: &Subject) -> String {
     };
     let mut text = format!("{version}{kind}");
     for byte in name.bytes() {
-        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
         text.extend([digit(byte >> 4), digit(byte & 15)]);
     }
     text
@@ -288,6 +288,7 @@ fn heard(text: &str) -> Option<(u64, Subject)> {
     let at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (version, rest) = text.split_at_checked(at)?;
     let (kind, digits) = rest.split_at_checked(1)?;
+    // Harmless: what has no digits is nothing of ours.
     let digit =
         |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes = digits.as_bytes().chunks(2).map(|pair| match pair {
@@ -332,8 +333,8 @@ impl Logs for Postgres {
                 let name = log.clone();
                 let trim = |done| Write::Trim { log: name, oldest, before, done };
                 store.write(Ok(()), trim).await?;
-                // If there is no room, the next one sweeps this, too.
                 let sweep = ReadCommand::Sweep { log: log.clone() };
+                // Harmless: if there is no room, the next one sweeps this, too.
                 let _full = store.inner.shared.looks.push(sweep, 0);
             }
             store.span(&log).await

@@ -46,7 +46,7 @@ pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
         let Some(look) = shared.looks.take(1, usize::MAX).await.pop() else { return };
         if let ReadCommand::Sweep { log } = look {
             if sweep(&server, &mut kept, &log).await == Some(true) {
-                // One piece at a time, so that nobody waits for all of it.
+                // Harmless: one piece at a time, so that nobody waits for all of it. If there is no room, a later one sweeps this, too.
                 let _full = shared.looks.push(ReadCommand::Sweep { log }, 0);
             }
             continue;
@@ -60,23 +60,28 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
     match look {
         ReadCommand::Read { log, read, done } => {
             let found = ask(server, kept, async |link| self::read(link, &log, read).await).await;
+            // Harmless: whoever does not wait any more needs no answer.
             let _gone = done.send(found.map_err(asked).and_then(|found| found));
         }
         ReadCommand::Span { log, done } => {
             let found = ask(server, kept, async |link| span(link, &log).await).await;
+            // Harmless: whoever does not wait any more needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Beyond { log, keep, done } => {
             let found =
                 ask(server, kept, async |link| beyond(link, shared, &log, keep).await).await;
+            // Harmless: whoever does not wait any more needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Get { table, key, done } => {
             let found = ask(server, kept, async |link| get(link, &table, &key).await).await;
+            // Harmless: whoever does not wait any more needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Scan { table, scan, done } => {
             let found = ask(server, kept, async |link| self::scan(link, &table, &scan).await).await;
+            // Harmless: whoever does not wait any more needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Sweep { .. } => {}
@@ -174,7 +179,7 @@ async fn beyond(
 /// Removes a piece of what was forgotten. True if it found any; none if the database is away, and somebody else sweeps later.
 async fn sweep(server: &Server, kept: &mut Option<Link>, log: &str) -> Option<bool> {
     let swept = ask(server, kept, async |link| link.execute(SWEEP, &[&log.as_bytes()]).await).await;
-    swept.ok().map(|removed| removed > 0)
+    Some(swept.ok()? > 0)
 }
 
 async fn get(link: &mut Link, table: &str, key: &[u8]) -> Result<Option<Row>, StatementFailure> {
@@ -187,7 +192,7 @@ async fn get(link: &mut Link, table: &str, key: &[u8]) -> Result<Option<Row>, St
 
 async fn scan(link: &mut Link, table: &str, scan: &Scan) -> Result<Rows, StatementFailure> {
     let (table, prefix) = (table.as_bytes(), scan.prefix.as_slice());
-    let after = scan.after.as_deref().unwrap_or_default();
+    let after = scan.after.as_deref().unwrap_or(&[]);
     let rows_max = bounded(scan.rows_max, limits::ROWS_MAX);
     let bytes_max = bounded(limits::SCAN_BYTES, usize::MAX);
     let rows = match behind(prefix) {

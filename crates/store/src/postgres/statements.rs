@@ -107,6 +107,7 @@ async fn pipeline(
     }
     link.session.allow(super::connection::ANSWER_BYTES_MAX);
     let client = &link.session.client;
+    // Harmless: there is a statement for each part.
     let asked = statements.iter().zip(parts).map(|(statement, (_, arguments))| async move {
         let arguments: Vec<&(dyn ToSql + Sync)> =
             arguments.iter().map(|argument| &**argument as &(dyn ToSql + Sync)).collect();
@@ -150,6 +151,7 @@ pub(super) async fn fetch(
     }
     let mut state = State::default();
     let answers = pipeline(link, &parts).await?;
+    // Harmless: there is an answer for each part.
     for ((text, _), rows) in parts.iter().zip(answers) {
         for row in &rows? {
             read(&mut state, text, row)?;
@@ -181,7 +183,7 @@ fn read(state: &mut State, text: &str, row: &Row) -> Result<(), StatementFailure
         }
         LEASES => {
             let owner: Option<&[u8]> = column(row, 1)?;
-            let owner = owner.map(|owner| String::from_utf8_lossy(owner).into_owned().into());
+            let owner = owner.map(text_in).transpose()?.map(String::into);
             let (token, until) = (count(row, 2)?, count(row, 3)?);
             state
                 .leases
@@ -191,14 +193,20 @@ fn read(state: &mut State, text: &str, row: &Row) -> Result<(), StatementFailure
             let (total, until) = (count(row, 1)?, count(row, 2)?);
             state.counters.insert(text_of(row, 0)?, Window { total, until, changed: false });
         }
+        // Harmless: the other statements have no rows.
         _ => {}
     }
     Ok(())
 }
 
 fn text_of(row: &Row, index: usize) -> Result<String, StatementFailure> {
-    let bytes: &[u8] = column(row, index)?;
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+    text_in(column(row, index)?)
+}
+
+/// Names are written as texts.
+fn text_in(bytes: &[u8]) -> Result<String, StatementFailure> {
+    let text = std::str::from_utf8(bytes).map(str::to_owned);
+    text.map_err(|_| StatementFailure::Refused("a name in the tables is not UTF-8".to_owned()))
 }
 
 /// Ends a transaction that has nothing to write.

@@ -63,6 +63,7 @@ impl Writer {
                 if self.shared.writes.is_closed() {
                     return self.refuse_waiting();
                 }
+                // Harmless: after the pause it tries again, and once the queue is closed it ends.
                 let _closed = tokio::time::timeout(pause, self.shared.writes.closed()).await;
                 self.refuse_waiting();
                 pause = (pause * 2).min(PAUSE_MAX);
@@ -97,7 +98,7 @@ impl Writer {
             Err(_) => Start::Away,
         };
         if let Some(told) = self.start.take() {
-            // Nobody may wait for it any more.
+            // Harmless: nobody may wait for it any more.
             let _heard = told.try_send(start);
         }
         match connected {
@@ -144,6 +145,7 @@ impl Writer {
         match self.committed(&batch).await {
             Ok(outcomes) => {
                 self.shared.measure(&batch, begun.elapsed());
+                // Harmless: each write has its outcome.
                 for (write, outcome) in batch.into_iter().zip(outcomes) {
                     write.answer(outcome);
                 }
@@ -259,7 +261,7 @@ impl Writer {
 
     async fn leave(mut self) {
         if let (Some(link), Some(node)) = (&mut self.link, &self.node) {
-            // If it fails, other nodes do it later.
+            // Harmless: if it fails, other nodes do it later.
             let _left = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
         }
     }
