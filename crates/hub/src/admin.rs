@@ -71,8 +71,13 @@ impl Hub {
         let (rows, next) = self.page(&self.tables.subscriptions, page).await?;
         let mut subscriptions = Vec::new();
         for row in &rows {
-            let Some(subscription) = read::<Subscription>(&row.value) else { continue };
-            let Some(id) = Id::parse(&row.key) else { continue };
+            let (Some(id), Some(subscription)) =
+                (Id::parse(&row.key), read::<Subscription>(&row.value))
+            else {
+                self.warn_unread("subscription", &row.key);
+                subscriptions.push(unreadable(&row.key));
+                continue;
+            };
             let cursor = self.cursor(id, &subscription).await?;
             let status = match self.topic(subscription.topic.as_bytes()) {
                 Some(_) => Member::status(&subscription, cursor.as_ref()),
@@ -80,7 +85,7 @@ impl Hub {
             };
             let expires = subscription.until.map(|until| rfc3339(Duration::from_secs(until)));
             let mut view = json!({
-                "id": String::from_utf8_lossy(&row.key),
+                "id": id.to_string(),
                 "subject": subscription.subject,
                 "topic": subscription.topic,
                 "callback": subscription.callback,
@@ -105,7 +110,7 @@ impl Hub {
         let version = self.remove_row(id, Expect::Anything, None).await?;
         let is_told = self.lasting.tell(id, Note::Removed(id, version));
         if let Some(subscription) = read::<Subscription>(&row.value) {
-            // A worker with too much to do tells nobody.
+            // Harmless: a worker with too much to do tells nobody, and the subscription is gone all the same.
             let _is_told = self.lasting.tell(id, Note::Denied(id, Box::new(subscription)));
         }
         (is_told || !self.nodes.is_alone()).then_some(()).ok_or(ActionError::Busy)
@@ -122,7 +127,25 @@ impl Hub {
         let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };
         let found = self.store.scan(table, scan).await?;
         let last = found.rows.last().filter(|_| found.more);
+        // Harmless: keys are ids, which are ASCII.
         let next = last.map(|row| String::from_utf8_lossy(&row.key).into_owned());
         Ok((found.rows, next))
     }
+
+    /// Says that what is stored cannot be read. It is left as it is.
+    pub(crate) fn warn_unread(&self, what: &str, key: &[u8]) {
+        // Harmless: this is for the log.
+        let key = String::from_utf8_lossy(key);
+        tracing::warn!(
+            hub = self.name(),
+            key = &*key,
+            "a {what} in the store cannot be read, as of another version; it is left alone"
+        );
+    }
+}
+
+/// The view of a row that cannot be read.
+pub(crate) fn unreadable(key: &[u8]) -> Value {
+    // Harmless: keys are ids, which are ASCII.
+    json!({ "id": String::from_utf8_lossy(key), "status": "unreadable" })
 }

@@ -73,6 +73,7 @@ impl Callback {
 
     /// Its address, where its host is one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
+        // Harmless: a name is no address.
         self.host.parse().ok()
     }
 }
@@ -106,10 +107,14 @@ pub(crate) async fn is_permitted(
     if let Some(address) = callback.address() {
         return rule.permits(address).then_some(()).ok_or(REFUSED);
     }
-    let found = LOOK_UPS.find(asker, &callback.host, callback.port).await.unwrap_or_default();
-    if found.is_empty() {
-        return Err("The host of `hub.callback` is unknown.");
-    }
+    let found = match LOOK_UPS.find(asker, &callback.host, callback.port).await {
+        Ok(found) if !found.is_empty() => found,
+        Ok(_) => return Err("The host of `hub.callback` is unknown."),
+        Err(error) => {
+            tracing::debug!(host = callback.host, "a callback cannot be looked up: {error}");
+            return Err("The host of `hub.callback` cannot be looked up.");
+        }
+    };
     found.iter().all(|address| rule.permits(address.ip())).then_some(()).ok_or(REFUSED)
 }
 
@@ -121,16 +126,19 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = authority.split_at_checked(colon)?;
     let port = port.strip_prefix(':')?;
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    let port = port.parse::<u16>().ok().filter(|port| is_number && *port > 0)?;
-    Some((host, Some(port)))
+    match port.parse::<u16>() {
+        Ok(port) if is_number && port > 0 => Some((host, Some(port))),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// A host as it is connected to. Numbers are an address only in the usual form: `127.1`, `0x7f.1`, `017700000001` and
 /// `2130706433` are addresses to some resolvers.
 fn host_of(host: &str) -> Option<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        return inner.parse::<Ipv6Addr>().ok().map(|address| address.to_string());
+        return Some(inner.parse::<Ipv6Addr>().ok()?.to_string());
     }
+    // Harmless: what is no address may be a name.
     if let Ok(address) = host.parse::<Ipv4Addr>() {
         return Some(address.to_string());
     }

@@ -75,7 +75,10 @@ impl Callbacks {
             origin.used.set(clock::now());
             return Some(origin.clone());
         }
-        let origin = self.origin_of(&Callback::parse(written).ok()?);
+        let callback = Callback::parse(written).inspect_err(|why| {
+            tracing::warn!(callback = server, "a stored callback cannot be called: {why}");
+        });
+        let origin = self.origin_of(&callback.ok()?);
         let mut all = self.written.borrow_mut();
         if all.len() >= ORIGINS_MAX {
             all.clear();

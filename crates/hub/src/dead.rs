@@ -1,5 +1,6 @@
 //! Events that were given up, and pauses of deliveries, as operators see and change them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,9 +9,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use store::{Change, Error, Expect, ReadQuery, Row, Scan};
 
-use crate::admin::{ActionError, Page};
+use crate::admin::{ActionError, Page, unreadable};
 use crate::callback;
-use crate::event::{Event, rfc3339};
+use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
 
@@ -36,16 +37,20 @@ impl Hub {
     /// The dead events behind one, in the order of their ids.
     pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.dead, page).await?;
-        let dead = rows.iter().filter_map(|row| {
-            let dead = read::<Dead>(&row.value)?;
-            Some(json!({
+        let dead = rows.iter().map(|row| {
+            let Some(dead) = read::<Dead>(&row.value) else {
+                self.warn_unread("dead event", &row.key);
+                return unreadable(&row.key);
+            };
+            json!({
+                // Harmless: keys are ids, which are ASCII.
                 "id": String::from_utf8_lossy(&row.key),
                 "event": dead.event.to_string(),
                 "subscription": dead.subscription,
                 "callback": dead.callback,
                 "attempts": dead.attempts,
                 "last": dead.last,
-            }))
+            })
         });
         Ok(json!({ "dead": dead.collect::<Vec<_>>(), "next": next }))
     }
@@ -64,7 +69,7 @@ impl Hub {
         };
         let event = self.event_at(topic, dead.event).await?;
         let target = callback::split(&dead.callback).map(|(_, target)| target);
-        let target = target.unwrap_or_default();
+        let target = target.unwrap_or(Cow::Borrowed(""));
         let mut view = json!({
             "id": key,
             "event": dead.event.to_string(),
@@ -125,8 +130,13 @@ impl Hub {
         loop {
             let (rows, next) = self.dead_rows(after).await?;
             for row in &rows {
+                // Harmless: keys are ids, which are ASCII.
                 let key = String::from_utf8_lossy(&row.key);
-                let Some(dead) = read::<Dead>(&row.value) else { continue };
+                let Some(dead) = read::<Dead>(&row.value) else {
+                    self.warn_unread("dead event", &row.key);
+                    left += 1;
+                    continue;
+                };
                 let changes = self.again(&key, row.version, &dead);
                 let changes = match self.has_subscription(&dead).await? {
                     true => changes,
@@ -215,6 +225,7 @@ impl Hub {
         }
         all.sort_unstable();
         let excess = all.len().saturating_sub(max);
+        // Harmless: what is cut stays, and the log tells of the rest.
         all.truncate(excess);
         for some in all.chunks(BATCH) {
             let change = |(_, key): &(u64, Bytes)| {
@@ -272,14 +283,14 @@ impl Hub {
 
 /// Adds what was sent of an event.
 fn show(event: &Event, is_signed: bool, view: &mut Map<String, Value>) {
-    let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes));
+    let text = |bytes: &[u8]| Value::from(text_of_line(bytes));
     let mut headers = Map::new();
     if !event.said.content_type.is_empty() {
         headers.insert("content-type".to_owned(), text(&event.said.content_type));
         view.insert("content_type".to_owned(), text(&event.said.content_type));
     }
     for (name, value) in event.said.lines() {
-        headers.insert(String::from_utf8_lossy(name).into_owned(), text(value));
+        headers.insert(text_of_line(name).into_owned(), text(value));
     }
     headers.insert("x-hub-event-id".to_owned(), event.id.to_string().into());
     if is_signed {
@@ -300,6 +311,7 @@ fn text_of<'b>(shown: &'b [u8], all: &'b [u8]) -> Option<&'b str> {
     std::str::from_utf8(all).ok()?;
     match std::str::from_utf8(shown) {
         Ok(text) => Some(text),
+        // Harmless: the bytes were found to be text.
         Err(cut) => std::str::from_utf8(shown.get(..cut.valid_up_to())?).ok(),
     }
 }

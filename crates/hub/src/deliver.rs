@@ -201,7 +201,7 @@ impl Deliveries {
             }
             self.set_timer(&mut timer);
             match poll_fn(|cx| self.poll_next(cx, notes, &mut timer, &mut ticks)).await {
-                Next::Note(note) => self.take(note),
+                Next::Note(note) => self.hear(note),
                 Next::Ended => {}
                 Next::Room => kit::task::yield_to_ready().await,
                 Next::News(topic) => self.news_of(topic),
@@ -308,6 +308,7 @@ impl Deliveries {
 
     fn tick(&mut self) {
         let worker = self.worker();
+        // Harmless: the members are kept for each topic of the hub.
         for (members, topic) in self.topics.iter().zip(&self.hub.topics) {
             let Some(feed) = &members.feed else { continue };
             let newest = feed.newest();
@@ -316,7 +317,9 @@ impl Deliveries {
                 let open = cursor.open.iter().map(|open| open.event.saturating_sub(1));
                 Some(newest.saturating_sub(open.chain([cursor.head]).min()?))
             };
-            topic.metrics.set_lag(worker, members.ids.iter().filter_map(behind).max().unwrap_or(0));
+            // Harmless: a subscription that is gone is not behind.
+            let lag = members.ids.iter().filter_map(behind).max();
+            topic.metrics.set_lag(worker, lag.unwrap_or(0));
         }
         let counts_dead = worker == 0 && matches!(self.parts.first(), Some(Part::Ours(_)));
         if counts_dead && self.swept.elapsed() >= SWEEP {
@@ -502,6 +505,7 @@ impl Deliveries {
         let row = |group: Group| {
             let index = group.topic as usize;
             let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
+            // Harmless: a subscription that is gone has no place.
             let places = of_topic.ids.range(group.ids()).filter_map(|id| {
                 let member = members.get(id)?;
                 Some((*id, member.subscription.from, &member.cursor))

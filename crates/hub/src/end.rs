@@ -80,7 +80,7 @@ impl HubEnd {
                 let base = self.base(ex, &request.head, prefix);
                 let mut reply = self.read(topic, request).await?;
                 let links = send::links(&base, &topic.name);
-                // A host that cannot be in a header names no hub.
+                // Harmless: a host that cannot be in a header names no hub.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)
             }
@@ -91,7 +91,7 @@ impl HubEnd {
 
     /// The topic that is read: by its name in the path, or in the parameter `topic`, which takes every name.
     fn topic_read(&self, name: Option<&[u8]>, head: &RequestHead) -> Result<&Topic, Fault> {
-        let query = head.query().unwrap_or_default();
+        let query = head.query().unwrap_or(b"");
         let name = match name {
             Some(name) => kit::percent::decoded(name, false).into_owned(),
             None => once(query, "topic")?
@@ -134,12 +134,13 @@ impl HubEnd {
             return url.to_string();
         }
         let (scheme, host) = ex.public_origin(head);
+        // Harmless: a host with other bytes was refused, and a prefix is of the configuration.
         let (host, prefix) = (String::from_utf8_lossy(host), String::from_utf8_lossy(prefix));
         format!("{scheme}://{host}{prefix}")
     }
 
     async fn publish(&self, request: &mut Request) -> Result<Reply, Fault> {
-        let query = request.head.query().unwrap_or_default();
+        let query = request.head.query().unwrap_or(b"");
         let name = once(query, "topic")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?;
         let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
@@ -155,7 +156,7 @@ impl HubEnd {
 
     async fn read(&self, topic: &Topic, request: &Request) -> Result<Reply, Fault> {
         let head = &request.head;
-        let query = head.query().unwrap_or_default();
+        let query = head.query().unwrap_or(b"");
         let is_socket = head.method() == b"GET" && Upgrade::is_to_websocket(head);
         if !is_socket && head.method() == b"GET" && Upgrade::names_websocket(head) {
             let what = "A request for a WebSocket needs HTTP/1.1 and `Connection: upgrade`.";
@@ -186,7 +187,9 @@ impl HubEnd {
         }
         match is_socket {
             true => socket::answer((head, !request.body.is_empty()), reader, format),
-            false => poll(reader, wait.unwrap_or_default(), limit.unwrap_or(EVENTS_USUAL)).await,
+            false => {
+                poll(reader, wait.unwrap_or(Duration::ZERO), limit.unwrap_or(EVENTS_USUAL)).await
+            }
         }
     }
 }
@@ -251,6 +254,7 @@ fn bytes_of_json(status: u16, json: Vec<u8>) -> Reply {
 }
 
 fn no_such_path(path: &[u8]) -> Fault {
+    // Harmless: this is for the log.
     let cause = format!("the hub has no path {}", String::from_utf8_lossy(path));
     Fault::new(Kind::PathUnknown, cause)
 }
@@ -264,7 +268,7 @@ fn accepts_events(head: &RequestHead) -> bool {
     let mut accepted = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
     accepted.any(|range| {
         let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let kind = parts.next().unwrap_or_default();
+        let kind = parts.next().unwrap_or(b"");
         kind.eq_ignore_ascii_case(b"text/event-stream") && !parts.any(is_weight_of_zero)
     })
 }
@@ -292,6 +296,7 @@ pub(crate) fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    // Harmless: the others have other names.
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         let (found, value) = pair.split_at_checked(at)?;
@@ -302,22 +307,24 @@ fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 /// `30s`, `500ms` or `1m`, or seconds without a unit.
 fn wait(text: &[u8]) -> Result<Duration, Fault> {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
-    let factor = match unit {
-        "ms" => Some(1),
-        "s" | "" => Some(1000),
-        "m" => Some(60_000),
-        _ => None,
+    let millis = || {
+        let text = std::str::from_utf8(text).ok()?;
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at_checked(digits)?;
+        let factor = match unit {
+            "ms" => 1,
+            "s" | "" => 1000,
+            "m" => 60_000,
+            _ => return None,
+        };
+        Some(number.parse::<u64>().ok()?.saturating_mul(factor))
     };
-    let millis = number.parse::<u64>().ok().zip(factor);
-    let millis = millis.map(|(number, factor)| number.saturating_mul(factor));
-    let wait = millis.map(|millis| Duration::from_millis(millis).min(WAIT_MAX));
+    let wait = millis().map(|millis| Duration::from_millis(millis).min(WAIT_MAX));
     wait.ok_or_else(|| subscribe::wrong("`wait` must be a time such as `30s`."))
 }
 
 fn limit(text: &[u8]) -> Result<usize, Fault> {
+    // Harmless: what is no number is refused.
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     let number = number.filter(|number| *number > 0);
     let number = number.ok_or_else(|| subscribe::wrong("`limit` must be a number above 0."))?;

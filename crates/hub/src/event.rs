@@ -1,5 +1,6 @@
 //! Events: their form in the log, and their forms for readers.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -122,6 +123,7 @@ impl Event {
 
     /// The body, if it is text.
     fn text(&self) -> Option<&str> {
+        // Harmless: other bodies are given as base64.
         std::str::from_utf8(&self.body).ok()
     }
 
@@ -132,7 +134,7 @@ impl Event {
         out.extend_from_slice(b"\",\"type\":");
         match self.said.content_type.is_empty() {
             true => string(UNKNOWN_TYPE, out),
-            false => string(&String::from_utf8_lossy(&self.said.content_type), out),
+            false => string(&text_of_line(&self.said.content_type), out),
         }
         self.write_lines(out);
         out.extend_from_slice(b",\"time\":\"");
@@ -157,14 +159,14 @@ impl Event {
             return;
         }
         let mut lines = serde_json::Map::new();
-        for (name, value) in self.said.lines().map(|(n, v)| (String::from_utf8_lossy(n), v)) {
-            let value = String::from_utf8_lossy(value);
+        for (name, value) in self.said.lines() {
+            let (name, value) = (text_of_line(name), text_of_line(value));
             let known = lines.get(&*name).and_then(serde_json::Value::as_str);
             let value = known.map_or(value.to_string(), |known| format!("{known}, {value}"));
             lines.insert(name.into_owned(), value.into());
         }
         out.extend_from_slice(b",\"headers\":");
-        // Writing to a vector never fails.
+        // Harmless: writing to a vector never fails.
         let _written = serde_json::to_writer(out, &lines);
     }
 
@@ -214,16 +216,18 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 pub fn rfc3339(time: Duration) -> String {
     let mut text = Vec::new();
     write_rfc3339(time, &mut text);
+    // Harmless: only ASCII was written.
     String::from_utf8(text).unwrap_or_default()
 }
 
 fn write_rfc3339(time: Duration, out: &mut Vec<u8>) {
-    let days = i64::try_from(time.as_secs() / 86_400).unwrap_or_default();
+    let days = i64::try_from(time.as_secs() / 86_400).unwrap_or(i64::MAX);
     let (year, month, day) = calendar::date_of(days);
     let second = time.as_secs() % 86_400;
     let date = [(year, 4, b'-'), (month, 2, b'-'), (day, 2, b'T')];
     for (part, width, behind) in date {
-        number(u64::try_from(part).unwrap_or_default(), width, out);
+        // No time is before the epoch.
+        number(u64::try_from(part).unwrap_or(0), width, out);
         out.push(behind);
     }
     for (part, behind) in [(second / 3600, b':'), (second / 60 % 60, b':'), (second % 60, b'.')] {
@@ -249,9 +253,17 @@ fn number(mut value: u64, width: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
 }
 
+/// A part of a line as a text. What is not UTF-8 is ISO-8859-1, as it once was in HTTP (RFC 9110, 5.5), so that each byte is there.
+pub(crate) fn text_of_line(part: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(part) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(part.iter().map(|byte| char::from(*byte)).collect()),
+    }
+}
+
 /// Appends a text as a string of JSON.
 fn string(text: &str, out: &mut Vec<u8>) {
-    // Writing to a vector never fails.
+    // Harmless: writing to a vector never fails.
     let _written = serde_json::to_writer(out, text);
 }
 
@@ -301,6 +313,16 @@ mod tests {
         read.write_json(&mut json);
         let expected = r#"{"id":"7","type":"text/plain","headers":{"content-encoding":"gzip","ce-id":"1, 2"},"time":"1970-01-01T00:00:00.000Z","body":"x"}"#;
         assert_eq!(String::from_utf8(json).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_line_that_is_not_utf_8_keeps_each_byte() {
+        for (part, text) in [(&b"caf\xc3\xa9"[..], "caf\u{e9}"), (b"caf\xe9", "caf\u{e9}")] {
+            assert_eq!(text_of_line(part), text);
+        }
+        let all: Vec<u8> = (0x80..=0xff).collect();
+        let shown = text_of_line(&all);
+        assert!(shown.chars().map(u32::from).eq(0x80..=0xff), "{shown}");
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl Feed {
                 bytes += event.body.len().max(1);
                 is_first || bytes <= most.bytes
             };
+            // Harmless: the reader asks for what is behind the last that it got.
             return Ok(recent.range(from..).take(most.events).take_while(fits).cloned().collect());
         }
         self.read_log(after, most).await
@@ -170,6 +171,7 @@ impl Feed {
     ) -> Result<Vec<Rc<Event>>, Error> {
         let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
         let records = self.store.read(&self.log, read).await?.records;
+        // Harmless: what cannot be read is logged where it comes in.
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
     }
 
@@ -194,7 +196,16 @@ impl Feed {
             let Some(last) = read.records.last().map(|record| record.position) else {
                 return Ok(());
             };
-            read.records.iter().filter_map(Event::of).for_each(|event| self.keep(event));
+            for record in &read.records {
+                match Event::of(record) {
+                    Some(event) => self.keep(event),
+                    None => tracing::warn!(
+                        log = &*self.log,
+                        event = record.position,
+                        "an event in the store cannot be read, as of another version; nobody gets it"
+                    ),
+                }
+            }
             self.newest.set(last);
             self.tell();
         }

@@ -180,7 +180,7 @@ impl Hub {
             changes.extend(self.news_of(id));
         }
         let versions = self.store.change(changes, guard).await?;
-        Ok(versions.first().copied().unwrap_or_default())
+        Ok(versions.first().copied().unwrap_or(0))
     }
 
     /// The change of a dead event: to this value, or to none.
@@ -251,13 +251,16 @@ impl Hub {
         let mut all = Vec::new();
         for prefix in Id::prefixes(partition, worker, workers) {
             let rows = self.rows_of(&self.tables.cursors, &prefix).await?;
+            for row in rows.iter().filter(|row| !positions::is_known_form(&row.value)) {
+                self.warn_unread("position", &row.key);
+            }
             let mut places: HashMap<Id, StoredPosition> =
                 rows.iter().flat_map(|row| positions::read(&row.value)).collect();
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
-                // What another version has written is left alone.
                 let (Some(id), Some(known)) =
                     (Id::parse(&row.key), read::<Subscription>(&row.value))
                 else {
+                    self.warn_unread("subscription", &row.key);
                     continue;
                 };
                 let place = places.remove(&id).filter(|place| place.from == known.from);

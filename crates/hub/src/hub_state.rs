@@ -273,7 +273,7 @@ impl HubState {
 
 impl SubscriptionCounts {
     fn of_subject(&self, subject: &str) -> usize {
-        self.of_subjects.get(subject).copied().unwrap_or_default()
+        self.of_subjects.get(subject).copied().unwrap_or(0)
     }
 
     fn add(&mut self, subject: &str) {
@@ -299,7 +299,7 @@ impl SubscriptionCounts {
 
 impl PendingSubscriptions {
     fn of(&self, asker: &str) -> usize {
-        self.of_askers.get(asker).copied().unwrap_or_default()
+        self.of_askers.get(asker).copied().unwrap_or(0)
     }
 
     fn remove(&mut self, id: Id) {

@@ -1,5 +1,6 @@
 //! What takes time for a subscription: one future each, which the worker's deliveries run beside one another.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -295,7 +296,7 @@ impl Job {
     ) {
         let Some(log) = &self.log else { return };
         let target = callback::split(&self.subscription.callback);
-        let target = target.map(|(_, target)| target).unwrap_or_default();
+        let target = target.map_or(Cow::Borrowed(""), |(_, target)| target);
         let path = target.split('?').next().unwrap_or_default();
         let (id, origin) = (event.id.to_string(), self.way.origin());
         let CompactSubscription { common, .. } = &*self.subscription;
@@ -381,6 +382,7 @@ impl Job {
                 if !is_known {
                     let plan = subscription.plan.as_deref();
                     let reserved = self.hub.reserved(&subscription.subject, plan, 0).await;
+                    // Harmless: the store is asked again where it is away, and the subscriber is told where there is no place.
                     reservation = reserved.ok()?.ok();
                 }
                 if !is_known && reservation.is_none() {

@@ -109,7 +109,7 @@ impl Deliveries {
                 count(DeliveryOutcome::Success);
                 member.cursor.failing = false;
                 member.end(event);
-                self.failures.take(id, event);
+                drop(self.failures.take(id, event));
                 // The next one begins once that is written.
                 let end = member.ended(id);
                 return self.book.note_end(group, end);
@@ -122,7 +122,7 @@ impl Deliveries {
             Outcome::Expired => {
                 count(DeliveryOutcome::Expired);
                 member.end(event);
-                self.failures.take(id, event);
+                drop(self.failures.take(id, event));
             }
             Outcome::Gone => {
                 count(DeliveryOutcome::Success);
@@ -173,7 +173,7 @@ impl Deliveries {
         let now = millis(clock::wall());
         self.failures.note(id, event, Failure::new(now, &why));
         if let Some(pause) = delivery.retries.pause(attempts, fastrand::u64(..1000)) {
-            let asked = again.unwrap_or_default().min(delivery.retries.max);
+            let asked = again.unwrap_or(Duration::ZERO).min(delivery.retries.max);
             open.due = millis(clock::wall() + pause.max(asked));
             return DeliveryOutcome::Failure;
         }
@@ -181,14 +181,14 @@ impl Deliveries {
         let (group, end) = (member.group(id), member.ended(id));
         let failures = self.failures.take(id, event);
         let topic = self.hub.topics.get(group.topic as usize);
-        let topic = topic.map(|topic| &*topic.name).unwrap_or_default();
+        let topic = topic.map_or("", |topic| &*topic.name);
         let callback = callback::split(&member.subscription.callback);
         tracing::warn!(
             hub = self.hub.name(),
             topic,
             event,
             subscription = %id,
-            callback = callback.map(|(server, _)| server).unwrap_or_default(),
+            callback = callback.map_or("", |(server, _)| server),
             attempts,
             "an event is dead, as its delivery failed for the last time: {why}"
         );

@@ -69,6 +69,7 @@ fn load(
         if is_late {
             tokio::time::sleep(AWAY).await;
         }
+        // Harmless: nobody closes the semaphore, and the permit is held to the end.
         let _turn = turns.acquire().await;
         let found = hub.subscriptions_of(partition, worker, workers).await;
         JobOutcome::Loaded { partition, found }
@@ -85,12 +86,14 @@ fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> 
         let notice = |row: store::Row| {
             let (id, event) = row.key.split_at_checked(32)?;
             let again = event.strip_prefix(b"-").map(std::str::from_utf8);
+            // Harmless: without a number it is news of the subscription.
             let again = again.and_then(Result::ok).and_then(|event| event.parse().ok());
             let id = Id::parse(id)?;
             Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
         };
         JobOutcome::Noticed(rows.map(|rows| Notices {
             is_paused: rows.iter().any(|row| *row.key == *PAUSED),
+            // Harmless: the other rows are no news of subscriptions.
             of: rows.into_iter().filter_map(notice).collect(),
         }))
     })
@@ -103,7 +106,7 @@ fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, Jo
         let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
         if row.is_ok() {
             let change = hub.news_change(notice.key, None, Expect::Version(notice.version));
-            // Newer news of it stay, and are seen again.
+            // Harmless: newer news of it stay, and are seen again.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
         let row =
@@ -152,6 +155,7 @@ impl Deliveries {
                         *part = Part::Leaving(hold);
                     }
                 }
+                // Harmless: the others are as they should be.
                 _ => {}
             }
         }
@@ -229,7 +233,7 @@ impl Deliveries {
     }
 
     /// Takes a note, or keeps it until the subscriptions of its partition are read.
-    pub(crate) fn take(&mut self, note: Note) {
+    pub(crate) fn hear(&mut self, note: Note) {
         if let Note::Denied(id, subscription) = note {
             // Whichever node has it, this one has removed it.
             return self.deny(id, *subscription, REMOVED);
@@ -302,11 +306,11 @@ impl Deliveries {
         let (worker, workers) = (self.worker(), self.hub.lasting.workers());
         let seen = |key: &String| notices.iter().any(|notice| notice.key == key.as_bytes());
         self.again.retain(seen);
-        for notice in notices.into_iter().take(NEWS_MAX) {
+        let is_ours = |id: Id| id.worker(workers) == worker && self.is_ours(id);
+        // Harmless: what is seen is removed, and then the rest is looked at.
+        let ours = notices.into_iter().filter(|notice| is_ours(notice.id)).take(NEWS_MAX);
+        for notice in ours.collect::<Vec<_>>() {
             let Notice { id, again, .. } = notice;
-            if id.worker(workers) != worker || !self.is_ours(id) {
-                continue;
-            }
             match again {
                 Some(event) => self.open_again(id, event, &notice.key),
                 None => {
@@ -331,6 +335,7 @@ impl Deliveries {
 
     /// Sends a dead event again. The news of it goes together with the place of its subscription, so that it happens once.
     fn open_again(&mut self, id: Id, event: u64, key: &[u8]) {
+        // Harmless: the key is an id and a number.
         let text = String::from_utf8_lossy(key).into_owned();
         let forget = self.hub.news_change(key.to_vec(), None, Expect::Anything);
         let Some(member) = self.members.get_mut(&id) else {
@@ -350,7 +355,7 @@ impl Deliveries {
     /// The version in which a subscription is known, or was when it went.
     fn known(&self, id: Id) -> u64 {
         let member = self.members.get(&id).map(|member| member.version);
-        member.max(self.gone.get(&id).copied()).unwrap_or_default()
+        member.max(self.gone.get(&id).copied()).unwrap_or(0)
     }
 
     /// The row of a subscription was read, which was known in a version.

@@ -64,9 +64,14 @@ pub(crate) fn written<'c>(places: impl Iterator<Item = (Id, u64, &'c Cursor)>) -
     (value.len() > 1).then(|| value.into())
 }
 
+/// False for a value that another version has written.
+pub(crate) fn is_known_form(value: &[u8]) -> bool {
+    value.first() == Some(&FORM)
+}
+
 /// What the value of a row says. A value of another form, and what is cut, says nothing.
 pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, StoredPosition)> {
-    let mut rest = value.strip_prefix(&[FORM]).unwrap_or_default();
+    let mut rest = value.strip_prefix(&[FORM]).unwrap_or(&[]);
     std::iter::from_fn(move || read_one(&mut rest))
 }
 

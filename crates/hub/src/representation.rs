@@ -33,7 +33,7 @@ const BYTES_MAX: usize = 16 * 1024;
 impl Representation {
     /// What the head of a publisher's request says.
     pub(crate) fn of(headers: &Headers) -> Result<Representation, Fault> {
-        let content_type = headers.get("content-type").unwrap_or_default();
+        let content_type = headers.get("content-type").unwrap_or(b"");
         let mut lines = Vec::new();
         for (name, value) in headers.iter().filter(|(name, _)| belongs(name)) {
             add(name, value, &mut lines);
@@ -46,7 +46,7 @@ impl Representation {
         Ok(Representation { content_type, lines: lines.into() })
     }
 
-    /// A representation with some lines, those left out that belong to none or cannot be a line.
+    /// A representation with some lines, without those that belong to none. What cannot be a line is left out, and the log says so.
     pub fn with_lines<'l>(
         content_type: Bytes,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
@@ -54,8 +54,18 @@ impl Representation {
         let mut kept = Vec::new();
         for (name, value) in lines {
             let is_value = value.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 127);
-            if belongs(name) && is_value && kept.len() + name.len() + value.len() < BYTES_MAX {
-                add(name, value, &mut kept);
+            let fits = kept.len() + name.len() + value.len() < BYTES_MAX;
+            match belongs(name) {
+                true if is_value && fits => add(name, value, &mut kept),
+                true => {
+                    // Harmless: this is for the log.
+                    let header = String::from_utf8_lossy(name);
+                    tracing::warn!(
+                        header = &*header,
+                        "a header of an event cannot be a line, or is too large; it is left out"
+                    );
+                }
+                false => {}
             }
         }
         Representation { content_type, lines: kept.into() }
@@ -63,6 +73,7 @@ impl Representation {
 
     /// The names and values of its lines beside the content type.
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        // Harmless: each line has a colon; behind the last line end is nothing.
         self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
             let at = line.iter().position(|byte| *byte == b':')?;
             let (name, value) = line.split_at_checked(at)?;

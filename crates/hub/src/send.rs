@@ -110,6 +110,7 @@ fn delivery(
         headers.add("Content-Type", &event.said.content_type).map_err(unwritable)?;
     }
     for (name, value) in event.said.lines() {
+        // Harmless: a name is a token.
         let name = std::str::from_utf8(name).unwrap_or_default();
         headers.add(name, value).map_err(unwritable)?;
     }
@@ -245,7 +246,7 @@ async fn read_away(mut reply: Reply) {
             }
         }
     };
-    // What has not ended by then is dropped with its connection.
+    // Harmless: what has not ended by then is dropped with its connection.
     let _late = tokio::time::timeout(REPLY_WAIT, reading).await;
 }
 

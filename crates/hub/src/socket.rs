@@ -80,7 +80,7 @@ pub(crate) fn answer(
         let what = "A request for a WebSocket has no body.";
         return Err(Fault::with_detail(Kind::Malformed, what, what));
     }
-    let key = head.headers.get("sec-websocket-key").map(<[u8]>::trim_ascii).unwrap_or_default();
+    let key = head.headers.get("sec-websocket-key").map_or(&b""[..], <[u8]>::trim_ascii);
     if STANDARD.decode(key).map(|key| key.len()) != Ok(16) {
         let what = "`Sec-WebSocket-Key` must be 16 bytes in base64.";
         return Err(Fault::with_detail(Kind::HubRequestInvalid, what, what));
@@ -206,8 +206,11 @@ impl EventSocket {
                         self.answers += control.raw.len();
                     }
                     Opcode::Close => {
-                        let code = websocket::code_of(&control.payload).ok().flatten();
-                        self.close(code.unwrap_or(CloseCode::NORMAL), "");
+                        let code = match websocket::code_of(&control.payload) {
+                            Ok(Some(code)) => code,
+                            Ok(None) | Err(_) => CloseCode::NORMAL,
+                        };
+                        self.close(code, "");
                     }
                     Opcode::Pong | Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
                 },
@@ -249,7 +252,8 @@ impl AsyncWrite for EventSocket {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.get_mut().take(bytes).map(|()| bytes.len()))
+        self.get_mut().take(bytes)?;
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -74,7 +74,7 @@ struct Parameters {
 
 /// True if the body is a form.
 pub(crate) fn is_form(headers: &Headers) -> bool {
-    let content_type = headers.get("content-type").unwrap_or_default();
+    let content_type = headers.get("content-type").unwrap_or(b"");
     media_type(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
@@ -85,10 +85,12 @@ pub(crate) fn read<T>(
     (base, publish): (&str, &str),
     topic_of: impl FnOnce(&str) -> Option<T>,
 ) -> Result<(SubscriptionRequest, T), Fault> {
-    let (parameters, form) = match Parameters::of(form.unwrap_or_default())? {
+    let (parameters, form) = match Parameters::of(form.unwrap_or(b""))? {
         Some(parameters) => (parameters, Form::Body),
         None => {
-            (Parameters::of(head.query().unwrap_or_default())?.unwrap_or_default(), Form::Query)
+            let query = Parameters::of(head.query().unwrap_or(b""))?;
+            // Harmless: without parameters the topic is missing, which is refused.
+            (query.unwrap_or_default(), Form::Query)
         }
     };
     let mode = match parameters.mode.as_deref() {
@@ -109,8 +111,8 @@ pub(crate) fn read<T>(
     let topic = parameters.topic.filter(|topic| !topic.is_empty());
     let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;
     let found = topic_of(&topic).ok_or_else(unknown_topic)?;
-    let callback = parameters.callback.unwrap_or_default();
-    let callback = Callback::parse(&callback).map_err(wrong)?;
+    let callback = parameters.callback.as_deref().unwrap_or("");
+    let callback = Callback::parse(callback).map_err(wrong)?;
     let secret = parameters.secret.filter(|secret| !secret.is_empty());
     let lease = parameters.lease.as_deref().map(lease).transpose()?;
     Ok((SubscriptionRequest { mode, topic, callback, secret, lease, form }, found))
@@ -147,7 +149,7 @@ impl Parameters {
         let mut found = false;
         for pair in text.split(|byte| *byte == b'&') {
             let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-            let (name, value) = pair.split_at_checked(at).unwrap_or_default();
+            let (name, value) = pair.split_at_checked(at).unwrap_or((pair, b""));
             if name.len() > NAME_BYTES_MAX {
                 let what = format!("The name of a parameter has over {NAME_BYTES_MAX} bytes.");
                 return Err(wrong(&what));
@@ -163,6 +165,7 @@ impl Parameters {
                 _ => (None, OTHER_BYTES_MAX),
             };
             let refused = |what: &str| {
+                // Harmless: this tells the client of its mistake.
                 let name = String::from_utf8_lossy(&name).escape_debug().to_string();
                 wrong(&format!("`{name}` {what}."))
             };

@@ -107,6 +107,7 @@ impl Hub {
     pub(crate) fn topic_at(&self, path: &[u8]) -> Option<&Topic> {
         const BEFORE: &[u8] = b"/topics/";
         let starts = path.windows(BEFORE.len()).enumerate().filter(|(_, part)| *part == BEFORE);
+        // Harmless: each of them is in the path.
         let mut names = starts.filter_map(|(at, _)| path.get(at + BEFORE.len()..));
         names.find_map(|name| self.topic(&kit::percent::decoded(name, false)))
     }
@@ -297,7 +298,7 @@ impl Hub {
         };
         let changes = std::iter::once(change).chain(self.news_of(id)).collect();
         let version = match self.store.change(changes, None).await {
-            Ok(versions) => versions.first().copied().unwrap_or_default(),
+            Ok(versions) => versions.first().copied().unwrap_or(0),
             Err(Error::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(store_fault(&error)),
         };

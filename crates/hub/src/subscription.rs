@@ -131,6 +131,7 @@ impl Id {
         }
         let mut id = [0; 16];
         let hash = hash.finish();
+        // Harmless: the first half of the hash tells subscriptions apart.
         id.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
         let of_callback = digest::digest(&digest::SHA256, callback.as_bytes());
         if let (Some(first), Some(byte)) = (id.first_mut(), of_callback.as_ref().first()) {
@@ -230,18 +231,20 @@ impl Subscription {
 /// The key of a dead event: an id of its own, and the subscriptions' apart.
 pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
     let mut key = subscription.to_string();
-    // Writing to a text never fails.
+    // Harmless: writing to a text never fails.
     let _written = write!(key, "-{event}");
     key
 }
 
 /// A value as it is stored.
 pub(crate) fn stored(value: &impl Serialize) -> Option<Bytes> {
+    // Harmless: what is stored are texts, numbers and lists of these, which can always be written.
     serde_json::to_vec(value).ok().map(Bytes::from)
 }
 
 /// A value that was stored; none if it is of another form.
 pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v [u8]) -> Option<T> {
+    // Harmless: who reads it says that it cannot be read.
     serde_json::from_slice(value).ok()
 }
 

@@ -152,6 +152,7 @@ impl Book {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<End>, Error>> {
         let Some(writing) = &mut self.writing else { return Poll::Pending };
         let written = ready!(writing.answer.as_mut().poll(cx));
+        // Harmless: it was there a line above.
         let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {

@@ -61,7 +61,7 @@ pub(crate) fn append(cluster: &Rc<Cluster>, topic: Rc<Topic>, append: Append) {
 async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
     let mut bytes_max = BATCH_BYTES;
     loop {
-        let batch = topic.appends.take(bytes_max);
+        let batch = topic.appends.next_batch(bytes_max);
         if batch.is_empty() {
             topic.appends.is_sending.set(false);
             return;
@@ -77,7 +77,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
             }
             Err(error) => {
                 for append in batch {
-                    // Whoever does not wait any more needs no answer.
+                    // Harmless: whoever does not wait any more needs no answer.
                     let _unheard = append.done.send(Err(error.clone()));
                 }
             }
@@ -92,6 +92,7 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
         let behind = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
         let last = behind.saturating_sub(1);
         topic.appended.set(last);
+        // Harmless: whoever does not wait any more needs no answer.
         let _unheard = append.done.send(Ok(next..=last));
         next = behind;
     }
@@ -99,7 +100,7 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
 
 impl Appends {
     /// The next batch. There is room for the first append whatever its size.
-    fn take(&self, bytes_max: usize) -> Vec<Append> {
+    fn next_batch(&self, bytes_max: usize) -> Vec<Append> {
         let mut waiting = self.waiting.borrow_mut();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(append) = waiting.pop_front() {
@@ -225,7 +226,7 @@ impl Cluster {
 /// The number behind so many; they begin again at 0.
 fn after(sequence: i32, count: i32) -> i32 {
     let next = (i64::from(sequence) + i64::from(count)) % (i64::from(i32::MAX) + 1);
-    i32::try_from(next).unwrap_or_default()
+    i32::try_from(next).unwrap_or(0)
 }
 
 /// The broker does not know the producer as we do.
@@ -254,14 +255,14 @@ mod tests {
         let appends = Appends::default();
         appends.waiting.borrow_mut().extend([5000, 10, 400, 600, 10].map(waiting));
         let sizes = |batch: Vec<Append>| batch.iter().map(|a| a.bytes).collect::<Vec<_>>();
-        assert_eq!(sizes(appends.take(1000)), [5000]);
-        let batch = appends.take(1000);
+        assert_eq!(sizes(appends.next_batch(1000)), [5000]);
+        let batch = appends.next_batch(1000);
         assert_eq!(sizes(batch), [10, 400]);
-        let batch = appends.take(1000);
+        let batch = appends.next_batch(1000);
         appends.put_back(batch);
-        assert_eq!(sizes(appends.take(0)), [600]);
-        assert_eq!(sizes(appends.take(0)), [10]);
-        assert!(appends.take(0).is_empty());
+        assert_eq!(sizes(appends.next_batch(0)), [600]);
+        assert_eq!(sizes(appends.next_batch(0)), [10]);
+        assert!(appends.next_batch(0).is_empty());
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub(crate) fn encode<'m>(
 ) -> Option<Bytes> {
     let records = messages.zip(0_i32..).map(|(message, number)| {
         let content_type = (StrBytes::from_static_str(CONTENT_TYPE), message.content_type.clone());
+        // Harmless: a name is a token.
         let others = message.headers.iter().filter_map(|(name, value)| {
             Some((StrBytes::try_from(name.clone()).ok()?, value.clone()))
         });
@@ -165,7 +166,8 @@ impl Batch {
             return Ok(None);
         }
         let mut records = bytes.split_to(whole);
-        let _leader_epoch = head.get_i32();
+        // The epoch of the leader.
+        head.advance(4);
         let magic = head.get_u8();
         let sum = head.get_u32();
         if magic != MAGIC || crc32c::crc32c(records.get(21..).unwrap_or_default()) != sum {
@@ -225,14 +227,17 @@ impl Batch {
         let time = number(&mut record)?;
         let offset = number(&mut record)?;
         let _key = field(&mut record)?;
+        // Harmless: a null is an empty value here.
         let value = field(&mut record)?.unwrap_or_default();
         let (mut content_type, mut headers) = (Bytes::new(), Vec::new());
         for _ in 0..number(&mut record)? {
             let name = field(&mut record)??;
             let value = field(&mut record)?;
             if name.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) {
+                // Harmless: a null is an empty value here.
                 content_type = value.unwrap_or_default();
             } else {
+                // Harmless: a null is an empty value here.
                 headers.push((name, value.unwrap_or_default()));
             }
         }

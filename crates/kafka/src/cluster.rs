@@ -201,11 +201,18 @@ impl Cluster {
             .with_topics(Some(vec![asked]))
             .with_allow_auto_topic_creation(false);
         let answer = self.any().await?.ask(&request, WAIT).await?;
-        let brokers = answer.brokers.iter().filter_map(|broker| {
-            let port = u16::try_from(broker.port).ok()?;
-            Some((broker.node_id.0, Broker { host: broker.host.to_string(), port }))
+        if answer.brokers.len() > BROKERS_MAX {
+            let what = format!("a cluster of over {BROKERS_MAX} brokers");
+            return Err(Failure::Refused(what));
+        }
+        let brokers = answer.brokers.iter().map(|broker| {
+            let (host, port) = (broker.host.to_string(), broker.port);
+            let port = u16::try_from(port).map_err(|_| {
+                Failure::Refused(format!("the broker {host} is at the port {port}"))
+            })?;
+            Ok((broker.node_id.0, Broker { host, port }))
         });
-        self.brokers.replace(brokers.take(BROKERS_MAX).collect());
+        self.brokers.replace(brokers.collect::<Result<_, Failure>>()?);
         self.forget_slots();
         let leader = leader(topic, &answer)?;
         let broker = self.broker(leader).ok_or(Failure::Code(LEADERLESS))?;

@@ -20,6 +20,7 @@ pub(crate) fn unpack(kind: u16, packed: &[u8]) -> Option<Bytes> {
 
 fn unpacked(reader: impl Read) -> Option<Bytes> {
     let mut bytes = Vec::new();
+    // One more than may be, by which it is seen that there is more.
     let read: io::Result<usize> = reader.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     let len = u64::try_from(read.ok()?).ok()?;
     (len <= BYTES_MAX).then(|| bytes.into())

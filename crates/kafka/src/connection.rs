@@ -237,6 +237,7 @@ async fn frame(stream: &mut ReadHalf<Box<dyn Stream>>) -> io::Result<Bytes> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = Vec::new();
+    // Harmless: the rest is of the next frame.
     stream.take(len.into()).read_to_end(&mut bytes).await?;
     match u32::try_from(bytes.len()) == Ok(len) {
         true => Ok(bytes.into()),

@@ -204,8 +204,10 @@ pub(crate) fn read_partition(
         stable if stable >= 0 => stable,
         _ => partition.high_watermark,
     };
+    // Harmless: without the list no transaction was given up, and without records there are none.
     let aborted = partition.aborted_transactions.unwrap_or_default();
     let aborted = aborted.iter().map(|lost| (lost.producer_id.0, lost.first_offset)).collect();
+    // Harmless: as above.
     let bytes = partition.records.unwrap_or_default();
     let batches = batch::decode(bytes, offset, aborted)
         .map_err(|_| Failure::Refused(format!("a batch of the topic {} is damaged", topic.name)))?;
@@ -213,9 +215,18 @@ pub(crate) fn read_partition(
         let (topic, id) = (&*topic.name, position(*first));
         tracing::warn!(topic, id, "a batch in Kafka that cannot be read is passed over");
     }
-    let records = batches.found.into_iter().filter(|found| found.offset < end);
+    let records = batches.found.into_iter().filter(|found| found.offset < end).map(|found| {
+        let id = position(found.offset);
+        let record = record(found, form);
+        if record.is_none() {
+            let topic = &*topic.name;
+            tracing::warn!(topic, id, "a message in Kafka that cannot be an event is passed over");
+        }
+        record
+    });
     Ok(FetchResult {
-        records: records.filter_map(|found| record(found, form)).collect(),
+        // Harmless: what is left out is logged.
+        records: records.flatten().collect(),
         next: batches.next.unwrap_or(offset).max(offset),
         end,
     })
@@ -250,11 +261,11 @@ pub(crate) async fn one_end(
 /// A message as a record of the log.
 fn record(found: FetchedRecord, form: RecordForm) -> Option<Record> {
     let bytes = (form.record)(&found.message)?;
-    let time = Duration::from_millis(u64::try_from(found.time).unwrap_or_default());
+    let time = Duration::from_millis(u64::try_from(found.time).unwrap_or(0));
     Some(Record { position: position(found.offset), time, bytes })
 }
 
 /// Positions begin at 1.
 pub(crate) fn position(offset: i64) -> u64 {
-    u64::try_from(offset.saturating_add(1)).unwrap_or_default()
+    u64::try_from(offset.saturating_add(1)).unwrap_or(0)
 }

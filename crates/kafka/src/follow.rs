@@ -53,6 +53,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
             tracing::warn!(topic, "waits for Kafka: {error}");
         }
         is_away = why.is_some();
+        // Harmless: it looks again, whether there is news or not.
         let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
     }
 }
@@ -123,14 +124,14 @@ impl Cluster {
             let topic = topics.iter().find(|topic| topic.name == found.topic.as_str());
             let partition = found.partitions.into_iter().find(|found| found.partition_index == 0);
             if let (Some(topic), Some(partition)) = (topic, partition) {
-                self.take(topic, partition);
+                self.advance(topic, partition);
             }
         }
         Ok(())
     }
 
     /// Takes down what a fetch says of a topic.
-    fn take(&self, topic: &Topic, partition: PartitionData) {
+    fn advance(&self, topic: &Topic, partition: PartitionData) {
         let Some(newest) = topic.tail.borrow().newest() else { return };
         let offset = i64::try_from(newest).unwrap_or(i64::MAX);
         match read_partition(topic, partition, offset, self.settings.form) {

@@ -62,7 +62,13 @@ impl Kafka {
             let (settings, watches) = (self.settings.clone(), self.watches.clone());
             let thread = std::thread::Builder::new().name("kafka".to_owned());
             let started = thread.spawn(move || run(settings, watches, receiver));
-            started.ok().map(|_| sender)
+            match started {
+                Ok(_) => Some(sender),
+                Err(error) => {
+                    tracing::error!("the thread that speaks to Kafka cannot be started: {error}");
+                    None
+                }
+            }
         });
         let commands = commands.as_ref().ok_or_else(ended)?;
         commands.try_send(command).map_err(|error| match error {
@@ -162,7 +168,7 @@ impl Logs for Kafka {
 
     fn follow(&self, log: &str) -> Watch {
         let watch = self.watches.watch(Subject::Log(log.to_owned()));
-        // Where the thread is not there, no call gets an answer, and whoever watches hears that from the others.
+        // Harmless: where the thread is not there, no call gets an answer, and whoever watches hears that from the others.
         let _unheard = self.send(Command::Follow(log.to_owned()));
         watch
     }
@@ -195,7 +201,7 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             let cluster = cluster.clone();
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
-                // Whoever does not wait any more needs no answer.
+                // Harmless: whoever does not wait any more needs no answer.
                 let _unheard = done.send(in_time(cluster.read(&topic, read)).await);
             });
         }
@@ -203,6 +209,7 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             let cluster = cluster.clone();
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
+                // Harmless: whoever does not wait any more needs no answer.
                 let _unheard = done.send(in_time(cluster.span(&topic)).await);
             });
         }

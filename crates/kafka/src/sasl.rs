@@ -81,10 +81,15 @@ impl Scram {
             .answer(&sasl.password, &nonce, &first, challenge)
             .ok_or_else(|| refused("a challenge that cannot be read"))?;
         let verdict = say(connection, last).await?;
-        let proof = verdict.strip_prefix(b"v=").and_then(|proof| STANDARD.decode(proof).ok());
-        match proof.is_some_and(|proof| proof == signature) {
-            true => Ok(()),
-            false => Err(refused("a broker that does not know the password")),
+        if let Some(error) = verdict.strip_prefix(b"e=") {
+            // Harmless: this is for the log.
+            let error = String::from_utf8_lossy(error).escape_debug().to_string();
+            return Err(refused(&format!("the broker says `{error}`")));
+        }
+        let proof = verdict.strip_prefix(b"v=").map(|proof| STANDARD.decode(proof));
+        match proof {
+            Some(Ok(proof)) if proof == signature => Ok(()),
+            Some(_) | None => Err(refused("a broker that does not know the password")),
         }
     }
 
@@ -111,6 +116,7 @@ impl Scram {
         let without_proof = format!("c=biws,r={theirs}");
         let signed = format!("{first},{challenge},{without_proof}");
         let signature = sign(stored.as_ref(), signed.as_bytes());
+        // Harmless: both are of one hash.
         let proof =
             client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, sign)| key ^ sign);
         let proof = STANDARD.encode(proof.collect::<Vec<u8>>());

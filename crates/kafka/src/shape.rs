@@ -278,7 +278,7 @@ impl Walk<'_> {
             let [byte] = self.take()?;
             value |= u32::from(byte & 0x7f).checked_shl(shift)?;
             if byte < 0x80 {
-                return usize::try_from(value).ok();
+                return Some(value as usize);
             }
         }
         None
