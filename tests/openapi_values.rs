@@ -29,6 +29,67 @@ fn verdicts(document: &str, cases: &[(&str, &str, &str, u16)]) {
     }
 }
 
+/// A value that a schema would see otherwise than the upstream does is refused, and so is what would not be looked at.
+#[test]
+fn values_that_cannot_be_seen_as_they_are_are_refused() {
+    let document = r#"
+openapi: 3.0.3
+paths:
+  /t/{id}:
+    parameters:
+      - { name: id, in: path, required: true, schema: { type: string, maxLength: 3 } }
+    get:
+      parameters:
+        - { name: q, in: query, schema: { type: string, pattern: "^[^a]*$" } }
+        - { name: l, in: query, schema: { type: array, items: { type: string } } }
+        - { name: d, in: query, style: deepObject, schema: { type: object, properties: { k: { type: string } } } }
+        - { name: rgb, in: query, explode: false, schema: { type: object, additionalProperties: { type: integer } } }
+        - { name: c, in: cookie, schema: { type: string } }
+      responses: {}
+"#;
+    let get = |target, lines, status| (target, lines, "", status);
+    verdicts(
+        document,
+        &[
+            get("GET /v1/t/1?q=%C3%A9", "", 200),
+            get("GET /v1/t/1?q=%FF", "", 400),
+            get("GET /v1/t/1?l=a&l=%E9", "", 400),
+            get("GET /v1/t/1?d[k]=%FF", "", 400),
+            get("GET /v1/t/%FF", "", 400),
+            get("GET /v1/t/1", "Cookie: c=%FF\r\n", 400),
+            get("GET /v1/t/1?rgb=R,100,G,200", "", 200),
+            get("GET /v1/t/1?rgb=", "", 200),
+            get("GET /v1/t/1?rgb=R,100,G", "", 400),
+            get("GET /v1/t/1?rgb=R,100,,x,B,no", "", 400),
+        ],
+    );
+}
+
+#[test]
+fn more_faults_than_are_told_are_said_to_be_there() {
+    let document = r#"
+openapi: 3.0.3
+paths:
+  /l:
+    post:
+      requestBody:
+        content: { application/json: { schema: { type: array, items: { type: integer } } } }
+      responses: {}
+"#;
+    let origin = Origin::echo();
+    let gateway = start(&origin, document, "request: true, verbose: true", "");
+    for (items, told) in [(16, 16), (17, 17), (40, 17)] {
+        let body = format!("[{}]", vec!["\"x\""; items].join(","));
+        let reply = ask(&gateway, "POST /v1/l", JSON, &body);
+        assert_eq!(reply.status(), 400, "{}", reply.text());
+        let problem: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        let errors = problem["errors"].as_array().unwrap();
+        assert_eq!(errors.len(), told, "{items}: {errors:?}");
+        let is_more = errors.iter().any(|one| one == "/: more than 16 things are wrong");
+        assert_eq!(is_more, items > 16, "{errors:?}");
+    }
+}
+
 #[test]
 fn members_of_forms_are_read_by_their_style() {
     let document = r#"

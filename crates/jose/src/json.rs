@@ -31,6 +31,7 @@ impl<'t> Members<'t> {
         let doubled = match members.0.len() <= COMPARED_MAX {
             true => names
                 .enumerate()
+                // Harmless: only the names before it are looked at.
                 .any(|(at, name)| members.0.iter().take(at).any(|(before, _)| before == name)),
             false => names.collect::<HashSet<_>>().len() < members.0.len(),
         };

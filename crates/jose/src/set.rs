@@ -28,10 +28,10 @@ impl KeySet {
     pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
         let document = json::object(text)?;
         let mut left = SkippedKey::new();
-        let jwks: Vec<&Object> = match document.get("keys") {
-            Some(Value::Array(keys)) => keys.iter().filter_map(Value::as_object).collect(),
+        let jwks: Vec<Option<&Object>> = match document.get("keys") {
+            Some(Value::Array(keys)) => keys.iter().map(Value::as_object).collect(),
             Some(_) => return None,
-            None if document.contains_key("kty") => vec![&document],
+            None if document.contains_key("kty") => vec![Some(&document)],
             None => return None,
         };
         if jwks.len() > KEYS_MAX {
@@ -39,6 +39,10 @@ impl KeySet {
         }
         let mut keys = Vec::new();
         for jwk in jwks {
+            let Some(jwk) = jwk else {
+                left.push((None, KeyError::Malformed));
+                continue;
+            };
             match Key::from_jwk(jwk) {
                 Ok(key) => keys.push(key),
                 Err(error) => {
@@ -102,7 +106,10 @@ impl KeySet {
     /// Checks that one of the keys signed the token.
     pub fn verify(&self, token: &Token<'_>) -> Result<(), Error> {
         let mut tried = false;
-        for key in self.candidates(token.key_id.as_deref(), token.algorithm).take(TRIED_MAX) {
+        for (at, key) in self.candidates(token.key_id.as_deref(), token.algorithm).enumerate() {
+            if at >= TRIED_MAX {
+                return Err(Error::Ambiguous);
+            }
             tried = true;
             if key.verify(token.algorithm, token.signed, &token.signature) {
                 return Ok(());
@@ -134,6 +141,7 @@ fn unmistakable(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     };
     let doubled: Vec<bool> =
         keys.iter().map(|key| keys.iter().filter(|other| alike(key, other)).count() > 1).collect();
+    // Harmless: it was found of each key.
     let judged = keys.into_iter().zip(doubled);
     let mut kept = Vec::new();
     for (key, doubled) in judged {

@@ -88,12 +88,14 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
 fn thumbprint(members: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = members.keys().collect();
     names.sort();
+    // Harmless: the names are those of the members.
     let sorted: Map<String, Value> =
         names.into_iter().filter_map(|n| Some((n.clone(), members.get(n)?.clone()))).collect();
     encode(digest::digest(&digest::SHA256, Value::Object(sorted).to_string().as_bytes()))
 }
 
 fn pair(der: &[u8]) -> Option<(Pair, Algorithm)> {
+    // Harmless: a key of another kind is tried below.
     if let Ok(pair) = RsaKeyPair::from_pkcs8(der) {
         return Some((Pair::Rsa(pair), Algorithm::Rs256));
     }
@@ -101,6 +103,7 @@ fn pair(der: &[u8]) -> Option<(Pair, Algorithm)> {
         (&ECDSA_P256_SHA256_FIXED_SIGNING, Algorithm::Es256),
         (&ECDSA_P384_SHA384_FIXED_SIGNING, Algorithm::Es384),
     ] {
+        // Harmless: a key of another kind is tried next.
         if let Ok(pair) = EcdsaKeyPair::from_pkcs8(kind, der) {
             return Some((Pair::Ec(pair), algorithm));
         }
@@ -205,6 +208,32 @@ mod tests {
             let (other, _) = KeySet::from_json(other.as_bytes()).unwrap();
             assert_eq!(other.verify(&token), Err(Error::KeyUnknown));
         }
+    }
+
+    #[test]
+    fn what_is_no_key_in_a_set_is_told() {
+        let (private, _) = pem(&rcgen::PKCS_ED25519);
+        let key = Signer::from_pem(&private).unwrap().jwk();
+        let text = json!({ "keys": ["a text", key, null] }).to_string();
+        let (keys, left) = KeySet::from_json(text.as_bytes()).unwrap();
+        assert_eq!((keys.len(), left.len()), (1, 2), "{left:?}");
+        assert!(left.iter().all(|(id, why)| id.is_none() && *why == crate::KeyError::Malformed));
+    }
+
+    #[test]
+    fn a_token_that_too_many_keys_fit_is_not_said_to_be_forged() {
+        let pems: Vec<_> = (0..9).map(|_| pem(&rcgen::PKCS_ED25519)).collect();
+        let public: String = pems.iter().map(|(_, public)| public.as_str()).collect();
+        let keys = KeySet::from_pem(&public).unwrap();
+        let verified = |private: &str| {
+            let signer = Signer::from_pem(private).unwrap();
+            let text = signer.sign(&json!({ "sub": "a" }).as_object().cloned().unwrap()).unwrap();
+            keys.verify(&Token::parse(text.as_bytes()).unwrap())
+        };
+        assert_eq!(verified(&pems[0].0), Ok(()));
+        assert_eq!(verified(&pems[8].0), Err(Error::Ambiguous));
+        let (unknown, _) = pem(&rcgen::PKCS_ED25519);
+        assert_eq!(verified(&unknown), Err(Error::Ambiguous));
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum Error {
     KeyUnknown,
     /// The signature is wrong.
     Signature,
+    /// It could be signed with so many keys that not all were tried.
+    Ambiguous,
 }
 
 impl<'t> Token<'t> {
@@ -167,6 +169,9 @@ impl fmt::Display for Error {
             Error::Critical => write!(f, "the token asks for an extension (`crit`, `b64`)"),
             Error::KeyUnknown => write!(f, "no key of that name is for the token's algorithm"),
             Error::Signature => write!(f, "the signature is wrong"),
+            Error::Ambiguous => {
+                write!(f, "the token names no key, and more keys could be its own than are tried")
+            }
         }
     }
 }

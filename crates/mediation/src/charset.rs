@@ -72,8 +72,10 @@ pub fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
         true => u16::from_le_bytes(*pair),
         false => u16::from_be_bytes(*pair),
     });
-    let decoded = char::decode_utf16(units).collect::<Result<String, _>>();
-    let decoded = decoded.ok().filter(|_| rest.is_empty())?;
+    let decoded = char::decode_utf16(units).collect::<Result<String, _>>().ok()?;
+    if !rest.is_empty() {
+        return None;
+    }
     Some(match decoded.strip_prefix(MARK) {
         Some(behind) => behind.to_owned(),
         None => decoded,
@@ -85,6 +87,7 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
     let told = charset(content_type?)?;
     if is_utf8(told) {
         return match declares_another(message) {
+            // Harmless: the parser refuses what is not UTF-8.
             true => std::str::from_utf8(message).ok().map(undeclared),
             false => None,
         };
@@ -102,7 +105,7 @@ fn has_mark(message: &[u8]) -> bool {
 }
 
 fn declaration(message: &[u8]) -> Option<&[u8]> {
-    let head = message.get(..message.len().min(DECLARATION_BYTES_MAX)).unwrap_or_default();
+    let head = message.get(..DECLARATION_BYTES_MAX).unwrap_or(message);
     let end = memchr::memmem::find(head.strip_prefix(b"<?xml")?, b"?>")?;
     head.get(..end + b"<?xml?>".len())
 }
@@ -111,7 +114,7 @@ fn declaration(message: &[u8]) -> Option<&[u8]> {
 fn declares_another(message: &[u8]) -> bool {
     // Nearly all declarations.
     if let Some(rest) = message.strip_prefix(b"<?xml version=\"1.0\" encoding=\"")
-        && is_utf8(rest.get(..5).unwrap_or_default())
+        && is_utf8(rest.get(..5).unwrap_or(rest))
     {
         return false;
     }
@@ -127,7 +130,7 @@ fn declared(message: &[u8]) -> Option<&[u8]> {
     let declaration = declaration(message)?;
     let at = memchr::memmem::find(declaration, b"encoding")?;
     let rest = declaration.get(at + b"encoding".len()..).unwrap_or_default();
-    let value = rest.trim_ascii_start().strip_prefix(b"=").unwrap_or_default().trim_ascii_start();
+    let value = rest.trim_ascii_start().strip_prefix(b"=").unwrap_or(b"").trim_ascii_start();
     Some(value.get(1..).unwrap_or_default())
 }
 
@@ -139,9 +142,11 @@ pub fn contradicted<'h>(
     message: &[u8],
 ) -> Option<String> {
     for content_type in content_types {
+        // Harmless: the others have other names.
         let told = parameters(content_type).filter_map(|written| value_of(written, "charset"));
         for told in told.map(plain) {
             if !is_read_as(told, message) {
+                // Harmless: this tells of the refusal.
                 return Some(String::from_utf8_lossy(told).into_owned());
             }
         }
@@ -158,6 +163,7 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
         [0xFF, 0xFE, ..] => return is_one_of(&["utf-16", "utf-16le"]),
         [0, b'<', ..] => return is_one_of(&["utf-16be"]),
         [b'<', 0, ..] => return is_one_of(&["utf-16le"]),
+        // Harmless: the charset is looked at below.
         _ => {}
     }
     if is_utf8(told) {
@@ -177,6 +183,7 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
 fn undeclared(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     let len = declaration(&bytes).map_or(0, <[u8]>::len);
+    // Harmless: only the declaration goes.
     for byte in bytes.iter_mut().take(len).filter(|byte| **byte != b'\n') {
         *byte = b' ';
     }
@@ -204,6 +211,7 @@ pub fn recoded(written: &[u8], name: &str) -> Option<String> {
         label.extend_from_slice(b"; ");
         label.extend_from_slice(other);
     }
+    // Harmless: a content type with other bytes stays as it is.
     String::from_utf8(label).ok()
 }
 
@@ -237,6 +245,7 @@ pub fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
         match byte {
             b'"' if plain => quoted = !quoted,
             b'\\' if plain => escaped = quoted,
+            // Harmless: the others quote nothing.
             _ => {}
         }
         *byte == b';' && !quoted

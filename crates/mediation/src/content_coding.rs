@@ -11,6 +11,7 @@ use message::Headers;
 pub fn named(headers: &Headers) -> Option<String> {
     let mut names: Option<String> = None;
     for line in headers.get_all("content-encoding") {
+        // Harmless: no coding has a name with other bytes.
         for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
             if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
                 let all = names.get_or_insert_default();
@@ -78,13 +79,16 @@ impl Coding {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         let mut out = Vec::new();
         let read = match self {
+            // Harmless: one byte more than may be shows that there is more.
             Coding::Gzip => gather(MultiGzDecoder::new(bytes).take(limit), &mut out),
             Coding::Deflate => {
                 let inflate = Decompress::new(is_wrapped(bytes));
                 let decoder = ZlibDecoder::new_with_decompress(bytes, inflate);
+                // Harmless: as above.
                 gather(decoder.take(limit), &mut out)
             }
             Coding::Brotli => {
+                // Harmless: as above.
                 gather(brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit), &mut out)
             }
         };
@@ -101,6 +105,7 @@ impl Coding {
 
 /// Reads to the end in pieces: a few bytes may stand for many megabytes. Without memory for more it ends with an error of that kind.
 fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
+    // Harmless: the loop reads on.
     while (&mut decoder).take(PIECE_BYTES).read_to_end(out)? > 0 {
         // It grows to twice its size, and is moved.
         if !kit::memory::has_room(out.len()) {

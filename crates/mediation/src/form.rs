@@ -49,10 +49,9 @@ impl FormKind {
             FormKind::UrlEncoded => {
                 for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
                     let mut halves = pair.splitn(2, |byte| *byte == b'=');
-                    let mut next = || percent::decoded(halves.next().unwrap_or_default(), true);
+                    let mut next = || percent::decoded(halves.next().unwrap_or(b""), true);
                     let (name, value) = (next(), next());
-                    let value = string(&String::from_utf8_lossy(&value));
-                    fields.push(String::from_utf8_lossy(&name).into_owned(), value)?;
+                    fields.push(in_utf8(&name)?, string(&in_utf8(&value)?))?;
                 }
             }
             FormKind::Multipart => {
@@ -115,14 +114,14 @@ fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError
         // RFC 7578, 4.2: a reader that knows them takes another name than one that does not.
         return Err("a part of the form has an extended name");
     }
-    let name = String::from_utf8_lossy(&name).into_owned();
+    let name = in_utf8(&name)?;
     let content = part.content(message)?;
     let content_type = part.line(message, "content-type");
     let text = text_of(content_type.as_deref(), &content);
     let file = once(&disposition, "filename")?;
     let value = match (file, text) {
         (None, Some(text)) => string(&text),
-        (file, text) => as_object(file.as_deref(), content_type.as_deref(), text, &content),
+        (file, text) => as_object(file.as_deref(), content_type.as_deref(), text, &content)?,
     };
     Ok((name, value))
 }
@@ -132,21 +131,28 @@ fn as_object(
     content_type: Option<&[u8]>,
     text: Option<Cow<'_, str>>,
     content: &[u8],
-) -> String {
+) -> Result<String, MultipartError> {
     use base64::Engine as _;
     let coded = || base64::engine::general_purpose::STANDARD.encode(content);
     let (key, value) = match text {
         Some(text) => ("text", text.into_owned()),
         None => ("base64", coded()),
     };
-    let known =
-        |value: Option<&[u8]>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+    let known = |value: Option<&[u8]>| value.map(in_utf8).transpose();
     let members =
-        [("filename", known(file)), ("content_type", known(content_type)), (key, Some(value))];
-    let members = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let members: Vec<String> =
-        members.map(|(name, value)| format!("{}:{}", string(name), string(&value))).collect();
-    format!("{{{}}}", members.join(","))
+        [("filename", known(file)?), ("content_type", known(content_type)?), (key, Some(value))];
+    let written = |(name, value): (&str, Option<String>)| {
+        value.map(|value| format!("{}:{}", string(name), string(&value)))
+    };
+    // Harmless: what a part does not have is no member.
+    let members: Vec<String> = members.into_iter().filter_map(written).collect();
+    Ok(format!("{{{}}}", members.join(",")))
+}
+
+/// JSON has no other texts.
+fn in_utf8(bytes: &[u8]) -> Result<String, MultipartError> {
+    let text = std::str::from_utf8(bytes).map(str::to_owned);
+    text.map_err(|_| "a name or a value of the form is not UTF-8")
 }
 
 /// The text of some bytes by their content type; none if they are no text.
@@ -179,7 +185,19 @@ mod tests {
         for (content_type, body, expected) in [
             (TYPE, &b""[..], Ok("{}")),
             (TYPE, b"a=1&b=%22x+y%22&&c&a=2&=d", Ok(r#"{"a":["1","2"],"b":"\"x y\"","c":"","":"d"}"#)),
-            (TYPE, b"a=%ff%00", Ok("{\"a\":\"\u{fffd}\\u0000\"}")),
+            (TYPE, b"a=%c3%a9%00", Ok("{\"a\":\"\u{e9}\\u0000\"}")),
+            (TYPE, b"a=%ff", Err("a name or a value of the form is not UTF-8")),
+            (TYPE, b"%ff=a", Err("a name or a value of the form is not UTF-8")),
+            (
+                PARTS,
+                b"--b\r\nContent-Disposition: form-data; name=\"\xff\"\r\n\r\nx\r\n--b--",
+                Err("a name or a value of the form is not UTF-8"),
+            ),
+            (
+                PARTS,
+                b"--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"\xff\"\r\n\r\nx\r\n--b--",
+                Err("a name or a value of the form is not UTF-8"),
+            ),
             (
                 PARTS,
                 b"--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n--b\r\ncontent-disposition: form-data; name=f; filename=\"x;\\\".bin\"\r\nContent-Type: a/b\r\n\r\n\xff\r\n--b\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\r\n\xe9\r\n--b--",

@@ -35,6 +35,7 @@ fn cut(mut message: String) -> String {
         while !message.is_char_boundary(at) {
             at -= 1;
         }
+        // Harmless: libxml2 cuts its messages here.
         message.truncate(at);
     }
     message
@@ -50,6 +51,7 @@ pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
 
 /// The message of libxml2 for a text that does not even begin as XML does.
 pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
+    // Harmless: only its beginning is looked at.
     let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
     let message = match begins.chars().next() {
@@ -241,7 +243,7 @@ const NOT_FIXED: &str = "does not match the fixed value constraint";
 
 /// The text that is wrong.
 fn text(invalid: &Invalid) -> &str {
-    invalid.about.value.as_deref().unwrap_or_default()
+    invalid.about.value.as_deref().unwrap_or("")
 }
 
 /// The one thing that would be right.
@@ -328,6 +330,7 @@ fn facet(name: &str, found: &str, allowed: &[String]) -> (u16, String) {
 
 fn expected(invalid: &Invalid) -> String {
     let about = &invalid.about;
+    // Harmless: libxml2 names as many.
     let names: Vec<&str> = about.expected.iter().take(EXPECTED_MAX).map(String::as_str).collect();
     match names.as_slice() {
         [] => String::new(),

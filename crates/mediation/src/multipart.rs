@@ -106,7 +106,7 @@ impl Part {
         let region = message.get(from..end + 2).unwrap_or_default();
         let empty = memmem::find(region, b"\r\n\r\n").ok_or("a part has no empty line")? + from;
         let part = Part { head: start..(empty + 2).max(start), body: (empty + 4).min(end)..end };
-        let head = message.get(part.head.clone()).unwrap_or_default();
+        let head = message.get(part.head.clone()).unwrap_or(b"");
         if head.len() > HEAD_BYTES_MAX {
             return Err("the header lines of a part are over 16 KiB");
         }
@@ -117,6 +117,7 @@ impl Part {
             if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace()) {
                 return Err("a header line of a part has no name");
             }
+            // Harmless: each of them has its mark.
             let known = ONCE.iter().zip(&mut seen);
             for (_, seen) in known.filter(|(known, _)| name.eq_ignore_ascii_case(known)) {
                 if std::mem::replace(seen, true) {
@@ -142,8 +143,9 @@ impl Part {
 
     /// The content without its transfer encoding.
     pub fn content<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>, MultipartError> {
-        let body = message.get(self.body.clone()).unwrap_or_default();
-        let encoding = self.line(message, "content-transfer-encoding").unwrap_or_default();
+        let body = message.get(self.body.clone()).unwrap_or(b"");
+        let encoding =
+            self.line(message, "content-transfer-encoding").unwrap_or(Cow::Borrowed(b""));
         match &*encoding.to_ascii_lowercase() {
             b"" | b"7bit" | b"8bit" | b"binary" => Ok(Cow::Borrowed(body)),
             b"base64" => base64(body).map(Cow::Owned),
@@ -154,7 +156,7 @@ impl Part {
 
     /// The header lines for another content, each with its line end. They say of the old one what is no longer true.
     pub fn head_for(&self, message: &[u8], content_type: &[u8]) -> Vec<u8> {
-        let head = message.get(self.head.clone()).unwrap_or_default();
+        let head = message.get(self.head.clone()).unwrap_or(b"");
         let mut out = Vec::with_capacity(head.len());
         for line in lines(head) {
             let Some((name, value)) = halves(line) else { continue };
@@ -241,6 +243,7 @@ pub fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
 
 /// A parameter that is there at most once.
 pub fn once(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError> {
+    // Harmless: the others have other names.
     let all = charset::parameters(value).filter_map(|written| charset::value_of(written, name));
     match all.count() {
         0 | 1 => Ok(parameter(value, name)),

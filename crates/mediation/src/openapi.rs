@@ -94,7 +94,7 @@ impl Operations {
         let Some((at, values)) = found else { return OperationMatch::Nothing };
         let operations = self.items.get(at).map(|item| &item.operations[..]);
         let named = |method: &[u8]| {
-            let mut operations = operations.unwrap_or_default().iter();
+            let mut operations = operations.unwrap_or(&[]).iter();
             operations.position(|operation| operation.method.as_bytes() == method)
         };
         let head_as_get = || (method == b"HEAD").then(|| named(b"GET")).flatten();
@@ -102,7 +102,7 @@ impl Operations {
         match index.and_then(|index| Some((index, operations?.get(index)?))) {
             Some((index, operation)) => OperationMatch::Operation((at, index), operation, values),
             None => {
-                let allow = self.allowed.get(at).map(String::as_str).unwrap_or_default();
+                let allow = self.allowed.get(at).map_or("", String::as_str);
                 match method {
                     b"OPTIONS" => OperationMatch::Options(allow),
                     _ => OperationMatch::OtherMethod(allow),
@@ -142,6 +142,7 @@ impl Operation {
                     BodyCheck::Wrong(more) => wrong.extend(more),
                 }
             }
+            // Harmless: no body is described, or none is there and none is required.
             _ => {}
         }
         if wrong.is_empty() { Ok(()) } else { Err(OpenApiRejection::Wrong(wrong)) }

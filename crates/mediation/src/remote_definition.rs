@@ -127,7 +127,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     pub async fn settled(&self) {
         self.ask();
         let mut seen = self.state.subscribe();
-        // Its sender is ours.
+        // Harmless: its sender is ours.
         let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
     }
 
@@ -155,7 +155,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     pub fn left(&self) -> Duration {
         let due = self.state.borrow().due;
         let left = due.map(|due| due.saturating_duration_since(clock::now()));
-        left.unwrap_or_default()
+        left.unwrap_or(Duration::ZERO)
     }
 
     /// True if one that is due is to be made now. Otherwise waits for a request for it, at most this long.
@@ -163,6 +163,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         if self.pace.eager || self.asked.load(Ordering::Acquire) {
             return true;
         }
+        // Harmless: the caller looks again, whether it was asked for or not.
         let _asked = timeout(at_most, self.wanted.notified()).await;
         false
     }

@@ -168,6 +168,7 @@ impl Faults {
     /// The status of a fault that came with another one.
     fn status(&self, fault: &typed::Fault, status: u16) -> u16 {
         let names = fault.names.iter().chain(fault.subcodes.iter().rev()).chain([&fault.code]);
+        // Harmless: the others have no status of their own.
         let mut named = names
             .filter_map(|name| self.statuses.iter().find(|(known, _)| **known == *name.as_str()));
         if let Some((_, status)) = named.next() {

@@ -124,6 +124,7 @@ impl Transformation {
                 }
                 Work::Waits(Box::pin(async move {
                     if !supply.is_ready() {
+                        // Harmless: where it is late, the request is refused below.
                         let _late = timeout(supply.patience(), supply.settled()).await;
                     }
                     self.by_supplied(supply, alarm, message).await

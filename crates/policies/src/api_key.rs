@@ -57,11 +57,11 @@ impl Keys {
     /// The one key of the request, by whichever names it came; nothing where there is none.
     fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<Cow<'h, [u8]>>, Fault> {
         let in_header = self.headers.iter().flat_map(|name| head.headers.get_all(name));
-        let query_text = head.query().unwrap_or_default();
+        let query_text = head.query().unwrap_or(b"");
         let in_query = self.queries.iter().flat_map(|name| query::values(query_text, name));
-        let in_query = in_query
-            .filter_map(|range| query_text.get(range))
-            .map(|key| percent::decoded(key, false));
+        // Harmless: the ranges are of this text.
+        let in_query = in_query.filter_map(|range| query_text.get(range));
+        let in_query = in_query.map(|key| percent::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
         match found.any(|other| Some(&other) != key.as_ref()) {

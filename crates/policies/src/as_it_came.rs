@@ -31,7 +31,7 @@ struct Remembering<S: ?Sized> {
 
 impl<S: ?Sized> Remembering<S> {
     fn note(&self, ex: &mut Exchange, head: &RequestHead) {
-        let query = head.query().unwrap_or_default();
+        let query = head.query().unwrap_or(b"");
         let cut = ex.notes().cut.get_or_insert_default();
         for name in &self.names.headers {
             if !cut.lines.contains(name) {
@@ -40,6 +40,7 @@ impl<S: ?Sized> Remembering<S> {
         }
         for name in &self.names.queries {
             if !cut.pairs.iter().any(|(known, _)| known == name) {
+                // Harmless: the ranges are of this query.
                 let values = query::values(query, name).filter_map(|range| query.get(range));
                 let pairs = values.map(|value| (name.clone(), value.to_vec()));
                 cut.pairs.extend(pairs.collect::<Vec<_>>());
@@ -64,9 +65,9 @@ impl OnCall<RequestHead> for Remembering<dyn OnCall<RequestHead>> {
 
 /// The query with the parameters that were taken out.
 pub(crate) fn query(head: &RequestHead, cut: &CutCredentials) -> Vec<u8> {
-    let mut all = head.query().unwrap_or_default().to_vec();
+    let mut all = head.query().unwrap_or(b"").to_vec();
     for (name, value) in &cut.pairs {
-        let is_there = query::values(head.query().unwrap_or_default(), name).next().is_some();
+        let is_there = query::values(head.query().unwrap_or(b""), name).next().is_some();
         if !is_there {
             let name = kit::percent::encoded(name.as_bytes(), b"");
             all.extend_from_slice(&[b"&", name.as_bytes(), b"=", value].concat());

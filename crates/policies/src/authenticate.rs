@@ -39,6 +39,7 @@ impl Authenticate {
     fn missing(&self) -> Fault {
         let why = "authenticate: none of the credentials is there";
         let fault = Fault::new(Kind::CredentialMissing, why).with_code(900_902);
+        // Harmless: a kind without a challenge has none to send.
         let challenges = self.kinds.iter().filter_map(|kind| kind.challenge());
         challenges.fold(fault, |fault, challenge| fault.with_header("WWW-Authenticate", challenge))
     }

@@ -37,7 +37,7 @@ impl OnHead<RequestHead> for AuthorizeSettings {
 
 impl AuthorizeSettings {
     fn refused_group(&self, identity: Option<&Identity>) -> Option<String> {
-        let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
+        let groups = identity.map_or(&[][..], |identity| &identity.groups);
         let denied = groups.iter().find(|group| self.deny.iter().any(|one| **one == ***group));
         if let Some(group) = denied {
             return Some(format!(
@@ -49,11 +49,16 @@ impl AuthorizeSettings {
         match groups.iter().any(|group| allow.iter().any(|one| **one == **group)) {
             true => None,
             false => {
-                let theirs: Vec<_> = groups.iter().take(NAMED_MAX).map(|one| shown(one)).collect();
+                let named = groups.get(..NAMED_MAX).unwrap_or(groups);
+                let mut theirs = named.iter().map(|one| shown(one)).collect::<Vec<_>>().join(", ");
+                match groups.len() - named.len() {
+                    0 if groups.is_empty() => theirs.push_str("none"),
+                    0 => {}
+                    more => theirs.push_str(&format!(" and {more} more")),
+                }
                 Some(format!(
-                    "the client is in none of the groups {}; its groups are: {}",
+                    "the client is in none of the groups {}; its groups are: {theirs}",
                     allow.join(", "),
-                    if theirs.is_empty() { "none".to_owned() } else { theirs.join(", ") }
                 ))
             }
         }

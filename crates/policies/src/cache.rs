@@ -300,7 +300,7 @@ impl Cache {
 }
 
 fn route_override(ex: &Exchange) -> RouteOverride {
-    ex.notes.as_ref().map(|notes| notes.route_override()).unwrap_or_default()
+    ex.notes.as_ref().map_or_else(RouteOverride::default, |notes| notes.route_override())
 }
 
 impl OnStreamed<ReplyHead> for StoreStep {
@@ -309,7 +309,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
-        let Some(pending) = self.0.slot.take(ex) else { return Ok(None) };
+        let Some(pending) = self.0.slot.remove(ex) else { return Ok(None) };
         match pending {
             Pending::Unsafe { key, url, host, lines } => {
                 if (200..400).contains(&head.status) {
@@ -321,7 +321,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
             }
             Pending::Bypass(bypass) => {
                 let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.word().as_bytes()];
-                // The parts are the program's own.
+                // Harmless: the parts are the program's own, so they can stand in a line.
                 let _written = head.headers.add_joined("Cache-Status", &said);
                 Ok(None)
             }
@@ -335,13 +335,13 @@ impl Cache {
     fn invalidate(&self, url: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
         self.forget(url, lines);
         let front_len = url.len() - url.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
-        let front = url.get(..front_len).unwrap_or_default();
+        let front = url.get(..front_len).unwrap_or(url);
         for name in ["location", "content-location"] {
             let Some(place) = head.headers.get(name) else { continue };
             let path = match place.iter().position(|b| *b == b'/') {
                 Some(0) if !place.starts_with(b"//") => Some(place),
                 Some(_) => {
-                    let rest = place.splitn(2, |b| *b == b'/').nth(1).unwrap_or_default();
+                    let rest = place.splitn(2, |b| *b == b'/').nth(1).unwrap_or(b"");
                     let rest = rest.strip_prefix(b"/").unwrap_or(rest);
                     rest.strip_prefix(host).filter(|path| path.starts_with(b"/"))
                 }
@@ -395,7 +395,10 @@ impl Cache {
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
         let may_be = hindrance.is_none();
-        let entry = may_be.then(|| CachedReply::new(head, &asked.headers, unseen, times)).flatten();
+        let entry = match may_be {
+            true => CachedReply::new(head, &asked.headers, unseen, times),
+            false => None,
+        };
         let why = hindrance.unwrap_or("vary").as_bytes();
         let [stored, why]: [&[u8]; 2] = match entry {
             Some(_) => [b"; stored", b""],
@@ -501,13 +504,13 @@ impl CachedReply {
     ) -> Box<dyn BodyTransform> {
         let reply = self.told(asked.condition.as_deref(), how, now);
         *head = reply.0;
-        Box::new(CachedBody { bytes: Some(reply.1) })
+        Box::new(CachedBody { bytes: reply.1 })
     }
 }
 
 /// A kept body instead of the one that came.
 struct CachedBody {
-    bytes: Option<Bytes>,
+    bytes: Bytes,
 }
 
 impl BodyTransform for CachedBody {
@@ -516,13 +519,12 @@ impl BodyTransform for CachedBody {
     }
 
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        out.extend_from_slice(&self.bytes.take().unwrap_or_default());
+        out.extend_from_slice(&std::mem::take(&mut self.bytes));
         Ok(())
     }
 
     fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
-        let bytes = self.bytes.as_ref().map_or(0, Bytes::len);
-        u64::try_from(bytes).ok()
+        Some(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
     }
 }
 

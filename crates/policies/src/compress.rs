@@ -81,7 +81,7 @@ impl OnStreamed<ReplyHead> for Compress {
         if !head.headers.get_all("vary").any(|v| http1::list_has(v, "accept-encoding")) {
             head.headers.add_known("Vary", b"Accept-Encoding");
         }
-        let Some(encoding) = self.chosen.take(ex) else { return Ok(None) };
+        let Some(encoding) = self.chosen.remove(ex) else { return Ok(None) };
         if is_held {
             body_lines::weaken(&mut head.headers);
             return Ok(None);
@@ -119,7 +119,7 @@ impl CompressSettings {
             && is_plain(lines)
             && !head.is_event_stream()
             && !lines.contains("content-range")
-            && self.is_wanted(lines.get("content-type").unwrap_or_default())
+            && self.is_wanted(lines.get("content-type").unwrap_or(b""))
             && !is_forbidden(lines)
     }
 
@@ -150,6 +150,7 @@ fn is_forbidden(lines: &Headers) -> bool {
 
 /// As many bytes as the reply says it has.
 fn announced(headers: &Headers) -> Option<u64> {
+    // Harmless: the length was read when the reply came; without one the body is gathered until it is long enough.
     std::str::from_utf8(headers.get("content-length")?).ok()?.parse().ok()
 }
 

@@ -204,7 +204,7 @@ impl OnHead<ReplyHead> for Cors {
         if !settings.is_for_all() && !varies() {
             lines.add_known("Vary", b"Origin");
         }
-        let origin = self.origin.take(ex);
+        let origin = self.origin.remove(ex);
         // Caches give what is the same for all to pages too, whoever brought it (the Fetch standard, CORS protocol and HTTP
         // caches).
         let named = if settings.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };

@@ -36,18 +36,21 @@ impl HashedSecret {
     /// Reads a hash, or hashes a secret that is written as it is. Says what is wrong with a hash.
     pub fn read(text: &str) -> Result<HashedSecret, String> {
         if let Some(hex) = text.strip_prefix("sha256:") {
+            // Harmless: a complaint says that it must be 64 digits.
             let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
             return bytes
                 .map(HashedSecret::Sha256)
                 .ok_or("`sha256:` is not followed by 64 hex digits".into());
         }
         if let Some(base64) = text.strip_prefix("{SHA}") {
+            // Harmless: a complaint says that it must be the base64 of a hash.
             let bytes = STANDARD.decode(base64).ok().and_then(|bytes| bytes.try_into().ok());
             return bytes
                 .map(HashedSecret::Sha1)
                 .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
         }
         if text.starts_with("$2") {
+            // Harmless: where the cost is no number, a complaint says so.
             let cost = text.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
             return match cost {
                 Some(cost) if cost > BCRYPT_COST_MAX => {
@@ -116,6 +119,7 @@ impl std::fmt::Debug for HashedSecret {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    // Harmless: a SHA-256 has 32 bytes.
     digest::digest(&SHA256, bytes).as_ref().try_into().unwrap_or_default()
 }
 
@@ -127,6 +131,7 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
+    // Harmless: two digits fit a byte; otherwise there is no result at all.
     let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).ok());
     if odd.is_empty() { bytes.collect() } else { None }
 }

@@ -182,7 +182,7 @@ impl Names for RequestNames {
             ["subject" | "tier" | "scheme"] => Ok(Some("a text")),
             [name @ ("request" | "client"), member] => {
                 let known = MEMBERS.iter().find(|(known, _)| known == name);
-                let known = known.map(|(_, members)| *members).unwrap_or_default();
+                let known = known.map_or(&[][..], |(_, members)| *members);
                 match (known.contains(member), *member) {
                     (false, _) => {
                         let known = known.join(", ");
@@ -214,8 +214,8 @@ impl Scope for Asked<'_> {
         Ok(match slot {
             CLAIMS => claims(identity.and_then(|identity| identity.claims.as_deref()))?,
             SUBJECT => text(identity.map_or("", |identity| &identity.subject)),
-            TIER => text(identity.and_then(|i| i.tier.as_deref()).unwrap_or_default()),
-            GROUPS => groups(identity.map(|i| &i.groups[..]).unwrap_or_default())?,
+            TIER => text(identity.and_then(|i| i.tier.as_deref()).unwrap_or("")),
+            GROUPS => groups(identity.map_or(&[][..], |i| &i.groups))?,
             SCHEME => text(identity.map_or("", |identity| identity.scheme.name())),
             TLS => Value::Boolean(self.ex.caller.scheme == Scheme::Https),
             _ => Value::Nothing,
@@ -232,12 +232,12 @@ impl Scope for Asked<'_> {
                 ("query".into(), Member::Group(QUERY)),
                 ("headers".into(), Member::Group(HEADERS)),
             ],
-            QUERY => texts(query(self.head.query().unwrap_or_default())),
+            QUERY => texts(query(self.head.query().unwrap_or(b""))),
             HEADERS => texts(headers(self.head)),
             CLIENT => vec![value("ip", text(&canonical(self.ex.client)))],
             ATTRIBUTES => {
                 let identity = self.ex.identity.as_deref();
-                let known = identity.map(|identity| &identity.attributes[..]).unwrap_or_default();
+                let known = identity.map_or(&[][..], |identity| &identity.attributes);
                 known.iter().map(|(name, value_text)| value(name, text(value_text))).collect()
             }
             _ => Vec::new(),
@@ -247,6 +247,7 @@ impl Scope for Asked<'_> {
 
 /// The groups as a list.
 fn groups(groups: &[Box<str>]) -> Result<Value, FailureKind> {
+    // Harmless: a list of texts can always be written.
     read_json(serde_json::to_string(groups).unwrap_or_default())
 }
 
@@ -272,8 +273,9 @@ fn canonical(client: IpAddr) -> String {
 fn headers(head: &RequestHead) -> HashMap<String, String> {
     let mut values = HashMap::new();
     for (name, value) in head.headers.iter() {
-        let name = header_name(&String::from_utf8_lossy(name));
-        join(&mut values, name, String::from_utf8_lossy(value).into_owned());
+        // Harmless: a name is a token, and a value with other bytes is none that a rule can name.
+        let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        join(&mut values, header_name(&name), value.into_owned());
     }
     values
 }
@@ -288,8 +290,8 @@ fn query(query: &[u8]) -> HashMap<String, String> {
     let mut values = HashMap::new();
     for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
         let mut parts = pair.splitn(2, |byte| *byte == b'=');
-        let name = decoded(parts.next().unwrap_or_default());
-        let value = decoded(parts.next().unwrap_or_default());
+        let name = decoded(parts.next().unwrap_or(b""));
+        let value = decoded(parts.next().unwrap_or(b""));
         join(&mut values, name, value);
     }
     values
@@ -312,6 +314,7 @@ fn texts(values: HashMap<String, String>) -> Vec<(Box<str>, Member)> {
 }
 
 fn decoded(text: &[u8]) -> String {
+    // Harmless: a text with other bytes is none that a rule can name.
     String::from_utf8_lossy(&kit::percent::decoded(text, true)).into_owned()
 }
 
@@ -320,6 +323,7 @@ fn text(text: &str) -> Value {
 }
 
 fn bytes(bytes: &[u8]) -> Value {
+    // Harmless: a text with other bytes is none that a rule can name.
     text(&String::from_utf8_lossy(bytes))
 }
 

@@ -40,7 +40,7 @@ impl OnStreamed<RequestHead> for ToGrpc {
         head: &mut RequestHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(dialect) = dialect(ex) else { return Ok(None) };
-        let written = head.headers.get("content-type").unwrap_or_default();
+        let written = head.headers.get("content-type").unwrap_or(b"");
         let rest = Dialect::of(written).map_or(&b""[..], |(_, rest)| rest).to_vec();
         retype(&mut head.headers, &[Dialect::Grpc.name().as_bytes(), &rest]);
         match dialect {
@@ -76,7 +76,7 @@ impl OnStreamed<ReplyHead> for FromGrpc {
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(dialect) = dialect(ex) else { return Ok(None) };
-        let written = head.headers.get("content-type").unwrap_or_default();
+        let written = head.headers.get("content-type").unwrap_or(b"");
         // A reply that is no call's passes as it is, and one of the gateway's own is written for its client already.
         let Some((Dialect::Grpc, rest)) = Dialect::of(written) else { return Ok(None) };
         // Clients expect a format, which services may leave out.

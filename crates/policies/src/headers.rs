@@ -85,6 +85,7 @@ fn add(
     filled: Option<&Option<Vec<u8>>>,
 ) -> Result<(), Fault> {
     let filled = filled.and_then(Option::as_deref);
+    // Harmless: what is not constant was filled.
     let value = filled.unwrap_or_else(|| value.constant().unwrap_or_default().as_bytes());
     // A subject or a claim may have a line end in it, which would begin a line of its own.
     headers.add(name, value.trim_ascii()).map_err(|_| {

@@ -100,8 +100,9 @@ fn request_step(
     settings: &Arc<InterceptorSettings>,
     slot: Slot<Interception>,
 ) -> Option<Step<RequestHead>> {
-    let told = settings.request.as_ref().map(|service| service.includes).unwrap_or_default();
-    let later = settings.response.as_ref().map(|service| service.includes).unwrap_or_default();
+    let told = settings.request.as_ref().map_or_else(Includes::default, |service| service.includes);
+    let later =
+        settings.response.as_ref().map_or_else(Includes::default, |service| service.includes);
     let gathers = told.request_payload() || later.request_payload();
     let notes = later.request_headers || later.invocation_context;
     match (gathers, settings.request.is_some(), notes) {

@@ -69,7 +69,7 @@ impl KeySource {
 fn write_client(client: IpAddr, hash: &mut Hash) {
     match client.to_canonical() {
         IpAddr::V4(address) => hash.write(&address.octets()),
-        IpAddr::V6(address) => hash.write(address.octets().get(..8).unwrap_or_default()),
+        IpAddr::V6(address) => hash.write(&((address.to_bits() >> 64) as u64).to_be_bytes()),
     }
 }
 

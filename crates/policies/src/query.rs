@@ -11,6 +11,7 @@ pub(crate) fn values<'q>(
     name: &'q str,
 ) -> impl Iterator<Item = Range<usize>> + 'q {
     let mut start = 0;
+    // Harmless: a parameter without `=` has no value, and the others have other names.
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = start;
         start += pair.len() + 1;

@@ -97,7 +97,7 @@ impl Hasher for ClientHash {
     }
 
     fn write_usize(&mut self, number: usize) {
-        self.write_u64(u64::try_from(number).unwrap_or_default());
+        self.write_u64(number as u64);
     }
 
     fn finish(&self) -> u64 {
@@ -123,12 +123,14 @@ impl Default for Quotas {
 impl Tier {
     /// At most [`WINDOWS_MAX`]; the rest would not be counted.
     pub fn new(mut windows: Vec<Quota>) -> Tier {
+        // Harmless: a configuration with more of them is refused.
         windows.truncate(WINDOWS_MAX);
         Tier { windows: windows.into() }
     }
 
     /// The most bytes that fit in an empty window of each.
     pub(crate) fn bytes_max(&self) -> Option<u64> {
+        // Harmless: a window that counts no bytes has no bound for them.
         self.windows.iter().filter_map(|quota| quota.bytes).min()
     }
 
@@ -216,6 +218,7 @@ impl Quotas {
     pub(crate) fn wait(&self, client: u64, tier: &Tier) -> Option<Duration> {
         let now = clock::now();
         let shard = self.shard(client)?;
+        // Harmless: a window in which something is left needs no wait.
         let waits = tier.numbered().filter_map(|(number, quota)| {
             let used = shard.windows.get(&(client, number))?;
             let left = used.ends.checked_duration_since(now).filter(|left| !left.is_zero())?;

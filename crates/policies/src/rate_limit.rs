@@ -134,15 +134,16 @@ impl Tier {
             let comma = if told.is_empty() { "" } else { ", " };
             let (name, burst) = (&window.name, window.burst);
             let per = window.per.as_secs_f64().ceil();
-            // Writing to a String does not fail.
+            // Harmless: writing to a String does not fail.
             let _always_ok = write!(told, "{comma}\"{name}\";q={burst};w={per}");
         }
-        let burst = windows.iter().map(|window| window.burst).min().unwrap_or_default();
+        let burst = windows.iter().map(|window| window.burst).min().unwrap_or(0);
         Tier { windows, told: told.into(), slack: burst.saturating_sub(1) / SLACK }
     }
 
     /// Appends the value of `RateLimit`.
     fn tell(&self, taken: &CountVerdict, out: &mut Vec<u8>) {
+        // Harmless: there are as many standings as a limit may have windows.
         for (at, (window, standing)) in self.windows.iter().zip(taken.standings).enumerate() {
             if at > 0 {
                 out.extend_from_slice(b", ");
@@ -182,6 +183,7 @@ impl Limit {
                 let mut standing = Vec::new();
                 tier.tell(taken, &mut standing);
                 fault
+                    // Harmless: names of windows are texts, and the rest are digits.
                     .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
                     .with_header("RateLimit-Policy", tier.told.clone())
             }
@@ -205,7 +207,7 @@ impl Limit {
         let mut hash = self.counts.hash();
         hash.write(&index.to_le_bytes());
         self.by.write(ex, head, &mut hash);
-        let number = u32::try_from(index).unwrap_or_default();
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
         Some(CountedKey { tier, number, key: hash.finish() })
     }
 

@@ -62,7 +62,7 @@ impl RedirectSettings {
 /// Writes bytes that may not stand in a URI by their codes (RFC 3986, 2): `\` too, which browsers take for `/`, and line ends.
 fn encoded(uri: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
     let mut encoded = Vec::with_capacity(uri.len());
     for byte in uri {
         match byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {

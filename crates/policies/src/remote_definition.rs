@@ -90,6 +90,7 @@ impl<M: Send + Sync + 'static> RenewableDefinition<M> {
         let fetched = !outlets.is_empty();
         let renewal = Arc::new(Renewal { supply: OnceLock::new(), recipe, outlets, metrics });
         let supply = Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
+        // Harmless: nothing was set before.
         let _first = renewal.supply.set(Arc::downgrade(&supply));
         RenewableDefinition { supply, renewal }
     }

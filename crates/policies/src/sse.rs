@@ -138,7 +138,7 @@ impl Sse {
 
     /// Opens the stream of a client that was admitted. Only the first reply gets it.
     fn open(self: &Arc<Sse>, ex: &mut Exchange) -> Option<EventMeter> {
-        let AdmittedStream { counted, permit } = self.slot.take(ex)?;
+        let AdmittedStream { counted, permit } = self.slot.remove(ex)?;
         let notes = ex.notes().stream.get_or_insert_default().clone();
         let stream = Stream { sse: self.clone(), counted, notes, worker: ex.caller.worker, permit };
         let expires = ex.identity.as_ref().and_then(|identity| identity.expires);
@@ -152,6 +152,7 @@ impl Stream {
         let EventCounter { key, tier } = self.counted;
         let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Harmless: whoever has nothing left is told by what this gives.
         self.sse.quotas.take(key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
     }
 
@@ -234,7 +235,7 @@ impl OnStreamed<ReplyHead> for Meter {
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         if !head.is_event_stream() || asked_head {
             // A place is for a stream: it goes with any other reply.
-            drop(sse.slot.take(ex));
+            drop(sse.slot.remove(ex));
             return Ok(None);
         }
         // One that clients share has been opened where it was answered.

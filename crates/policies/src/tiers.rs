@@ -28,7 +28,8 @@ impl<T> Tiers<T> {
             true => None,
             false => ex.identity.as_ref().and_then(|identity| identity.tier.as_deref()),
         };
-        let index = plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or_default();
+        // The limits of whoever has no plan are the first.
+        let index = plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or(0);
         Some((index, self.get(index)?))
     }
 

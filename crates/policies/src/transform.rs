@@ -152,6 +152,7 @@ impl OnBuffered<ReplyHead> for ResponseStep {
         let flow = match edited(&self.json, body, &values) {
             Ok(None) if !asked_head => Ok(Onward::Next),
             Ok(bytes) => {
+                // Harmless: the reply to HEAD has no body.
                 body.bytes = bytes.unwrap_or_default();
                 body_lines::edited(&mut head.headers);
                 Ok(Onward::Next)

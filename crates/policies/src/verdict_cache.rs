@@ -83,7 +83,7 @@ impl<V> VerdictCache<V> {
         let bytes = text.len().saturating_add(value_bytes);
         let Some(place) = self.room(bytes) else { return };
         let Some(slot) = self.slots.get_mut(place) else { return };
-        slot.take(text);
+        slot.put(text);
         (slot.hash, slot.owner, slot.bytes) = (hash, owner, bytes);
         (slot.value, slot.wanted) = (Some(value), false);
         self.bytes += bytes;
@@ -164,7 +164,7 @@ impl<V> Slot<V> {
     }
 
     /// Takes over a text, in the memory of the last one where that was about as long.
-    fn take(&mut self, text: &[u8]) {
+    fn put(&mut self, text: &[u8]) {
         self.text.clear();
         if self.text.capacity() > text.len() + text.len() / 4 {
             self.text = Vec::new();

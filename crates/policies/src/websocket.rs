@@ -226,7 +226,7 @@ impl OnHead<ReplyHead> for Look {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let Look(websocket) = self;
         // A place is for a connection: it goes with any other reply.
-        let Some(admitted) = websocket.slot.take(ex) else { return Ok(Onward::Next) };
+        let Some(admitted) = websocket.slot.remove(ex) else { return Ok(Onward::Next) };
         if head.status != 101 {
             return Ok(Onward::Next);
         }

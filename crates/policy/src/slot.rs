@@ -52,7 +52,7 @@ impl<T: 'static> Slot<T> {
         ex.slots.0.get_mut(self.index)?.as_mut()?.downcast_mut()
     }
 
-    pub fn take(self, ex: &mut Exchange) -> Option<T> {
+    pub fn remove(self, ex: &mut Exchange) -> Option<T> {
         let value = ex.slots.0.get_mut(self.index)?.take()?;
         value.downcast().ok().map(|value| *value)
     }
@@ -97,7 +97,7 @@ mod tests {
         other.put(&mut ex, 2);
         one.put(&mut ex, 1);
         *other.get_mut(&mut ex).unwrap() += 1;
-        assert_eq!((one.take(&mut ex), other.take(&mut ex)), (Some(1), Some(3)));
-        assert_eq!((one.take(&mut ex), other.get(&ex)), (None, None));
+        assert_eq!((one.remove(&mut ex), other.remove(&mut ex)), (Some(1), Some(3)));
+        assert_eq!((one.remove(&mut ex), other.get(&ex)), (None, None));
     }
 }

@@ -99,7 +99,8 @@ fn agree(schema: &Schema, known: &Validator, text: &str) -> Option<bool> {
             let message = if shown { error.to_string() } else { error.masked().to_string() };
             let pointer = error.instance_path().as_str().to_owned();
             let pointer = if pointer.is_empty() { "/".to_owned() } else { pointer };
-            format!("{pointer}: {}", message.chars().take(300).collect::<String>())
+            let cut = if message.chars().count() > 300 { "..." } else { "" };
+            format!("{pointer}: {}{cut}", message.chars().take(300).collect::<String>())
         });
         let told: Vec<String> = told.collect();
         assert_eq!(told.is_empty(), good, "{text}");

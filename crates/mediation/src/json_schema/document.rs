@@ -108,7 +108,9 @@ impl<'a> Document<'a> {
 
     /// JSON that was written here, with no name twice.
     pub(crate) fn written(text: String) -> Document<'static> {
+        // Harmless: what was written here can be read.
         let tape = Tape::read(&text, &JSON_LIMITS).ok();
+        // Harmless: as above.
         let made = tape.and_then(|tape| Document::on_tape(text.into(), tape).ok());
         debug_assert!(made.is_some(), "what was written can be read");
         made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
@@ -182,6 +184,7 @@ impl<'a> Document<'a> {
             let name = self.entry(at);
             let mark = self.mark(name);
             let is_it = |before| self.same(self.entry(before), name);
+            // Harmless: only the names before it are looked at.
             if marks & mark != 0 && self.names(object).take(count).any(is_it) {
                 return false;
             }
@@ -195,8 +198,7 @@ impl<'a> Document<'a> {
         if name.kind == Kind::Escaped {
             return u64::MAX;
         }
-        let byte =
-            |at: u32| u32::from(self.text.as_bytes().get(at as usize).copied().unwrap_or_default());
+        let byte = |at: u32| u32::from(self.text.as_bytes().get(at as usize).copied().unwrap_or(0));
         let ends = byte(name.from) * 5 + byte(name.to.saturating_sub(1));
         1 << ((name.to - name.from + ends) % 64)
     }
@@ -357,5 +359,6 @@ pub(super) fn number(text: &str) -> Option<Number> {
         let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
         return Some(Number::from(digits));
     }
+    // Harmless: a document with a number beyond all bounds is refused.
     serde_json::from_str(text).ok()
 }

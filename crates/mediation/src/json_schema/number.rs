@@ -33,7 +33,7 @@ impl<'a> Decimal<'a> {
         let beyond = if exponent.starts_with('-') { -EXPONENT_MAX } else { EXPONENT_MAX };
         let exponent = exponent.parse().unwrap_or(beyond).clamp(-EXPONENT_MAX, EXPONENT_MAX);
         let counts = |c: char| matches!(c, '1'..='9');
-        let ends = mantissa.find(counts).zip(mantissa.rfind(counts));
+        let ends = mantissa.find(counts).and_then(|first| Some((first, mantissa.rfind(counts)?)));
         let Some((first, last)) = ends else {
             return Decimal { is_negative: false, digits: "", magnitude: 0 };
         };
@@ -176,9 +176,9 @@ impl Exact {
         };
         let library = jsonschema::draft202012::options().build(&json!({ name: limit }));
         let library = library.map_err(|error| ValidationError::custom(error.to_string()))?;
-        let half = number.as_f64().unwrap_or_default() / 2.0;
+        let half = number.as_f64().unwrap_or(0.0) / 2.0;
         let mut others = [f64::MAX, f64::MIN, half, f64::MIN_POSITIVE].into_iter().map(Value::from);
-        let refused = others.find(|other| !library.is_valid(other)).unwrap_or_default();
+        let refused = others.find(|other| !library.is_valid(other)).unwrap_or(Value::Null);
         Ok(Box::new(Exact { limit: number.to_string(), holds, library, refused }))
     }
 }

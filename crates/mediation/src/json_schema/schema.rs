@@ -116,7 +116,7 @@ impl Schema {
     pub fn alone(schema: &Json) -> Result<Schema, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
         let mut options = jsonschema::options_for::<OnTape>().with_pattern_options(patterns);
-        let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or_default();
+        let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or("");
         // In draft 4 the exclusive bounds are not numbers, but say how the others are meant.
         if !draft.contains("draft-04") {
             for (name, holds) in number::KEYWORDS {
@@ -142,6 +142,7 @@ impl Schema {
         }
         document.allow_looks();
         let own = self.number.map(|number| format!("/{number}")).unwrap_or_default();
+        // Harmless: whoever asks for at most so many knows that there may be more.
         let errors = self.validator.iter_errors(self.seen(document)).take(max);
         let told = errors.map(|error| {
             let message = match (error.kind(), shown) {
@@ -152,7 +153,10 @@ impl Schema {
                 (_, true) => error.to_string(),
                 (_, false) => error.masked().to_string(),
             };
-            let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+            let message = match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+                Some((end, _)) => format!("{}...", message.get(..end).unwrap_or_default()),
+                None => message,
+            };
             let pointer = error.instance_path().as_str();
             match pointer.strip_prefix(own.as_str()).unwrap_or(pointer) {
                 "" => format!("/: {message}"),

@@ -128,6 +128,7 @@ fn read<'a>(
 
 /// A text in the charset that it declares, if that can be read.
 fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
+    // Harmless: what is not UTF-8 is read by its charset below.
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(Cow::Borrowed(text));
     }
@@ -139,13 +140,14 @@ fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, St
 
 /// In lower case, without its parameters. Mostly it is written as it is described.
 fn media_type<'a>(described: &'a [Content], headers: &'a Headers) -> Cow<'a, str> {
-    let value = headers.get("content-type").unwrap_or_default();
+    let value = headers.get("content-type").unwrap_or(b"");
     if let Some(same) = described.iter().find(|content| content.range.0.as_bytes() == value) {
         return Cow::Borrowed(&same.range.0);
     }
     let value = message::media_type(value);
     match std::str::from_utf8(value) {
         Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
+        // Harmless: no media type has other bytes.
         _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
     }
 }

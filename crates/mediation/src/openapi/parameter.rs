@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kit::percent;
 use message::Headers;
 
 use super::model::{
     Field, Form, Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types,
 };
 use super::path::Values;
-use super::text::{ParameterValue, decoded, meant, pairs};
+use super::text::{ParameterValue, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
 
 /// A value that is refused before its schema is asked: readers differ in how they read it.
@@ -24,6 +25,8 @@ pub(super) enum AmbiguousValue {
     Style(&'static str),
     /// A name that some take for a member of it.
     Near(Box<str>),
+    /// Its bytes are not UTF-8, so that no schema can see what the upstream gets.
+    Bytes,
 }
 
 type ReadParameter = Result<Option<ParameterValue>, AmbiguousValue>;
@@ -111,6 +114,19 @@ fn told(wrong: &AmbiguousValue) -> String {
         AmbiguousValue::Within => ": an object has a member twice".to_owned(),
         AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
         AmbiguousValue::Near(name) => format!(": `{name}` names no member of it"),
+        AmbiguousValue::Bytes => ": it is not UTF-8".to_owned(),
+    }
+}
+
+/// A value without its percent escapes.
+fn text(bytes: &[u8], plus_is_blank: bool) -> Result<Cow<'_, str>, AmbiguousValue> {
+    match percent::decoded(bytes, plus_is_blank) {
+        Cow::Borrowed(plain) => {
+            std::str::from_utf8(plain).map(Cow::Borrowed).map_err(|_| AmbiguousValue::Bytes)
+        }
+        Cow::Owned(made) => {
+            String::from_utf8(made).map(Cow::Owned).map_err(|_| AmbiguousValue::Bytes)
+        }
     }
 }
 
@@ -118,6 +134,10 @@ fn path(parameter: &Field, values: &Values<'_>) -> ReadParameter {
     let Some((_, text)) = values.iter().find(|(name, _)| *name == &*parameter.name) else {
         return Ok(None);
     };
+    // What is not UTF-8 was replaced by it where the path was looked up.
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(AmbiguousValue::Bytes);
+    }
     if parameter.json {
         return json(text).map(Some);
     }
@@ -185,10 +205,12 @@ fn delimited(
             members(object, text.split(delimiter))
         }
         ParameterTypes::Object(object) => {
-            let mut parts = text.split(delimiter);
+            let mut parts = text.split(delimiter).filter(|_| !text.is_empty());
             let mut map = Members::new();
-            while let Some(name) = parts.next().filter(|name| !name.is_empty()) {
-                insert(&mut map, object, name, parts.next().unwrap_or_default())?;
+            while let Some(name) = parts.next() {
+                let value = parts.next().filter(|_| !name.is_empty());
+                let wrong = AmbiguousValue::Style("pairs of a name and a value");
+                insert(&mut map, object, name, value.ok_or(wrong)?)?;
             }
             Ok(ParameterValue::Object(map))
         }
@@ -228,7 +250,7 @@ fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, Amb
 fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
-        return value.map(|value| json(&decoded(value, true))).transpose();
+        return value.map(|value| json(&text(value, true)?)).transpose();
     }
     match (&parameter.shape, parameter.style) {
         (ParameterTypes::Object(object), Style::DeepObject) => deep(parameter, object, query),
@@ -237,13 +259,13 @@ fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> Re
         }
         (ParameterTypes::List(types), _) if parameter.explode => {
             let values = named(query, &parameter.name);
-            let items: Vec<ParameterValue> =
-                values.map(|value| meant(&decoded(value, true), *types)).collect();
+            let items = values.map(|value| Ok(meant(&text(value, true)?, *types)));
+            let items = items.collect::<Result<Vec<ParameterValue>, _>>()?;
             Ok((!items.is_empty()).then_some(ParameterValue::List(items)))
         }
         (_, style) => {
             let Some(value) = once(named(query, &parameter.name))? else { return Ok(None) };
-            delimited(parameter, &decoded(value, true), delimiter(style)).map(Some)
+            delimited(parameter, &text(value, true)?, delimiter(style)).map(Some)
         }
     }
 }
@@ -288,7 +310,7 @@ fn deep(parameter: &Field, object: &Object, query: &[u8]) -> ReadParameter {
         if inner.contains(['[', ']']) {
             return Err(near());
         }
-        insert(&mut map, object, inner, &decoded(value, true))?;
+        insert(&mut map, object, inner, &text(value, true)?)?;
     }
     Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
@@ -306,7 +328,7 @@ fn exploded(object: &Object, query: &[u8], is_other: impl Fn(&str) -> bool) -> R
     let mut map = Members::new();
     for (name, value) in pairs(query) {
         if !is_other(&name) {
-            insert(&mut map, object, &name, &decoded(value, true))?;
+            insert(&mut map, object, &name, &text(value, true)?)?;
         }
     }
     Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
@@ -353,7 +375,8 @@ pub(super) fn form(form: &Form, bytes: &[u8]) -> Result<ParameterValue, String> 
     let mut own =
         pairs(bytes).filter(|(name, _)| !form.fields.iter().any(|field| is_of(field, name)));
     own.try_for_each(|(name, value)| {
-        insert(&mut map, &form.object, &name, &decoded(value, true))
+        let text = text(value, true);
+        text.and_then(|text| insert(&mut map, &form.object, &name, &text))
             .map_err(|wrong| within(&name, &wrong))
     })?;
     Ok(ParameterValue::Object(map))
@@ -391,7 +414,8 @@ fn within(name: &str, wrong: &AmbiguousValue) -> String {
         AmbiguousValue::Twice
         | AmbiguousValue::Within
         | AmbiguousValue::Style(_)
-        | AmbiguousValue::Near(_) => format!("/{place}{}", told(wrong)),
+        | AmbiguousValue::Near(_)
+        | AmbiguousValue::Bytes => format!("/{place}{}", told(wrong)),
     }
 }
 
@@ -402,6 +426,7 @@ pub(super) fn header(parameter: &Field, headers: &Headers, cut: Option<&Headers>
         Some(cut) if !headers.contains(&parameter.name) => cut,
         Some(_) | None => headers,
     };
+    // Harmless: other bytes than UTF-8 are ISO-8859-1 in old clients; a schema sees a character in their place.
     let mut lines = all.get_all(&parameter.name).map(String::from_utf8_lossy);
     let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
@@ -423,14 +448,18 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
     let lines = headers.get_all("cookie");
     let cookies = lines.flat_map(|line| line.split(|b| *b == b';')).map(<[u8]>::trim_ascii);
     let field = &parameter.field;
+    // Harmless: the others have other names.
     let mut values = cookies.filter_map(|cookie| {
         cookie.strip_prefix(field.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     });
     let mut next = values.next();
     loop {
-        let found = next.map(|value| decoded(value, false)).map(|text| match field.json {
-            true => json(&text),
-            false => delimited(field, &text, ","),
+        let found = next.map(|value| {
+            let text = text(value, false)?;
+            match field.json {
+                true => json(&text),
+                false => delimited(field, &text, ","),
+            }
         });
         check(parameter, found.transpose(), max.saturating_sub(faults.len()), faults);
         next = values.next();

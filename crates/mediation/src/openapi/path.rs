@@ -69,6 +69,7 @@ impl Paths {
             return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
+        // Harmless: no template has so many segments.
         let whole = self.templates.get(segments.len()).into_iter().flatten();
         let mut candidates = whole.chain(&self.open).filter(|at| holds(at));
         candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
@@ -153,6 +154,7 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
     if segments.len() < item.segments.len() {
         return None;
     }
+    // Harmless: an open path takes any further segments.
     for (pieces, segment) in item.segments.iter().zip(segments) {
         match pieces.as_slice() {
             [SegmentPiece::Parameter(name)] if !segment.is_empty() => {

@@ -9,10 +9,13 @@ use serde_json::Value as Json;
 use super::model::Types;
 use crate::json_schema::Document;
 
-/// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character.
+/// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character, so that no name or path of a document
+/// is the same.
 pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
     match percent::decoded(bytes, plus_is_blank) {
+        // Harmless: values that have it are refused.
         Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
+        // Harmless: as above.
         Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
     }
 }
@@ -25,7 +28,7 @@ pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8]
             Some(at) => (pair.get(..at), pair.get(at + 1..)),
             None => (Some(pair), None),
         };
-        (decoded(name.unwrap_or_default(), true), value.unwrap_or_default())
+        (decoded(name.unwrap_or(pair), true), value.unwrap_or(b""))
     })
 }
 

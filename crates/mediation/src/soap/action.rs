@@ -78,7 +78,7 @@ impl Actions {
     }
 
     fn of(&self, operation: &str, version: Version) -> Result<&OperationAction, String> {
-        let known = self.of.get(operation).map(Vec::as_slice).unwrap_or_default();
+        let known = self.of.get(operation).map_or(&[][..], Vec::as_slice);
         let expected = known.iter().find(|one| one.version.is_none_or(|of| of == version));
         expected.ok_or_else(|| self.without(operation, version))
     }
@@ -120,7 +120,7 @@ impl Actions {
                 "the 'pattern' found in WSDL is '{pattern}' and must be '{IN_OUT}' or '{IN_OPT_OUT}'"
             ));
         }
-        let wanted = expected.action.as_deref().unwrap_or_default();
+        let wanted = expected.action.as_deref().unwrap_or("");
         match value {
             _ if wanted.is_empty() && !asked.empty => Err(self.without(operation, version)),
             None if expected.required => Err(MISSING.to_owned()),
@@ -135,6 +135,7 @@ impl Actions {
                 Err(format!(
                     "The Operation Name found in '{prefix}:Body' is '{operation}'. According to the WSDL \
                      the 'SOAPAction' should be '{wanted}' and not '{}'",
+                    // Harmless: this tells of the refusal.
                     String::from_utf8_lossy(value)
                 ))
             }
@@ -166,7 +167,7 @@ pub(super) fn check(
 /// The prefix of a message's envelope. The message is refused, so that nobody waits for the rest.
 fn prefix(message: &[u8]) -> Option<String> {
     let mut outermost = Outermost(None);
-    // It ends with the first element.
+    // Harmless: it ends with the first element, and the message is refused anyway.
     let _stopped = xml::parse(message, &xml::Options::default(), &mut outermost);
     outermost.0.filter(|prefix| !prefix.is_empty())
 }
@@ -211,7 +212,7 @@ fn named(
     if lines.next().is_some() {
         return Err("The 'SOAPAction' header is there more than once");
     }
-    let content_type = headers.get("content-type").unwrap_or_default();
+    let content_type = headers.get("content-type").unwrap_or(b"");
     let Ok(parameter) = parameter(content_type, quotes) else { return Err(MALFORMED) };
     match (version, header, parameter) {
         (_, Some(_), Some(_)) => Err(BOTH),
@@ -278,7 +279,7 @@ fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malfo
         let (part, behind) = piece(following, quotes).ok_or(MalformedAction)?;
         rest = behind;
         let mut sides = part.splitn(2, |byte| *byte == b'=');
-        let name = sides.next().unwrap_or_default().trim_ascii();
+        let name = sides.next().unwrap_or(b"").trim_ascii();
         if !name.eq_ignore_ascii_case(b"action") {
             continue;
         }

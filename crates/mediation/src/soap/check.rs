@@ -287,6 +287,7 @@ impl State {
             return Some(failed.clone());
         }
         let asked = [self.of_envelope(validators), self.of_api(validators)];
+        // Harmless: what is not there complains of nothing.
         let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
         let invalid = invalid.next();
         invalid
@@ -373,6 +374,11 @@ const BEHIND: &str = "Invalid XML input. Found an element of SOAP behind the 'so
 
 const SECOND: &str = "Invalid XML input. Found more than one element in the 'soap:Body'";
 
+fn without_schema(version: Version) -> Rejection {
+    let text = format!("Invalid XSD schema. Unable to find schema for SOAP {}", version.text());
+    Rejection::server(text)
+}
+
 pub(super) struct Pass<'a> {
     pub(super) definitions: &'a Definitions,
     pub(super) api: Option<&'a Arc<CompiledDefinition>>,
@@ -402,6 +408,7 @@ impl Pass<'_> {
                     supplied = serving;
                     let compiled = supplied.as_ref();
                     let Some(schema) = compiled.and_then(|made| made.schemas.first()) else {
+                        state.refused = Some(without_schema(version));
                         return;
                     };
                     schema
@@ -417,11 +424,7 @@ impl Pass<'_> {
             }
             Some(Envelope::Off) => return,
             Some(Envelope::Missing) | None => {
-                let text = format!(
-                    "Invalid XSD schema. Unable to find schema for SOAP {}",
-                    version.text()
-                );
-                state.refused = Some(Rejection::server(text));
+                state.refused = Some(without_schema(version));
                 return;
             }
         };
@@ -444,7 +447,7 @@ impl Pass<'_> {
         let Some(compiled) = self.api else { return };
         let turns = compiled.schemas.turns(name);
         state.more = state.turn + 1 < turns.len();
-        state.schema = turns.get(state.turn).copied().unwrap_or_default();
+        state.schema = turns.get(state.turn).copied().unwrap_or(0);
         let schema = match compiled.schemas.get(state.schema) {
             Some(Ok(schema)) => schema,
             Some(Err(failed)) => return state.broken = Some(failed.clone()),
@@ -523,6 +526,7 @@ impl Sink for Pass<'_> {
                 self.state.body = true;
             }
             2 if self.state.in_body && !self.state.operation => self.first(name),
+            // Harmless: only the first elements of the body say what it is.
             _ => {}
         }
         if surplus.is_some() && self.state.surplus.is_none() {

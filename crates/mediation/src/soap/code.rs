@@ -34,6 +34,7 @@ impl Code {
                 self.outer = soap && name.local == "Code";
             }
             4 if self.fault && self.outer => self.value = soap && name.local == "Value",
+            // Harmless: the other elements are not the code.
             _ => {}
         }
         self.depth += 1;

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::Guard;
 use message::Headers;
@@ -100,12 +101,14 @@ impl Definitions {
         for supply in &awaited {
             supply.ask();
         }
-        let patience = awaited.iter().map(|supply| supply.patience()).max().unwrap_or_default();
+        let patience =
+            awaited.iter().map(|supply| supply.patience()).max().unwrap_or(Duration::ZERO);
         let all = async {
             for supply in awaited {
                 supply.settled().await;
             }
         };
+        // Harmless: the caller sees what is still missing.
         let _late = timeout(patience, all).await;
     }
 

@@ -70,6 +70,7 @@ impl Search {
         match replayed {
             Some(replayed) => replayed?,
             None => {
+                // Harmless: without a spare one it begins with an empty one.
                 let mut known = self.known.take().unwrap_or_default();
                 let parsed = known.parse(message, &options, &mut reading);
                 self.known.give(known);
@@ -131,6 +132,7 @@ struct SearchSink<'s> {
 impl SearchSink<'_> {
     fn each(&mut self, mut tell: impl FnMut(&mut SearchPosition, &Sought, usize)) {
         let SearchState { depth, places } = &mut self.seen;
+        // Harmless: there is a place for each expression.
         let all = self.search.sought.iter().zip(places);
         all.for_each(|(sought, place)| tell(place, sought, *depth));
     }

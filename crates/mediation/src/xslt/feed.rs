@@ -13,6 +13,7 @@ pub(super) type FeedCache = TemplateCache<Feed, Feed, TextRange>;
 /// Reads a document.
 pub(super) fn feed(message: &[u8], shelf: &Pool<FeedCache>) -> Result<Feed, Error> {
     let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
+    // Harmless: without a spare one it begins with an empty one.
     let mut known = shelf.take().unwrap_or_default();
     let parsed = known.parse(message, &xml::Options::default(), &mut teller);
     shelf.give(known);

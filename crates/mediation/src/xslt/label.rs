@@ -12,7 +12,7 @@ pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
 }
 
 fn says_json(content_type: Option<&[u8]>) -> bool {
-    let content_type = content_type.unwrap_or_default();
+    let content_type = content_type.unwrap_or(b"");
     // Nearly all content types.
     if content_type.starts_with(b"text/xml") {
         return false;
@@ -29,7 +29,7 @@ pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], name: &str) -> O
     match (first, says_json(content_type)) {
         (Some(b'<'), true) => Some(format!("text/xml; charset={name}")),
         (Some(b'{' | b'['), false) => Some("application/json".to_owned()),
-        _ => charset::recoded(content_type.unwrap_or_default(), name),
+        _ => charset::recoded(content_type.unwrap_or(b""), name),
     }
 }
 

@@ -72,7 +72,7 @@ impl Transformation {
                 output_bytes_max: u64::try_from(self.output_bytes_max()).unwrap_or(u64::MAX),
                 ..Budgets::default()
             },
-            now: i64::try_from(clock::wall().as_secs()).ok(),
+            now: Some(i64::try_from(clock::wall().as_secs()).unwrap_or(i64::MAX)),
             seed: fastrand::u64(..),
             style: self.style,
             strip_empty_namespaces: self.strip_empty_namespaces,

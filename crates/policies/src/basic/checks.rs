@@ -83,7 +83,7 @@ impl Checks {
         client: u64,
         alarm: &SharedAlarm,
     ) -> Result<CheckPermit, Full> {
-        if self.state().take(client) {
+        if self.state().begin(client) {
             return Ok(CheckPermit { checks: self.clone(), client });
         }
         let mut waiting =
@@ -101,7 +101,7 @@ impl Checks {
 
 impl State {
     /// Whoever waits could not be called, so nobody is overtaken.
-    fn take(&mut self, client: u64) -> bool {
+    fn begin(&mut self, client: u64) -> bool {
         let free = self.may_run(client);
         if free {
             self.running.push(client);
@@ -167,7 +167,7 @@ impl CheckWaiter<'_> {
         if !std::mem::replace(&mut self.entered, true) {
             let waiter = Waiter { id: self.id, waker: cx.waker().clone() };
             // It may have become free since it was looked at.
-            if state.take(self.client) {
+            if state.begin(self.client) {
                 return Poll::Ready(Ok(self.place()));
             }
             return match state.enter(self.client, waiter) {

@@ -26,7 +26,7 @@ impl Directives {
         let lines = headers.get_all("cache-control");
         for item in lines.flat_map(|line| line.split(|b| *b == b',')) {
             let mut halves = item.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
-            let name = halves.next().unwrap_or_default().to_ascii_lowercase();
+            let name = halves.next().unwrap_or(b"").to_ascii_lowercase();
             said.add(&name, halves.next());
         }
         said
@@ -55,6 +55,7 @@ impl Directives {
             b"min-fresh" => self.min_fresh = seconds(),
             b"max-stale" => self.max_stale = value.map_or(Some(u64::MAX), |_| seconds()),
             b"stale-if-error" => self.stale_if_error = seconds(),
+            // Harmless: a cache passes over what it does not know (RFC 9111, 5.2.3).
             _ => {}
         }
     }
@@ -62,7 +63,10 @@ impl Directives {
 
 /// Said twice, the shorter one is safe.
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    [one, other].into_iter().flatten().min()
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Seconds, quoted or not; more than 2^31 is that (RFC 9111, 1.2.2).
@@ -70,8 +74,11 @@ pub(super) fn seconds(text: &[u8]) -> u64 {
     const MAX: u64 = 1 << 31;
     let bare = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
     let digits = !bare.is_empty() && bare.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(bare).ok().filter(|_| digits);
-    number.map_or(0, |text| text.parse().unwrap_or(MAX).min(MAX))
+    match std::str::from_utf8(bare) {
+        Ok(text) if digits => text.parse().unwrap_or(MAX).min(MAX),
+        // What is no number is stale (RFC 9111, 4.2.1).
+        Ok(_) | Err(_) => 0,
+    }
 }
 
 #[cfg(test)]

@@ -68,23 +68,29 @@ impl Times {
         let wall = UNIX_EPOCH + clock::wall();
         let date = headers.get("date").and_then(date);
         // RFC 9111, 4.2.3.
-        let apparent = date.and_then(|date| wall.duration_since(date).ok()).unwrap_or_default();
+        let apparent = date.map_or(Duration::ZERO, |date| between(date, wall));
         let told = Duration::from_secs(age.map_or(0, seconds));
         let age = apparent.max(told + now.duration_since(asked));
         let expires = || {
             let line = headers.get("expires")?;
             // What cannot be read has expired.
             let until = date_or(line, date.unwrap_or(wall));
-            Some(until.duration_since(date.unwrap_or(wall)).unwrap_or_default())
+            Some(between(date.unwrap_or(wall), until))
         };
         let max_age = said.s_maxage.or(said.max_age).map(Duration::from_secs);
         let fresh_for = max_age.or_else(expires).or(ttl);
         let is_told = fresh_for.is_some();
-        Times { said, came: now, age, fresh_for: fresh_for.unwrap_or_default(), is_told }
+        Times { said, came: now, age, fresh_for: fresh_for.unwrap_or(Duration::ZERO), is_told }
     }
 }
 
+/// The time from one to the other; zero if the other is earlier.
+fn between(one: SystemTime, other: SystemTime) -> Duration {
+    other.duration_since(one).unwrap_or(Duration::ZERO)
+}
+
 fn date(text: &[u8]) -> Option<SystemTime> {
+    // Harmless: a date that cannot be read counts as absent, and `Expires` as over (RFC 9111, 5.3).
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
@@ -185,9 +191,10 @@ impl CachedReply {
         let lines = self.head.headers.get_all("vary");
         let names = lines.flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
         for name in names.filter(|name| !name.is_empty()) {
-            let name = std::str::from_utf8(name).ok().filter(|name| *name != "*");
-            let is_known = |name: &&str| !unseen.has(name) && !has_alias(request, name);
-            let Some(name) = name.filter(is_known) else { return false };
+            let Ok(name) = std::str::from_utf8(name) else { return false };
+            if name == "*" || unseen.has(name) || has_alias(request, name) {
+                return false;
+            }
             self.varies.push((name.to_ascii_lowercase(), value_of(request, name)));
         }
         true
@@ -214,10 +221,10 @@ impl CachedReply {
                 named == own || named.starts_with(b"W/") && bare(named) == bare(own)
             }
             (Some(_), None) => false,
-            (None, _) => {
-                let dates = news.get("last-modified").zip(lines.get("last-modified"));
-                dates.is_none_or(|(named, own)| named == own)
-            }
+            (None, _) => match (news.get("last-modified"), lines.get("last-modified")) {
+                (Some(named), Some(own)) => named == own,
+                (None, _) | (_, None) => true,
+            },
         }
     }
 
@@ -239,6 +246,7 @@ impl CachedReply {
             lines.retain(|known, _| !known.eq_ignore_ascii_case(name));
         }
         for (name, value) in news.iter().filter(|(name, _)| is_news(name)) {
+            // Harmless: a name is a token.
             lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
         }
         if !news.contains("date") {
@@ -281,7 +289,7 @@ impl CachedReply {
     pub(super) fn may_be_given(&self, asked: &Directives, now: Instant) -> bool {
         let Times { said, fresh_for, .. } = &self.times;
         let age = self.age(now);
-        let least = Duration::from_secs(asked.min_fresh.unwrap_or_default());
+        let least = Duration::from_secs(asked.min_fresh.unwrap_or(0));
         let stale = (age + least).saturating_sub(*fresh_for);
         let is_fresh = age + least < *fresh_for;
         let may_be_stale = !said.must_revalidate
@@ -320,8 +328,10 @@ impl CachedReply {
         let (head, body) = self.told(condition, how, now);
         let not_since = condition.is_none()
             && request.get("if-modified-since").is_some_and(|since| {
-                let changed = head.headers.get("last-modified").and_then(date);
-                changed.zip(date(since)).is_some_and(|(changed, since)| changed <= since)
+                match (head.headers.get("last-modified").and_then(date), date(since)) {
+                    (Some(changed), Some(since)) => changed <= since,
+                    (None, _) | (_, None) => false,
+                }
             });
         let mut reply = Reply::new(head.status, Body::whole(body));
         reply.head = head;

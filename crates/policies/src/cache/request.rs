@@ -118,6 +118,7 @@ fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
 /// True if a name begins with the text of `front`, which is in lower case, `_` being `-`.
 fn begins(name: &[u8], front: &[u8]) -> bool {
     let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
+    // Harmless: the name is as long as the front, or longer.
     name.len() >= front.len() && name.iter().zip(front).all(same)
 }
 

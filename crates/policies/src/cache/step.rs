@@ -89,6 +89,7 @@ fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
 fn varies_of(reply: &ReplyHead) -> impl Iterator<Item = String> {
     let names = reply.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b','));
     let names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    // Harmless: no header has a name with other bytes.
     names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
 }
 
@@ -161,8 +162,8 @@ impl ReplyCache for StepCache {
         let may_be_shared = settings.ignores_credentials || settings.key.authorization || is_shared;
         let now = clock::now();
         let own = Times::of(&made.head.headers, None, now, now).left();
-        let fresh_for = [terms.fresh_for, own].into_iter().flatten().min();
-        let fresh_for = fresh_for.unwrap_or(settings.ttl).min(settings.ttl);
+        let [told, own] = [terms.fresh_for, own].map(|time| time.unwrap_or(settings.ttl));
+        let fresh_for = told.min(own).min(settings.ttl);
         let status = made.head.status;
         let why = match () {
             () if hindrance.is_some() => hindrance,

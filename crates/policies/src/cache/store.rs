@@ -79,7 +79,7 @@ impl Store {
 
     fn shard_of(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
         let shards = u64::try_from(self.shards.len()).unwrap_or(1);
-        let at = usize::try_from(hash % shards).unwrap_or_default();
+        let at = usize::try_from(hash % shards).unwrap_or(0);
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -114,7 +114,7 @@ impl Store {
         if !leads {
             return FlightRole::Alone;
         }
-        let place = shard.alone.get(alone_place(hash)).copied().flatten();
+        let place = shard.alone.get(alone_place(hash)).and_then(|place| *place);
         if place.is_some_and(|(alone, until)| alone == hash && clock::now() < until) {
             return FlightRole::Alone;
         }
@@ -154,7 +154,7 @@ impl Store {
 
 /// The lower bits tell the shard.
 fn alone_place(hash: u64) -> usize {
-    usize::try_from(hash >> 32).unwrap_or_default() % ALONE_MAX
+    (hash >> 32) as usize % ALONE_MAX
 }
 
 impl Shard {

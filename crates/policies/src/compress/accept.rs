@@ -13,13 +13,14 @@ pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
     if lines.is_empty() || lines.iter().map(|line| line.len()).sum::<usize>() > BYTES_MAX {
         return None;
     }
+    // Harmless: what cannot be read asks for no encoding.
     let items = || lines.iter().flat_map(|line| line.split(|b| *b == b',')).filter_map(item);
     let said = |name: &[u8]| {
         items().find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
     };
     let any = said(b"*");
     let weight = |encoding: Encoding| {
-        let alias = (encoding == Encoding::Gzip).then(|| said(b"x-gzip")).flatten();
+        let alias = if encoding == Encoding::Gzip { said(b"x-gzip") } else { None };
         said(encoding.name().as_bytes()).or(alias).or(any).unwrap_or(0)
     };
     let plain = said(b"identity").unwrap_or(0);

@@ -78,7 +78,7 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
     }
     let context = pairs(said.interceptor_context).into_iter();
     Ok(Answer {
-        direct: said.direct_respond.unwrap_or_default(),
+        direct: said.direct_respond.unwrap_or(false),
         status,
         endpoint,
         headers: Edits {
@@ -98,11 +98,11 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
 }
 
 fn pairs(object: Option<Object<'_>>) -> Pairs<'_> {
-    object.map(|object| object.0).unwrap_or_default()
+    object.map_or_else(Pairs::new, |object| object.0)
 }
 
 fn texts(list: Option<Vec<Text<'_>>>) -> Vec<Cow<'_, str>> {
-    list.into_iter().flatten().map(|text| text.0).collect()
+    list.map_or_else(Vec::new, |list| list.into_iter().map(|text| text.0).collect())
 }
 
 fn endpoint(object: Object<'_>) -> Result<Cow<'_, str>, Fault> {

@@ -25,8 +25,9 @@ const PROTECTED: [&str; 10] = [
 /// The gateway's own names.
 const PREFIXES: [&str; 2] = ["x-wso2", "x-envoy"];
 
-/// Remove, then replace, then add. Protected lines are passed over.
+/// Remove, then replace, then add. Protected lines are passed over, and the log says so.
 pub(super) fn to_headers(edits: &Edits<'_>, headers: &mut Headers) -> Result<(), Fault> {
+    warn_of_protected(edits);
     for name in edits.remove.iter().filter(|name| may_change(name)) {
         headers.remove(name);
     }
@@ -44,6 +45,7 @@ pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<
     if edits.is_empty() {
         return Ok(());
     }
+    warn_of_protected(edits);
     let replaced = edits.replace.iter().map(|(name, _)| name);
     let gone: Vec<&Cow<'_, str>> =
         edits.remove.iter().chain(replaced).filter(|name| may_change(name)).collect();
@@ -65,6 +67,16 @@ pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<
     }
     *trailers = changed;
     Ok(())
+}
+
+fn warn_of_protected(edits: &Edits<'_>) {
+    let written = edits.replace.iter().chain(&edits.add).map(|(name, _)| name);
+    for name in edits.remove.iter().chain(written).filter(|name| !may_change(name)) {
+        tracing::warn!(
+            header = &**name,
+            "an interceptor may not change this header; its change is ignored"
+        );
+    }
 }
 
 impl Edits<'_> {

@@ -56,6 +56,7 @@ impl JsonObject {
         self.out.push(b'{');
         for (at, (line, value)) in headers.iter().enumerate() {
             let same = |other: &[u8]| other.eq_ignore_ascii_case(line);
+            // Harmless: only the lines before it are looked at.
             if headers.iter().take(at).any(|(before, _)| same(before)) {
                 continue;
             }
@@ -115,7 +116,7 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
     told.text("apiVersion", api.version.as_bytes());
     let host = head.host();
     let asked = match host.iter().rposition(|b| *b == b':') {
-        Some(colon) if !host.ends_with(b"]") => host.get(..colon).unwrap_or_default(),
+        Some(colon) if !host.ends_with(b"]") => host.get(..colon).unwrap_or(host),
         _ => host,
     };
     told.text("vhost", api.vhost.as_ref().map_or(asked, String::as_bytes));
@@ -128,7 +129,7 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
     told.text("prodClusterName", api.production.as_bytes());
     told.text("sandClusterName", api.sandbox.as_bytes());
     told.raw("authenticationContext", &authentication(ex, head));
-    // Only whole characters were written.
+    // Harmless: only whole characters were written.
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
@@ -143,10 +144,10 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
             IdentityScheme::MutualTls => "Mutual TLS",
         };
         let noted = ex.notes.as_ref().and_then(|notes| notes.token.as_deref());
-        let bearer = head.headers.get("authorization").unwrap_or_default();
+        let bearer = head.headers.get("authorization").unwrap_or(b"");
         let token = match bearer.split_at_checked(7) {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => token,
-            _ => noted.unwrap_or_default(),
+            _ => noted.unwrap_or(b""),
         };
         let claims = identity.claims.as_ref();
         let key_type = claims.and_then(|c| c.get("keytype")).and_then(|k| k.as_str());
@@ -154,6 +155,7 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
         told.text("token", token);
         told.text("keyType", key_type.unwrap_or("PRODUCTION").as_bytes());
     }
+    // Harmless: only whole characters were written.
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
@@ -177,7 +179,9 @@ fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
 
 /// Raw trailer lines, kept for a call.
 pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
+    // Harmless: JSON has no other bytes than UTF-8, as with the lines of a head.
     let text = String::from_utf8_lossy(raw);
+    // Harmless: each line of trailers has a colon; behind the last line end is none.
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
     lines.fold(Lines::new(), |lines, (name, value)| joined(lines, name.trim(), value.trim()))
 }
@@ -194,6 +198,7 @@ fn string(bytes: &[u8], out: &mut Vec<u8>) {
         true => out.extend_from_slice(bytes),
         false => {
             let mut text = String::with_capacity(bytes.len() * 2);
+            // Harmless: JSON has no other bytes than UTF-8, and the line itself stays as it is.
             json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
             out.extend_from_slice(text.as_bytes());
         }

@@ -43,9 +43,10 @@ impl OnCall<RequestHead> for Interceptor {
 
 impl OnBuffered<RequestHead> for Interceptor {
     fn bytes_max(&self) -> usize {
+        // Harmless: a service that is not there asks for no body.
         let services = [&self.settings.request, &self.settings.response].into_iter().flatten();
         let gathering = services.filter(|service| service.includes.request_payload());
-        gathering.map(|service| service.body_bytes_max).min().unwrap_or_default()
+        gathering.map(|service| service.body_bytes_max).min().unwrap_or(0)
     }
 
     fn on_buffered<'a>(
@@ -84,8 +85,9 @@ impl Interceptor {
             },
             request_trailers: body
                 .filter(|_| includes.request_trailers)
-                .map(|body| call_body::kept_trailers(&body.trailers))
-                .unwrap_or_default(),
+                .map_or_else(call_body::Lines::new, |body| {
+                    call_body::kept_trailers(&body.trailers)
+                }),
             request_body: body.filter(|_| includes.request_body).map(|body| body.bytes.clone()),
             invocation: invocation.into(),
             context: Vec::new(),
@@ -147,7 +149,7 @@ impl Interceptor {
         body: Option<&mut GatheredBody>,
     ) -> Flow {
         if answer.direct {
-            return direct(answer).map(Onward::Turn);
+            return direct(answer, ex).map(Onward::Turn);
         }
         if answer.body.is_some() && !service.includes.request_body {
             tracing::error!(
@@ -222,10 +224,17 @@ fn unheld_trailers(ex: &Exchange) {
 }
 
 /// `directRespond`: the reply is the interceptor's.
-fn direct(answer: Answer<'_>) -> Result<Reply, Fault> {
-    let bytes = answer.body.unwrap_or_default();
+fn direct(answer: Answer<'_>, ex: &Exchange) -> Result<Reply, Fault> {
+    let mut bytes = answer.body.map_or_else(Bytes::new, Bytes::from);
     let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });
-    let bytes = if matches!(status, 204 | 205 | 304) { Bytes::new() } else { bytes };
+    if matches!(status, 204 | 205 | 304) && !bytes.is_empty() {
+        tracing::error!(
+            request_id = ex.id.as_str(),
+            status,
+            "an interceptor gave a body to a reply that has none; it is left out"
+        );
+        bytes = Bytes::new();
+    }
     let mut gathered = GatheredBody::new(bytes, Vec::new());
     apply::to_trailers(&answer.trailers, &mut gathered.trailers)?;
     let mut reply = Reply::new(status, Body::gathered(gathered));

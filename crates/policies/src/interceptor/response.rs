@@ -32,7 +32,7 @@ impl OnCall<ReplyHead> for Interceptor {
 
 impl OnBuffered<ReplyHead> for Interceptor {
     fn bytes_max(&self) -> usize {
-        self.settings.response.as_ref().map(|service| service.body_bytes_max).unwrap_or_default()
+        self.settings.response.as_ref().map_or(0, |service| service.body_bytes_max)
     }
 
     fn on_buffered<'a>(

@@ -79,7 +79,7 @@ fn check_all(
     let audiences = [&issuer.audiences, &settings.audiences];
     if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
         let wanted = audiences.into_iter().find(|wanted| !names_one(claims.get("aud"), wanted));
-        let wanted = wanted.map(|wanted| wanted.join(", ")).unwrap_or_default();
+        let wanted = wanted.map_or_else(String::new, |wanted| wanted.join(", "));
         return Err(Refusal::Audience(compared(claims.get("aud"), &wanted)));
     }
     let id = match claims.get("jti") {
@@ -99,12 +99,12 @@ fn check_all(
     }
     allows(claims, issuer, settings)?;
     let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
-    let tier = subscribed.flatten().or_else(|| {
+    let tier = subscribed.and_then(|tier| tier).or_else(|| {
         let claim = issuer.tier_claim.as_deref()?;
         value_at(claims, claim)?.as_str().map(Box::from)
     });
     let subject = subject(claims, issuer);
-    let groups = groups(claims, settings);
+    let groups = groups(claims, settings)?;
     Ok(CheckedToken {
         lines: lines(claims, settings, &groups),
         bytes: bytes(claims.iter()) + groups.iter().map(|group| 16 + group.len()).sum::<usize>(),
@@ -190,12 +190,10 @@ fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &JwtSettings) -> Resu
     if any && scopes_all.iter().all(has) {
         return Ok(());
     }
-    let listed = |word: &str, scopes: &[String]| match scopes {
-        [] => None,
-        scopes => Some(format!("{word} {}", scopes.join(", "))),
-    };
-    let wanted = [listed("one of", scopes_any), listed("all of", scopes_all)];
-    let wanted: Vec<String> = wanted.into_iter().flatten().collect();
+    let listed = [("one of", scopes_any), ("all of", scopes_all)];
+    let listed = listed.iter().filter(|(_, scopes)| !scopes.is_empty());
+    let wanted: Vec<String> =
+        listed.map(|(word, scopes)| format!("{word} {}", scopes.join(", "))).collect();
     Err(Refusal::Scope(compared(stated, &wanted.join(" and "))))
 }
 
@@ -205,23 +203,27 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// What a token has and what is needed, for the log.
 fn compared(value: Option<&Value>, wanted: &str) -> Box<str> {
     let had = value.and_then(text).unwrap_or_else(|| "none".to_owned());
-    let had: String = had.escape_debug().take(SHOWN_CHARS_MAX).collect();
+    let had = had.escape_debug().to_string();
+    let had = match had.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", had.get(..end).unwrap_or(&had)),
+        None => had,
+    };
     format!("the token has: {had}; needed: {wanted}").into()
 }
 
-/// The groups of the subject: a list of texts, or a text with commas.
-fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Box<[Box<str>]> {
-    let value = settings.groups.as_deref().and_then(|path| value_at(claims, path));
-    match value {
+/// The groups of the subject: a list of texts, or a text with commas. A group that cannot be read may be one that is denied.
+fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]>, Refusal> {
+    const WRONG: Refusal = Refusal::Claims("the groups are not a list of texts");
+    match settings.groups.as_deref().and_then(|path| value_at(claims, path)) {
         Some(Value::String(text)) => {
-            text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(Box::from).collect()
+            let all = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+            Ok(all.map(Box::from).collect())
         }
         Some(Value::Array(items)) => {
-            items.iter().filter_map(Value::as_str).map(Box::from).collect()
+            items.iter().map(|item| item.as_str().map(Box::from).ok_or(WRONG)).collect()
         }
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
-            Box::default()
-        }
+        Some(Value::Null) | None => Ok(Box::default()),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => Err(WRONG),
     }
 }
 
@@ -229,12 +231,12 @@ fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Box<[Box<str>]> {
 fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
     let text = |one: &Value, name: &str| {
-        one.get(name).and_then(Value::as_str).unwrap_or_default().trim_matches('/').to_owned()
+        one.get(name).and_then(Value::as_str).unwrap_or("").trim_matches('/').to_owned()
     };
     let is = |one: &Value, name: &str, wanted: &Option<String>| {
         wanted.as_ref().is_none_or(|wanted| text(one, name) == wanted.trim_matches('/'))
     };
-    let found = subscribed.into_iter().flatten().find(|one| {
+    let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| {
         is(one, "name", &api.name)
             && is(one, "context", &api.context)
             && is(one, "version", &api.version)
@@ -248,7 +250,7 @@ fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Re
 fn subject<'c>(claims: &'c Members<'_>, issuer: &Issuer) -> &'c str {
     let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
     let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
-    found.unwrap_or_default()
+    found.unwrap_or("")
 }
 
 /// About how many bytes of memory claims take once they are a tree.
@@ -267,7 +269,8 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Claims as header lines; `groups` are those of the subject where no claim has that name. What cannot be written in one line is left out.
+/// Claims as header lines; `groups` are those of the subject where no claim has that name. What cannot be written in one line is left out,
+/// and the log says so.
 fn lines(
     claims: &Members<'_>,
     settings: &JwtSettings,
@@ -283,8 +286,16 @@ fn lines(
         let good = http1::is_header_value(value.as_bytes())
             && value.len() <= LINE_BYTES_MAX
             && value.trim() == value;
+        if !good {
+            tracing::warn!(
+                claim = path,
+                header = name,
+                "a claim of a token cannot be written in a header of {LINE_BYTES_MAX} bytes; it is not sent"
+            );
+        }
         good.then(|| (name.clone(), value))
     };
+    // Harmless: a claim that is absent has no header, and what cannot be written is logged.
     settings.claims_to_headers.iter().filter_map(line).collect()
 }
 
@@ -421,6 +432,34 @@ mod tests {
             lines,
             ["x-user: alice", "x-city: Ulm", "x-url: admin", "x-list: a,b", "x-age: 7"]
         );
+    }
+
+    #[test]
+    fn groups_that_cannot_be_read_refuse_the_token() {
+        let settings = JwtSettings { groups: Some("groups".to_owned()), ..JwtSettings::default() };
+        let groups = |claim: Value| {
+            let checked = checked(json!({ "groups": claim }), &settings)?;
+            Ok(checked.identity.groups.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        for (claim, read) in [
+            (json!(["a", "b,c"]), vec!["a", "b,c"]),
+            (json!("a, b"), vec!["a", "b"]),
+            (json!(null), vec![]),
+        ] {
+            let read: Vec<String> = read.into_iter().map(str::to_owned).collect();
+            assert_eq!(groups(claim.clone()), Ok(read), "{claim}");
+        }
+        for claim in [json!(["a", 7]), json!([{ "name": "a" }]), json!({ "a": true }), json!(7)] {
+            assert!(matches!(groups(claim.clone()), Err(Refusal::Claims(_))), "{claim}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_cut_for_the_log_says_so() {
+        let long = json!("x".repeat(SHOWN_CHARS_MAX + 1));
+        let told = compared(Some(&long), "y");
+        assert!(told.contains("xxx...; needed: y"), "{told}");
+        assert!(!compared(Some(&json!("x".repeat(SHOWN_CHARS_MAX))), "y").contains("..."));
     }
 
     #[test]

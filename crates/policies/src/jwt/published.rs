@@ -85,7 +85,9 @@ impl KeySnapshot {
     pub(crate) fn verify_or_ask(&self, token: &Token<'_>) -> Result<u64, Refusal> {
         let is_named = self.keys.as_ref().is_some_and(|keys| keys.names(token.key_id.as_deref()));
         match self.verify(token) {
-            Err(Refusal::Token(jose::Error::Signature)) if !is_named => Err(Refusal::KeyUnknown),
+            Err(Refusal::Token(jose::Error::Signature | jose::Error::Ambiguous)) if !is_named => {
+                Err(Refusal::KeyUnknown)
+            }
             verified => verified,
         }
     }
@@ -217,7 +219,9 @@ impl PublishedKeys {
         let is_new = self.known().text != text;
         for (id, why) in left {
             // Keys for encryption and of other kinds are ordinary; a mistake is told once for each text.
-            match is_new && matches!(why, KeyError::Doubled | KeyError::Exposed) {
+            let is_mistake =
+                matches!(why, KeyError::Doubled | KeyError::Exposed | KeyError::Malformed);
+            match is_new && is_mistake {
                 true => tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}"),
                 false => tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}"),
             }
@@ -256,6 +260,7 @@ fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, B
         return Err("the issuer's configuration names another issuer".into());
     }
     let location = text("jwks_uri").ok_or("the issuer's configuration names no `jwks_uri`")?;
+    // Harmless: a location of another origin is refused below.
     let mut paths = origins.iter().filter_map(|origin| location.strip_prefix(origin.as_str()));
     match paths.find(|path| path.starts_with('/')) {
         Some(path) => Ok(path.to_owned()),
@@ -278,7 +283,7 @@ impl Background for PublishedKeys {
         Box::pin(async move {
             let due = self.known.borrow().due;
             let pause = due.map(|due| due.saturating_duration_since(clock::now()));
-            let pause = pause.unwrap_or_default();
+            let pause = pause.unwrap_or(Duration::ZERO);
             if pause > Duration::ZERO {
                 let wanted = timeout(pause.min(ROUND), self.wanted.notified()).await;
                 if wanted.is_err() && pause > ROUND {

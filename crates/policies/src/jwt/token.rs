@@ -36,7 +36,7 @@ pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> Toke
     let in_query = settings.query.as_deref().and_then(|name| {
         let query = head.query()?;
         let mut values = query::values(query, name);
-        let value = values.next().map(|range| query.get(range).unwrap_or_default());
+        let value = values.next().map(|range| query.get(range).unwrap_or(b""));
         value.map(|value| (value, values.next().is_some()))
     });
     match (in_header, in_query) {

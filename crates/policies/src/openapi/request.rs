@@ -77,7 +77,7 @@ impl Checks {
     }
 
     fn find<'a>(&'a self, head: &'a RequestHead) -> OperationMatch<'a> {
-        let target = (head.path(), head.query().unwrap_or_default());
+        let target = (head.path(), head.query().unwrap_or(b""));
         self.operations.find(head.method(), target, self.only)
     }
 
@@ -95,7 +95,7 @@ impl Checks {
                     let cut = ex.notes.as_ref().and_then(|notes| notes.cut.as_deref());
                     let query = match cut {
                         Some(cut) => Cow::Owned(as_it_came::query(head, cut)),
-                        None => Cow::Borrowed(head.query().unwrap_or_default()),
+                        None => Cow::Borrowed(head.query().unwrap_or(b"")),
                     };
                     let lines = cut.map(|cut| &cut.lines);
                     let asked = (&*query, &head.headers, lines);
@@ -135,23 +135,25 @@ impl Checks {
 
     /// The fault for a message of which this is wrong.
     pub(super) fn wrong(&self, kind: Kind, wrong: Vec<String>) -> Fault {
-        let first = wrong.first().map(String::as_str).unwrap_or_default();
+        let first = wrong.first().map_or("", String::as_str);
         self.told(Fault::new(kind, first), wrong)
     }
 
     /// Tells the client what is wrong, if it may know.
-    fn told(&self, fault: Fault, wrong: Vec<String>) -> Fault {
-        match self.verbose {
-            true => fault.with_errors(
-                wrong.into_iter().take(ERRORS_MAX).map(String::into_boxed_str).collect(),
-            ),
-            false => fault,
+    fn told(&self, fault: Fault, mut wrong: Vec<String>) -> Fault {
+        if !self.verbose {
+            return fault;
         }
+        if wrong.len() > ERRORS_MAX {
+            wrong.drain(ERRORS_MAX..);
+            wrong.push(format!("/: more than {ERRORS_MAX} things are wrong"));
+        }
+        fault.with_errors(wrong.into_iter().map(String::into_boxed_str).collect())
     }
 
-    /// So many things are looked for that are wrong.
+    /// So many things are looked for that are wrong: one more than are told shows that there are more.
     pub(super) fn errors_max(&self) -> usize {
-        if self.verbose { ERRORS_MAX } else { 1 }
+        if self.verbose { ERRORS_MAX + 1 } else { 1 }
     }
 }
 
@@ -164,5 +166,6 @@ fn options(allow: &str) -> Reply {
 
 /// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
 fn shown(bytes: &[u8]) -> String {
+    // Harmless: this is for the log.
     String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }

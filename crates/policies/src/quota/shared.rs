@@ -101,6 +101,7 @@ impl SharedQuotas {
         }
         self.bell.notify_one();
         // Who asks the server has a deadline, behind one call that is under way. Without an answer it goes on with what is known.
+        // Harmless: so it does where the answer is late.
         let _known = tokio::time::timeout(2 * self.line.store.timeout, known).await;
     }
 
@@ -121,7 +122,7 @@ impl SharedQuotas {
                 self.quotas.learn(&windows, &answer);
             }
             for ask in asks {
-                // It may have gone meanwhile.
+                // Harmless: it may have gone meanwhile.
                 let _heard = ask.answer.send(());
             }
         }
@@ -210,6 +211,7 @@ impl Quotas {
     /// Notes what all gateways have let through: messages, bytes, and the milliseconds until the window ends.
     fn learn(&self, told: &[WindowReport], answer: &[u64]) {
         let now = clock::now();
+        // Harmless: an answer of another length was refused.
         for (told, numbers) in told.iter().zip(answer.chunks(3)) {
             let &[messages, bytes, left] = numbers else { continue };
             if left == 0 {

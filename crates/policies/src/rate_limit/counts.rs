@@ -206,6 +206,7 @@ impl SlotEntry {
         self.refused = wait.is_some();
         self.untold = self.untold.saturating_add(u32::from(wait.is_none()));
         let mut standings = [WindowState::default(); WINDOWS_MAX];
+        // Harmless: there are as many standings as a limit may have windows.
         for ((at, window), standing) in windows.iter().enumerate().zip(&mut standings) {
             *standing = window.state(self.numbers_of(at, window), now);
         }
@@ -215,14 +216,15 @@ impl SlotEntry {
     /// The numbers of the window at this place.
     pub(crate) fn numbers_of(&self, at: usize, window: &Window) -> WindowNumbers {
         let each = window.algorithm.numbers();
-        let number = |nth: usize| self.numbers.get(at * each + nth).copied().unwrap_or_default();
+        let number = |nth: usize| self.numbers.get(at * each + nth).copied().unwrap_or(0);
         [number(0), if each > 1 { number(1) } else { 0 }]
     }
 
     pub(crate) fn set_numbers_of(&mut self, at: usize, window: &Window, numbers: WindowNumbers) {
         let each = window.algorithm.numbers();
-        let places = self.numbers.iter_mut().skip(at * each).take(each);
-        places.zip(numbers).for_each(|(place, number)| *place = number);
+        // Harmless: a window has as many places as its algorithm has numbers.
+        let places = self.numbers.iter_mut().skip(at * each).take(each).zip(numbers);
+        places.for_each(|(place, number)| *place = number);
     }
 }
 
@@ -236,9 +238,10 @@ impl CountVerdict {
     ) -> CountVerdict {
         let mut standings = [WindowState::default(); WINDOWS_MAX];
         let mut wait = 1;
+        // Harmless: there are as many numbers and standings as a limit may have windows.
         for ((window, numbers), standing) in windows.iter().zip(numbers).zip(&mut standings) {
             *standing = window.state(*numbers, now);
-            wait = wait.max(window.charge(*numbers, now).err().unwrap_or_default());
+            wait = wait.max(window.charge(*numbers, now).err().unwrap_or(0));
         }
         CountVerdict { wait: (!passes).then_some(wait), standings }
     }

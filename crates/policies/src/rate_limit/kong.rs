@@ -22,22 +22,22 @@ pub(super) fn lines<'w>(
     windows: &'w [Window],
     standings: &'w [WindowState],
 ) -> impl Iterator<Item = (&'static str, u64)> + 'w {
+    // Harmless: there are as many standings as a limit may have windows.
     let all = windows.iter().zip(standings);
     let named = all.clone().flat_map(|(window, standing)| {
         let per = window.per.as_secs();
         let found = WINDOWS.iter().find(|(length, ..)| *length == per && is_named(window.per));
-        let lines = found.map(|(_, limit, remaining)| {
+        found.into_iter().flat_map(|(_, limit, remaining)| {
             [(*limit, u64::from(window.burst)), (*remaining, standing.remaining)]
-        });
-        lines.into_iter().flatten()
+        })
     });
     let tightest = all.min_by_key(|(_, standing)| standing.remaining);
-    let of_tightest = tightest.map(|(window, standing)| {
+    let of_tightest = tightest.into_iter().flat_map(|(window, standing)| {
         [
             ("RateLimit-Limit", u64::from(window.burst)),
             ("RateLimit-Remaining", standing.remaining),
             ("RateLimit-Reset", seconds(standing.whole_in).max(1)),
         ]
     });
-    named.chain(of_tightest.into_iter().flatten())
+    named.chain(of_tightest)
 }

@@ -185,7 +185,7 @@ impl SharedCounts {
             asks.push(Ask { key, tier, answer });
         }
         self.bell.notify_one();
-        // Who asks the server has a deadline, behind one call that is under way.
+        // Harmless: whoever gets no answer decides alone. Who asks has a deadline, behind one call that is under way.
         tokio::time::timeout(2 * self.line.store.timeout, said).await.ok()?.ok()
     }
 
@@ -229,12 +229,14 @@ impl SharedCounts {
 
     fn pass_on(&self, asks: Vec<Ask>, told: &[CountReport], said: &[u64]) {
         let mut said = said.iter().copied();
+        // Harmless: each ask was told of, and an answer of another length was refused.
         for (ask, told) in asks.into_iter().zip(told) {
             let passes = said.next() == Some(1);
+            // Harmless: the rest is of the asks behind it.
             let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
             self.learn_one(told, &theirs);
             let (numbers, now) = self.standings(ask.tier, &theirs);
-            // It may have gone meanwhile.
+            // Harmless: it may have gone meanwhile.
             let _heard = ask.answer.send(StoreAnswer { passes, numbers, now });
         }
     }
@@ -265,8 +267,8 @@ impl SharedCounts {
     }
 
     fn windows(&self, tier: u32) -> impl Iterator<Item = &Window> {
-        let tier = usize::try_from(tier).unwrap_or_default();
-        let windows = self.tiers.get(tier).into_iter().flat_map(|tier| &tier.windows);
+        let windows = self.tiers.get(tier as usize).into_iter().flat_map(|tier| &tier.windows);
+        // Harmless: a configuration with more windows is refused.
         windows.take(WINDOWS_MAX)
     }
 
@@ -284,12 +286,15 @@ impl SharedCounts {
     fn standings(&self, tier: u32, theirs: &[u64]) -> ([WindowNumbers; WINDOWS_MAX], u64) {
         let mut numbers = [[0; 2]; WINDOWS_MAX];
         if !self.is_on_clock() {
+            // Harmless: there are as many places as a limit may have windows.
             for (place, ahead) in numbers.iter_mut().zip(theirs) {
                 *place = [ahead.saturating_mul(1000), 0];
             }
             return (numbers, 0);
         }
+        // Harmless: an answer of another length was refused, and there are as many places as a limit may have windows.
         let counts = self.windows(tier).zip(theirs.chunks(CLOCK_NUMBERS));
+        // Harmless: as above.
         for (place, (window, theirs)) in numbers.iter_mut().zip(counts) {
             *place = clock_counts(theirs).numbers(window);
         }
@@ -350,6 +355,7 @@ impl SharedCounts {
         let mut said = said.iter();
         for told in told {
             let count = self.told_numbers(told.tier);
+            // Harmless: the rest is of the keys behind it.
             let theirs: Vec<u64> = said.by_ref().take(count).copied().collect();
             self.learn_one(told, &theirs);
         }
@@ -362,13 +368,14 @@ impl SharedCounts {
             let since = u64::from(entry.untold);
             let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
             for ((at, window), theirs) in
+                // Harmless: an answer of another length was refused.
                 self.windows(told.tier).enumerate().zip(theirs.chunks(each))
             {
                 let ours = entry.numbers_of(at, window);
                 let learned = match self.is_on_clock() {
                     true => learned_on_clock(window, ours, clock_counts(theirs), since, now),
                     false => {
-                        let ahead = theirs.first().copied().unwrap_or_default();
+                        let ahead = theirs.first().copied().unwrap_or(0);
                         let since = since.saturating_mul(window.interval());
                         let owed = ahead.saturating_mul(1000).saturating_add(since);
                         [ours[0].max(now.saturating_add(owed)), 0]
@@ -387,7 +394,7 @@ fn key_of(key: u64, window: usize) -> String {
 
 fn clock_counts(theirs: &[u64]) -> ClockCounts {
     let mut theirs = theirs.iter().copied();
-    let mut next = || theirs.next().unwrap_or_default();
+    let mut next = || theirs.next().unwrap_or(0);
     ClockCounts { end: next(), count: next(), before: next() }
 }
 
@@ -414,7 +421,7 @@ fn learned_on_clock(
 /// Nanoseconds as the script adds them.
 fn microseconds(nanoseconds: u128) -> String {
     let mut text = String::new();
-    // Writing to a String does not fail.
+    // Harmless: writing to a String does not fail.
     let _always_ok = write!(text, "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
     text
 }

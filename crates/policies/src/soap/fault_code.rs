@@ -77,8 +77,9 @@ impl BodyTransform for FaultCodeReader {
     }
 
     fn on_end(&mut self, _: &mut Vec<u8>) -> Result<(), Fault> {
-        // It keeps back what the last bytes came to. What is wrong with them is the client's to find.
+        // It keeps back what the last bytes came to.
         if let Some(mut gzip) = self.gzip.take() {
+            // Harmless: the bytes pass as they are, and what is wrong with them is the client's to find.
             let _whole = gzip.try_finish();
             self.look(&std::mem::take(gzip.get_mut()));
         }

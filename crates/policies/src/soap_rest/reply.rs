@@ -75,7 +75,7 @@ impl Translate {
 }
 
 fn is_xml(head: &ReplyHead) -> bool {
-    let value = head.headers.get("content-type").unwrap_or_default();
+    let value = head.headers.get("content-type").unwrap_or(b"");
     let media = message::media_type(value);
     media.eq_ignore_ascii_case(b"text/xml") || media.eq_ignore_ascii_case(b"application/soap+xml")
 }

@@ -36,7 +36,7 @@ impl Translate {
         let service = &*self.service;
         ex.notes().message_format = Some(MessageFormat::Json);
         let rest = head.path().strip_prefix(service.prefix.as_bytes());
-        let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or_default();
+        let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or(b"");
         if let Some((document, bytes)) = &service.document
             && path == document.as_bytes()
         {
@@ -134,6 +134,7 @@ fn refused(why: TranslationError) -> Fault {
 fn as_post(head: &RequestHead) -> RequestHead {
     let mut post = RequestHead::new(head.protocol, b"POST", head.target());
     for (name, value) in head.headers.iter() {
+        // Harmless: a name is a token.
         if let Ok(name) = std::str::from_utf8(name) {
             post.headers.add_known(name, value);
         }

@@ -39,6 +39,7 @@ pub(super) fn narrow(lines: &mut Headers) {
     let items = || asked.iter().flat_map(|line| line.split(|byte| *byte == b','));
     let is_read = |item: &&[u8]| {
         let name = item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        // Harmless: no coding has a name with other bytes.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         name == "identity" || Coding::of(&name).is_some()
     };

@@ -173,6 +173,7 @@ impl Rings {
 
     fn end_lingering(&mut self) -> bool {
         let rings = self.lingering.drain().flat_map(|(_, own)| own);
+        // Harmless: a ring that is gone has ended.
         rings.filter_map(|ring| ring.upgrade()).filter(end_if_alone).count() > 0
     }
 }
@@ -201,7 +202,7 @@ impl Share {
         }
         for name in &self.sharing.headers {
             for value in asked.headers.get_all(name) {
-                // It was read from a head, so it can stand in one.
+                // Harmless: it was read from a head, so it can stand in one.
                 let _added = head.headers.add(name, value);
                 for part in [name.as_bytes(), value] {
                     key.push(b'\n');

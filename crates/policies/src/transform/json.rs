@@ -100,7 +100,7 @@ impl Pointer {
 
 fn unescaped(segment: &str) -> Option<Box<str>> {
     let mut pieces = segment.split('~');
-    let mut name = pieces.next().unwrap_or_default().to_owned();
+    let mut name = pieces.next().unwrap_or("").to_owned();
     for piece in pieces {
         match piece.split_at_checked(1)? {
             ("0", rest) => name.extend(["~", rest]),
@@ -203,7 +203,10 @@ impl Node {
 fn index(name: &str) -> Option<u32> {
     let canonical = name == "0" || !name.starts_with('0');
     let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-    name.parse().ok().filter(|_| canonical && digits)
+    match name.parse() {
+        Ok(index) if canonical && digits => Some(index),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// The name behind the last item of a list.
@@ -299,6 +302,7 @@ impl<'a> Edit<'a> {
                 }
             }
         }
+        // Harmless: it was noted of each whether it was seen.
         let unseen = node.inside.iter().zip(seen).filter(|(_, seen)| !seen).map(|(child, _)| child);
         for child in unseen {
             if !self.makes(&child.node) {
@@ -333,7 +337,7 @@ impl<'a> Edit<'a> {
     fn made(&self, node: &Node) -> Option<&'a [u8]> {
         match node.act? {
             Act::Set(at) => self.values.get(at).map(|value| &**value),
-            Act::Put(at) => self.moved.get(at).copied().flatten().map(str::as_bytes),
+            Act::Put(at) => self.moved.get(at).and_then(|moved| *moved).map(str::as_bytes),
             Act::Remove => None,
         }
     }
@@ -417,7 +421,7 @@ impl<'a> Edit<'a> {
     }
 
     fn is_named(&self, entry: TapeEntry, name: &str) -> bool {
-        let text = self.slice(entry.from, entry.to).unwrap_or_default();
+        let text = self.slice(entry.from, entry.to).unwrap_or("");
         match entry.kind == Kind::Escaped {
             true => json::unescaped(text) == name,
             false => text == name,
@@ -447,7 +451,7 @@ impl<'a> Edit<'a> {
     }
 
     fn copy(&mut self, from: u32, to: u32) {
-        let text = self.slice(from, to).unwrap_or_default();
+        let text = self.slice(from, to).unwrap_or("");
         self.out.extend_from_slice(text.as_bytes());
     }
 }

@@ -57,7 +57,7 @@ impl QueryEdits {
     /// A target with another query; nothing where it stays as it is. `written` are the pairs that are set and added.
     fn edited(&self, target: &[u8], written: &[Vec<u8>]) -> Option<Vec<u8>> {
         let mut parts = target.splitn(2, |byte| *byte == b'?');
-        let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (path, query) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
         let pairs = query.split(|byte| *byte == b'&').filter(|_| !query.is_empty());
         let mut pairs: Vec<Pair<'_>> = pairs.map(Cow::Borrowed).collect();
         for (old, new) in &self.rename {
@@ -102,7 +102,7 @@ fn is_named(pair: &[u8], wanted: &str) -> bool {
 /// All but the unreserved (RFC 3986, 2.3) is escaped.
 fn encode(text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or_default();
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
     for byte in text {
         match byte {
             b'-' | b'.' | b'_' | b'~' => out.push(*byte),

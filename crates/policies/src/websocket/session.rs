@@ -312,6 +312,7 @@ impl Session {
                     ws::unmask(plain, mask, payload.offset);
                 }
                 if payload.ends_message {
+                    // Harmless: what is gathered is there until its end.
                     let message = way.gathered.take().unwrap_or_default();
                     self.on_gathered(&message, &mut out.upstream)?;
                 }
@@ -337,6 +338,7 @@ impl Session {
                 "not as the schema says",
             ));
         }
+        // Harmless: the reader of frames refuses a text that is not UTF-8.
         ws::text(&String::from_utf8_lossy(message), Some(random_mask()), to);
         Ok(())
     }
@@ -422,8 +424,9 @@ impl Session {
             silent_at(self.up.last_seen),
             silent_at(self.down.last_seen),
         ];
-        let first =
-            if self.closing.is_some() { self.closing } else { due.into_iter().flatten().min() };
+        // Harmless: what is not set is not due.
+        let due = due.into_iter().flatten().min();
+        let first = if self.closing.is_some() { self.closing } else { due };
         match first {
             Some(at) => self.alarm.set(now, at.saturating_duration_since(now)),
             None => self.alarm.clear(),

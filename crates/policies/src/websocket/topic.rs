@@ -104,7 +104,7 @@ impl Topic {
             target.push(b'/');
             target.extend_from_slice(match segment {
                 Segment::Text(text) => text.as_bytes(),
-                Segment::Parameter(at) => parameters.get(*at).copied().unwrap_or_default(),
+                Segment::Parameter(at) => parameters.get(*at).copied().unwrap_or(b""),
             });
         }
         if let Some(query) = query {

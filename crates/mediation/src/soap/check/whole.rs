@@ -36,6 +36,7 @@ impl Check<'_> {
     /// The state behind a message, and whether it is well-formed.
     pub(super) fn parse(&mut self, message: &[u8], reply: bool) -> (State, Result<(), xml::Error>) {
         let mut state = State::new(reply);
+        // Harmless: without a spare one it begins with an empty one.
         let mut precedents = self.validators.precedents.take().unwrap_or_default();
         let [of_requests, of_replies] = &mut *precedents;
         let known = if reply { of_replies } else { of_requests };

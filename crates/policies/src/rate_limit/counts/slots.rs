@@ -63,7 +63,7 @@ impl Slots {
 
     /// When nothing is owed any more, and the entry says nothing.
     fn ends_at(&self, entry: &SlotEntry) -> u64 {
-        let last = entry.numbers.iter().copied().max().unwrap_or_default();
+        let last = entry.numbers.iter().copied().max().unwrap_or(0);
         if self.on_clock { on_clock::ends_at(last) } else { last }
     }
 
@@ -79,7 +79,7 @@ impl Slots {
     fn probes(&self, key: u64) -> impl Iterator<Item = usize> + use<> {
         let last = self.len().wrapping_sub(1);
         // The lower half of a key tells its shard. Where there are no slots, there are no probes.
-        let first = usize::try_from(key >> 32).unwrap_or_default();
+        let first = (key >> 32) as usize;
         let count = if self.numbers.is_empty() { 0 } else { PROBES };
         (0..count).map(move |step| first.wrapping_add(step) & last)
     }
@@ -91,10 +91,12 @@ impl Slots {
 
     pub(super) fn read(&self, at: usize) -> SlotEntry {
         let from = at * self.stride();
+        // Harmless: the rest is of other slots.
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
-        let key = numbers.next().unwrap_or_default();
-        let rest = if self.told { numbers.next().unwrap_or_default() } else { 0 };
+        let key = numbers.next().unwrap_or(0);
+        let rest = if self.told { numbers.next().unwrap_or(0) } else { 0 };
         let mut of_windows = [0; NUMBERS_MAX];
+        // Harmless: a slot has at most that many numbers of windows.
         of_windows.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
         let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
         let [.., e, f, g, h] = rest.to_be_bytes();
@@ -111,9 +113,10 @@ impl Slots {
         let (from, stride) = (at * self.stride(), self.stride());
         let rest =
             u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
+        // Harmless: the rest is of other slots.
         let mut slot = self.numbers.iter_mut().skip(from).take(stride);
-        let before = [Some(entry.key), self.told.then_some(rest)];
-        for number in before.into_iter().flatten().chain(entry.numbers) {
+        let before = std::iter::once(entry.key).chain(self.told.then_some(rest));
+        for number in before.chain(entry.numbers) {
             let Some(place) = slot.next() else { return };
             *place = number;
         }

@@ -80,7 +80,7 @@ fn free(window: &Window, counts: ClockCounts, now: u64) -> u64 {
     // Of the window before, the part that a window of this length, which ends now, still covers.
     let weighted = (u128::from(counts.before) * u128::from(counts.left(now))).div_ceil(per);
     let used = u128::from(counts.count) + weighted;
-    u64::try_from(u128::from(window.requests).saturating_sub(used)).unwrap_or_default()
+    u64::try_from(u128::from(window.requests).saturating_sub(used)).unwrap_or(u64::MAX)
 }
 
 /// The time until one more request passes, if none comes meanwhile.

@@ -246,7 +246,7 @@ impl Waiters {
     fn enter(&self, place: Place) -> usize {
         let mut places = self.places.borrow_mut();
         let free = self.free.borrow_mut().pop();
-        match free.and_then(|at| places.get_mut(at).zip(Some(at))) {
+        match free.and_then(|at| Some((places.get_mut(at)?, at))) {
             Some((empty, at)) => {
                 *empty = Some(place);
                 at
@@ -262,10 +262,11 @@ impl Waiters {
     fn serve_some(&self, from: usize) -> Option<usize> {
         let mut places = self.places.borrow_mut();
         let news = self.news.borrow();
-        let news = news.as_ref().zip(self.now.get());
+        let news = news.as_ref().and_then(|news| Some((news, self.now.get()?)));
         let rest = places.get_mut(from..)?;
         let is_last = rest.len() <= SERVED_AT_ONCE;
         // Woken tasks run later, so none of them changes the list meanwhile.
+        // Harmless: the next call goes on behind these, and a free place has no client.
         for place in rest.iter_mut().take(SERVED_AT_ONCE).flatten() {
             if place.waits == Waits::No || news.is_some_and(|(news, now)| place.pass(news, now)) {
                 continue;

@@ -140,7 +140,7 @@ fn behind(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
     let mut head = head.clone();
     if let Some(id) = id {
         head.headers.remove("last-event-id");
-        // It was read from a head or an event's line. One that cannot stand in a head is one that no client can send.
+        // Harmless: it was read from a head or an event's line. One that cannot stand in a head no client can send.
         let _sent = head.headers.add("Last-Event-ID", id);
     }
     head
@@ -238,6 +238,7 @@ impl UpstreamStream<'_> {
             let mut blocks = std::mem::take(&mut self.blocks.ended).into_iter().peekable();
             while blocks.peek().is_some() {
                 let room = at_once - pushed;
+                // Harmless: the loop goes on with the rest.
                 pushed += ring.push(blocks.by_ref().take(room));
                 if pushed >= at_once {
                     tokio::time::sleep(CATCH_UP).await;
@@ -344,6 +345,7 @@ impl Blocks {
 /// The value of the last field `id` of a block (WHATWG HTML, 9.2.6).
 fn id_of(block: &[u8]) -> Option<&[u8]> {
     let lines = block.split(|byte| matches!(byte, b'\r' | b'\n'));
+    // Harmless: the other lines say nothing of the id.
     let mut values = lines.filter_map(|line| match line.strip_prefix(b"id") {
         Some([]) => Some(&[][..]),
         Some([b':', b' ', value @ ..] | [b':', value @ ..]) => Some(value),

@@ -199,7 +199,7 @@ impl Ring {
     /// Waits for the upstream's answer.
     pub(super) async fn opened(&self) -> Result<ClientAnswer, Fault> {
         let mut opened = self.opened.subscribe();
-        // The sender is the ring's own.
+        // Harmless: the sender is the ring's own, and without it the client gets a fault.
         let known = opened.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
         let outcome = known.unwrap_or_else(|| Err((Kind::Internal, "sse: it is gone".into())));
         let answered = outcome.map_err(|(kind, cause)| Fault::new(kind, cause))?;
@@ -225,7 +225,7 @@ impl Ring {
                 events.kept.push_back(kept);
             }
             let of_others = self.bytes_of_all.load(Ordering::Relaxed).saturating_sub(before);
-            let pushed = usize::try_from(events.end() - end).unwrap_or_default();
+            let pushed = usize::try_from(events.end() - end).unwrap_or(usize::MAX);
             events.trim(BYTES_OF_ALL_MAX.saturating_sub(of_others).min(BYTES_MAX));
             self.bytes_of_all.fetch_add(events.bytes, Ordering::Relaxed);
             self.bytes_of_all.fetch_sub(before, Ordering::Relaxed);
@@ -267,6 +267,7 @@ impl Ring {
 
     fn wake(&self) {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Harmless: a worker that is gone has no clients.
         workers.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
     }
 
@@ -280,6 +281,7 @@ impl Ring {
     pub(super) fn begin(&self, last_id: Option<&[u8]>, came: u64) -> u64 {
         let events = self.lock();
         let Some(last_id) = last_id else { return came.max(events.first) };
+        // Harmless: numbers do not end.
         let behind = (events.first..)
             .zip(&events.kept)
             .filter(|(_, kept)| kept.id.as_deref() == Some(last_id));
@@ -371,12 +373,13 @@ impl RingNews {
             passed += usize::from(left.is_some());
             left.is_none_or(|left| left == 0)
         });
-        *next += u64::try_from(passed).unwrap_or_default();
+        *next += passed as u64;
         let all = passed == self.blocks.len();
         match (all, passed) {
             (true, _) => write(&self.chunk),
             (false, 0) => {}
             (false, _) => {
+                // Harmless: the client gets the rest as soon as its quota has room.
                 write(&Chunk::of(self.blocks.iter().take(passed).map(|kept| &*kept.bytes)))
             }
         }
@@ -458,6 +461,7 @@ impl SharedAnswer {
             let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
             !is("content-length") && !is("set-cookie")
         });
+        // Harmless: a name is a token.
         let lines = lines.map(|(name, value)| (String::from_utf8_lossy(name).into(), value.into()));
         SharedAnswer { status: head.status, lines: lines.collect(), body: None }
     }
