@@ -53,8 +53,8 @@ pub fn reply(body: &[u8]) -> Result<ServingStatus, &'static str> {
             (_, 0) => drop(read_varint(&mut message).ok_or(cut)?),
             (_, 1) => skip(&mut message, 8).ok_or(cut)?,
             (_, 2) => {
-                let len = read_varint(&mut message).and_then(|len| usize::try_from(len).ok());
-                skip(&mut message, len.ok_or(cut)?).ok_or(cut)?;
+                let len = usize::try_from(read_varint(&mut message).ok_or(cut)?);
+                skip(&mut message, len.map_err(|_| cut)?).ok_or(cut)?;
             }
             (_, 5) => skip(&mut message, 4).ok_or(cut)?,
             _ => return Err("no message of the health protocol"),
@@ -89,7 +89,7 @@ fn varint(mut number: usize, out: &mut Vec<u8>) {
         out.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
         number >>= 7;
     }
-    out.push(u8::try_from(number).unwrap_or_default());
+    out.push(u8::try_from(number).unwrap_or(0));
 }
 
 /// Takes a number of at most ten bytes from the front.

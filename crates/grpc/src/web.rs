@@ -63,6 +63,7 @@ impl TextEncoder {
             return taken;
         }
         let missing = self.head.iter_mut().skip(self.head_read);
+        // Harmless: what is not taken is read next.
         let taken = missing.zip(bytes).map(|(to, from)| *to = *from).count();
         self.head_read += taken;
         if self.head_read == HEAD_BYTES {
@@ -75,6 +76,7 @@ impl TextEncoder {
     fn append(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         if self.held > 0 {
             let free = self.group.iter_mut().skip(self.held);
+            // Harmless: what is not taken is read next.
             let taken = free.zip(bytes).map(|(to, from)| *to = *from).count();
             self.held += taken;
             bytes = bytes.get(taken..).unwrap_or_default();
@@ -85,6 +87,7 @@ impl TextEncoder {
         }
         let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % self.group.len());
         encode_text(whole, out);
+        // Harmless: the rest is shorter than a group.
         self.held = self.group.iter_mut().zip(rest).map(|(to, from)| *to = *from).count();
     }
 }
@@ -96,10 +99,10 @@ fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
     for group in bytes.chunks(3) {
         let (mut bits, mut digits) = (0u32, [b'='; 4]);
         for index in 0..3 {
-            bits = (bits << 8) | u32::from(group.get(index).copied().unwrap_or_default());
+            bits = (bits << 8) | u32::from(group.get(index).copied().unwrap_or(0));
         }
-        for (index, digit) in digits.iter_mut().enumerate().take(group.len() + 1) {
-            let shift = 18 - 6 * u32::try_from(index).unwrap_or_default();
+        // Harmless: a group of fewer bytes has fewer digits, and is padded.
+        for (shift, digit) in [18, 12, 6, 0].into_iter().zip(&mut digits).take(group.len() + 1) {
             let value = usize::try_from((bits >> shift) & 63).unwrap_or_default();
             *digit = ALPHABET.get(value).copied().unwrap_or(b'=');
         }

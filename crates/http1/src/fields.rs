@@ -99,6 +99,7 @@ impl Fields {
                 self.keep_alive |= list_has(value, "keep-alive");
                 self.upgrade_option |= list_has(value, "upgrade");
             }
+            // Harmless: the other lines say nothing of the framing.
             _ => {}
         }
         Ok(())

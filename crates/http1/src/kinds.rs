@@ -12,7 +12,7 @@ pub(crate) const IN_LOWER_CASE_TOKENS: u8 = 8;
 
 /// The kinds that this byte is of.
 pub(crate) fn of(byte: u8) -> u8 {
-    KINDS.get(usize::from(byte)).copied().unwrap_or_default()
+    KINDS.get(usize::from(byte)).copied().unwrap_or(0)
 }
 
 /// The kinds that all of these bytes are of. No early exit: names are short, and nearly all of them are good.

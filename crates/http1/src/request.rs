@@ -150,7 +150,7 @@ fn incomplete(
 /// The bytes before the first white space or control character, and the rest.
 fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|&byte| byte <= b' ' || byte == 0x7f).unwrap_or(bytes.len());
-    bytes.split_at_checked(end).unwrap_or_default()
+    bytes.split_at_checked(end).unwrap_or((bytes, b""))
 }
 
 /// The error for the bytes in place of a version. A version that exists, or may one day, is told from anything else once the
@@ -161,6 +161,7 @@ fn version_error(bytes: &[u8]) -> Option<Error> {
         b'0' => byte.is_ascii_digit(),
         _ => byte == form,
     };
+    // Harmless: of what is shorter, all that is there has to fit.
     match bytes.iter().zip(FORM).all(fits) {
         false => Some(Error::RequestLine),
         true => match bytes.get(FORM.len()) {

@@ -99,7 +99,7 @@ fn reason(bytes: &[u8]) -> Result<(Span, usize), Error> {
     let start = "HTTP/1.1 200".len();
     let rest = bytes.get(start..).unwrap_or_default();
     let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-    let text = rest.get(..length).and_then(|line| line.strip_suffix(b"\r")).unwrap_or_default();
+    let text = rest.get(..length).and_then(|line| line.strip_suffix(b"\r")).unwrap_or(b"");
     let end = line_end(bytes, start + text.len()).ok_or(Error::LineEnd)?;
     let space = usize::from(!text.is_empty());
     Ok((Span::new(start + space, start + text.len()), end))

@@ -94,9 +94,10 @@ pub fn is_host(bytes: &[u8]) -> bool {
 
 /// `[address]` or `[address]:port`
 fn is_bracketed(bytes: &[u8]) -> bool {
-    let end = bytes.iter().position(|&byte| byte == b']').unwrap_or_default();
-    let address = bytes.get(1..end).and_then(|address| std::str::from_utf8(address).ok());
-    let is_address = address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    let end = bytes.iter().position(|&byte| byte == b']').unwrap_or(0);
+    let address = bytes.get(1..end).map(std::str::from_utf8);
+    let is_address = address
+        .is_some_and(|address| address.is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok()));
     match bytes.get(end..) {
         Some([b']']) => is_address,
         Some([b']', b':', port @ ..]) => is_address && is_port(port),

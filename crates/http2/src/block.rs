@@ -176,6 +176,7 @@ impl<'a> BlockReader<'a> {
                 self.crumb(value);
                 return Ok(());
             }
+            // Harmless: the other fields need no look.
             _ => {}
         }
         self.put(name, value);

@@ -68,6 +68,7 @@ pub(crate) fn number(bytes: [u8; 4]) -> u32 {
 
 /// The nine bytes of a frame's head. No caller has a payload of more than [`PAYLOAD_BYTES_MAX`].
 pub(crate) fn head(len: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEAD_BYTES] {
+    // Harmless: no payload is that long.
     let [_, a, b, c] = u32::try_from(len).unwrap_or_default().to_be_bytes();
     let [s, t, r, e] = stream.to_be_bytes();
     [a, b, c, kind, flags, s, t, r, e]

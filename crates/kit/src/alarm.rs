@@ -42,6 +42,7 @@ struct Timer {
 
 /// An unset alarm for one wait, with the timer of an earlier wait if there is one. This works because a thread has one runtime.
 pub fn take() -> SharedAlarm {
+    // Harmless: a thread that ends has no spare ones.
     SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
@@ -50,6 +51,7 @@ pub fn give(mut alarm: SharedAlarm) {
     let Some(own) = Rc::get_mut(&mut alarm) else { return };
     own.get_mut().clear();
     // The thread may be ending; then the alarm is simply dropped.
+    // Harmless: the thread may be ending.
     let _gone = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
         if spare.len() < KEPT_MAX {

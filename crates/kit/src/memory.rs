@@ -89,7 +89,7 @@ pub fn used() -> usize {
     if held < base {
         BASE.fetch_min(held, Relaxed);
     }
-    usize::try_from(held.saturating_sub(base)).unwrap_or_default()
+    usize::try_from(held.saturating_sub(base)).unwrap_or(0)
 }
 
 /// The bound. None if nothing set one.
@@ -157,7 +157,7 @@ impl Limit {
 impl Held {
     /// It is so many bytes now.
     pub fn set(&mut self, bytes: usize) {
-        let bytes = isize::try_from(bytes).unwrap_or_default();
+        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
         HELD.fetch_add(bytes - self.0, Relaxed);
         self.0 = bytes;
     }
@@ -171,11 +171,15 @@ impl Drop for Held {
 
 /// The memory of the machine, or of the process's cgroup (version 1 or 2) or one around it if that has less.
 fn machine_bytes() -> Option<u64> {
+    // Harmless: a file that is not there says nothing, and the others count.
     let read = |path: &Path| fs::read_to_string(path).ok();
     let of_machine = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
+    // Harmless: a process without groups has only the machine.
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    // Harmless: a group without a bound has none.
     let of_groups = cgroup_files(&groups).into_iter().filter_map(|file| {
         // `max` is no number: it has no bound.
+        // Harmless: `max` is no number.
         read(Path::new(&file))?.trim().parse().ok()
     });
     of_groups.chain(of_machine).min()
@@ -184,7 +188,7 @@ fn machine_bytes() -> Option<u64> {
 /// The machine's memory by `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The files with the bounds of the cgroups that `/proc/self/cgroup` names, and of those around them.
@@ -204,6 +208,7 @@ fn cgroup_files(groups: &str) -> Vec<String> {
             _ => continue,
         };
         // A container may see its own group as the root, and be told its path outside.
+        // Harmless: the path of a group is a text.
         let around = Path::new(group).ancestors().filter_map(Path::to_str);
         files.extend(around.map(|group| format!("{root}{}/{file}", group.trim_end_matches('/'))));
     }

@@ -45,6 +45,7 @@ impl LookUps {
         host: &str,
         port: u16,
     ) -> io::Result<Vec<SocketAddr>> {
+        // Harmless: a name is looked up below.
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
@@ -69,6 +70,7 @@ impl LookUps {
         // Nobody closes the semaphore.
         let place = self.places.acquire().await.ok()?;
         task::beside(move || {
+            // Harmless: it is held to the end.
             let _place = (place, asker);
             look_up()
         })
@@ -121,7 +123,7 @@ pub fn zone(host: &str) -> &str {
     let (Some(last), Some(second)) = (starts.next(), starts.next()) else { return host };
     let is_short = last - second <= SHORT + 1;
     let start = match is_short {
-        true => starts.next().unwrap_or_default(),
+        true => starts.next().unwrap_or(0),
         false => second,
     };
     host.get(start..).unwrap_or(host)

@@ -14,6 +14,7 @@ pub type Spare<T> = RefCell<Vec<Vec<T>>>;
 
 /// Takes an empty vector, a used one if there is one.
 pub fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Vec<T> {
+    // Harmless: a thread that ends has no spare ones.
     spare.try_with(|s| s.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
@@ -24,6 +25,7 @@ pub fn give<T>(spare: &'static LocalKey<Spare<T>>, mut vector: Vec<T>) {
     }
     vector.clear();
     // The thread may be ending; then the vector is simply freed.
+    // Harmless: the thread may be ending.
     let _gone = spare.try_with(|s| {
         let mut s = s.borrow_mut();
         if s.len() < KEPT_MAX {

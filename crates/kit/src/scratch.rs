@@ -38,7 +38,7 @@ impl Scratch {
     pub fn part(&mut self, part: Range<usize>) -> Bytes {
         match part.len() >= LARGE_BYTES && part.end <= self.0.len() {
             true => Bytes::from(std::mem::take(&mut self.0)).slice(part),
-            false => Bytes::copy_from_slice(self.0.get(part).unwrap_or_default()),
+            false => Bytes::copy_from_slice(self.0.get(part).unwrap_or(&[])),
         }
     }
 }

@@ -21,6 +21,7 @@ where
 /// how much of it runs at once.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    // Harmless: whoever gets none knows that it panicked.
     tokio::task::spawn_blocking(work).await.ok()
 }
 
@@ -82,6 +83,7 @@ impl SideWork {
 impl Drop for SideWork {
     fn drop(&mut self) {
         // The thread may be ending.
+        // Harmless: the thread may be ending.
         let _gone = SIDE_WORK.try_with(|count| count.set(count.get().saturating_sub(1)));
     }
 }

@@ -164,6 +164,7 @@ impl<F: Future> InTurns<F> {
             return Some(paused);
         }
         let spare = SPARE.with_borrow_mut(Vec::pop);
+        // Harmless: without memory for a stack it fails.
         let stack = spare.or_else(|| DefaultStack::new(STACK_BYTES).ok())?;
         let (future, began_with) = (&raw mut self.future, waker.clone());
         let polling = move |pauses: &Pauses, ()| {
@@ -312,6 +313,7 @@ impl Queue {
 impl Wake for NextRound {
     fn wake(self: Arc<Self>) {
         let next = QUEUE.try_with(|queue| queue.borrow_mut().next());
+        // Harmless: a thread that ends has nothing to wake.
         next.ok().flatten().inspect(Waker::wake_by_ref);
     }
 }
@@ -321,6 +323,7 @@ fn note_round() {
     if !QUEUE.with_borrow_mut(|queue| std::mem::replace(&mut queue.is_round_noted, true)) {
         let round = Waker::from(Arc::new(NextRound));
         let mut yielding = pin!(tokio::task::yield_now());
+        // Harmless: it is polled for its waker alone.
         let _pending = yielding.as_mut().poll(&mut Context::from_waker(&round));
     }
 }

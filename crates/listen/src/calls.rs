@@ -32,7 +32,7 @@ impl CallLifetime<'_> {
     /// The request has a body that is still coming.
     pub(crate) fn begin_body(&self, progress: Option<BodyProgress>) {
         if let Some(progress) = progress {
-            // There is one body.
+            // Harmless: there is one body.
             let _first = self.progress.set(progress);
         }
     }

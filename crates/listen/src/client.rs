@@ -155,7 +155,7 @@ impl Client {
         let before = out.len();
         let read = self.poll_body_inner(cx, out);
         let came = out.len().saturating_sub(before);
-        self.body_bytes += u64::try_from(came).unwrap_or_default();
+        self.body_bytes += u64::try_from(came).unwrap_or(u64::MAX);
         match (read, &mut self.pace) {
             (Poll::Pending, Some(pace)) => pace.poll_late(cx).map(Err),
             // Nothing waits for a body that is there.
@@ -230,6 +230,7 @@ impl Client {
     /// Writes as much as it takes now. An error shows again when its task writes the rest.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> usize {
         match self.interim.is_empty() {
+            // Harmless: the error shows again when its task writes the rest.
             true => self.wire.write_now(bytes).unwrap_or_default(),
             false => 0,
         }
@@ -299,6 +300,8 @@ impl InterimReplies for SharedClient {
         head.write_to(&mut client.interim);
         client.interim.extend_from_slice(b"\r\n");
         if client.interim.len() > INTERIM_BYTES_MAX {
+            tracing::debug!("an interim reply is left out: the client does not read those before");
+            // Harmless: it is logged, and says nothing that the final reply does not.
             client.interim.truncate(before);
         }
     }

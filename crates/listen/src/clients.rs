@@ -51,7 +51,7 @@ impl OpenConnections {
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, HashMap<u64, usize>>> {
         // The last bits differ most; an IPv4 address has its own there, a network of IPv6 its subscriber's.
-        let at = usize::try_from(client).unwrap_or_default() % SHARDS;
+        let at = usize::try_from(client % SHARDS as u64).unwrap_or(0);
         self.of_client.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -74,7 +74,7 @@ impl Drop for CountedConnection {
 fn number(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or_default(),
+        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0),
     }
 }
 

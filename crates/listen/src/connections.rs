@@ -192,6 +192,7 @@ impl ListenerState {
         // The longest idle are the earliest, and are taken from the end.
         let last = idlest.len().checked_sub(1)?.min(IDLEST_MAX - 1);
         idlest.select_nth_unstable(last);
+        // Harmless: those that are cut have been idle for less, and are looked for again.
         idlest.truncate(IDLEST_MAX);
         idlest.shrink_to(IDLEST_MAX);
         idlest.sort_unstable_by(|a, b| b.cmp(a));

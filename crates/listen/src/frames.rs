@@ -96,7 +96,7 @@ impl Frames {
         }
         let left = bytes.len().saturating_sub(taken);
         let passed = usize::try_from(self.payload).unwrap_or(usize::MAX).min(left);
-        self.payload -= u64::try_from(passed).unwrap_or_default();
+        self.payload -= u64::try_from(passed).unwrap_or(u64::MAX);
         if self.payload == 0 && self.is_close {
             self.closed = true;
         }

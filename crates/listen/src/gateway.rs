@@ -88,6 +88,7 @@ impl Gateway {
         };
         kit::memory::set_limit(plan.memory);
         let mut adopted = Vec::new();
+        // Harmless: sockets were bound for each worker.
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let (sender, done) = oneshot::channel();
             let serving = ServingPlan { plan: plan.clone(), access_log: access_log.clone() };
@@ -144,7 +145,7 @@ impl Gateway {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // A worker that panicked has said so already.
+            // Harmless: a worker that panicked has said so already.
             let _ended = thread.join();
         }
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));

@@ -287,7 +287,7 @@ impl H1 {
             Ok(None) => None,
             Ok(Some(parsed)) => {
                 let bytes = input.get(..parsed.head_len).unwrap_or(input);
-                let host = parsed.host.map(|host| host.of(input)).unwrap_or_default();
+                let host = parsed.host.map_or(&b""[..], |host| host.of(input));
                 let head = request_head(&parsed, Headers::copied(bytes, lines), host);
                 let asks = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
@@ -327,6 +327,7 @@ impl H1 {
         self.alarm.borrow_mut().clear();
         client.begin_body(framing, expected && rest.is_empty());
         let whole = match framing {
+            // Harmless: what is longer than memory is not whole here.
             Framing::Length(n) => usize::try_from(n).ok().filter(|n| *n <= rest.len()),
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,

@@ -18,6 +18,7 @@ pub(crate) fn limits(listener: &Listener) -> http1::Limits {
 /// Methods that are not a gateway's to serve.
 pub(crate) fn refused_method(method: &[u8]) -> Result<(), Fault> {
     match http1::is_refused_method(method) {
+        // Harmless: a method is a token.
         true => Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method))),
         false => Ok(()),
     }

@@ -17,7 +17,7 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Says goodbye.
 pub(crate) async fn shut(wire: &mut Wire) {
     let shut = poll_fn(|cx| Pin::new(&mut *wire).poll_shutdown(cx));
-    // Whether the goodbye reaches the peer changes nothing.
+    // Harmless: whether the goodbye reaches the peer changes nothing.
     let _late = tokio::time::timeout(LINGER_MAX, shut).await;
 }
 
@@ -34,5 +34,6 @@ pub(crate) async fn linger(wire: &mut Wire) {
             }
         }
     };
+    // Harmless: what still comes is read by nobody.
     let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
 }

@@ -88,7 +88,7 @@ impl Pace {
     /// For a body that begins now.
     pub(crate) fn of(listener: &Listener, progress: BodyProgress) -> Pace {
         let timeout = &listener.timeout;
-        let total = timeout.body_total.unwrap_or_default();
+        let total = timeout.body_total.unwrap_or(Duration::ZERO);
         Pace {
             pause: timeout.body,
             rate: listener.limits.body_rate_min,

@@ -128,6 +128,7 @@ impl RelayState {
     fn cut(&mut self, why: StreamEnd, cx: &mut Context<'_>) {
         self.relay.cut(why, &mut self.out);
         self.is_over = true;
+        // Harmless: it is cut, which the record says.
         let _lost = self.poll(cx, || ());
     }
 
@@ -175,6 +176,7 @@ impl RelayState {
 /// Lends room to each outbox that has none.
 fn lend_room(out: &mut Outbox) {
     ROOM.with(|rooms| {
+        // Harmless: there is room for each side.
         for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
             if out.capacity() == 0 {
                 *out = room.take();
@@ -186,6 +188,7 @@ fn lend_room(out: &mut Outbox) {
 /// Takes back what an outbox does not need until the next poll.
 fn take_room_back(out: &mut Outbox) {
     ROOM.with(|rooms| {
+        // Harmless: there is room for each side.
         for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
             if out.is_empty() {
                 let mut out = std::mem::take(out);
@@ -227,7 +230,7 @@ impl RelayEnd {
                 }
             }
         }
-        self.sent_before += u64::try_from(self.sent).unwrap_or_default();
+        self.sent_before += u64::try_from(self.sent).unwrap_or(u64::MAX);
         self.sent = 0;
         out.clear();
         Poll::Ready(())
@@ -240,7 +243,7 @@ impl RelayEnd {
         if left > 0 && out.capacity() - left > UNUSED_BYTES_MAX {
             out.drain(..self.sent);
             out.shrink_to_fit();
-            self.sent_before += u64::try_from(self.sent).unwrap_or_default();
+            self.sent_before += u64::try_from(self.sent).unwrap_or(u64::MAX);
             self.sent = 0;
         }
     }

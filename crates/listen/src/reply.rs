@@ -56,6 +56,7 @@ pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> 
         (false, Protocol::Http11 | Protocol::Http2) if !tunnelled => {
             head.extend_from_slice(b"Connection: close\r\n");
         }
+        // Harmless: the others need no line.
         _ => {}
     }
     head.extend_from_slice(b"\r\n");

@@ -173,7 +173,7 @@ fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
 
 /// Closes with a reset instead of waiting: for a peer that would otherwise hold the socket.
 pub(crate) fn reset_on_close(socket: &tokio::net::TcpStream) {
-    // Without the option the socket just closes the slow way.
+    // Harmless: without the option the socket just closes the slow way.
     let _slower = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 

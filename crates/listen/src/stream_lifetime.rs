@@ -128,8 +128,12 @@ impl StreamLifetime {
             StreamKind::Sse | StreamKind::WebSocket => None,
         };
         let noted = notes.and_then(|notes| notes.stream.clone());
-        let noted = noted.filter(|_| kind == StreamKind::Sse).zip(route);
-        let noted = noted.map(|(notes, route)| (notes, route.metrics.clone(), worker));
+        let noted = match (noted, route) {
+            (Some(notes), Some(route)) if kind == StreamKind::Sse => {
+                Some((notes, route.metrics.clone(), worker))
+            }
+            (None | Some(_), _) => None,
+        };
         let open = route.map(|route| OpenStream::begin(&route.metrics, worker, kind));
         let stay = StreamLifetime::new(route, clock::now(), expires, connection);
         let silence = match kind {

@@ -94,10 +94,11 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
         match order {
             Order::Adopt { serving, sockets, done } => {
                 listeners.adopt(serving, sockets).await;
-                // Nobody waits any more if the gateway gave up.
+                // Harmless: nobody waits any more if the gateway gave up.
                 let _heard = done.send(());
             }
             Order::Drain { limit, cut, done } => {
+                // Harmless: nobody waits any more if the gateway gave up.
                 let _heard = done.send(listeners.drain(limit, &cut).await);
                 return;
             }
@@ -167,7 +168,7 @@ impl WorkerListeners {
             kit::spawn(cut_after(plan.drain, Rc::downgrade(&listener_state)));
             self.leaving.push(listener_state);
             if let Some(accepting) = accepting {
-                // One that panicked has said so already.
+                // Harmless: one that panicked has said so already.
                 let _ended = accepting.await;
             }
         }
@@ -193,7 +194,7 @@ impl WorkerListeners {
     async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
         let began = clock::now();
         let WorkerListeners { open, leaving, schedules, residents, .. } = self;
-        // Nothing new begins.
+        // Harmless: nothing new begins.
         let _are_over = (schedules.drain(), residents.drain());
         let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         all().for_each(|listener_state| listener_state.close());

@@ -44,7 +44,7 @@ impl WriteProgress {
 
     /// True if bytes that were written last may still be on their way.
     pub(crate) fn is_behind(&self) -> bool {
-        self.before.flatten().is_some_and(|told| !told.is_done)
+        matches!(self.before, Some(Some(told)) if !told.is_done)
     }
 }
 

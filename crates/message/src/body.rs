@@ -116,7 +116,7 @@ impl Body {
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
-            Body::Whole(bytes, _) => u64::try_from(bytes.len()).ok(),
+            Body::Whole(bytes, _) => Some(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
             Body::Stream(source) => source.remaining(),
         }
     }
@@ -225,8 +225,9 @@ impl Body {
             // It grows to twice its size, and is moved.
             room(gathered.len())?;
             // The rest is on its way: it is read into one piece of memory, which does not grow with each part.
-            let rest = source.remaining().and_then(|rest| usize::try_from(rest).ok());
-            gathered.reserve(rest.unwrap_or_default().min(RESERVED_BYTES_MAX));
+            let rest =
+                source.remaining().map_or(0, |rest| usize::try_from(rest).unwrap_or(usize::MAX));
+            gathered.reserve(rest.min(RESERVED_BYTES_MAX));
         }
     }
 

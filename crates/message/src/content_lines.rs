@@ -14,7 +14,7 @@ impl Headers {
         const FRONT: &[u8] = b"content-";
         const OTHERS: [&[u8]; 3] = [b"digest", b"repr-digest", b"trailer"];
         self.retain(|name, _| {
-            let front = name.get(..FRONT.len()).unwrap_or_default();
+            let front = name.get(..FRONT.len()).unwrap_or(b"");
             !http1::is_alias(front, FRONT)
                 && !OTHERS.iter().any(|other| http1::is_alias(name, other))
         });

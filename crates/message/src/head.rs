@@ -73,7 +73,7 @@ impl RequestHead {
 
     /// Host and port as the client named them; empty if it named none.
     pub fn host(&self) -> &[u8] {
-        self.headers.get("host").unwrap_or_default()
+        self.headers.get("host").unwrap_or(b"")
     }
 
     /// The host without its port and a final dot, in lower case, as routes are matched. Copies only if necessary.
@@ -165,7 +165,7 @@ impl ReplyHead {
     /// True for an event stream: it may have no end, and may be silent for any time.
     pub fn is_event_stream(&self) -> bool {
         const EVENTS: &[u8] = b"text/event-stream";
-        let content_type = self.headers.get("content-type").unwrap_or_default().trim_ascii_start();
+        let content_type = self.headers.get("content-type").unwrap_or(b"").trim_ascii_start();
         // Every reply is asked, and few begin so.
         let begins = content_type.get(..EVENTS.len());
         begins.is_some_and(|begins| begins.eq_ignore_ascii_case(EVENTS))
@@ -193,7 +193,7 @@ impl ReplyHead {
 
 fn digits(status: u16) -> [u8; 3] {
     [status / 100 % 10, status / 10 % 10, status % 10]
-        .map(|digit| b'0' + u8::try_from(digit).unwrap_or_default())
+        .map(|digit| b'0' + u8::try_from(digit).unwrap_or(0))
 }
 
 #[cfg(test)]

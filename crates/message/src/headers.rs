@@ -106,7 +106,7 @@ impl DecidedNames {
             false => trailers,
             true => {
                 let lines = trailers.split_inclusive(|b| *b == b'\n');
-                lines.filter(|line| !is_decided(line)).flatten().copied().collect()
+                lines.filter(|line| !is_decided(line)).collect::<Vec<&[u8]>>().concat()
             }
         }
     }
@@ -205,6 +205,7 @@ impl Headers {
     }
 
     fn note_removed(&mut self, name: &str) {
+        // Harmless: a name may be noted again.
         if self.removed().take(NOTES_COMPARED).any(|noted| noted == name.as_bytes()) {
             return;
         }
@@ -411,6 +412,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     let (Some(one_end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
         return one.eq_ignore_ascii_case(other);
     };
+    // Harmless: both have one length, and the last bytes are compared apart.
     let mut words = one.as_chunks().0.iter().zip(other.as_chunks().0);
     words.all(|(one, other)| is_same_word(one, other)) && is_same_word(one_end, other_end)
 }

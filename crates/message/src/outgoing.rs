@@ -189,7 +189,7 @@ impl Outgoing {
 
     /// After the source failed: writes its earlier bytes, as far as the peer takes them at once.
     pub fn flush(&mut self, cx: &mut Context<'_>, target: &mut impl WriteTarget) {
-        // The message is incomplete already; losing its last piece as well changes nothing.
+        // Harmless: the message is incomplete already, and losing its last piece as well changes nothing.
         let _unsent = self.poll_pending(cx, target);
     }
 
@@ -257,7 +257,7 @@ impl Outgoing {
             let fill = match self.body.poll_fill(cx, out) {
                 Poll::Ready(Ok(fill)) => fill,
                 Poll::Ready(Err(fault)) => {
-                    // The bytes have no frame yet.
+                    // Harmless: the bytes have no frame yet, and the fault is told.
                     out.truncate(start);
                     return Poll::Ready(Err(fault));
                 }

@@ -18,7 +18,7 @@ pub fn room(bytes: usize) -> Result<(), Fault> {
 /// The fault of an exchange for which there is no memory.
 #[cold]
 pub fn no_room() -> Fault {
-    let (used, limit) = (memory::used() >> 20, memory::limit().unwrap_or_default() >> 20);
+    let (used, limit) = (memory::used() >> 20, memory::limit().unwrap_or(0) >> 20);
     let cause =
         format!("no memory is left: {used} MiB are in use, and `limits.memory` is {limit} MiB");
     Fault::new(Kind::MemoryFull, cause).with_header("Retry-After", RETRY_AFTER)

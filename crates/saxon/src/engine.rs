@@ -99,10 +99,12 @@ impl Engine {
             move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
                     // The caller may have given up waiting; the next call finds the machine running.
+                    // Harmless: the caller may have given up waiting.
                     let _told = started.send(Ok(()));
                     pool::keep(&attached, &shared, threads);
                 }
                 Err(error) => {
+                    // Harmless: the caller may have given up waiting.
                     let _told = started.send(Err(error));
                 }
             }
@@ -111,6 +113,7 @@ impl Engine {
         let ready = spawned
             .map_err(|error| error.to_string())
             .and_then(|_| ready.recv_timeout(START_MAX).map_err(|_| "it does not start".to_owned()))
+            // Harmless: both errors are texts, and one is told.
             .flatten();
         ready.map_err(|error| Unavailable {
             what: format!("{}: {error}", libjvm.display()),
@@ -241,10 +244,11 @@ impl Complaint {
     /// Parses a line of `Slot.compile`: module, line, column and text, separated by tabs.
     fn read(line: &str) -> Complaint {
         let mut parts = line.splitn(4, '\t');
-        let module = parts.next().unwrap_or_default().to_owned();
+        let module = parts.next().unwrap_or("").to_owned();
+        // Harmless: a complaint without a place has none.
         let mut number = || parts.next()?.parse::<u32>().ok().filter(|number| *number > 0);
         let (line, column) = (number(), number());
-        let what = parts.next().unwrap_or_default().to_owned();
+        let what = parts.next().unwrap_or("").to_owned();
         Complaint { module, line, column, what }
     }
 }

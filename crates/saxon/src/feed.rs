@@ -73,7 +73,7 @@ impl Feed {
     /// Writes one namespace declaration of the current element.
     pub fn declared(&mut self, prefix: &str, namespace: u32) {
         self.text_bytes(prefix);
-        self.number(usize::try_from(namespace).unwrap_or_default());
+        self.number(namespace as usize);
     }
 
     /// Announces the number of attributes, after the declarations.
@@ -131,7 +131,7 @@ impl Feed {
     }
 
     fn name(&mut self, name: Name<'_>) {
-        self.number(usize::try_from(name.namespace).unwrap_or_default());
+        self.number(name.namespace as usize);
         self.text_bytes(name.prefix);
         self.text_bytes(name.local);
     }

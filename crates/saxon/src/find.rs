@@ -51,14 +51,19 @@ pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
 
 /// Java homes of the `java` commands on the path: each command links to `HOME/bin/java`, perhaps through other links.
 fn on_path() -> Vec<PathBuf> {
+    // Harmless: without a path no command is on it.
     let path = env::var_os("PATH").unwrap_or_default();
     let commands = env::split_paths(&path).map(|folder| folder.join("java"));
+    // Harmless: a folder without the command is passed over.
     let real = commands.filter_map(|command| fs::canonicalize(command).ok());
+    // Harmless: a command in no home is passed over.
     real.filter_map(|command| Some(command.parent()?.parent()?.to_owned())).collect()
 }
 
 fn newest() -> Option<PathBuf> {
+    // Harmless: a folder that is not there holds no Java.
     let folders = INSTALLED.iter().filter_map(|folder| fs::read_dir(folder).ok());
+    // Harmless: an entry that cannot be read is no home.
     let homes = folders.flatten().flatten().map(|entry| entry.path());
     let usable = homes.filter(|home| home.join(LIBJVM).is_file());
     let best = usable.max_by_key(|home| (version(home), home.clone()))?;
@@ -67,9 +72,11 @@ fn newest() -> Option<PathBuf> {
 
 /// Reads the major version from the file `release` of a Java home: `JAVA_VERSION="17.0.15"`.
 fn version(home: &Path) -> u32 {
+    // Harmless: a home without the file is the oldest.
     let release = fs::read_to_string(home.join("release")).unwrap_or_default();
     let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
-    let digits = line.unwrap_or_default().split(|c: char| !c.is_ascii_digit()).next();
+    let digits = line.unwrap_or("").split(|c: char| !c.is_ascii_digit()).next();
+    // Harmless: a home without a version is the oldest.
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
@@ -90,6 +97,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     };
     let entries = fs::read_dir(&folder)
         .map_err(|error| format!("cannot read the folder {}: {error}", folder.display()))?;
+    // Harmless: a jar that is missing is told below.
     let paths = entries.flatten().map(|entry| entry.path());
     let mut jars: Vec<PathBuf> =
         paths.filter(|path| path.extension() == Some(OsStr::new("jar"))).collect();
@@ -97,6 +105,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     jars.sort_unstable();
     for (name, what) in [("tidegate-saxon", BRIDGE), ("saxon-he", "jar of Saxon-HE")] {
         let starts = |path: &PathBuf| {
+            // Harmless: a path without a name is no jar.
             let file = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             file.starts_with(name)
         };
@@ -112,6 +121,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
 fn usual() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::var_os("TIDEGATE_SAXON").map(PathBuf::from).into_iter().collect();
+    // Harmless: without it the other folders are looked at.
     let program = env::current_exe().ok();
     if let Some(beside) = program.as_deref().and_then(Path::parent) {
         // Relative paths of an installation, and of the layout of cargo and `make saxon`.

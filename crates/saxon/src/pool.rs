@@ -272,6 +272,7 @@ pub(crate) fn keep(attached: &AttachedThread, shared: &Arc<PoolState>, threads: 
     let mut seats: Vec<Option<(Arc<Seat>, thread::JoinHandle<()>)>> = Vec::new();
     seats.resize_with(threads, || None);
     // Set for the first time here, and read only later.
+    // Harmless: it is set once, here.
     let _first = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
         for (index, seat) in seats.iter_mut().enumerate() {
@@ -309,6 +310,7 @@ fn started(
             add(&shared.counts.threads, 1);
             vm::behind_workers();
             // If there is no memory for a thread, the next tick tries again.
+            // Harmless: if there is no memory for a thread, the next tick tries again.
             if let Ok(seated) = SeatedThread::take(vm, &title, seat) {
                 serve(seated, &shared);
             }
@@ -347,6 +349,7 @@ fn transform(seated: &mut SeatedThread, shared: &PoolState, job: Job) -> bool {
     let (began, had) = (clock::now(), core.used());
     if began >= deadline {
         add(&shared.counts.failed, 1);
+        // Harmless: the caller may have gone.
         let _told = done.send(Err(RunError::Late));
         return false;
     }
@@ -354,10 +357,11 @@ fn transform(seated: &mut SeatedThread, shared: &PoolState, job: Job) -> bool {
     let until = Until::Deadline(deadline);
     let RunOutcome { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
     let time = began.elapsed();
-    let busy = core.used().zip(had).map(|(now, had)| now.saturating_sub(had));
+    let busy = core.used().and_then(|now| Some(now.saturating_sub(had?)));
     sheet.ran(time, busy.unwrap_or(time));
     shared.counts.ended(result.is_ok());
     // The caller may have gone.
+    // Harmless: the caller may have gone.
     let _told = done.send(result);
     stopped
 }

@@ -104,7 +104,7 @@ impl Until {
                 false
             }
             Until::Busy { max, met: Some(met) } => {
-                let busy = clock.used().zip(met.used).map(|(now, then)| now.saturating_sub(then));
+                let busy = clock.used().and_then(|now| Some(now.saturating_sub(met.used?)));
                 busy.is_some_and(|busy| busy >= *max) || now >= met.at + IDLE_MAX
             }
         }
@@ -154,6 +154,7 @@ impl SeatedThread {
         let stopped = self.seat.end();
         let result = match made {
             Ok(Some(kept)) => Ok(kept),
+            // Harmless: Java writes UTF-8.
             Ok(None) => Err(String::from_utf8_lossy(&said).into_owned()),
             Err(error) => Err(format!("\t-1\t-1\t{error}\n")),
         };
@@ -164,6 +165,7 @@ impl SeatedThread {
 impl Drop for SeatedThread {
     fn drop(&mut self) {
         // An error thrown at the last moment is caught by this call, not by the machine's detaching of the thread.
+        // Harmless: an error that is thrown at the last moment is caught here.
         let _thrown = self.attached.heap();
         let thread = locked(&self.seat.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);
@@ -173,6 +175,7 @@ impl Drop for SeatedThread {
 
 /// Result of a run by its code in `Slot.java`.
 fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, RunError> {
+    // Harmless: Java writes UTF-8.
     let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     match code {
         0 => Ok(bytes),

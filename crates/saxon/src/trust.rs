@@ -44,6 +44,7 @@ impl Trust {
         let credit = self.credit.load(Relaxed);
         if time > FAST_MAX {
             let less = |credit: u32| Some(credit.saturating_sub(SLOW));
+            // Harmless: the update never refuses.
             let _always = self.credit.fetch_update(Relaxed, Relaxed, less);
         } else if credit < MOST && self.millis() >= self.barred_until.load(Relaxed) {
             self.credit.fetch_add(1, Relaxed);

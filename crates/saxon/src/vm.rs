@@ -134,7 +134,7 @@ impl Vm {
         });
         let mut arguments = JavaVMInitArgs {
             version: JNI_VERSION_10,
-            nOptions: jint::try_from(options.len()).unwrap_or_default(),
+            nOptions: jint::try_from(options.len()).unwrap_or(jint::MAX),
             options: options.as_mut_ptr(),
             ignoreUnrecognized: false,
         };
@@ -201,6 +201,7 @@ impl Vm {
 fn plain_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
+    // Harmless: a thread that keeps its stack goes on as before.
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
@@ -210,6 +211,7 @@ fn plain_stack() {
 pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which is about this thread. If the system refuses, it goes on as before.
+    // Harmless: if the system refuses, it goes on as before.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 
@@ -323,7 +325,7 @@ impl AttachedThread {
         let number = |method| {
             let number =
                 call!(self.env, CallStaticLongMethodA, methods.machine, method, ptr::null());
-            self.thrown().map(|()| u64::try_from(number).unwrap_or_default())
+            self.thrown().map(|()| u64::try_from(number).unwrap_or(0))
         };
         Ok((number(methods.heap_used)?, number(methods.heap_max)?))
     }
@@ -361,7 +363,7 @@ impl AttachedThread {
         }
         let length = call!(self.env, CallIntMethodA, slot.object.0, methods.said, ptr::null());
         self.thrown()?;
-        self.take(slot, usize::try_from(length).unwrap_or_default(), said)?;
+        self.take(slot, usize::try_from(length).unwrap_or(0), said)?;
         Ok(None)
     }
 
@@ -385,7 +387,7 @@ impl AttachedThread {
         let ended: jlong = call!(self.env, CallLongMethodA, slot.object.0, run, arguments.as_ptr());
         self.thrown()?;
         let mut out = Vec::new();
-        let length = usize::try_from(ended & 0x7fff_ffff).unwrap_or_default();
+        let length = usize::try_from(ended & 0x7fff_ffff).unwrap_or(0);
         self.take(slot, length, &mut out)?;
         Ok((u32::try_from(ended >> 32).unwrap_or(u32::MAX), out))
     }
@@ -426,7 +428,7 @@ impl AttachedThread {
     }
 
     fn length(&self, array: jobject) -> usize {
-        usize::try_from(call!(self.env, GetArrayLength, array)).unwrap_or_default()
+        usize::try_from(call!(self.env, GetArrayLength, array)).unwrap_or(0)
     }
 
     /// Makes a local reference global.
@@ -512,6 +514,7 @@ impl AttachedThread {
 impl Drop for AttachedThread {
     fn drop(&mut self) {
         // SAFETY: this thread is attached, and nothing uses the environment after it.
+        // Harmless: the thread ends.
         let _code = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
     }
 }

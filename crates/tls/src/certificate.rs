@@ -57,6 +57,7 @@ impl Certificate {
             return None;
         }
         let mut subject = None;
+        // Of several the last is the most specific.
         for name in certificate.subject().iter_common_name() {
             subject = Some(name.as_str().ok()?.to_owned());
         }
@@ -136,9 +137,9 @@ fn text(name: &GeneralName<'_>) -> Option<String> {
 }
 
 fn address(bytes: &[u8]) -> Option<String> {
-    let v4 = <[u8; 4]>::try_from(bytes).map(std::net::IpAddr::from).ok();
-    let address = v4.or_else(|| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from).ok());
-    address.map(|address| address.to_string())
+    let v4 = <[u8; 4]>::try_from(bytes).map(std::net::IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(std::net::IpAddr::from));
+    Some(address.ok()?.to_string())
 }
 
 impl fmt::Display for Concern {

@@ -113,6 +113,7 @@ impl Upstream {
             let uniform = ((drawn >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
             -f64::from(target.settings().weight) / uniform.ln()
         };
+        // Harmless: candidates are targets.
         candidates
             .filter_map(|at| self.targets.get(at).map(|t| (at, draw(t))))
             .max_by(|a, b| a.1.total_cmp(&b.1))

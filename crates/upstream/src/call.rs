@@ -203,6 +203,7 @@ impl<'a> Call<'a> {
         }
         let rest = input.get(parsed.head_len..).unwrap_or_default();
         let mut decoder = Decoder::new(parsed.framing);
+        // Harmless: what is longer than memory is not whole here.
         let whole = decoder.remaining().and_then(|n| usize::try_from(n).ok());
         let whole = whole.filter(|n| (LARGE_BYTES..=rest.len()).contains(n) && !parsed.upgrade);
         match whole {

@@ -63,6 +63,7 @@ impl CalledUrl {
 
     /// Its address, where its host is one.
     pub fn address(&self) -> Option<IpAddr> {
+        // Harmless: a name is no address.
         self.host.parse().ok()
     }
 }
@@ -75,16 +76,19 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = authority.split_at_checked(colon)?;
     let port = port.strip_prefix(':')?;
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    let port = port.parse::<u16>().ok().filter(|port| is_number && *port > 0)?;
-    Some((host, Some(port)))
+    match port.parse::<u16>() {
+        Ok(port) if is_number && port > 0 => Some((host, Some(port))),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// A host as it is connected to. Numbers are an address only in the usual form: `127.1`, `0x7f.1`, `017700000001` and
 /// `2130706433` are addresses to some resolvers.
 fn host_of(host: &str) -> Option<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        return inner.parse::<Ipv6Addr>().ok().map(|address| address.to_string());
+        return Some(inner.parse::<Ipv6Addr>().ok()?.to_string());
     }
+    // Harmless: what is no address may be a name.
     if let Ok(address) = host.parse::<Ipv4Addr>() {
         return Some(address.to_string());
     }

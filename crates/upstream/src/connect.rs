@@ -85,8 +85,8 @@ impl Upstream {
     ) -> Result<(Connection, bool), Fault> {
         let metrics = self.metrics.pool(worker);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-        let time =
-            left.into_iter().chain([self.settings().timeout.connect]).min().unwrap_or_default();
+        let most = self.settings().timeout.connect;
+        let time = left.map_or(most, |left| left.min(most));
         let opened =
             tokio::time::timeout(time, self.open(target, offer)).await.unwrap_or_else(|_| {
                 Err(Fault::new(
@@ -126,8 +126,10 @@ impl Upstream {
             // What stands in for a target speaks for its TLS too.
             wrapped @ Wire::Wrapped(_) => return Ok((wrapped, knows, address)),
         };
-        // Small writes must not wait for acknowledgements; a socket that refuses an option still works.
+        // Small writes must not wait for acknowledgements.
+        // Harmless: a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
+        // Harmless: as above.
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
             return Ok((Wire::Plain(socket), knows, address));

@@ -77,7 +77,10 @@ impl Endpoints {
 
     /// The way to a URL, and its path with its query; or why it is not called.
     pub fn find(&self, url: &str) -> Result<(Endpoint, String), Fault> {
-        let shown = || url.chars().take(200).collect::<String>().escape_debug().to_string();
+        let shown = || match url.char_indices().nth(200) {
+            Some((end, _)) => format!("{}...", url.get(..end).unwrap_or_default().escape_debug()),
+            None => url.escape_debug().to_string(),
+        };
         let read = CalledUrl::parse(url);
         let read = read.map_err(|why| refused(format!("`{}` {why}", shown())))?;
         let rule =

@@ -158,9 +158,10 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     if reply.tunnel.is_none() {
         return Ok(());
     }
-    let offered = asked.unwrap_or_default();
-    let taken = reply.head.headers.get("upgrade").unwrap_or_default();
-    let taken = std::str::from_utf8(taken).unwrap_or_default();
+    let offered = asked.unwrap_or(b"");
+    let taken = reply.head.headers.get("upgrade").unwrap_or(b"");
+    // What is empty was not offered.
+    let taken = std::str::from_utf8(taken).unwrap_or("");
     match !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {
         true => Ok(()),
         false => Err(Fault::new(Kind::UpstreamMalformed, "101 to what was not asked for")),

@@ -88,8 +88,10 @@ impl Upstream {
 
     /// True if a target's name no longer has an address.
     fn has_lost(&self, target: usize, address: Option<&SocketAddr>) -> bool {
-        let target = self.targets.get(target);
-        address.zip(target).is_some_and(|(address, target)| !target.known.keep(*address))
+        match (address, self.targets.get(target)) {
+            (Some(address), Some(target)) => !target.known.keep(*address),
+            (None, _) | (_, None) => false,
+        }
     }
 
     /// Targets in their configured order, with their live state.

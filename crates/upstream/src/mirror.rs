@@ -112,7 +112,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The thread may be ending.
+        // Harmless: the thread may be ending.
         let _gone = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));
     }
 }

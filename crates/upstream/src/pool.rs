@@ -82,7 +82,7 @@ impl Upstream {
 impl Pool {
     /// Takes an idle connection that is still open. The most recently used comes first: it is the least likely to be stale, and
     /// the others get the chance to time out.
-    pub(crate) fn take(&self, target: usize) -> Option<Connection> {
+    pub(crate) fn pop(&self, target: usize) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let list = idle.get_mut(target)?;
         while let Some(mut entry) = list.pop() {
@@ -96,7 +96,7 @@ impl Pool {
 
     /// True if a connection waits that is still open.
     pub(crate) fn has_idle(&self, target: usize) -> bool {
-        let idle = self.take(target);
+        let idle = self.pop(target);
         let is_there = idle.is_some();
         idle.into_iter().for_each(|connection| self.give(target, connection, clock::now()));
         is_there
@@ -162,7 +162,7 @@ impl Pool {
                     && !(have_lost && self.has_lost(at, &mut i.connection))
                     && i.connection.wire.is_quiet()
             });
-            self.count_idle(-i64::try_from(before - list.len()).unwrap_or_default());
+            self.count_idle(-i64::try_from(before - list.len()).unwrap_or(i64::MAX));
         }
         for (at, lane) in self.lanes.borrow_mut().iter_mut().enumerate() {
             if have_lost {
@@ -185,7 +185,7 @@ impl Drop for Pool {
     /// The metrics live on under the upstream's name.
     fn drop(&mut self) {
         let left: usize = self.idle.get_mut().iter().map(Vec::len).sum();
-        self.count_idle(-i64::try_from(left).unwrap_or_default());
+        self.count_idle(-i64::try_from(left).unwrap_or(i64::MAX));
     }
 }
 

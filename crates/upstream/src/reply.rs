@@ -251,7 +251,7 @@ impl Source for LeasedBody {
         let before = out.len();
         let fill = ready!(incoming.poll_fill(cx, out, hold));
         if let Some(remaining) = &mut self.remaining {
-            let added = u64::try_from(out.len().saturating_sub(before)).unwrap_or_default();
+            let added = u64::try_from(out.len().saturating_sub(before)).unwrap_or(u64::MAX);
             *remaining = remaining.saturating_sub(added);
         }
         if fill.as_ref().is_ok_and(|fill| *fill == Fill::End)

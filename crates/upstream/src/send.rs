@@ -312,7 +312,9 @@ impl<'a> Attempts<'a> {
         }
         let longest = retry.pause.map_or(std::time::Duration::ZERO, |_| retry.pause_max);
         let ends = clock::now().checked_add(longest);
-        if self.deadline.zip(ends).is_some_and(|(deadline, ends)| ends >= deadline) {
+        if let (Some(deadline), Some(ends)) = (self.deadline, ends)
+            && ends >= deadline
+        {
             return false;
         }
         self.left = self.left.saturating_sub(1);
@@ -334,7 +336,7 @@ impl<'a> Attempts<'a> {
     }
 
     async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Box<Begun>, Failure> {
-        let pooled = if self.was_stale { None } else { self.pool.take(at) };
+        let pooled = if self.was_stale { None } else { self.pool.pop(at) };
         let connection = match pooled {
             Some(connection) => connection,
             None => {

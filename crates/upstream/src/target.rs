@@ -63,7 +63,7 @@ impl Target {
             passes_checks: AtomicBool::new(!checked || metrics.health() != TargetHealth::Unhealthy),
             metrics,
             url: url.into(),
-            known: literal.map(Addresses::literal).unwrap_or_default(),
+            known: literal.map_or_else(|_| Addresses::default(), Addresses::literal),
             active: AtomicU32::new(0),
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU32::new(0),

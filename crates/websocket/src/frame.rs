@@ -102,11 +102,13 @@ pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
     let eight = repeated(key);
     let mut chunks = bytes.chunks_exact_mut(8);
     for chunk in &mut chunks {
+        // Harmless: each chunk has eight bytes.
         if let Ok(plain) = <[u8; 8]>::try_from(&*chunk) {
             chunk.copy_from_slice(&(u64::from_ne_bytes(plain) ^ eight).to_ne_bytes());
         }
     }
     let rest = chunks.into_remainder().iter_mut();
+    // Harmless: the key goes on for ever.
     rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
@@ -117,13 +119,14 @@ pub(crate) fn is_ascii(bytes: &[u8], mask: Mask, offset: u64) -> bool {
     let eight = repeated(key);
     let (chunks, rest) = bytes.as_chunks::<8>();
     let seen = chunks.iter().fold(0, |seen, chunk| seen | (u64::from_ne_bytes(*chunk) ^ eight));
+    // Harmless: the key goes on for ever.
     seen & repeated([0x80; 4]) == 0
         && rest.iter().zip(key.iter().cycle()).all(|(byte, key)| (byte ^ key).is_ascii())
 }
 
 /// The key for the byte at `offset` and those behind it.
 fn key_at(mask: Mask, offset: u64) -> Mask {
-    let turned = u32::try_from(offset % 4 * 8).unwrap_or_default();
+    let turned = u32::try_from(offset % 4 * 8).unwrap_or(0);
     u32::from_be_bytes(mask).rotate_left(turned).to_be_bytes()
 }
 

@@ -180,6 +180,7 @@ impl Reader {
                 return Ok(None);
             }
             let places = self.begun.iter_mut().skip(self.begun_len);
+            // Harmless: the piece is as long as what is missing, or shorter.
             places.zip(piece).for_each(|(place, byte)| *place = *byte);
             self.begun_len += piece.len();
             *bytes = rest;
@@ -334,7 +335,7 @@ impl Reader {
         mut frame: Frame,
         bytes: &mut &'b [u8],
     ) -> Result<Option<Part<'b>>, ProtocolError> {
-        let left = usize::try_from(frame.header.len - frame.passed).unwrap_or_default();
+        let left = usize::try_from(frame.header.len - frame.passed).unwrap_or(usize::MAX);
         let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
         self.control.extend_from_slice(piece);
         *bytes = rest;

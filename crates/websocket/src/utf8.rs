@@ -33,8 +33,9 @@ impl Utf8 {
         if error.error_len().is_some() {
             return false;
         }
+        // Harmless: a character that has begun has at most three bytes.
         self.begun.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
-        self.len = u8::try_from(rest.len()).unwrap_or_default();
+        self.len = u8::try_from(rest.len()).unwrap_or(0);
         true
     }
 

@@ -37,13 +37,14 @@ pub(crate) fn binding(
     let extensions = || at.children().filter(|e| e.local() == "binding" && e.namespace() != WSDL11);
     let known = |e: &Element<'_>| matches!(e.namespace(), BINDING_11 | BINDING_12 | HTTP);
     let extension = extensions().find(known).or_else(|| extensions().next());
-    let namespace = extension.map(Element::namespace).unwrap_or_default();
+    let namespace = extension.map_or("", Element::namespace);
     let protocol = match namespace {
         BINDING_11 => Protocol::Soap(SoapVersion::V11),
         BINDING_12 => Protocol::Soap(SoapVersion::V12),
         HTTP => Protocol::Http(extension.and_then(|e| e.attribute("verb")).map(Box::from)),
         other => Protocol::Other(other.into()),
     };
+    // Harmless: a style that is not there is that of documents.
     let style = extension.and_then(|e| style(e, report)).unwrap_or_default();
     let known = interface.and_then(|at| interfaces.get(at));
     let operations = known.map_or(&[][..], |known| &known.operations);
@@ -107,7 +108,7 @@ impl Common<'_> {
         let faults = at.all(WSDL11, "fault").filter_map(|at| self.fault(at, report)).collect();
         Some(BindingOperation {
             name: name.into(),
-            operation: self.interface.zip(index),
+            operation: self.interface.and_then(|interface| Some((interface, index?))),
             action: said.and_then(|said| said.attribute("soapAction")).map(Box::from),
             action_required: said
                 .and_then(|said| said.attribute("soapActionRequired"))
@@ -126,6 +127,7 @@ impl Common<'_> {
         let bound = [at.first(WSDL11, "input"), at.first(WSDL11, "output")];
         let exact = of_name().find(|(_, operation)| {
             let messages = [&operation.input, &operation.output];
+            // Harmless: both have an input and an output.
             bound.iter().zip(messages).all(|(at, message)| at.is_some() == message.is_some())
         });
         exact.or_else(|| of_name().next()).map(|(index, _)| index)
@@ -147,6 +149,7 @@ impl Common<'_> {
         };
         let body = Body {
             parts,
+            // Harmless: a use that is not there is literal.
             usage: body.map(|body| usage(body, report)).unwrap_or_default(),
             namespace: body.and_then(|body| body.attribute("namespace")).map(Box::from),
             encoding: body.and_then(|body| body.attribute("encodingStyle")).map(Box::from),
@@ -208,6 +211,7 @@ impl Common<'_> {
             report.at(at, "wsdl-attribute", "<fault> needs the attribute `name`".to_owned());
             return None;
         };
+        // Harmless: a use that is not there is literal.
         let usage = said.map(|said| usage(said, report)).unwrap_or_default();
         Some(Fault { name: name.into(), usage })
     }

@@ -135,7 +135,7 @@ pub(crate) fn parse(
         })
         .ok()?;
     let root = document.root_element()?;
-    let target = document.attribute(root, "", "targetNamespace").unwrap_or_default().trim().into();
+    let target = document.attribute(root, "", "targetNamespace").unwrap_or("").trim().into();
     Some(File { location: location.into(), document, target })
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn schema(namespace: &str) -> String {
         // XSD allows NOTATION only with an enumeration, so its mirror is based on QName.
         let base = if name == "NOTATION" { "QName" } else { name };
         // Writing to a string cannot fail.
+        // Harmless: writing to a string cannot fail.
         let _written = write!(
             text,
             r#"<xs:element name="{name}" type="tns:{name}"/><xs:complexType name="{name}"><xs:simpleContent>

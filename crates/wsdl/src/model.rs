@@ -242,6 +242,7 @@ impl Description {
     pub fn shape(&self, bound: &BindingOperation) -> Shape {
         let usage =
             bound.input.as_ref().or(bound.output.as_ref()).map(|content| content.body.usage);
+        // Harmless: without messages the use makes no difference.
         match (bound.style, usage.unwrap_or_default()) {
             (Style::Rpc, Use::Literal) => Shape::RpcLiteral,
             (Style::Rpc, Use::Encoded) => Shape::RpcEncoded,

@@ -56,6 +56,7 @@ pub fn outline(
     let schemas = schemas(&documents, resolver, limits, &mut report);
     let read = ReadDefinitions::of(&documents, &mut report);
     if let (Some(first), true) = (documents.files.first(), schemas.iter().all(Result::is_ok)) {
+        // Harmless: there are no errors among them, as was found above.
         let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
         read::check_payloads(first.root(), &read, &all, &mut report);
     }
@@ -115,10 +116,12 @@ fn schemas(
         SchemaLocation::There(at, location) => load(*at, location, &resolver, limits, report),
     };
     let loaded: Vec<Option<File>> = places.iter().map(&mut there).collect();
+    // Harmless: there is a result for each place, and what could not be loaded is reported.
     let sources = places.iter().zip(&loaded).filter_map(|(place, loaded)| match place {
         SchemaLocation::Here(at) => Some(Source { file: at.file, node: at.node }),
         SchemaLocation::There(..) => loaded.as_ref().map(whole),
     });
+    // Harmless: what cannot be read is reported.
     let encodings = encoding::imported(documents).into_iter().filter_map(|namespace| {
         documents::parse(encoding::schema(namespace).as_bytes(), namespace, limits, report)
     });
@@ -149,6 +152,7 @@ fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<SchemaLocation<'
                 ("import", Some(location)) => {
                     places.push(SchemaLocation::There(child, xsd::join(&file.location, location)));
                 }
+                // Harmless: the other children hold no schema.
                 _ => {}
             }
         }
@@ -220,6 +224,7 @@ impl SchemaInput<'_> {
         source: &Source<'_>,
         together: &mut Option<Option<Arc<Schema>>>,
     ) -> Option<Arc<Schema>> {
+        // Harmless: it is compiled with the others where it is not complete by itself.
         let first = self.set(source, Siblings::First).compile().ok().map(Arc::new);
         first.or_else(|| together.get_or_insert_with(|| self.together()).clone())
     }
@@ -235,7 +240,7 @@ impl SchemaInput<'_> {
         for sibling in self.sources.iter().chain(self.encodings) {
             let same = sibling.node == source.node && std::ptr::eq(sibling.file, source.file);
             let root = Element { file: sibling.file, node: sibling.node };
-            let target = root.attribute("targetNamespace").unwrap_or_default();
+            let target = root.attribute("targetNamespace").unwrap_or("");
             let later = !known.insert(target) && siblings == Siblings::First;
             if !same && !later {
                 set.offer(&sibling.file.document, sibling.node, &sibling.file.location);
@@ -250,6 +255,7 @@ impl SchemaInput<'_> {
         for source in self.sources.iter().chain(self.encodings) {
             set.add(&source.file.document, source.node, &source.file.location);
         }
+        // Harmless: the schemas were compiled one by one, and their faults are reported.
         set.compile().ok().map(Arc::new)
     }
 }

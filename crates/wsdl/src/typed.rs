@@ -253,9 +253,11 @@ impl<'a> Writer<'a> {
             [..] => return Err(Mismatch::new("expected one member of this name")),
         };
         let is_twice = |(at, (key, _)): (usize, &(Cow<'_, str>, usize))| {
+            // Harmless: only the members before it are looked at.
             given.iter().take(at).any(|(before, _)| before == key)
         };
         let local = |root: &model::Root| Some(&*self.api.elements.get(root.element)?.local);
+        // Harmless: each header has its element.
         let known: Vec<&str> = message.headers.iter().filter_map(local).collect();
         if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(&&**key)) {
             let what = format!("expected one of {}", known.join(", "));
@@ -263,7 +265,7 @@ impl<'a> Writer<'a> {
         }
         // All names are known, so there are few.
         if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
-            let name = given.get(at).map(|(key, _)| &**key).unwrap_or_default();
+            let name = given.get(at).map_or("", |(key, _)| &**key);
             return Err(Mismatch::new("expected one member of this name").within(name));
         }
         self.out.push_str("<soap:Header>");

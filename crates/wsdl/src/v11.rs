@@ -95,12 +95,12 @@ fn operation(
     report: &mut Report,
 ) -> Option<Operation> {
     let name = at.required("name", report)?;
-    let mut carried = |at: Element<'_>| carried(at, messages, report);
-    let input = at.first(WSDL11, "input").and_then(&mut carried);
-    let output = at.first(WSDL11, "output").and_then(&mut carried);
-    let faults = at.all(WSDL11, "fault");
-    let faults = faults.filter_map(|at| Some((at, carried(at)?)));
-    let faults = faults.filter_map(|(at, message)| Some((at.attribute("name")?.into(), message)));
+    let input = at.first(WSDL11, "input").and_then(|at| carried(at, messages, report));
+    let output = at.first(WSDL11, "output").and_then(|at| carried(at, messages, report));
+    let faults = at.all(WSDL11, "fault").filter_map(|at| {
+        let name = at.required("name", report)?;
+        Some((name.into(), carried(at, messages, report)?))
+    });
     let faults = faults.collect();
     let first = at.children().find(|child| matches!(child.local(), "input" | "output"));
     Some(Operation {
@@ -128,7 +128,7 @@ fn carried(
 }
 
 pub(crate) fn words(list: Option<&str>) -> Vec<Box<str>> {
-    list.unwrap_or_default().split_ascii_whitespace().map(Box::from).collect()
+    list.unwrap_or("").split_ascii_whitespace().map(Box::from).collect()
 }
 
 fn service(name: &Name, at: Element<'_>, bindings: &[&Name], report: &mut Report) -> Service {

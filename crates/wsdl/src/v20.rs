@@ -76,7 +76,7 @@ fn ancestry<'d>(
         return report.at(at, "limit", message);
     }
     line.push(at);
-    for base in at.attribute("extends").unwrap_or_default().split_ascii_whitespace() {
+    for base in at.attribute("extends").unwrap_or("").split_ascii_whitespace() {
         let Some(name) = at.definition(base, report) else { continue };
         match all.iter().find(|(known, _)| *known == name) {
             Some((_, base)) => ancestry(*base, all, depth - 1, line, report),
@@ -144,7 +144,7 @@ fn binding(name: &Name, at: Element<'_>, interfaces: &[Interface], report: &mut 
         }
         found
     });
-    let protocol = match at.required("type", report).unwrap_or_default() {
+    let protocol = match at.required("type", report).unwrap_or("") {
         // The default version is 1.2 (part 2, 5.10.1).
         WSOAP if at.qualified(WSOAP, "version") == Some("1.1") => Protocol::Soap(SoapVersion::V11),
         WSOAP => Protocol::Soap(SoapVersion::V12),

@@ -13,6 +13,7 @@ pub(crate) fn first(
 ) -> Option<Option<usize>> {
     let chunk: &[u8; LANES] = bytes.get(at..)?.first_chunk()?;
     let mut marks = [0u8; LANES];
+    // Harmless: both have as many lanes.
     for (mark, byte) in marks.iter_mut().zip(chunk) {
         *mark = if is_wanted(*byte) { 0xFF } else { 0 };
     }

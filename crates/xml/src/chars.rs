@@ -300,6 +300,7 @@ fn same_short(a: &[u8], b: &[u8]) -> bool {
         (Some(a_first), Some(b_first)) => {
             a_first == b_first && a.last_chunk::<4>() == b.last_chunk::<4>()
         }
+        // Harmless: both have one length.
         _ => a.iter().zip(b).all(|(a, b)| a == b),
     }
 }
@@ -360,6 +361,7 @@ pub(crate) fn short_name(word: u64) -> Option<usize> {
 /// Returns the offset of the first character that XML does not allow in a part of the text.
 fn first_forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
     let (blocks, rest) = bytes.get(from..to).unwrap_or_default().as_chunks::<BLOCK>();
+    // Harmless: the blocks begin one behind the other.
     let mut suspects = (from..).step_by(BLOCK).zip(blocks).filter(|(_, block)| is_suspect(block));
     let found = suspects.find_map(|(at, _)| forbidden_between(bytes, at, at + BLOCK));
     found.or_else(|| forbidden_between(bytes, to - rest.len(), to))

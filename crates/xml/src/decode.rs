@@ -97,6 +97,7 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> EncodingGuess {
         b"US-ASCII" | b"ASCII" | b"ISO646-US" | b"ANSI_X3.4-1968" => Encoding::Ascii,
         b"ISO-8859-1" | b"ISO_8859-1" | b"LATIN1" | b"ISO-LATIN-1" | b"L1" => Encoding::Latin1,
         _ => {
+            // Harmless: this tells of the refusal.
             let name = String::from_utf8_lossy(name);
             let what = match upper.starts_with(b"UTF-16") || upper.starts_with(b"UTF-32") {
                 true => format!("the document says it is in `{name}`, which it is not"),
@@ -161,7 +162,8 @@ pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
         Ok(text) => return (text, None, 0),
         Err(error) => error,
     };
-    let (front, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
+    let (front, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or((bytes, b""));
+    // Harmless: it was found to be valid so far.
     let front = std::str::from_utf8(front).unwrap_or_default();
     match error.error_len() {
         None => (front, None, rest.len()),
@@ -172,7 +174,7 @@ pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
 /// Returns the text before the first character that XML does not allow, and the error.
 pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
     let (front, rest) = text.split_at_checked(first_forbidden(text)?)?;
-    let c = u32::from(rest.chars().next().unwrap_or_default());
+    let c = u32::from(rest.chars().next().unwrap_or('\0'));
     Some((
         front,
         ErrorKind::Syntax(format!("the character U+{c:04X} is not allowed in XML").into()),
@@ -234,7 +236,7 @@ impl Decoder {
         out: &mut String,
     ) -> Option<ErrorKind> {
         let taken = bytes.len().min(4);
-        let (front, rest) = bytes.split_at_checked(taken).unwrap_or_default();
+        let (front, rest) = bytes.split_at_checked(taken).unwrap_or((bytes, b""));
         let before = held.len();
         held.extend_from_slice(front);
         // Decodes the held bytes with as many more as one character may need.
@@ -332,6 +334,7 @@ impl Decoder {
 fn cut_forbidden(out: &mut String, from: usize) -> Option<ErrorKind> {
     let (front, kind) = forbidden(out.get(from..).unwrap_or_default())?;
     let len = from + front.len();
+    // Harmless: the error tells of what is cut.
     out.truncate(len);
     Some(kind)
 }

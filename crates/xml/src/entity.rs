@@ -143,7 +143,7 @@ impl Machine {
         let element = window.get(name.from, name.to);
         let Some(dtd) = self.dtd.take() else { return Ok(()) };
         let mut applied = Ok(());
-        for definition in dtd.attributes_of(element).unwrap_or_default() {
+        for definition in dtd.attributes_of(element).unwrap_or(&[]) {
             let (text, written) = (window.text, &self.written);
             let known = self
                 .attributes

@@ -143,12 +143,14 @@ impl Machine {
         };
         ended.map_err(Halt::Sink)?;
         if self.scope != open.scope {
+            // Harmless: what the element declared ends with it.
             self.spaces.truncate(open.spaces_len);
             self.scope = open.scope;
         }
         self.open.pop();
         if self.kept_len > self.open.len() {
             self.kept_len = self.open.len();
+            // Harmless: the name of an element that has ended is not needed.
             self.kept.truncate(open.name_from);
         }
         Ok(())

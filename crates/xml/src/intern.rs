@@ -60,6 +60,7 @@ impl Interner {
         let texts = self.texts.get(..self.len).unwrap_or_default();
         // The string met last is the one asked for most.
         let found = texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
+        // Harmless: there are fewer than that many.
         found.and_then(|at| u32::try_from(at).ok())
     }
 
@@ -105,6 +106,7 @@ impl Interner {
     /// Gives the next kept string its number.
     #[inline]
     fn take_next(&mut self) -> Option<u32> {
+        // Harmless: the caller refuses what has no number.
         let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
         self.len += 1;
         match self.len {
@@ -148,9 +150,11 @@ impl Interner {
             self.table.clear();
             return;
         }
+        // Harmless: what is kept is forgotten here.
         self.truncate(0);
         for text in wanted {
             // The other interner has as many, so there are not too many.
+            // Harmless: there are as many as in the other, so each gets a number.
             let _number = self.number(text);
         }
     }
@@ -158,6 +162,7 @@ impl Interner {
     /// Forgets all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
         if self.long {
+            // Harmless: what was kept for one document is forgotten behind it.
             self.texts.truncate(len);
             self.distinct = self.distinct.min(len);
             self.long = false;

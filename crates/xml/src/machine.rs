@@ -564,7 +564,7 @@ impl Machine {
 
     /// Copies the names of open elements out of the window before it is dropped.
     pub(crate) fn forget(&mut self, window: &str) {
-        let inner = self.open.get_mut(self.kept_len..).unwrap_or_default();
+        let inner = self.open.get_mut(self.kept_len..).unwrap_or(&mut []);
         keep_names(inner, window, &mut self.kept);
         self.kept_len = self.open.len();
     }
@@ -575,7 +575,7 @@ fn keep_names(open: &mut [OpenElement], window: &str, kept: &mut String) {
     for open in open {
         let name = window.get(open.name_from..open.name_from + open.name_len);
         open.name_from = kept.len();
-        kept.push_str(name.unwrap_or_default());
+        kept.push_str(name.unwrap_or(""));
     }
 }
 

@@ -156,7 +156,7 @@ impl Parser {
             return self.parse(bytes, sink);
         }
         self.reset();
-        let text = self.at_hand(bytes, None).unwrap_or_default();
+        let text = self.at_hand(bytes, None).unwrap_or("");
         let beginning = text.get(..to).unwrap_or_default();
         let window = Window { text: beginning, last: false, origin: None };
         let used = match self.machine.run(&window, 0, sink) {

@@ -58,9 +58,13 @@ impl Spaces {
     }
 
     pub(crate) fn clear(&mut self) {
+        // Harmless: the first ones are those that every document has.
         self.uris.truncate(2);
+        // Harmless: as above.
         self.prefixes.truncate(2);
+        // Harmless: as above.
         self.bindings.truncate(1);
+        // Harmless: as above.
         self.top.truncate(2);
         if let Some(default) = self.top.first_mut() {
             *default = NONE;

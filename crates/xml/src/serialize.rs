@@ -120,6 +120,7 @@ impl<'d> Writer<'d, '_> {
             self.out.push_str("</");
             self.name(open.name);
             self.out.push('>');
+            // Harmless: what the element declared ends with it.
             self.rendered.truncate(open.rendered_len);
             self.top_level_break();
         }
@@ -135,6 +136,7 @@ impl<'d> Writer<'d, '_> {
         let first = self.document.first_child(element);
         if first.is_none() && !self.form.is_canonical() {
             self.out.push_str("/>");
+            // Harmless: what the element declared ends with it.
             self.rendered.truncate(rendered_len);
             self.top_level_break();
             return;
@@ -149,6 +151,7 @@ impl<'d> Writer<'d, '_> {
         let document = self.document;
         let prefixes = self.rendered.declare(document, element, self.apex, &self.form);
         let mut declarations: Vec<(&str, &str)> = self.rendered.since(rendered_len).collect();
+        // Harmless: there is a prefix for each attribute.
         let attributes = document.attributes(element).zip(prefixes);
         let mut attributes: Vec<Attribute<'d>> = attributes
             .map(|(node, prefix)| (prefix, document.name(node), document.value(node)))

@@ -87,6 +87,7 @@ impl Machine {
         match read.empty {
             true => {
                 sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
+                // Harmless: what the element declared ends with it, or is read again.
                 self.spaces.truncate(spaces_len);
                 self.scope = scope;
             }
@@ -170,6 +171,7 @@ impl Machine {
         let scanned = self.scan_rest(window, at, name, spaces_len);
         if scanned.is_err() {
             // The tag is read again once more of it has come.
+            // Harmless: what the element declared ends with it, or is read again.
             self.spaces.truncate(spaces_len);
             self.scope = scope;
             self.tokens = tokens;
@@ -540,6 +542,7 @@ impl Machine {
         let found = window.get(name.from, name.to);
         let expected = self.open_name(window, open);
         if found.as_bytes() != expected {
+            // Harmless: this tells of the error.
             let expected = String::from_utf8_lossy(expected);
             return bad(at, format!("`</{found}>` stands where `</{expected}>` is due"));
         }

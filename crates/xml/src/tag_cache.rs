@@ -71,7 +71,7 @@ impl TagBytes {
     /// Returns whether this tag stands at `from`.
     #[inline(always)]
     pub(crate) fn stands_at(&self, bytes: &[u8], from: usize) -> bool {
-        let mask = MASKS.get(self.len).copied().unwrap_or_default();
+        let mask = MASKS.get(self.len).copied().unwrap_or(0);
         word(bytes, from).is_some_and(|word| word & mask == self.bytes)
     }
 

@@ -71,9 +71,11 @@ impl<W, G> Templates<W, G> {
         let Some(known) = self.known.get(at) else { return false };
         let text = |&(from, to): &(usize, usize)| {
             // `fits` has checked that these ranges are UTF-8.
+            // Harmless: `fits` has checked that these ranges are UTF-8.
             bytes.get(from..to).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
         };
         let gaps = known.gaps.iter().map(|gap| &gap.of);
+        // Harmless: there is a text for each gap.
         if !sink.fill(&known.whole, gaps.zip(texts.iter().map(text))) {
             return false;
         }
@@ -117,6 +119,7 @@ impl<W, G> Templates<W, G> {
             from = to;
         }
         markup.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        // Harmless: what is not known is parsed.
         self.known.truncate(KNOWN_MAX - 1);
         self.known.insert(0, Template { markup: markup.into(), gaps: gaps.into(), whole });
     }
@@ -213,7 +216,8 @@ impl<S: Recall> Sink for Learning<'_, S> {
         self.sink.text(text, cdata, here)?;
         if self.gaps.is_some() {
             let first = matches!(self.last, LastEvent::Start) && !cdata;
-            self.last = first.then(|| self.note(text, here)).flatten().unwrap_or(LastEvent::Other);
+            self.last =
+                if first { self.note(text, here) } else { None }.unwrap_or(LastEvent::Other);
         }
         Ok(())
     }

@@ -235,7 +235,7 @@ impl Machine {
         let end = from.saturating_add(self.options.limits.name_bytes_max as usize);
         // One byte more than is allowed, rounded up to a whole character.
         let ends = (1..=4).map(|more| end.saturating_add(more));
-        ends.filter_map(|end| window.text.get(..end)).next().unwrap_or(window.text)
+        ends.map(|end| window.text.get(..end)).find_map(|room| room).unwrap_or(window.text)
     }
 
     /// Checks that a name is no longer than allowed.
@@ -265,6 +265,7 @@ fn character<'w>(
             }
             _ if byte == b';' && to > from => break,
             _ => {
+                // Harmless: this tells of the error.
                 let c = char_at(window.text, to).map(String::from).unwrap_or_default();
                 return Err(bad(to, format!("`{c}` is not allowed in a character reference")));
             }

@@ -80,6 +80,7 @@ thread_local! {
 impl Default for Transcript {
     /// An empty one, to be written.
     fn default() -> Transcript {
+        // Harmless: a thread that ends has no spare ones.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         let notes = spare.unwrap_or_else(|| {
             Box::new(Notes {
@@ -101,6 +102,7 @@ impl Drop for Transcript {
         let Some(mut notes) = self.notes.take() else { return };
         notes.clear();
         // The thread may be ending; the memory is simply freed then.
+        // Harmless: the thread may be ending.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
@@ -177,16 +179,19 @@ impl Transcript {
         let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
         let prefix = |from: usize, len: usize| {
             let prefix = written.get(from..from + len)?;
+            // Harmless: what was not UTF-8 is no prefix.
             std::str::from_utf8(prefix).ok()
         };
         let mut found = prefix(start.at as usize + 1, usize::from(start.prefix_len))
             .and_then(|prefix| notes.spaces.resolve(prefix));
+        // Harmless: a prefix that is not found is told below.
         start.namespace = found.unwrap_or_default();
         let own = notes.attributes.len().saturating_sub(usize::from(start.attributes));
-        let own = notes.attributes.get_mut(own..).unwrap_or_default();
+        let own = notes.attributes.get_mut(own..).unwrap_or(&mut []);
         for raw in own.iter_mut().filter(|raw| raw.prefix_len > 0) {
             let namespace = prefix(raw.name.from, raw.prefix_len)
                 .and_then(|prefix| notes.spaces.resolve(prefix));
+            // Harmless: a prefix that is not found is told below.
             raw.namespace = namespace.unwrap_or_default();
             found = found.and(namespace);
         }
@@ -216,6 +221,7 @@ impl Transcript {
             if empty {
                 at = tag.at;
             }
+            // Harmless: what the element declared ends with it.
             notes.spaces.truncate(notes.spaces.len() - usize::from(tag.declared));
         }
         notes.note(Noted::End { at, start });
@@ -280,6 +286,7 @@ impl Notes {
     fn replay<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
         let Notes { events, declared, attributes, spaces, .. } = self;
         // A sink may have ended the replay before.
+        // Harmless: a sink may have ended the replay before.
         spaces.truncate(1);
         let (window, tracker) = (Window { text, last: true, origin: None }, Tracker::new());
         let here = |at: u32| Here { tracker: &tracker, window: &window, at: at as usize };
@@ -291,11 +298,12 @@ impl Notes {
                 }
                 Noted::Start(tag) => {
                     let from = spaces.len();
+                    // Harmless: the rest is of later elements.
                     for (prefix, uri) in declared.by_ref().take(tag.declared.into()) {
                         spaces.declare_known(*prefix, *uri);
                     }
                     let own = attributes.split_at_checked(tag.attributes.into());
-                    let (raw, rest) = own.unwrap_or_default();
+                    let (raw, rest) = own.unwrap_or((attributes, &[]));
                     attributes = rest;
                     let spaces = &*spaces;
                     let start = Start {
@@ -318,6 +326,7 @@ impl Notes {
                         qname(tag.name(&window), tag.prefix_len.into(), namespace),
                         here(*at),
                     )?;
+                    // Harmless: what the element declared ends with it.
                     spaces.truncate(spaces.len() - usize::from(tag.declared));
                 }
             }

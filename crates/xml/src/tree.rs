@@ -172,7 +172,7 @@ impl Document {
     pub fn value(&self, id: NodeId) -> &str {
         let value =
             self.node(id).and_then(|n| self.text.get(n.value_start as usize..n.value_end as usize));
-        value.unwrap_or_default()
+        value.unwrap_or("")
     }
 
     /// Returns the string value by XPath 1.0: for documents and elements the concatenated text of all descendants.

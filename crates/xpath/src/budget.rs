@@ -79,8 +79,8 @@ impl Budget {
     fn charge_later(&mut self, steps: u64) -> Result<(), ErrorKind> {
         turns::pause_if_due();
         let left = (self.steps + self.later).checked_sub(steps);
-        self.steps = left.unwrap_or_default().min(turns::STEPS);
-        self.later = left.unwrap_or_default() - self.steps;
+        self.steps = left.unwrap_or(0).min(turns::STEPS);
+        self.later = left.unwrap_or(0) - self.steps;
         match left {
             Some(_) => Ok(()),
             None => Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max }),

@@ -72,7 +72,7 @@ impl Node {
 
     /// Returns a namespace node's index among its element's namespaces.
     pub(crate) fn place(self) -> Option<usize> {
-        usize::try_from(self.namespace.checked_sub(1)?).ok()
+        Some(self.namespace.checked_sub(1)? as usize)
     }
 
     /// Returns whether this is a namespace node.

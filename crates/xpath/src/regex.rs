@@ -135,9 +135,7 @@ impl Replacement {
                 ('$', Some(next)) if next.is_ascii_digit() => {
                     rest.next();
                     parts.push(Part::Text(std::mem::take(&mut literal)));
-                    parts.push(Part::Group(
-                        next.to_digit(10).and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
-                    ));
+                    parts.push(Part::Group(next.to_digit(10).map_or(0, |n| n as usize)));
                 }
                 ('\\' | '$', _) => {
                     let what = format!("a replacement has `{c}` only as `\\\\`, `\\$` or `$1`");
@@ -344,6 +342,6 @@ fn wrong(pattern: &str, why: &str) -> ErrorKind {
 /// Returns the reason of an error: the crate's message has several lines, and the last holds the reason.
 fn reason(error: &regex::Error) -> String {
     let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
+    let last = text.lines().last().unwrap_or("");
     last.trim_start_matches("error: ").to_owned()
 }

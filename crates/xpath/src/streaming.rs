@@ -259,6 +259,7 @@ impl Selection {
                 return None;
             }
             joined.attributes.extend(one.attributes);
+            // Harmless: what has no children below has none to add.
             children.extend(one.below.into_iter().flatten());
         }
         if !children.is_empty() {
@@ -457,7 +458,7 @@ fn is_said(op: &Op, known: NodeFacts) -> bool {
 fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
     match op {
         Op::Text(text) => Cow::Borrowed(text),
-        Op::Path(_) if is_focus(op) => Cow::Borrowed(told.value.unwrap_or_default()),
+        Op::Path(_) if is_focus(op) => Cow::Borrowed(told.value.unwrap_or("")),
         Op::Path(_) => {
             let first = attribute_step(op).and_then(|step| attributes_at(step, told).next());
             Cow::Borrowed(first.map_or("", |attribute| attribute.value))

@@ -224,6 +224,7 @@ impl States {
         let edges = state.edges.of(&self.edges).iter().map(|edge| Next::Element(edge.sym));
         let wild = state.wild.of(&self.wild).iter().map(|wild| Next::Wildcard(wild.wildcard));
         let ranks = state.edges.of(&self.ranks.0).iter().chain(state.wild.of(&self.ranks.1));
+        // Harmless: each edge has its rank.
         let mut ranked: Vec<(u32, Next)> = ranks.copied().zip(edges.chain(wild)).collect();
         ranked.sort_by_key(|(rank, _)| *rank);
         ranked.dedup_by_key(|(_, next)| *next);
@@ -311,6 +312,7 @@ impl All {
 
     fn accepts(&self, words: &[u64]) -> bool {
         let nothing = words.iter().all(|&word| word == 0);
+        // Harmless: both have a bit for each part.
         let complete = words.iter().zip(&self.required).all(|(have, need)| have & need == *need);
         complete || self.optional && nothing
     }

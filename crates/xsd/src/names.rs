@@ -78,6 +78,7 @@ impl Names {
 
     pub(crate) fn find_namespace(&self, uri: &str) -> NsId {
         let at = self.namespaces.iter().position(|known| **known == *uri);
+        // Harmless: there are fewer than that many.
         at.and_then(|at| u32::try_from(at).ok()).map_or(NsId::UNKNOWN, NsId)
     }
 
@@ -142,6 +143,7 @@ impl Names {
     }
 
     pub(crate) fn uri(&self, namespace: NsId) -> &str {
+        // Harmless: what is unknown has no URI.
         usize::try_from(namespace.0)
             .ok()
             .and_then(|at| self.namespaces.get(at))
@@ -161,6 +163,7 @@ impl Names {
     }
 
     fn entry(&self, sym: Sym) -> Option<&NameEntry> {
+        // Harmless: what is unknown has no entry.
         usize::try_from(sym.0).ok().and_then(|at| self.entries.get(at))
     }
 }

@@ -269,6 +269,7 @@ impl<'d> Builder<'d> {
 
     /// Returns redefined attribute groups with their originals.
     pub(crate) fn redefined_attributes(&self) -> Vec<(Id<AttributeGroup>, Id<AttributeGroup>)> {
+        // Harmless: the others are not attribute groups.
         let pairs = self.redefined.values().filter_map(|redefined| match *redefined {
             Redefinition::AttributeGroup(name, original) => {
                 let now = self.components.globals.attribute_groups.get(&name)?;

@@ -149,6 +149,7 @@ impl Schema {
         automata: Vec<Automaton>,
         documents: &[SchemaDocument<'_>],
     ) -> Schema {
+        // Harmless: there is an automaton for each type.
         let ids = components.types.ids().zip(automata);
         let types = ids.map(|(id, automaton)| table(&components, automaton, documents, id));
         let types = types.collect();
@@ -195,7 +196,7 @@ impl Schema {
 
     #[inline]
     pub(crate) fn global(&self, sym: Sym) -> Option<Id<Element>> {
-        self.globals.get(sym.0 as usize).copied().flatten()
+        self.globals.get(sym.0 as usize).and_then(|global| *global)
     }
 
     pub(crate) fn type_of_name(&self, uri: &str, local: &str) -> Option<Id<Type>> {
@@ -259,6 +260,7 @@ fn table(
     let mut attributes: Vec<AttributeTable> = complex
         .uses
         .iter()
+        // Harmless: an attribute has at least the simplest of types.
         .filter_map(|usage| {
             let decl = &all.attributes[usage.decl];
             let simple =
@@ -287,6 +289,7 @@ fn table(
         misses: attributes.iter().any(AttributeTable::is_awaited),
         awaited: attributes
             .iter()
+            // Harmless: the others are looked at one by one.
             .take(64)
             .rev()
             .fold(0, |awaited, attribute| awaited << 1 | u64::from(attribute.is_awaited())),
@@ -311,6 +314,7 @@ fn given(
     DefaultValue {
         fixed: constraint.fixed,
         text: Arc::clone(&constraint.text),
+        // Harmless: a default that is no value of its type was complained of.
         value: simple.and_then(|simple| simple.validate(&constraint.text, &scope).ok()),
     }
 }

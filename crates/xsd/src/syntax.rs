@@ -99,6 +99,7 @@ impl<'d> Walk<'d> {
                     let message = format!("{value:?} is no language");
                     self.fault(attribute, "s4s-att-invalid-value", message);
                 }
+                // Harmless: the other attributes are not of XML.
                 _ => {}
             }
         }

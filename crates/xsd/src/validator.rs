@@ -216,6 +216,7 @@ impl Validator {
     pub fn validate_tree(&mut self, document: &xml::Document, element: xml::NodeId) {
         self.reset();
         // The error only ends the walk early.
+        // Harmless: the error only ends the walk early.
         let _enough = scope::walk(&self.schema, &mut self.run, document, element);
     }
 

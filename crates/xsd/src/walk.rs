@@ -139,6 +139,7 @@ impl<'s> ElementView<'s> {
     pub fn substitutes(self) -> impl Iterator<Item = ElementView<'s>> {
         let known = self.schema.components.substitutes.get(&self.id);
         let schema = self.schema;
+        // Harmless: an element without substitutes has none.
         known.into_iter().flatten().map(move |&id| ElementView { schema, id })
     }
 }
@@ -194,7 +195,7 @@ impl<'s> TypeView<'s> {
     /// Returns its attributes, including inherited ones, in the order written.
     pub fn attributes(self) -> Vec<AttributeView<'s>> {
         let all = &self.schema.components;
-        let uses = all.complex(self.id).map(|complex| complex.uses.as_slice()).unwrap_or_default();
+        let uses = all.complex(self.id).map_or(&[][..], |complex| complex.uses.as_slice());
         let view = |usage: &'s crate::model::AttributeUse| {
             let decl = &all.attributes[usage.decl];
             let (uri, local) = self.schema.name(usage.name);
@@ -204,6 +205,7 @@ impl<'s> TypeView<'s> {
             let given = constraint.map(given);
             Some(AttributeView { uri, local, required: usage.required, simple, given })
         };
+        // Harmless: the view of an attribute needs its type, which is there.
         uses.iter().filter_map(view).collect()
     }
 

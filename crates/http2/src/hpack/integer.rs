@@ -20,6 +20,7 @@ pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
             match byte & 0x80 {
                 0 => break,
                 _ if shift >= 28 => return Err(WRONG),
+                // Harmless: more bytes follow.
                 _ => {}
             }
         }
@@ -32,15 +33,15 @@ pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
 pub(super) fn put(out: &mut Vec<u8>, first: u8, prefix: u32, value: usize) {
     let most = (1usize << prefix) - 1;
     if value < most {
-        return out.push(first | u8::try_from(value).unwrap_or_default());
+        return out.push(first | u8::try_from(value).unwrap_or(u8::MAX));
     }
-    out.push(first | u8::try_from(most).unwrap_or_default());
+    out.push(first | u8::try_from(most).unwrap_or(u8::MAX));
     let mut rest = value - most;
     while rest >= 0x80 {
         out.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
         rest >>= 7;
     }
-    out.push(u8::try_from(rest).unwrap_or_default());
+    out.push(u8::try_from(rest).unwrap_or(u8::MAX));
 }
 
 #[cfg(test)]

@@ -189,6 +189,7 @@ impl Session {
     /// Ends a stream and keeps the reason.
     pub(super) fn lose(&mut self, number: u32, why: Gone) {
         if let Some(mut stream) = self.streams.remove(number) {
+            // Harmless: before a reply there are no heads.
             let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
             let body = std::mem::take(&mut stream.body);
             self.lost.push(EndedStream { number, why, heads, body });
@@ -295,7 +296,8 @@ impl PendingReply {
     }
 
     fn check(&self, head: &Head, is_end: bool) -> Result<(), &'static str> {
-        let length = self.length(head).unwrap_or_default();
+        // Without a length the frames say where the body ends.
+        let length = self.length(head).unwrap_or(0);
         match head.status {
             _ if head.is_too_large => Err("a head that is too large"),
             101 => Err("a 101, which HTTP/2 does not have"),

@@ -159,7 +159,7 @@ impl Window {
     }
 
     /// False if the peer sent more than it may.
-    fn take(&mut self, len: u32) -> bool {
+    fn charge(&mut self, len: u32) -> bool {
         self.left -= i64::from(len);
         self.left >= 0
     }

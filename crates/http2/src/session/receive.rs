@@ -45,6 +45,7 @@ impl Session {
     }
 
     fn preface(&mut self, input: &[u8]) -> Result<Option<ReadOutcome>, Error> {
+        // Harmless: of what is shorter, all that is there has to fit.
         if !input.iter().zip(PREFACE).all(|(a, b)| a == b) {
             return Err(Error::protocol("no preface"));
         }
@@ -95,7 +96,7 @@ impl Session {
             kind::GOAWAY => self.goaway(head, payload)?,
             kind::WINDOW_UPDATE => self.window_update(head, payload)?,
             kind::CONTINUATION => return self.continuation(head, payload, block),
-            // Unknown frames are ignored (5.5).
+            // Harmless: unknown frames are ignored (5.5).
             _ => {}
         }
         Ok(Event::Nothing)
@@ -105,7 +106,7 @@ impl Session {
         self.known(head.stream)?;
         let bytes = head.unpadded(payload)?;
         let len = u32::try_from(head.len).unwrap_or(u32::MAX);
-        if !self.receive.take(len) {
+        if !self.receive.charge(len) {
             return Err(TOO_MUCH);
         }
         let Some(stream) = self.streams.get_mut(head.stream) else {
@@ -129,7 +130,7 @@ impl Session {
         };
         let wrong = match () {
             () if !stream.is_receiving => Some(Code::STREAM_CLOSED),
-            () if !stream.receive.take(len) => Some(Code::FLOW_CONTROL_ERROR),
+            () if !stream.receive.charge(len) => Some(Code::FLOW_CONTROL_ERROR),
             () if !fits || is_early => Some(Code::PROTOCOL_ERROR),
             () => None,
         };

@@ -110,10 +110,10 @@ impl Session {
         let (whole, room, space) = (bytes.len(), self.room, self.space());
         let stream = self.streams.get_mut(number).filter(|stream| stream.is_sending);
         let Some(stream) = stream else { return 0 };
-        let room = usize::try_from(stream.room.min(room)).unwrap_or_default().min(space);
+        let room = usize::try_from(stream.room.min(room)).unwrap_or(0).min(space);
         bytes = bytes.get(..room).unwrap_or(bytes);
         let is_end = is_last && bytes.len() == whole;
-        let sent = i64::try_from(bytes.len()).unwrap_or_default();
+        let sent = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         stream.room -= sent;
         self.room -= sent;
         self.fruitless = 0;

@@ -110,6 +110,7 @@ impl Streams {
 
     /// Numbers only grow, so the streams are sorted by number.
     fn place(&self, number: u32) -> Option<usize> {
+        // Harmless: a stream that is not open has no place.
         self.open.binary_search_by_key(&number, |stream| stream.number).ok()
     }
 

@@ -22,6 +22,7 @@ impl Session {
             return Poll::Pending;
         }
         let len = stream.body.len().min(into.len());
+        // Harmless: there is room for that many.
         for (to, from) in into.iter_mut().zip(stream.body.drain(..len)) {
             *to = from;
         }

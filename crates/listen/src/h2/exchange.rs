@@ -75,7 +75,7 @@ async fn run(new: NewExchange) {
                 // A tunnel counts what passes by itself.
                 match begun.counted {
                     Some(counted) => account.count_request_body(counted),
-                    None => account.request_bytes = begun.body.remaining().unwrap_or_default(),
+                    None => account.request_bytes = begun.body.remaining().unwrap_or(0),
                 }
                 let mut request = Request { head, body: begun.body };
                 let serving = pin!(pipeline::serve(

@@ -40,6 +40,7 @@ pub(crate) fn is_preface(bytes: &[u8]) -> bool {
 
 /// True if these bytes may become the preface.
 pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
+    // Harmless: of what is shorter, all that is there has to fit.
     bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
 }
 
@@ -390,7 +391,7 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Whether the goodbye reaches the peer changes nothing.
+        // Harmless: whether the goodbye reaches the peer changes nothing.
         let _late = tokio::time::timeout(LAST_CALL, last).await;
         lingering_close::linger(&mut self.shared.take_wire()).await;
     }

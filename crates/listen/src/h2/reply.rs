@@ -169,7 +169,7 @@ impl BodySender {
                 self.trailers = self.body.trailers();
             }
             let sent = self.put(stream, &made);
-            self.piece = made.get(sent..).map(Bytes::copy_from_slice).unwrap_or_default();
+            self.piece = made.get(sent..).map_or_else(Bytes::new, Bytes::copy_from_slice);
             if fill == Fill::Later && self.piece.is_empty() {
                 return self.poll_body(cx, stream);
             }

@@ -24,6 +24,7 @@ pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
     match protocol.eq_ignore_ascii_case(WEBSOCKET) {
         true => Ok(()),
         false => {
+            // Harmless: this is for the log.
             let cause = format!("CONNECT for {}", String::from_utf8_lossy(protocol));
             Err(Fault::new(Kind::NotImplemented, cause))
         }
@@ -33,7 +34,7 @@ pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
 /// Makes a request for a tunnel ask for an upgrade, as an HTTP/1 client would.
 pub(super) fn ask(request: &mut RequestHead) {
     let id = RequestId::made();
-    let key = [id.as_bytes().get(..KEY_RANDOM).unwrap_or_default(), KEY_END].concat();
+    let key = [id.as_bytes().get(..KEY_RANDOM).unwrap_or(b""), KEY_END].concat();
     request.headers.remove("sec-websocket-key");
     request.headers.add_known("Connection", b"upgrade");
     request.headers.add_known("Upgrade", WEBSOCKET);

@@ -77,7 +77,7 @@ impl Attempts<'_> {
             // Makes room by closing an idle connection, perhaps of another target.
             self.pool.close_one();
         }
-        if let Some(shut) = self.pool.lane(at, |lane| lane.shut()).flatten() {
+        if let Some(Some(shut)) = self.pool.lane(at, |lane| lane.shut()) {
             self.let_in(&shut).await?;
         }
         let (upstream, pool) = (self.upstream, &self.pool);

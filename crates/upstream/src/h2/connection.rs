@@ -339,7 +339,7 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Whether the goodbye reaches the target changes nothing.
+        // Harmless: whether the goodbye reaches the target changes nothing.
         let _late = tokio::time::timeout(LAST_WORDS, last).await;
     }
 

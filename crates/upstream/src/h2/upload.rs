@@ -102,7 +102,7 @@ impl Upload {
                 self.trailers = self.body.trailers();
             }
             let sent = self.put(stream, &made);
-            self.piece = made.get(sent..).map(Bytes::copy_from_slice).unwrap_or_default();
+            self.piece = made.get(sent..).map_or_else(Bytes::new, Bytes::copy_from_slice);
         }
         self.finish(stream);
         Poll::Ready(Ok(()))

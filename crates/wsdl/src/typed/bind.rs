@@ -68,6 +68,7 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
     let ports = services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
     let ports = ports.filter(|(_, port)| named(&port.name, wanted.port));
     let mut found: Vec<PortMatch<'d>> = ports
+        // Harmless: only ports of SOAP can be bound, and none at all is an error.
         .filter_map(|(service, port)| {
             let binding = description.bindings.get(port.binding)?;
             Some((binding, soap(binding)?, Some(service), Some(port)))
@@ -75,6 +76,7 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
         .collect();
     if description.services.is_empty() && wanted.service.is_none() && wanted.port.is_none() {
         let bindings = description.bindings.iter();
+        // Harmless: only bindings of SOAP can be bound, and none at all is an error.
         found.extend(bindings.filter_map(|one| Some((one, soap(one)?, None, None))));
     }
     let first = |version| found.iter().find(|(_, found, _, _)| *found == version).copied();
@@ -182,10 +184,11 @@ fn message(
         }
         headers.push(root(name, building)?);
     }
+    // Harmless: the parts of a body are those of its message.
     let parts: Vec<_> = content.body.parts.iter().filter_map(|at| carried.parts.get(*at)).collect();
     let is_rpc = wrapper.is_some();
     if let Some(local) = wrapper {
-        let namespace = content.body.namespace.as_deref().unwrap_or_default();
+        let namespace = content.body.namespace.as_deref().unwrap_or("");
         let mut named = Vec::new();
         for part in &parts {
             let Payload::Type(name) = &part.payload else {

@@ -163,6 +163,7 @@ impl<'s> TablesBuilder<'s> {
         let mut all = view.replacements();
         all.retain(|one| !one.is_any());
         let mut times: HashMap<&str, usize> = HashMap::new();
+        // Harmless: a type without a name replaces none.
         for (_, local) in all.iter().filter_map(|one| one.name()) {
             *times.entry(local).or_default() += 1;
         }
@@ -174,6 +175,7 @@ impl<'s> TablesBuilder<'s> {
             })
         };
         let labelled: Vec<(String, TypeView<'s>)> =
+            // Harmless: a type without a name replaces none.
             all.iter().filter_map(|one| Some((label(one)?, *one))).collect();
         let place = |(label, one): (String, TypeView<'s>)| {
             let type_at = self.type_at(one, &label);

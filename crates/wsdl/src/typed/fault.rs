@@ -61,6 +61,7 @@ impl FaultReader {
         let mut members: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
         let ends = self.begins.iter().skip(1).copied().chain([self.values.len()]);
+        // Harmless: each detail has its begin and its end.
         for ((name, begin), end) in self.fault.names.iter().zip(&self.begins).zip(ends) {
             let value = self.values.get(*begin..end).unwrap_or("null");
             let place = *places.entry(name).or_insert(members.len());
@@ -95,7 +96,7 @@ impl FaultReader {
             return true;
         };
         let text = std::mem::take(&mut self.text);
-        let parent = self.open.last().map(|name| &**name).unwrap_or_default();
+        let parent = self.open.last().map_or("", |name| &**name);
         match (self.version, &*name, parent) {
             (SoapVersion::V11, "faultcode", "") | (SoapVersion::V12, "Value", _) => {
                 let code = text.trim();
@@ -109,6 +110,7 @@ impl FaultReader {
             (SoapVersion::V11, "faultactor", "") | (SoapVersion::V12, "Node", "") => {
                 text.trim().clone_into(&mut self.fault.actor);
             }
+            // Harmless: the other elements say nothing of the fault.
             _ => {}
         }
         false
@@ -121,7 +123,7 @@ impl FaultReader {
             SoapVersion::V11 => code.split('.').collect::<Vec<_>>(),
             SoapVersion::V12 => vec![code.as_str()],
         });
-        self.fault.code = all.next().unwrap_or_default().to_owned();
+        self.fault.code = all.next().unwrap_or("").to_owned();
         self.fault.subcodes = all.map(str::to_owned).collect();
     }
 }

@@ -107,6 +107,7 @@ impl Fragment {
         match self.text.strip_suffix('>').filter(|_| self.just_opened()) {
             Some(open) => {
                 let len = open.len();
+                // Harmless: the end of the tag is written anew.
                 self.text.truncate(len);
                 self.text.push_str("/>");
             }
@@ -124,7 +125,7 @@ impl Fragment {
 
     /// Returns whether the last thing written is a start tag.
     fn just_opened(&self) -> bool {
-        let tag = self.text.rfind('<').and_then(|at| self.text.get(at..)).unwrap_or_default();
+        let tag = self.text.rfind('<').and_then(|at| self.text.get(at..)).unwrap_or("");
         !tag.starts_with("</") && !tag.ends_with("/>") && tag.ends_with('>')
     }
 

@@ -23,6 +23,7 @@ impl Api {
     pub fn openapi(&self, document: &Document<'_>) -> String {
         let mut schemas = Schemas::new(self);
         let mut paths: Map<String, Json> = Map::new();
+        // Harmless: there is a place for each operation.
         for (operation, (method, path)) in self.operations.iter().zip(&document.places) {
             let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {

@@ -205,8 +205,9 @@ impl<'a> Reader<'a> {
 
     fn header(&mut self, start: &Start<'_>) -> Done {
         let api = self.api;
-        let headers = self.message.map(|message| &message.headers[..]).unwrap_or_default();
+        let headers = self.message.map_or(&[][..], |message| &message.headers);
         let element = |root: &Root| api.elements.get(root.element);
+        // Harmless: each header has its element.
         let found = headers.iter().filter_map(element).find(|one| is_named(one, start.name));
         let Some(found) = found else {
             // Header blocks that the description does not name concern only the service and the gateway.
@@ -262,6 +263,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let api = self.api;
+        // Harmless: each fault has its element.
         let known = self.faults.iter().filter_map(|element| api.elements.get(*element));
         let found = known.into_iter().find(|element| is_named(element, start.name));
         std::mem::swap(&mut self.out, &mut fault.values);
@@ -354,6 +356,7 @@ impl Sink for Reader<'_> {
     fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             if fragment.end(name) {
+                // Harmless: it was there a line above.
                 let fragment = self.fragment.take().unwrap_or_default();
                 push_string(&mut self.out, &fragment.text);
                 match self.frames.is_empty() {

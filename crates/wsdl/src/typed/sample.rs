@@ -125,6 +125,7 @@ impl<'a> Sampler<'a> {
         let written = self.value(element, of, label);
         self.active.pop();
         if written.is_err() {
+            // Harmless: what has no sample is left out where it may be, and otherwise is an error.
             self.out.truncate(before);
         }
         written
@@ -141,6 +142,7 @@ impl<'a> Sampler<'a> {
             .as_ref()
             .is_some_and(|(_, local)| matches!(&**local, "anyType" | "anySimpleType"));
         let wants = of.is_abstract || self.variety == Variety::Other && !any;
+        // Harmless: each type is in the table.
         let concrete = of.replacements.iter().filter_map(|one| {
             let found = self.api.types.get(one.type_at)?;
             let fits = !found.is_abstract && !self.active.contains(&one.type_at);
@@ -237,6 +239,7 @@ impl<'a> Sampler<'a> {
                 let inner = slots.iter().try_for_each(|slot| self.slot(children, slot));
                 match inner {
                     Err(_) if *optional => {
+                        // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                         self.out.truncate(before);
                         Ok(())
                     }
@@ -252,6 +255,7 @@ impl<'a> Sampler<'a> {
                     if last { slots.iter().rev().collect() } else { slots.iter().collect() };
                 let mut why = Ok(());
                 for one in order {
+                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                     self.out.truncate(before);
                     why = self.slot(children, one);
                     if why.is_ok() {
@@ -260,6 +264,7 @@ impl<'a> Sampler<'a> {
                 }
                 match why {
                     Err(_) if slot.is_emptiable(&children.members) => {
+                        // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                         self.out.truncate(before);
                         Ok(())
                     }
@@ -296,6 +301,7 @@ impl<'a> Sampler<'a> {
                 let written = self.order(children, index, order);
                 self.out.push(']');
                 if written.is_ok() && self.out.ends_with("[]") {
+                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                     self.out.truncate(before);
                 }
                 written
@@ -303,6 +309,7 @@ impl<'a> Sampler<'a> {
         };
         match written {
             Err(_) if member.min == 0 => {
+                // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                 self.out.truncate(before);
                 Ok(())
             }
@@ -364,6 +371,7 @@ impl<'a> Sampler<'a> {
             let before = self.out.len();
             let written = self.ordered(children, member, order);
             match written {
+                // Harmless: what has no sample is left out where it may be.
                 Err(_) if emptiable => self.out.truncate(before),
                 written => written?,
             }
@@ -379,6 +387,7 @@ impl<'a> Sampler<'a> {
                 };
                 let mut leaves = children.leaves.iter().filter(|leaf| leaf.member == member);
                 let leaf = leaves.find(|leaf| named(leaf.element) == named(*element));
+                // Harmless: an element without a key is a member of its own.
                 let key = leaf.map(|leaf| leaf.key.clone()).unwrap_or_default();
                 let type_at = self.api.elements.get(*element).map(|element| element.type_at);
                 if type_at.is_some_and(|of| self.active.iter().filter(|at| **at == of).count() > 1)
@@ -406,6 +415,7 @@ impl<'a> Sampler<'a> {
                 let before = self.out.len();
                 let mut why = Ok(());
                 for one in inner {
+                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
                     self.out.truncate(before);
                     why = self.ordered(children, member, one);
                     if why.is_ok() {

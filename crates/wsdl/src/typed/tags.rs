@@ -95,6 +95,7 @@ impl Spaces {
                 let mut escaped = String::new();
                 xml::escape_attribute(uri, &mut escaped);
                 // Writing to a string cannot fail.
+                // Harmless: writing to a string cannot fail.
                 let _written = match self.plain {
                     true => write!(text, " xmlns=\"{escaped}\""),
                     false => write!(text, " xmlns:n{at}=\"{escaped}\""),
@@ -102,6 +103,7 @@ impl Spaces {
             }
         }
         if reach.instance {
+            // Harmless: writing to a string cannot fail.
             let _written = write!(text, " xmlns:xsi=\"{XSI}\"");
         }
         text

@@ -163,7 +163,7 @@ impl<'a> Writer<'a> {
     fn object(&mut self, element: &'a Element, of: &'a Type, at: usize, top: bool) -> Done {
         let mut actual = of;
         let may_be_named = of.replaces || !of.replacements.is_empty();
-        let named = may_be_named.then(|| self.find(at, "$type")).flatten();
+        let named = if may_be_named { self.find(at, "$type") } else { None };
         if let Some(value) = named {
             actual = self.named(of, value).map_err(|mismatch| mismatch.within("$type"))?;
             if !std::ptr::eq(actual, of) {
@@ -181,6 +181,7 @@ impl<'a> Writer<'a> {
         let base = self.slots.len();
         let open = Open { element, of: actual, at, base, top, named };
         let written = self.gathered(&open);
+        // Harmless: the slots of an object end with it.
         self.slots.truncate(base);
         written
     }
@@ -260,7 +261,7 @@ impl<'a> Writer<'a> {
             key = self.entry(value).next as usize;
         }
         self.attributes(open)?;
-        match nil.unwrap_or_default() {
+        match nil.unwrap_or(false) {
             true if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) => {
                 Err(Mismatch::new("expected no content beside `$nil`"))
             }

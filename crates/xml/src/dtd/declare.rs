@@ -97,16 +97,18 @@ fn external(reader: &mut Reader<'_, '_>, parameter: bool) -> Scan<Meaning> {
     }
     reader.need_space()?;
     reader.name()?;
-    Ok(Meaning::Unparsed(id.system.unwrap_or_default().into(), id.public.map(Box::from)))
+    Ok(Meaning::Unparsed(id.system.unwrap_or("").into(), id.public.map(Box::from)))
 }
 
 /// Checks that a declaration of a predefined entity gives it its own meaning (XML 1.0, 4.6).
 fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
     let Some(meaning) = crate::text::predefined(name) else { return Ok(()) };
-    let code = meaning.bytes().next().unwrap_or_default();
+    let code = meaning.bytes().next().unwrap_or(0);
     let digits = text.strip_prefix("&#").and_then(|rest| rest.strip_suffix(';'));
     let referred = digits.and_then(|digits| match digits.strip_prefix('x') {
+        // Harmless: another number is an error below.
         Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        // Harmless: another number is an error below.
         None => digits.parse().ok(),
     });
     // A bare `<` or `&` would not be well-formed where the entity is used.

@@ -138,6 +138,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         self.need_space()?;
         let (public, from) = self.quoted()?;
         if let Some(at) = public.bytes().position(|byte| !is_public(byte)) {
+            // Harmless: this tells of the error.
             let c = char_at(public, at).map(String::from).unwrap_or_default();
             return Err(bad(from + at, format!("`{c}` is not allowed in a public identifier")));
         }

@@ -21,6 +21,7 @@ impl WrittenNamespaces {
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
+        // Harmless: what an element declared ends with it.
         self.spaces.truncate(len);
     }
 
@@ -77,6 +78,7 @@ impl WrittenNamespaces {
     fn replace(&mut self, from: usize, prefix: &str, uri: &str) {
         let own: Vec<(String, String)> =
             self.since(from).map(|(p, u)| (p.to_owned(), u.to_owned())).collect();
+        // Harmless: all but the replaced one are declared again.
         self.truncate(from);
         for (own_prefix, own_uri) in own.iter().filter(|(own_prefix, _)| own_prefix != prefix) {
             self.add(own_prefix, own_uri);
@@ -93,6 +95,7 @@ impl WrittenNamespaces {
             (prefix, uri) if !prefix.is_empty() && self.meaning(prefix) == uri => {
                 return Cow::Borrowed(prefix);
             }
+            // Harmless: another prefix is looked for below.
             _ => {}
         }
         if !name.prefix.is_empty() && !self.spaces.declares(from, name.prefix) {
@@ -105,6 +108,7 @@ impl WrittenNamespaces {
         }
         drop(known);
         let made = (0u32..).map(|n| format!("ns{n}")).find(|made| self.meaning(made).is_empty());
+        // Harmless: one of the numbers is free.
         let made = made.unwrap_or_default();
         self.add(&made, uri);
         Cow::Owned(made)

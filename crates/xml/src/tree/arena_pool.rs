@@ -28,6 +28,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// Returns an arena without nodes, from the pool if there is one.
     pub(crate) fn take() -> Arena {
+        // Harmless: a thread that ends has no spare ones.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         spare.unwrap_or_else(|| Arena {
             nodes: Vec::new(),
@@ -50,6 +51,7 @@ impl Arena {
         text.clear();
         declarations.clear();
         // The thread may be ending; the memory is simply freed then.
+        // Harmless: the thread may be ending.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {

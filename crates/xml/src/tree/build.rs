@@ -493,6 +493,7 @@ impl Builder {
     /// Adds to the document's own texts, which follow the source.
     fn own_text(&mut self, text: &str, source: &str) -> Result<(u32, u32), BuildError> {
         let own = &mut self.document.text;
+        // Harmless: what is too large is an error.
         let end = u32::try_from(own.len() + text.len()).ok();
         let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
         let base = len_of(source)?;

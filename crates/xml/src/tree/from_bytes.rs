@@ -88,7 +88,7 @@ impl<'s> TreeSink<'s> {
     pub(crate) fn new(source: Option<&'s str>) -> TreeSink<'s> {
         TreeSink {
             builder: Builder::new(),
-            source: source.unwrap_or_default(),
+            source: source.unwrap_or(""),
             spaces: [UNKNOWN; SPACES],
             met: [NameId(0); TagSlot::COUNT],
             recent: [[RecentName { key: 0, uri: 0, name: NameId(0) }; 2]; RECENT / 2],
@@ -100,6 +100,7 @@ impl<'s> TreeSink<'s> {
     fn finish(mut self, source: Option<&str>) -> Document {
         match source {
             Some(source) => _ = self.builder.end_with_source(source),
+            // Harmless: without places there are no positions.
             None => self.builder.end_with_places(self.places.take().unwrap_or_default()),
         }
         self.builder.into_document()

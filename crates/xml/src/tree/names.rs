@@ -46,7 +46,7 @@ impl Name {
     fn parts(&self) -> (&str, &str) {
         match self.prefix_len {
             0 => ("", &self.text),
-            len => self.text.split_at_checked(len as usize).unwrap_or_default(),
+            len => self.text.split_at_checked(len as usize).unwrap_or(("", &self.text)),
         }
     }
 }
@@ -167,6 +167,7 @@ impl Names {
 
     #[cold]
     fn add(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
+        // Harmless: the caller refuses what has no number.
         let number = u32::try_from(self.names.len()).ok().filter(|number| *number != NONE)?;
         let prefix_len = u32::try_from(prefix.len()).ok()?;
         let text: Box<str> = match prefix {

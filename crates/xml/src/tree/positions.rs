@@ -35,6 +35,7 @@ impl Positions {
         let (line, column) = match self {
             Positions::None => return Position::default(),
             Positions::Source(source) => source.place(offset, text),
+            // Harmless: a node that was made has no position.
             Positions::Nodes(nodes) => nodes.get(node.0 as usize).copied().unwrap_or_default(),
         };
         Position { line, column, offset: u64::from(offset) }
@@ -44,11 +45,13 @@ impl Positions {
 /// Returns the text of a source from which positions can be computed: UTF-8, with offsets of 32 bits.
 pub(crate) fn plain(source: &[u8]) -> Option<&str> {
     let fits = u32::try_from(source.len()).is_ok() && is_utf8(source);
+    // Harmless: what is not UTF-8 has its positions noted.
     fits.then(|| std::str::from_utf8(source).ok())?
 }
 
 /// Returns whether the source is UTF-8. All ASCII is, except UTF-16 in ASCII bytes, which has a zero or a mark in front.
 fn is_utf8(source: &[u8]) -> bool {
+    // Harmless: UTF-16 shows in the first four bytes.
     let zero = source.iter().take(4).any(|byte| *byte == 0);
     match source.is_ascii() && !zero {
         true => true,

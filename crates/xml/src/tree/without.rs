@@ -12,6 +12,7 @@ impl Document {
         let mut drops = texts.iter().peekable();
         let mut next = 0;
         let mut dropped = vec![false; self.nodes.len()];
+        // Harmless: there is a mark for each node.
         for ((id, node), gone) in (0..).zip(&self.nodes).zip(&mut dropped) {
             ids.push(next);
             while drops.next_if(|at| at.0 < id).is_some() {}

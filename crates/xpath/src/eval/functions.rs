@@ -89,6 +89,7 @@ impl<'a> Evaluation<'a> {
         let document = self.world.of(node);
         ids.split([' ', '\t', '\r', '\n'])
             .filter(|id| !id.is_empty())
+            // Harmless: an id that no element has selects none (XPath 1.0, 4.1).
             .filter_map(|id| document.element_by_id(id))
             .map(|id| node.with(id))
             .collect()
@@ -130,7 +131,7 @@ impl<'a> Evaluation<'a> {
                     self.world.of(node).attribute(node.id, xml::XML_NAMESPACE, "lang")
             {
                 let (start, rest) =
-                    given.as_bytes().split_at_checked(wanted.len()).unwrap_or_default();
+                    given.as_bytes().split_at_checked(wanted.len()).unwrap_or((b"", b""));
                 let same = given.len() >= wanted.len() && start.eq_ignore_ascii_case(wanted);
                 return Ok(same && matches!(rest.first(), None | Some(b'-')));
             }

@@ -116,7 +116,8 @@ impl Evaluation<'_> {
             .iter()
             .take_while(|predicate| matches!(predicate, Predicate::Test(_)))
             .count();
-        let (lead, rest) = step.predicates.split_at_checked(lead).unwrap_or_default();
+        let (lead, rest) =
+            step.predicates.split_at_checked(lead).unwrap_or((&step.predicates, &[]));
         let (mut found, rest) = match rest.split_first() {
             Some((Predicate::Position(wanted), rest)) => {
                 let walk = Walk::new(self.world, step.axis, node);

@@ -161,6 +161,7 @@ impl<'a> Evaluation<'a> {
             table.entry(c).or_insert(becomes);
         }
         let changed =
+            // Harmless: `translate()` removes what has no other character (XPath 1.0, 4.2).
             text.as_str().chars().filter_map(|c| table.get(&c).copied().unwrap_or(Some(c)));
         Ok(Str::Owned(changed.collect()))
     }
@@ -180,10 +181,10 @@ fn part(text: &str, start: f64, end: f64) -> &str {
             from = Some(offset);
         }
         if position >= end {
-            return from.and_then(|from| text.get(from..offset)).unwrap_or_default();
+            return from.and_then(|from| text.get(from..offset)).unwrap_or("");
         }
     }
-    from.and_then(|from| text.get(from..)).unwrap_or_default()
+    from.and_then(|from| text.get(from..)).unwrap_or("")
 }
 
 /// Returns whether the only white space is single spaces between words.

@@ -156,7 +156,7 @@ impl<'a> Lexer<'a> {
             '(' | ')' | '[' | ']' | '@' | ',' | '/' | '|' | '+' | '-' | '=' | '<' | '>' | '*'
             | '.' => {
                 self.skip(1);
-                Ok(Token::Sign(u8::try_from(first).unwrap_or_default()))
+                Ok(Token::Sign(u8::try_from(first).unwrap_or(0)))
             }
             _ => Err(ErrorKind::syntax(format!("`{first}` cannot stand here")).at(self.offset())),
         }

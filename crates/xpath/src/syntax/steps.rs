@@ -36,6 +36,7 @@ impl Parser<'_> {
                 self.advance()?;
                 return Ok(optimise::step(Axis::Parent, Test::Node, Vec::new()));
             }
+            // Harmless: another token begins with an axis or a test.
             _ => {}
         }
         let axis = self.axis()?;

@@ -257,7 +257,7 @@ impl Builtin {
         bounds
             .into_iter()
             .find_map(|(of, min, max)| (of == self).then_some((min, max)))
-            .unwrap_or_default()
+            .unwrap_or((None, None))
     }
 
     /// Returns the type definition; every call returns the same `Arc`.

@@ -131,6 +131,7 @@ impl Decimal {
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Harmless: they are digits.
         let digits = |digits| std::str::from_utf8(digits).unwrap_or_default();
         let whole = match self.whole.is_empty() {
             true => "0",

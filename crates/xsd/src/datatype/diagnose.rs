@@ -59,7 +59,7 @@ impl SimpleType {
         }
         match self.facets().check_value(&atom) {
             Err(Fail::Facet(kind)) if kind.counts_length() => {
-                Some(self.facet_breach(kind, &atom.len().unwrap_or_default().to_string()))
+                Some(self.facet_breach(kind, &atom.len().unwrap_or(0).to_string()))
             }
             Err(Fail::Facet(FacetKind::Enumeration)) => self.enumeration_breach(&text),
             // The message shows the text with its white space.

@@ -224,6 +224,7 @@ impl Enumeration {
     pub(crate) fn new(values: Vec<Value>, listed: Vec<Box<str>>) -> Enumeration {
         let mut texts: Vec<Box<str>> = values
             .iter()
+            // Harmless: the others are not texts.
             .filter_map(|value| match value {
                 Value::Text { text, .. } => Some(text.clone()),
                 Value::Boolean(_)

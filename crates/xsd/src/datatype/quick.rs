@@ -84,7 +84,7 @@ fn is_float(bytes: &[u8]) -> bool {
     match bytes.iter().position(|b| matches!(b, b'e' | b'E')) {
         None => is_decimal(bytes),
         Some(at) => {
-            let (mantissa, exponent) = bytes.split_at_checked(at).unwrap_or_default();
+            let (mantissa, exponent) = bytes.split_at_checked(at).unwrap_or((bytes, b""));
             let digits = match exponent {
                 [_, b'+' | b'-', rest @ ..] | [_, rest @ ..] => rest,
                 [] => exponent,
@@ -101,7 +101,7 @@ fn is_uri(bytes: &[u8]) -> bool {
     }
     match bytes.iter().position(|b| matches!(b, b':' | b'/' | b'?')) {
         Some(at) if bytes.get(at) == Some(&b':') => {
-            let (scheme, rest) = bytes.split_at_checked(at).unwrap_or_default();
+            let (scheme, rest) = bytes.split_at_checked(at).unwrap_or((bytes, b""));
             scheme.first().is_some_and(u8::is_ascii_alphabetic)
                 && scheme.iter().all(u8::is_ascii_alphanumeric)
                 && rest.len() > 1
@@ -117,7 +117,7 @@ const NAME: u8 = 2;
 const COLON: u8 = 4;
 
 fn mark(b: u8) -> u8 {
-    MARKS.get(usize::from(b)).copied().unwrap_or_default()
+    MARKS.get(usize::from(b)).copied().unwrap_or(0)
 }
 
 /// Classes of bytes in names; bytes beyond ASCII have none.

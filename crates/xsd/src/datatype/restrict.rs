@@ -215,7 +215,8 @@ impl Step<'_> {
                 self.facets.patterns.push(Arc::new(Pattern { regex, sources }));
             }
             Err((index, error)) => {
-                let pattern = patterns.get(index).copied().unwrap_or_default();
+                let pattern = patterns.get(index).copied().unwrap_or("");
+                // Harmless: the error names one of the patterns.
                 let facet = at.get(index).copied().unwrap_or_default();
                 self.complain(facet, "pattern-valid", format!("{} {error}", quote(pattern)));
             }
@@ -229,6 +230,7 @@ impl Step<'_> {
         }
         let mut values: Vec<Value> = Vec::with_capacity(facets.len());
         let mut listed: Vec<Box<str>> = Vec::new();
+        // Harmless: each facet has its place.
         for (at, facet) in at.into_iter().zip(facets) {
             match self.base.validate(facet.value, facet.names) {
                 Ok(value) => {

@@ -33,7 +33,7 @@ impl<'a> Scan<'a> {
     /// Reads all digits that follow, possibly none.
     pub(crate) fn digits(&mut self) -> &'a [u8] {
         let len = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        let (digits, rest) = self.rest.split_at_checked(len).unwrap_or_default();
+        let (digits, rest) = self.rest.split_at_checked(len).unwrap_or((self.rest, b""));
         self.rest = rest;
         digits
     }

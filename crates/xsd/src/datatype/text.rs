@@ -129,12 +129,13 @@ pub(crate) fn base64_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let mut held = 0u32;
     let mut bits = 0;
+    // Harmless: blanks and padding have no bits.
     for digit in text.bytes().filter_map(sextet) {
         held = held << 6 | u32::from(digit);
         bits += 6;
         if bits >= 8 {
             bits -= 8;
-            bytes.push(u8::try_from(held >> bits & 0xFF).unwrap_or_default());
+            bytes.push(u8::try_from(held >> bits & 0xFF).unwrap_or(0));
         }
     }
     bytes
@@ -157,8 +158,7 @@ pub(crate) fn is_hex(text: &str) -> bool {
 
 /// Decodes a text that [`is_hex`] accepts.
 pub(crate) fn hex_bytes(text: &str) -> Vec<u8> {
-    let digit =
-        |b: u8| u8::try_from(char::from(b).to_digit(16).unwrap_or_default()).unwrap_or_default();
+    let digit = |b: u8| u8::try_from(char::from(b).to_digit(16).unwrap_or(0)).unwrap_or(0);
     text.as_bytes()
         .chunks_exact(2)
         .map(|pair| pair.iter().fold(0u8, |byte, b| byte << 4 | digit(*b)))

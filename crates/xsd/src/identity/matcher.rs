@@ -37,7 +37,7 @@ impl Matcher {
     pub(crate) fn start(&mut self, path: &Path, uri: &str, local: &str) {
         let above = self.rows.len().saturating_sub(path.branches.len());
         for (at, branch) in path.branches.iter().enumerate() {
-            let before = self.rows.get(above + at).copied().unwrap_or_default();
+            let before = self.rows.get(above + at).copied().unwrap_or(0);
             let mut row = 1;
             for (bit, step) in branch.steps.iter().enumerate() {
                 if before >> bit & 1 == 1 && step.takes(uri, local) {
@@ -50,6 +50,7 @@ impl Matcher {
 
     /// Handles the end of the innermost element.
     pub(crate) fn end(&mut self, path: &Path) {
+        // Harmless: the rows of the element end with it.
         self.rows.truncate(self.rows.len().saturating_sub(path.branches.len()));
     }
 
@@ -69,6 +70,7 @@ impl Matcher {
         let above = self.rows.len().saturating_sub(path.branches.len());
         let rows = self.rows.get(above..).unwrap_or_default();
         let mut reach = Reach { depth, within: None, exact: 0 };
+        // Harmless: there is a row for each branch.
         for (branch, row) in path.branches.iter().zip(rows) {
             let steps = branch.steps.len();
             if row >> steps & 1 == 0 || !ends(branch) {
@@ -86,12 +88,14 @@ impl Matcher {
 impl Reach {
     /// Visits the reached ones among some open elements, which are sorted outermost first.
     pub(crate) fn each<T: Deep>(self, open: &mut [T], mut visit: impl FnMut(usize, &mut T)) {
-        let within = self.within.unwrap_or_default();
+        let within = self.within.unwrap_or(0);
         let all = open.partition_point(|one| one.depth() <= within);
+        // Harmless: only the first of them are reached.
         for (at, one) in open.iter_mut().take(all).enumerate() {
             visit(at, one);
         }
         for depth in self.others() {
+            // Harmless: at another depth none is open.
             if let Ok(at) = open.binary_search_by_key(&depth, T::depth)
                 && let Some(one) = open.get_mut(at)
             {
@@ -102,7 +106,7 @@ impl Reach {
 
     /// Returns whether any of some open elements is reached.
     pub(crate) fn any<T: Deep>(self, open: &[T]) -> bool {
-        let within = self.within.unwrap_or_default();
+        let within = self.within.unwrap_or(0);
         open.first().is_some_and(|one| one.depth() <= within)
             || self.others().any(|depth| open.binary_search_by_key(&depth, T::depth).is_ok())
     }

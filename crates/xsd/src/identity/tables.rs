@@ -152,6 +152,7 @@ impl Tables {
     /// Returns whether a field selects this attribute of the element just started, so that [`Tables::attribute`] is needed.
     pub fn wants_attribute(&self, uri: &str, local: &str) -> bool {
         self.followed.iter().filter(|followed| !followed.targets.is_empty()).any(|followed| {
+            // Harmless: there is a matcher for each field.
             followed.constraint.fields.iter().zip(&followed.fields).any(|(path, matcher)| {
                 matcher.to_attribute(path, self.depth, uri, local).any(&followed.targets)
             })
@@ -168,6 +169,7 @@ impl Tables {
     ) {
         let cost = value.map_or(1, cost);
         for FollowedConstraint { constraint, fields, targets, .. } in &mut self.followed {
+            // Harmless: there is a matcher for each field.
             for (at, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
                 let mut first = true;
                 matcher.to_attribute(path, self.depth, uri, local).each(targets, |_, target| {
@@ -263,6 +265,7 @@ fn look_up(
     // A table has no order, and the same message is to get the same answer.
     missing.sort_unstable();
     let name = keyref.full_name();
+    // Harmless: the message is invalid by those that are told.
     for sequence in missing.iter().take(TOLD_MAX.saturating_sub(violations.len())) {
         let message = format!("No match found for key-sequence {sequence} of keyref {name}");
         violations.push(violation("cvc-identity-constraint.4.3", message));
@@ -310,6 +313,7 @@ impl FollowedConstraint {
 
     fn start(&mut self, uri: &str, local: &str) {
         self.selector.start(&self.constraint.selector, uri, local);
+        // Harmless: there is a matcher for each field.
         for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
             matcher.start(path, uri, local);
         }
@@ -326,6 +330,7 @@ impl FollowedConstraint {
         if targets.is_empty() {
             return;
         }
+        // Harmless: there is a matcher for each field.
         for (field, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
             let mut first = true;
             matcher.to_element(path, depth).each(targets, |at, target| {
@@ -389,6 +394,7 @@ impl FollowedConstraint {
         violations: &mut Vec<Violation>,
     ) {
         self.selector.end(&self.constraint.selector);
+        // Harmless: there is a matcher for each field.
         for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
             matcher.end(path);
         }

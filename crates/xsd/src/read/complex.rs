@@ -163,6 +163,7 @@ impl<'d> Builder<'d> {
                     open.extend(missing.iter().map(|&&(model, _)| model));
                     continue;
                 }
+                // Harmless: all of them have their depth by now.
                 let deepest = inner.iter().filter_map(|(model, _)| depths.get(model)).max();
                 let depth = 1 + deepest.copied().unwrap_or(0);
                 if depth > self.limits.depth_max {
@@ -185,6 +186,7 @@ impl<'d> Builder<'d> {
         let particles = self.components.models[model].particles.iter();
         particles
             .map(|&id| self.components.particles[id])
+            // Harmless: elements and wildcards are no models.
             .filter_map(|p| Some((self.components.model_of(p.term)?, p.place)))
             .collect()
     }

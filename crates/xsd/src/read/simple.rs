@@ -68,9 +68,10 @@ impl<'d> Builder<'d> {
     }
 
     fn members(&mut self, doc: &SchemaDocument<'_>, node: NodeId, inside: Inside) -> Vec<Id<Type>> {
-        let named = doc.attribute(node, "memberTypes").unwrap_or_default();
+        let named = doc.attribute(node, "memberTypes").unwrap_or("");
         let mut members: Vec<Id<Type>> = named
             .split_ascii_whitespace()
+            // Harmless: a type that is not found is complained of there.
             .filter_map(|text| self.type_named(doc, node, text, inside))
             .collect();
         let children: Vec<NodeId> = doc.children(node).collect();
@@ -202,6 +203,7 @@ impl<'d> Builder<'d> {
         let doc = documents.get(at.document)?;
         let nodes: Vec<(NodeId, FacetKind)> = doc
             .children(at.node)
+            // Harmless: the other children are no facets.
             .filter_map(|node| Some((node, FacetKind::from_name(doc.tag(node))?)))
             .collect();
         let scopes: Vec<Scope<'_>> = nodes
@@ -214,9 +216,11 @@ impl<'d> Builder<'d> {
             .collect();
         let facets: Vec<RawFacet<'_>> = nodes
             .iter()
+            // Harmless: each facet has its scope.
             .zip(&scopes)
             .map(|(&(node, kind), scope)| RawFacet {
                 kind,
+                // Harmless: a facet without a value was complained of.
                 value: doc.tree().attribute(node, "", "value").unwrap_or_default(),
                 fixed: doc.flag(node, "fixed"),
                 names: scope,

@@ -47,6 +47,7 @@ fn word() -> &'static CharSet {
     static SET: OnceLock<CharSet> = OnceLock::new();
     SET.get_or_init(|| {
         let others: Vec<&CharSet> =
+            // Harmless: these groups are in the table.
             ["P", "Z", "C"].iter().filter_map(|name| categories().get(name)).collect();
         CharSet::union(&others).complement()
     })
@@ -61,6 +62,7 @@ fn categories() -> &'static Sets {
         for group in ["L", "M", "N", "P", "Z", "S", "C"] {
             let parts: Vec<&CharSet> = sets
                 .iter()
+                // Harmless: the others are of other groups.
                 .filter_map(|(category, set)| category.starts_with(group).then_some(set))
                 .collect();
             let union = CharSet::union(&parts);
@@ -72,9 +74,11 @@ fn categories() -> &'static Sets {
 
 /// Parses lines with a name and its ranges in hexadecimal.
 fn read(table: &'static str) -> Sets {
+    // Harmless: the table is the program's own.
     let code = |digits: &str| u32::from_str_radix(digits, 16).unwrap_or_default();
     table
         .lines()
+        // Harmless: the table is the program's own.
         .filter_map(|line| {
             let mut words = line.split(' ');
             let name = words.next()?;

@@ -37,8 +37,10 @@ impl Classes {
         for set in sets {
             count = split(set, &starts, &mut class, count).ok_or_else(too_many)?;
         }
+        // Harmless: there is a class for each start.
         let starts: Vec<(u32, u16)> = starts.into_iter().zip(class).collect();
         let mut classes = Classes { ascii: [0; 128], starts, count, held: Vec::new() };
+        // Harmless: the characters go on.
         for (slot, c) in classes.ascii.iter_mut().zip('\0'..) {
             *slot = search(&classes.starts, c);
         }
@@ -83,6 +85,7 @@ fn split(set: &CharSet, starts: &[u32], class: &mut [u16], count: u16) -> Option
     let mut renamed: Vec<Option<u16>> = vec![None; usize::from(count) * 2];
     let mut ranges = set.ranges().iter().peekable();
     let mut fresh = 0u16;
+    // Harmless: there is a class for each start.
     for (&start, class) in starts.iter().zip(class.iter_mut()) {
         while ranges.peek().is_some_and(|&&(_, last)| last < start) {
             ranges.next();

@@ -26,6 +26,7 @@ fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
         Node::Choice(nodes) => {
             let before = text.len();
             let taken = nodes.iter().any(|node| {
+                // Harmless: what did not fit is tried otherwise.
                 text.truncate(before);
                 add(node, times, text).is_some()
             });

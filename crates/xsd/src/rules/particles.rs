@@ -374,6 +374,7 @@ impl Comparison<'_, '_> {
         let mut used = vec![false; wider.len()];
         for part in parts {
             let mut found = false;
+            // Harmless: there is a mark for each part.
             for (candidate, used) in wider.iter().zip(&mut used).filter(|(_, used)| !**used) {
                 match self.compare(part, candidate) {
                     Ok(()) => {
@@ -388,6 +389,7 @@ impl Comparison<'_, '_> {
                 return broken("rcase-RecurseUnordered.2", self.unmatched(part));
             }
         }
+        // Harmless: there is a mark for each part.
         let left = wider.iter().zip(&used).filter(|(_, used)| !**used);
         match left.into_iter().all(|(part, _)| is_emptiable(part)) {
             true => Ok(()),

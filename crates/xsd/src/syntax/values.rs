@@ -41,6 +41,7 @@ fn is_non_negative(value: &str) -> bool {
 
 /// Parses a small number; None for larger ones, which make no difference here.
 fn number(value: &str) -> Option<u64> {
+    // Harmless: larger numbers make no difference here.
     is_non_negative(value).then(|| value.trim_start_matches(['+', '-']).parse().ok())?
 }
 

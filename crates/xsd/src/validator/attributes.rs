@@ -86,6 +86,7 @@ impl Run {
                         self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
                     }
                 },
+                // Harmless: the other attributes of XSI say nothing here.
                 _ => {}
             }
             Ok(())
@@ -113,6 +114,7 @@ impl Run {
             }
             let found = match table.attributes.len() {
                 0..=8 => table.attributes.iter().position(|attribute| attribute.name == sym),
+                // Harmless: what is not found is complained of below.
                 _ => table.attributes.binary_search_by_key(&sym, |attribute| attribute.name).ok(),
             };
             let Some((at, attribute)) = found.and_then(|at| Some((at, table.attributes.get(at)?)))
@@ -244,6 +246,7 @@ impl Run {
         let given = decl.constraint.as_ref().map(|constraint| DefaultValue {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
+            // Harmless: a default that is no value of its type was complained of.
             value: simple.validate(&constraint.text, &NoNames).ok(),
         });
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
@@ -294,11 +297,13 @@ impl Run {
             let about =
                 found.is_err().then(|| ErrorDetails::of_text(schema, &text.simple, value, &names));
             if wanted {
+                // Harmless: the error is told below.
                 self.tables.attribute(uri, local, found.as_ref().ok(), &mut self.violations);
                 self.violated(tag, tag.name())?;
             }
             match (found, fixed) {
                 (Err(violation), _) => {
+                    // Harmless: it was made where there is an error.
                     self.about = about.unwrap_or_default();
                     self.about.element = Some(expanded(tag.name()));
                     return self.complain(tag, name, violation.code, violation.message);

@@ -168,7 +168,7 @@ impl Run {
         element: Option<Id<Element>>,
     ) -> Result<(), ParseStop> {
         let constraints = element.map(|id| schema.components.elements[id].constraints.as_slice());
-        let constraints = constraints.unwrap_or_default();
+        let constraints = constraints.unwrap_or(&[]);
         if constraints.is_empty() && self.tables.idle() {
             return Ok(());
         }
@@ -272,7 +272,9 @@ impl Run {
             false => self.leave(schema, *frame, name, spot),
         };
         self.frames.pop();
+        // Harmless: what is kept for an element ends with it.
         self.words.truncate(words);
+        // Harmless: as above.
         self.text.truncate(text);
         judged?;
         match self.frames.is_empty() {
@@ -372,6 +374,7 @@ impl Run {
         }
         let expected = automaton.expected(frame.state, words);
         self.about.expected = named(schema, &expected);
+        // Harmless: where nothing is expected, nothing is named.
         let expected = expectation(&self.about.expected).unwrap_or_default();
         let message = format!("the content is not complete; expected: {expected}");
         self.complain(spot, name, "cvc-complex-type.2.4.b", message)
@@ -416,7 +419,7 @@ impl Run {
         let wanted = !self.tables.idle() && self.tables.wants_content();
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
         let prefixes = self.meanings.last().filter(|_| frame.manner.prefixed);
-        let prefixes = prefixes.map(|known| &**known).unwrap_or_default();
+        let prefixes = prefixes.map_or(&[][..], |known| &**known);
         let (entities, steps) = (&self.entities, &self.steps);
         let names = Names { prefixes, schema, entities, spot, steps };
         if given.is_none() && !wanted {

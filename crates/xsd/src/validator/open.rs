@@ -38,7 +38,7 @@ impl Run {
         if parent.lost || parent.nil {
             return None;
         }
-        let words = self.words.get_mut(parent.words as usize..).unwrap_or_default();
+        let words = self.words.get_mut(parent.words as usize..).unwrap_or(&mut []);
         let wildcards = &schema.components.wildcards;
         let automaton = &schema.type_table(parent.type_id)?.automaton;
         let (next, matched) = automaton.step(parent.state, words, sym, namespace, wildcards)?;

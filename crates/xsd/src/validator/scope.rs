@@ -256,6 +256,7 @@ impl xml::Sink for Hints {
                     }
                 }
                 "noNamespaceSchemaLocation" => self.hint("", given.value.trim(), here),
+                // Harmless: the other attributes are no hints.
                 _ => {}
             }
         }

@@ -31,6 +31,7 @@ pub fn facets(simple: &SimpleType) -> Facets {
         max: facets.max.as_ref().map(bound),
         patterns: facets.patterns.iter().map(|pattern| pattern.source()).collect(),
         enumeration: facets.enumeration.as_ref().map(|values| {
+            // Harmless: values of a type without texts make an empty list, which nobody writes as the only choices.
             let mut texts: Vec<String> = values.values().filter_map(text).collect();
             texts.sort_unstable();
             texts

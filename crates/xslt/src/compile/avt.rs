@@ -108,6 +108,7 @@ fn expression_end(text: &str) -> Option<usize> {
             (None, b'}') => return Some(at),
             (None, b'"' | b'\'') => quote = Some(byte),
             (Some(open), _) if open == byte => quote = None,
+            // Harmless: the other bytes go on.
             _ => {}
         }
     }

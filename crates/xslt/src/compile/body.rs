@@ -37,6 +37,7 @@ impl<'m> Compiler<'m> {
                 },
             }
         }
+        // Harmless: what a body declares is visible there alone.
         locals.visible.truncate(visible);
         Ok(())
     }

@@ -35,6 +35,7 @@ impl<'m> Compiler<'m> {
             | "attribute-set" | "strip-space" | "preserve-space" | "namespace-alias" => {
                 self.check_attributes(e)?;
             }
+            // Harmless: the other declarations are looked at where they are read.
             _ => {}
         }
         match local {

@@ -50,8 +50,10 @@ fn lists(all: &[u32], rules: &[Rule]) -> Mode {
     };
     let names = |of: &dyn Fn(&Shape) -> Option<&NameTest>| {
         let shapes =
+            // Harmless: each number is that of a rule.
             all.iter().filter_map(|n| rules.get(*n as usize)).map(|r| &r.alternative.shape);
         let named: BTreeSet<(&str, &str)> = shapes
+            // Harmless: the others have no name.
             .filter_map(|shape| match of(shape) {
                 Some(NameTest::Name(name)) => Some((&*name.local, &*name.uri)),
                 Some(NameTest::Any | NameTest::Namespace(_)) | None => None,

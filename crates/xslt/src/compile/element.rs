@@ -99,6 +99,7 @@ impl<'m> Element<'m> {
 
     pub(super) fn place(self) -> SourcePosition {
         let position = self.document().map(|document| document.position(self.node));
+        // Harmless: an element of no document has no place.
         let position = position.unwrap_or_default();
         SourcePosition { module: self.module, line: position.line, column: position.column }
     }
@@ -114,6 +115,7 @@ impl<'m> Element<'m> {
     /// Returns all prefixes in scope except `xml`.
     pub(super) fn namespaces(self) -> Vec<(&'m str, &'m str)> {
         let all = self.document().map(|document| document.namespaces(self.node));
+        // Harmless: an element of no document has no namespaces.
         all.unwrap_or_default().into_iter().filter(|(prefix, _)| *prefix != "xml").collect()
     }
 
@@ -165,6 +167,7 @@ impl<'m> Element<'m> {
 
     /// Returns the element children.
     pub(super) fn elements(self) -> impl Iterator<Item = Element<'m>> {
+        // Harmless: the other children are no elements.
         self.children().into_iter().filter_map(|child| match child {
             Child::Element(element) => Some(element),
             Child::Text(_) => None,

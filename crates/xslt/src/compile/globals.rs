@@ -89,7 +89,7 @@ impl<'m> Compiler<'m> {
             let mut used = Vec::new();
             for part in parts {
                 let e = self.element(part);
-                let names = e.attribute("use-attribute-sets").unwrap_or_default();
+                let names = e.attribute("use-attribute-sets").unwrap_or("");
                 for text in names.split_ascii_whitespace() {
                     let name = self.qname(e, text)?;
                     used.extend(self.sets.get(&name).map(|set| *set as usize));
@@ -102,7 +102,7 @@ impl<'m> Compiler<'m> {
         let is_settled = |settled: &[bool], set: usize| settled.get(set).copied().unwrap_or(true);
         loop {
             let ready = (0..sets.len()).find(|set| {
-                let used = uses.get(*set).map(Vec::as_slice).unwrap_or_default();
+                let used = uses.get(*set).map_or(&[][..], Vec::as_slice);
                 !is_settled(&settled, *set) && used.iter().all(|u| is_settled(&settled, *u))
             });
             match ready.and_then(|set| settled.get_mut(set)) {

@@ -11,7 +11,7 @@ use crate::program::{
 impl<'m> Compiler<'m> {
     pub(super) fn instruction(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         self.check_attributes(e)?;
-        match e.xsl().unwrap_or_default() {
+        match e.xsl().unwrap_or("") {
             "apply-imports" => {
                 self.emit(Op::ApplyImports, e);
                 Ok(())
@@ -114,6 +114,7 @@ impl<'m> Compiler<'m> {
         match self.program.code.get_mut(pc as usize) {
             Some(Op::Unless(_, target) | Op::Jump(target) | Op::Copy(target)) => *target = here,
             Some(Op::ForEach(for_each)) => for_each.end = here,
+            // Harmless: the others have no target.
             _ => {}
         }
     }

@@ -148,7 +148,7 @@ fn prefixes<'m>(e: Element<'m>, local: &str) -> Vec<&'m str> {
     let mut uris = Vec::new();
     for element in e.ancestry() {
         let applies = element.xsl().is_none_or(|name| matches!(name, "stylesheet" | "transform"));
-        let listed = element.standard(local).filter(|_| applies).unwrap_or_default();
+        let listed = element.standard(local).filter(|_| applies).unwrap_or("");
         for prefix in listed.split_ascii_whitespace() {
             let all = prefix == "#all";
             let prefix = if prefix == "#default" { "" } else { prefix };

@@ -159,6 +159,7 @@ impl<'r> Loader<'r> {
     }
 
     fn resolve(&mut self, href: &str, from: u32, node: NodeId) -> Result<u32, Error> {
+        // Harmless: each number is that of a module.
         let base = self.modules.get(from as usize).map(|m| m.uri.clone()).unwrap_or_default();
         let found = self.resolver.resolve(href, &base).map_err(|cause| {
             let kind = ErrorKind::Resolve { href: href.into(), cause: cause.into() };

@@ -168,6 +168,7 @@ impl<'m> Compiler<'m> {
     fn at(&self, element: Element<'_>) -> At {
         let place = element.place();
         let file = self.modules.get(place.module as usize).map(|m| m.uri.clone());
+        // Harmless: each number is that of a module.
         At { file: file.unwrap_or_default(), line: place.line, column: place.column }
     }
 

@@ -68,7 +68,7 @@ impl<'m> Compiler<'m> {
         };
         let uri = match (prefix, default) {
             ("", false) => "",
-            ("", true) => element.lookup("").unwrap_or_default(),
+            ("", true) => element.lookup("").unwrap_or(""),
             (prefix, _) => element.lookup(prefix).ok_or_else(|| {
                 self.wrong(element, format!("the prefix `{prefix}` is not declared"))
             })?,
@@ -171,6 +171,7 @@ impl<'m> Compiler<'m> {
                 }
                 (XSLT, "namespace-alias") => self.alias(declaration, element)?,
                 (FUNCTIONS, "function") => self.number_function(element)?,
+                // Harmless: the other declarations have no names here.
                 _ => {}
             }
         }

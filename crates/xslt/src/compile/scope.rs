@@ -202,6 +202,7 @@ impl<'m> Compiler<'m> {
 /// Shortens a text for a message.
 fn short(text: &str) -> String {
     let mut chars = text.trim().chars();
+    // Harmless: the end says that it is cut.
     let mut short: String = chars.by_ref().take(100).collect();
     if chars.next().is_some() {
         short.push_str("..");

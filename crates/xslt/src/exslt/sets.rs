@@ -76,7 +76,7 @@ fn split(arguments: &[Value], part: impl Fn(&[Node], usize) -> Option<&[Node]>) 
     let kept = match second.first() {
         None => first,
         Some(mark) => match first.binary_search(mark) {
-            Ok(at) => part(first, at).unwrap_or_default(),
+            Ok(at) => part(first, at).unwrap_or(&[]),
             Err(_) => &[],
         },
     };

@@ -61,6 +61,7 @@ fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
     let whole = text(arguments, 0, call);
     let mut by = texts(arguments, 2, call).into_iter();
     let pairs =
+        // Harmless: EXSLT has an empty string in the place of what is not there.
         texts(arguments, 1, call).into_iter().map(|search| (search, by.next().unwrap_or_default()));
     let (empty, mut pairs): (Vec<_>, Vec<_>) = pairs.partition(|(search, _)| search.is_empty());
     let between = empty.first().map_or("", |(_, by)| by.as_str());
@@ -136,6 +137,7 @@ fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outc
     let ground: Vec<char> = text(arguments, 1, call).chars().collect();
     call.budget.charge((given.len() + ground.len()) as u64)?;
     let Some(room) = ground.len().checked_sub(given.len()) else {
+        // Harmless: EXSLT cuts what is longer.
         return Ok(Value::text(given.into_iter().take(ground.len()).collect::<String>()));
     };
     let before = match text(arguments, 2, call).as_str() {
@@ -144,6 +146,7 @@ fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outc
         _ => 0,
     };
     let after = ground.iter().skip(before + given.len());
+    // Harmless: the rest of the ground follows.
     let out: String = ground.iter().take(before).chain(&given).chain(after).collect();
     Ok(Value::text(out))
 }
@@ -183,6 +186,7 @@ fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
     }
     call.budget.text(whole.len())?;
     let bytes = percent::decoded(whole.as_bytes(), false).into_owned();
+    // Harmless: EXSLT wants an empty string for what cannot be decoded.
     Ok(Value::text(String::from_utf8(bytes).unwrap_or_default()))
 }
 

@@ -35,7 +35,7 @@ impl Serializer {
         }
         for piece in pieces {
             let mut lines = piece.split('\r');
-            self.out.extend_from_slice(lines.next().unwrap_or_default().as_bytes());
+            self.out.extend_from_slice(lines.next().unwrap_or("").as_bytes());
             for line in lines {
                 self.out.extend_from_slice(b"&#xD;");
                 self.out.extend_from_slice(line.as_bytes());

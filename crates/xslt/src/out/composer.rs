@@ -67,6 +67,7 @@ thread_local! {
 impl Desk {
     /// Takes an empty desk, from the pool if there is one.
     fn take() -> Box<Desk> {
+        // Harmless: a thread that ends has no spare ones.
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
@@ -77,9 +78,11 @@ impl Desk {
         if bytes > KEPT_BYTES_MAX {
             return;
         }
+        // Harmless: a desk that is given back is empty.
         self.scope.truncate(0);
         self.open.clear();
         // The thread may be ending; the memory is simply freed then.
+        // Harmless: the thread may be ending.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
@@ -134,6 +137,7 @@ impl Desk {
         match (prefix, uri) {
             ("", "") | ("xml", XML_NAMESPACE) => return,
             (_, XML_NAMESPACE) => return self.rename(at, "xml"),
+            // Harmless: another prefix is looked at below.
             _ => {}
         }
         if uri.is_empty() {
@@ -168,6 +172,7 @@ impl Desk {
         let fresh = (1u32..)
             .map(|n| format!("{wanted}_{n}"))
             .find(|p| self.scope.find(p).is_none() && !self.used(p, at));
+        // Harmless: one of the numbers is free.
         let fresh = fresh.unwrap_or_default();
         self.scope.declare(&fresh, self.tag.pieces.uri(piece));
         self.rename(at, &fresh);
@@ -377,6 +382,7 @@ impl Composer {
             let others = desk.scope.since(from).filter(|(known, _)| *known != prefix);
             let others: Vec<(String, String)> =
                 others.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
+            // Harmless: the others are declared again.
             desk.scope.truncate(from);
             desk.bind(&fresh, &own);
             for (prefix, uri) in others {
@@ -451,6 +457,7 @@ impl Composer {
             Target::Tree(builder) => self.full |= builder.end().is_err(),
             Target::Text(_) => {}
         }
+        // Harmless: what an element declared ends with it.
         self.desk.scope.truncate(open.scope);
     }
 
@@ -538,6 +545,7 @@ fn spaced(text: &str, first: char, second: char) -> std::borrow::Cow<'_, str> {
     let mut pair = [0; 8];
     let end = first.encode_utf8(&mut pair).len();
     let rest = pair.get_mut(end..).map_or(0, |rest| second.encode_utf8(rest).len());
+    // Harmless: two characters are UTF-8.
     let pair = pair.get(..end + rest).and_then(|p| std::str::from_utf8(p).ok()).unwrap_or_default();
     let touches = text.contains(pair) || first == '-' && text.ends_with('-');
     if !touches {

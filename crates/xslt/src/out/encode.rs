@@ -10,6 +10,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
         Encoding::Latin1 if utf8.is_ascii() => utf8,
         Encoding::Ascii | Encoding::Latin1 => {
             let last = encoding.last();
+            // Harmless: the bytes are UTF-8.
             let text = String::from_utf8_lossy(&utf8);
             let narrow = |c: char| match c <= last {
                 true => u8::try_from(u32::from(c)).unwrap_or(b'?'),
@@ -18,6 +19,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
             text.chars().map(narrow).collect()
         }
         Encoding::Utf16 => {
+            // Harmless: the bytes are UTF-8.
             let text = String::from_utf8_lossy(&utf8);
             let units = std::iter::once(0xfeff).chain(text.encode_utf16());
             units.flat_map(u16::to_be_bytes).collect()

@@ -157,6 +157,7 @@ fn is_suspect_value(block: &[u8; BLOCK]) -> bool {
 fn character(c: Option<char>, out: &mut Vec<u8>) {
     if let Some(c) = c {
         // Writing to a vector cannot fail.
+        // Harmless: writing to a vector cannot fail.
         write!(out, "&#{};", u32::from(c)).ok();
     }
 }
@@ -208,6 +209,7 @@ pub(crate) fn html_attribute(value: &str, uri: bool, last: char, out: &mut Vec<u
             c if !c.is_ascii() && uri => {
                 let mut utf8 = [0; 4];
                 for byte in c.encode_utf8(&mut utf8).bytes() {
+                    // Harmless: writing to a vector cannot fail.
                     write!(out, "%{byte:02X}").ok();
                 }
             }

@@ -27,7 +27,9 @@ impl Scope {
         let gone = self.bindings.get(len..).unwrap_or_default();
         // They may have been reordered.
         if let Some(from) = gone.iter().map(|binding| binding.from).min() {
+            // Harmless: what an element declared ends with it.
             self.text.truncate(from as usize);
+            // Harmless: as above.
             self.bindings.truncate(len);
         }
     }

@@ -259,6 +259,7 @@ impl Serializer {
             return;
         }
         self.end_section();
+        // Harmless: each end has its start.
         let open = self.open.pop().unwrap_or_default();
         if open.html != html::Nature::Foreign {
             return self.end_html(open);

@@ -97,6 +97,7 @@ impl Lists {
         let name = document.name_of(id);
         let found = rules.find(name.local, name.namespace.uri);
         if let Some(known) = known {
+            // Harmless: there are fewer than that many.
             let named = found.and_then(|at| u32::try_from(at).ok()).map(RuleLookup::Named);
             *known = named.unwrap_or(RuleLookup::Others);
         }
@@ -185,6 +186,7 @@ impl<'s> Machine<'s> {
         let params = self.params_end();
         self.push_apply(start, self.now.mode, self.now.pc, params, false)?;
         self.now.pc = NEXT_NODE;
+        // Harmless: there is a first node.
         let _turn = self.next_node();
         let kind = reach.world.get().kind(node);
         let rules = self.rules(node, kind, reach);

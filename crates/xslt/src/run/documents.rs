@@ -105,6 +105,7 @@ impl Machine<'_> {
             (DocId(0), _) => self.given.base.into(),
             (_, Some((module, _))) => {
                 let module = self.given.program.modules.get(*module as usize);
+                // Harmless: each number is that of a module.
                 module.map(|module| Box::from(&*module.uri)).unwrap_or_default()
             }
             (doc, None) => {

@@ -94,6 +94,7 @@ impl Machine<'_> {
         while let Some(frame) = self.memory.frames.pop() {
             match frame {
                 Frame::Call { pc, base, params, rule, documents } => {
+                    // Harmless: the variables of a template end with it.
                     self.memory.locals.truncate(self.now.base as usize);
                     self.now.pc = pc;
                     self.now.base = base;
@@ -103,6 +104,7 @@ impl Machine<'_> {
                     return Ok(());
                 }
                 Frame::Loop { nodes, .. } | Frame::Apply { nodes, .. } => {
+                    // Harmless: the nodes of a loop end with it.
                     self.memory.nodes.truncate(nodes.start);
                 }
             }
@@ -116,6 +118,7 @@ impl Machine<'_> {
         if let DocumentsHandle::Own(world) = &mut reach.world
             && world.len() > keep
         {
+            // Harmless: documents that nobody can reach end.
             world.truncate(keep);
             self.keys.retain(|(_, doc), _| doc.0 < keep);
         }
@@ -147,6 +150,7 @@ impl Machine<'_> {
         self.now.pc = *end;
         self.now.focus = *focus;
         self.now.rule = *rule;
+        // Harmless: the nodes of a loop end with it.
         memory.nodes.truncate(nodes.start);
         memory.frames.pop();
         Ok(())
@@ -197,7 +201,9 @@ impl Machine<'_> {
         self.now.pc = *pc;
         self.now.focus = *focus;
         self.now.mode = *mode;
+        // Harmless: the nodes of a loop end with it.
         memory.nodes.truncate(nodes.start);
+        // Harmless: parameters of a template end with it.
         memory.params.truncate(params.0 as usize);
         let copied = *copied;
         memory.frames.pop();

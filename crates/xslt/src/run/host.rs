@@ -63,7 +63,7 @@ impl Machine<'_> {
         let mut path = vec![(number, 0)];
         while let Some((number, next)) = path.last_mut() {
             let needs = globals.get(*number as usize).map(|g| g.needs.as_slice());
-            let need = needs.unwrap_or_default().get(*next).copied();
+            let need = needs.unwrap_or(&[]).get(*next).copied();
             *next += 1;
             match need {
                 Some(need) => {

@@ -60,7 +60,7 @@ impl Machine<'_> {
         reach: &mut Reach<'_>,
     ) -> Result<HashMap<Rc<str>, Rc<[Node]>>, Error> {
         let program = self.given.program;
-        let keys = program.keys.get(number as usize).map(Vec::as_slice).unwrap_or_default();
+        let keys = program.keys.get(number as usize).map_or(&[][..], Vec::as_slice);
         let mut lists: HashMap<Rc<str>, Vec<Node>> = HashMap::new();
         let len = reach.world.get().document(doc).len();
         for id in (0..len).map(NodeId) {

@@ -62,7 +62,7 @@ impl<'s> Machine<'s> {
         let (name, uri) = text.split_at_checked(end).unwrap_or((text, ""));
         let uri = made.namespace.is_some().then_some(uri);
         let scope = self.given.program.scopes.get(made.scope as usize);
-        made_name(name, uri, element, scope.map(Vec::as_slice).unwrap_or_default())
+        made_name(name, uri, element, scope.map_or(&[][..], Vec::as_slice))
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) struct Memory {
 impl Memory {
     /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
+        // Harmless: a thread that ends has no spare ones.
         SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default()
     }
 
@@ -52,6 +53,7 @@ impl Memory {
             + self.text.capacity();
         if bytes <= KEPT_BYTES_MAX {
             // The thread may be ending; the memory is simply freed then.
+            // Harmless: the thread may be ending.
             let _gone = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
         }
     }

@@ -173,6 +173,7 @@ impl<'s> Machine<'s> {
     /// Returns the composer with the result, and the messages.
     pub(crate) fn finish(self) -> (Option<Composer>, Vec<String>) {
         let Machine { mut memory, mut out, messages, .. } = self;
+        // Harmless: fragments that are not complete end with their run.
         out.truncate(1);
         let result = out.pop();
         memory.out = out;
@@ -223,8 +224,10 @@ impl<'s> Machine<'s> {
             self.now.focus = focus;
             self.run(reach)
         });
+        // Harmless: parameters of a template end with it.
         self.memory.params.truncate(start as usize);
         // A function's result may be inside a fragment, which then stays unfinished.
+        // Harmless: a fragment that is not complete ends with its function.
         self.out.truncate(open);
         self.allow();
         self.now = before;
@@ -311,8 +314,10 @@ impl<'s> Machine<'s> {
     }
 
     fn at(&self, place: Option<SourcePosition>) -> At {
+        // Harmless: an error without a place has none.
         let place = place.unwrap_or_default();
         let module = self.given.program.modules.get(place.module as usize);
+        // Harmless: each number is that of a module.
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();
         At { file, line: place.line, column: place.column }
     }

@@ -63,6 +63,7 @@ impl Machine<'_> {
         for (position, node) in (1..).zip(nodes.iter().copied()) {
             self.now.focus = Focus { node, position, size, current: node };
             let mut row = Vec::with_capacity(keys.len());
+            // Harmless: each key has its order.
             for (key, order) in keys.iter().zip(orders) {
                 let mut text = String::new();
                 self.write(&key.value, reach, &mut text)?;
@@ -105,6 +106,7 @@ impl Machine<'_> {
 }
 
 fn compare(a: &[Sortable], b: &[Sortable], orders: &[Order]) -> Ordering {
+    // Harmless: each row has a text for each key, and each key its order.
     for ((a, b), order) in a.iter().zip(b).zip(orders) {
         let found = match (a, b) {
             (Sortable::Number(a), Sortable::Number(b)) => numbers(*a, *b),

@@ -57,10 +57,13 @@ impl<'s> Stream<'s> {
         if error.at.line > 0 {
             return error;
         }
+        // Harmless: each number is that of an act.
         let pc: Pc = self.streamed.places.get(act as usize).copied().unwrap_or_default();
         let place: SourcePosition =
+            // Harmless: an act without a place has none.
             self.program.places.get(pc as usize).copied().unwrap_or_default();
         let module = self.program.modules.get(place.module as usize);
+        // Harmless: each number is that of a module.
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();
         Error { at: At { file, line: place.line, column: place.column }, ..error }
     }
@@ -180,7 +183,7 @@ impl<'s> Stream<'s> {
         let (name, uri) = text.split_at_checked(end).unwrap_or((&text, ""));
         let uri = made.namespace.is_some().then_some(uri);
         let scope = self.program.scopes.get(made.scope as usize);
-        let scope = scope.map(Vec::as_slice).unwrap_or_default();
+        let scope = scope.map_or(&[][..], Vec::as_slice);
         let name = made_name(name, uri, element, scope)?;
         self.out.forget_transcript();
         then(self, name.prefix, name.local, name.uri);
@@ -252,7 +255,7 @@ impl<'s> Stream<'s> {
     }
 
     pub(super) fn copy_leaf(&mut self, told: &StreamNode<'_>) {
-        let value = told.value.unwrap_or_default();
+        let value = told.value.unwrap_or("");
         match told.kind {
             NodeKind::Text => self.out.text(value, false),
             NodeKind::Attribute => {

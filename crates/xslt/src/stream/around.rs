@@ -38,6 +38,7 @@ impl Lineage {
 
     pub(super) fn pop(&mut self) {
         if let Some(name) = self.names.pop() {
+            // Harmless: the name of an element that has ended is not needed.
             self.text.truncate(name.from);
         }
     }

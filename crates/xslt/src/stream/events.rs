@@ -147,7 +147,7 @@ impl<'s> Stream<'s> {
     /// Handles the start of the document.
     fn document(&mut self) -> Result<(), Error> {
         let node = Node::new(NodeKind::Root, QName::NONE, None);
-        let rules = self.program.modes.first().map(|mode| &*mode.root).unwrap_or_default();
+        let rules = self.program.modes.first().map_or(&[][..], |mode| &*mode.root);
         match self.rule(rules, &node.told, 0) {
             None => self.open(0, 0, DONE, &node),
             Some(template) => self.enter(self.streamed.body(template).root.unwrap_or(DONE), &node),
@@ -350,14 +350,14 @@ impl<'s> Stream<'s> {
                     true => &*mode.comment,
                     false => &*mode.instruction,
                 });
-                if let Some(template) = self.rule(rules.unwrap_or_default(), &node.told, 0) {
+                if let Some(template) = self.rule(rules.unwrap_or(&[]), &node.told, 0) {
                     self.apply_leaf(template, node)?;
                 }
             }
             Then::Copy => self.copy_leaf(&node.told),
             Then::Value { raw } => {
                 if self.value.take() {
-                    self.out.text(node.told.value.unwrap_or_default(), raw);
+                    self.out.text(node.told.value.unwrap_or(""), raw);
                 }
             }
             Then::Texts { .. } => {}
@@ -399,6 +399,7 @@ impl<'s> Stream<'s> {
     /// Returns the template of the first rule that a node matches; `below` open elements are not its ancestors: itself or none.
     pub(super) fn rule(&self, rules: &[u32], told: &StreamNode<'_>, below: usize) -> Option<u32> {
         let above = Above { lineage: &self.memory.lineage, below };
+        // Harmless: each number is that of a rule.
         let mut rules = rules.iter().filter_map(|rule| self.program.rules.get(*rule as usize));
         rules
             .find(|rule| rule.certain || rule.alternative.fits(told, &above))

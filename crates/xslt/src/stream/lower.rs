@@ -67,6 +67,7 @@ impl StreamProgram {
     /// Returns the descent into the whole content of a node.
     pub(super) fn whole(&self, then: Then) -> u32 {
         let at = self.descents.iter().position(|descent| descent.then == then);
+        // Harmless: there are fewer than that many.
         at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
     }
 }
@@ -226,10 +227,12 @@ impl StreamCompiler<'_> {
 
     /// Returns whether an attribute may be written to an element that another template started.
     fn lends(&self) -> bool {
+        // Harmless: the others pass what is there.
         let elements = self.made.bodies.iter().filter_map(|body| match body.element {
             Some(Content::Acts(from)) => Some(from),
             Some(Content::Pass { .. } | Content::Rename { .. }) | None => None,
         });
+        // Harmless: a body without a root has none.
         let roots = self.made.bodies.iter().filter_map(|body| body.root);
         elements.chain(roots).chain(self.leaves.iter().copied()).any(|from| self.lends_from(from))
     }
@@ -248,6 +251,7 @@ impl StreamCompiler<'_> {
                 | Act::CopyAttributes(_)
                 | Act::ApplyAttributes(..)
                 | Act::Unless(..) => return true,
+                // Harmless: the other acts write no attribute.
                 _ => {}
             }
         }

@@ -63,6 +63,7 @@ impl MetTags {
         let (TagSlot::New(at) | TagSlot::Known(at)) = slot else { return find() };
         let Some(met) = self.tags.get_mut(at) else { return find() };
         if self.known & bit(at) == 0 || met.mode != mode {
+            // Harmless: there are fewer than that many.
             let place = find().and_then(|place| u32::try_from(place).ok());
             *met = MetTag { mode, place };
             self.known |= bit(at);
@@ -92,6 +93,7 @@ pub(super) struct Memory {
 impl Memory {
     /// Takes empty memory, from the pool if there is some.
     pub(super) fn take() -> Box<Memory> {
+        // Harmless: a thread that ends has no spare ones.
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
@@ -117,6 +119,7 @@ impl Memory {
         self.text.clear();
         self.met.clear();
         // The thread may be ending; the memory is simply freed then.
+        // Harmless: the thread may be ending.
         let _gone = SPARE.try_with(|spare| spare.set(Some(self)));
     }
 }

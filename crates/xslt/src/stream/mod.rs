@@ -175,6 +175,7 @@ struct StreamedName {
 impl StreamProgram {
     /// Returns the bodies of a template; empty for kinds of nodes to which it is never applied.
     fn body(&self, template: u32) -> Body {
+        // Harmless: a template that is never applied has an empty body.
         self.bodies.get(template as usize).copied().unwrap_or_default()
     }
 
@@ -183,7 +184,7 @@ impl StreamProgram {
     fn sure(&self, mode: u32, place: Option<usize>) -> Option<Content> {
         let sure = self.sure.get(mode as usize)?;
         match place {
-            Some(place) => sure.named.get(place).copied().flatten(),
+            Some(place) => sure.named.get(place).and_then(|sure| *sure),
             None => sure.others,
         }
     }

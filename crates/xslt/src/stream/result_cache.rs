@@ -119,6 +119,7 @@ impl Recall for Stream<'_> {
     where
         T: Iterator<Item = (&'t CopiedRange, &'t str)> + Clone,
     {
+        // Harmless: the others are not copied.
         let copied = texts.filter_map(|(CopiedRange(place), text)| Some(((*place)?, text)));
         let (mut size, mut before) = (whole.size, 0);
         for ((from, to), text) in copied.clone() {

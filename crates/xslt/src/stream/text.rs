@@ -112,7 +112,7 @@ impl Stream<'_> {
         self.passage = match top.then {
             Then::Apply(mode) => {
                 let mode = self.program.modes.get(mode as usize);
-                let rules = mode.map(|mode| &*mode.text).unwrap_or_default();
+                let rules = mode.map_or(&[][..], |mode| &*mode.text);
                 match self.rule(rules, &told, 0) {
                     Some(template) => Passage::of(self.streamed.body(template).leaf),
                     None => Passage::Written { raw: false },

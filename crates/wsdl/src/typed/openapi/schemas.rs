@@ -107,7 +107,7 @@ impl<'a> Schemas<'a> {
             any.push(json!({ "allOf": [derived, named] }));
         }
         match any.len() {
-            1 => any.pop().unwrap_or_default(),
+            1 => any.pop().unwrap_or(Json::Null),
             _ => json!({ "anyOf": any }),
         }
     }
@@ -117,6 +117,7 @@ impl<'a> Schemas<'a> {
             Some(title) => title.clone(),
             None => {
                 let title = self.api.types.get(at).map(|of| component(&of.title));
+                // Harmless: each type is in the table.
                 let title = title.unwrap_or_default();
                 let times = self.titles.taken.entry(title.clone()).or_default();
                 *times += 1;
@@ -315,6 +316,7 @@ fn fixed(scalar: &Scalar, given: &ValueConstraint, keys: &mut Map<String, Json>)
         }
         ScalarKind::Boolean => Some(matches!(text, "true" | "1").into()),
         ScalarKind::Number { .. } => {
+            // Harmless: a value that JSON cannot write is not in the document; messages are judged by the schema.
             serde_json::from_str::<serde_json::Number>(text).ok().map(Json::Number)
         }
         ScalarKind::Text
@@ -348,9 +350,11 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     }
     if let ScalarKind::Number { .. } = scalar.kind {
         let names = [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
+        // Harmless: there are two of both.
         for ((inclusive, exclusive), bound) in names.into_iter().zip([&facets.min, &facets.max]) {
             let Some((literal, is_in)) = bound else { continue };
             let key = if *is_in { inclusive } else { exclusive };
+            // Harmless: a bound that JSON cannot write is not in the document; messages are judged by the schema.
             if let Ok(number) = serde_json::from_str::<serde_json::Number>(literal) {
                 keys.insert(key.to_owned(), number.into());
             }

@@ -203,7 +203,11 @@ impl<'a> Reader<'a> {
     ) -> Done<Option<(&'a str, &'a Type)>> {
         let value = value.trim();
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
-        let uri = start.scope.lookup(prefix).map(|namespace| namespace.uri).unwrap_or_default();
+        let uri = match start.scope.lookup(prefix) {
+            Some(namespace) => namespace.uri,
+            None if prefix.is_empty() => "",
+            None => return mismatch(format!("the prefix of the type {value} is not declared")),
+        };
         let is = |one: &Type| one.name.as_ref().is_some_and(|(u, l)| **u == *uri && **l == *local);
         let found = declared.replacements.iter().find_map(|one| {
             let of = self.api.types.get(one.type_at).filter(|of| is(of))?;
@@ -361,7 +365,7 @@ impl<'a> Reader<'a> {
                     self.out.push(',');
                 }
                 // Mixed content has a single member.
-                let quoted = of.members.first().map(|member| &*member.quoted).unwrap_or_default();
+                let quoted = of.members.first().map_or("", |member| &*member.quoted);
                 self.out.push_str(quoted);
                 self.out.push('[');
                 *open = Some(0);
@@ -390,7 +394,7 @@ impl<'a> Reader<'a> {
                 if let (true, Some(given)) = (text.is_empty(), &frame.element.given) {
                     text.push_str(&given.text);
                 }
-                let prefixes = frame.prefixes.as_deref().unwrap_or_default();
+                let prefixes = frame.prefixes.as_deref().unwrap_or(&[]);
                 let resolve = |prefix: &str| {
                     prefixes
                         .iter()
@@ -417,6 +421,7 @@ impl<'a> Reader<'a> {
                     complete(of, &of.model, counts)
                         .or_else(|what| mismatch(format!("<{}> {what}", frame.element.local)))?;
                 }
+                // Harmless: the counts of an element end with it.
                 self.counts.truncate(*base);
             }
         }

@@ -55,6 +55,7 @@ impl Reader<'_> {
     /// Reads a message as [`Reader::read`] does; what the API's other replies left behind may shorten it.
     pub(in crate::typed) fn read_again(mut self, bytes: &[u8]) -> Done<ReadMessage> {
         let replies = &self.api.replies;
+        // Harmless: without a spare one it begins with an empty one.
         let mut known = replies.take().unwrap_or_default();
         let parsed = known.parse(bytes, options(), &mut self);
         replies.give(known);

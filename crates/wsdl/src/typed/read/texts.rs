@@ -61,9 +61,11 @@ pub(in crate::typed) fn push_value(
         }
         ScalarKind::Name => {
             let (prefix, local) = text.trim().split_once(':').unwrap_or(("", text.trim()));
-            match (names.resolve)(prefix).unwrap_or_default() {
-                "" => push_string(out, local),
-                uri => push_string(out, &format!("{{{uri}}}{local}")),
+            match (names.resolve)(prefix) {
+                Some("") => push_string(out, local),
+                Some(uri) => push_string(out, &format!("{{{uri}}}{local}")),
+                // Without a meaning the name stays as it is written.
+                None => push_string(out, text.trim()),
             }
         }
         ScalarKind::List(item) => {

@@ -99,6 +99,7 @@ fn candidate(scalar: &Scalar) -> Option<String> {
         },
         Variety::Union(_) => match &scalar.kind {
             ScalarKind::Union(members) => {
+                // Harmless: a member without a sample is passed over.
                 members.iter().filter_map(candidate).find(|text| takes(scalar, text))
             }
             ScalarKind::Boolean
@@ -125,6 +126,7 @@ fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
     let one = one.or_else(|| takes(item, "a").then(|| "a".to_owned()))?;
     let facets = facets(&scalar.simple);
     let lengths = [Some(2), facets.length, facets.min_length, Some(1), Some(0)];
+    // Harmless: a length that is not said is not tried.
     let lengths = lengths.into_iter().flatten().filter(|length| *length <= LENGTH_MAX);
     let repeated = |length| (0..length).map(|_| one.as_str()).collect::<Vec<_>>().join(" ");
     lengths.map(repeated).find(|text| takes(scalar, text))
@@ -132,6 +134,7 @@ fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
 
 /// Returns candidate texts derived from the facets.
 fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
+    // Harmless: without an enumeration there are no texts.
     let mut all: Vec<String> = facets.enumeration.iter().flatten().cloned().collect();
     match scalar.kind {
         ScalarKind::Name => all.push("q:name".to_owned()),
@@ -140,6 +143,7 @@ fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
             all.extend(NUMBERS.iter().map(|number| (*number).to_owned()));
             for (bound, _) in facets.min.iter().chain(&facets.max) {
                 all.push(bound.clone());
+                // Harmless: another bound is tried as it is.
                 if let Ok(number) = bound.parse::<i64>() {
                     all.push(number.saturating_add(1).to_string());
                     all.push(number.saturating_sub(1).to_string());
@@ -152,8 +156,10 @@ fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
     }
     for pattern in &facets.patterns {
         let parts = std::iter::once(pattern.as_str()).chain(pattern.split(" | "));
+        // Harmless: what has no sample is passed over.
         all.extend(parts.flat_map(|part| TIMES.iter().filter_map(|times| sample(part, *times))));
     }
+    // Harmless: a length that is not said is not tried.
     let lengths = [facets.length, facets.min_length, facets.max_length].into_iter().flatten();
     for length in lengths.filter(|length| (1..=LENGTH_MAX).contains(length)) {
         let length = usize::try_from(length).unwrap_or(1);
@@ -161,7 +167,7 @@ fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
         let units: &[&str] = if is_hex { &["00"] } else { &["a", "A", "1"] };
         all.extend(units.iter().map(|unit| unit.repeat(length)));
         // Three bytes are four characters of base64.
-        let tail = ["", "AA==", "AAA="].get(length % 3).copied().unwrap_or_default();
+        let tail = ["", "AA==", "AAA="].get(length % 3).copied().unwrap_or("");
         all.push("AAAA".repeat(length / 3) + tail);
     }
     all

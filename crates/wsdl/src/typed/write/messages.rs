@@ -44,6 +44,7 @@ pub(super) fn labels(of: &Type) -> String {
 /// Lists names for a message; only the first few.
 pub(super) fn listed(names: &[&str]) -> String {
     const SHOWN_MAX: usize = 12;
+    // Harmless: the message says how many there are.
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
     match names.len() > SHOWN_MAX {
         true => format!("{} and {} more", shown.join(", "), names.len() - SHOWN_MAX),

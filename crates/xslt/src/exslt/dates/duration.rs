@@ -28,7 +28,7 @@ impl Duration {
         let mut duration = Duration::default();
         duration.read(date, &[('Y', 12, 0), ('M', 1, 0), ('D', 0, DAY)])?;
         duration.read(
-            time.unwrap_or_default(),
+            time.unwrap_or(""),
             &[
                 ('H', 0, 3600 * i128::from(SECOND)),
                 ('M', 0, 60 * i128::from(SECOND)),
@@ -57,6 +57,7 @@ impl Duration {
                 if fraction.is_empty() {
                     return None;
                 }
+                // Harmless: a nanosecond is the least that is counted.
                 let kept: String = fraction.chars().chain("000000000".chars()).take(9).collect();
                 self.nanos += kept.parse::<i128>().ok()?;
             }

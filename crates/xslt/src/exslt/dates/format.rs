@@ -36,7 +36,7 @@ pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
             continue;
         }
         let end = rest.find(|c| c != first).unwrap_or(rest.len());
-        let (run, after) = rest.split_at_checked(end).unwrap_or_default();
+        let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
         match first.is_ascii_alphabetic() {
             true => out.push_str(&field(stamp, first, run.len())),
             false => out.push_str(run),
@@ -104,8 +104,9 @@ fn field(stamp: &Stamp, letter: char, width: usize) -> String {
 }
 
 fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
+    // Harmless: a place without a name has none.
     let name = usize::try_from(place).ok().and_then(|place| names.get(place)).filter(|_| known);
-    let name = name.copied().unwrap_or_default();
+    let name = name.copied().unwrap_or("");
     match width > 3 {
         true => name.into(),
         false => short(name).into(),

@@ -230,7 +230,7 @@ impl Reader<'_> {
 
     fn digits(&mut self) -> &str {
         let end = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
-        let (digits, rest) = self.rest.split_at_checked(end).unwrap_or_default();
+        let (digits, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.rest = rest;
         digits
     }
@@ -238,19 +238,23 @@ impl Reader<'_> {
     fn year(&mut self) -> Option<i64> {
         let digits = self.digits();
         let fits = (4..=YEAR_DIGITS_MAX).contains(&digits.len());
+        // Harmless: what does not fit is no date.
         digits.parse().ok().filter(|year| fits && *year != 0)
     }
 
     fn two(&mut self) -> Option<i64> {
         let (digits, rest) = self.rest.split_at_checked(2)?;
         self.rest = rest;
+        // Harmless: two digits are a number.
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
     }
 
     /// Reads a fraction; digits beyond nanoseconds are cut off.
     fn fraction(&mut self) -> Option<i64> {
         let digits = self.digits();
+        // Harmless: digits beyond nanoseconds are cut off, as documented.
         let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
+        // Harmless: nine digits are a number.
         (!digits.is_empty()).then(|| kept.parse().ok())?
     }
 }
