@@ -185,6 +185,8 @@ pub(crate) struct Machine {
     /// Hash table for tags with many attributes.
     pub(crate) places: Vec<u32>,
     pub(crate) tokens: u64,
+    /// The number of tokens at which [`Machine::look_at_tokens`] is due.
+    pub(crate) look_at: u64,
     pub(crate) tracker: Tracker,
     /// Hash seed, so that nobody can choose names that collide.
     pub(crate) seed: u64,
@@ -202,6 +204,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(options: Options) -> Machine {
         Machine {
+            look_at: first_look(&options),
             options,
             phase: Phase::Start,
             open: Vec::new(),
@@ -237,6 +240,7 @@ impl Machine {
         self.spaces.clear();
         self.begin_scope();
         self.tokens = 0;
+        self.look_at = first_look(&self.options);
         self.tracker = Tracker::new();
         self.floor = 0;
         self.dtd = None;
@@ -292,17 +296,26 @@ impl Machine {
         Here { tracker: &self.tracker, window, at }
     }
 
-    /// Counts a token. Now and then the parser pauses here, so that others run.
+    /// Counts a token.
     #[inline]
     pub(crate) fn token(&mut self, at: usize) -> Scan<()> {
+        if self.tokens >= self.look_at {
+            self.look_at_tokens(at)?;
+        }
         self.tokens += 1;
-        if self.tokens.is_multiple_of(turns::PARTS.into()) {
-            turns::pause_if_due();
+        Ok(())
+    }
+
+    /// Fails if there may be no more tokens. The parser pauses here if it is due, so that others run.
+    #[cold]
+    fn look_at_tokens(&mut self, at: usize) -> Scan<()> {
+        let tokens_max = self.options.limits.tokens_max;
+        if self.tokens >= tokens_max {
+            return Err(over(at, "tokens_max", tokens_max));
         }
-        match self.tokens > self.options.limits.tokens_max {
-            true => Err(over(at, "tokens_max", self.options.limits.tokens_max)),
-            false => Ok(()),
-        }
+        turns::pause_if_due();
+        self.look_at = tokens_max.min(self.tokens + u64::from(turns::PARTS));
+        Ok(())
     }
 
     /// Reads as much of a window as it can. Returns how much is used, and the construct that the window ends within.
@@ -568,6 +581,11 @@ impl Machine {
         keep_names(inner, window, &mut self.kept);
         self.kept_len = self.open.len();
     }
+}
+
+/// The number of tokens at which [`Machine::look_at_tokens`] is due in a new document.
+fn first_look(options: &Options) -> u64 {
+    options.limits.tokens_max.min(turns::PARTS.into())
 }
 
 /// Copies names of open elements from their window to the kept ones.

@@ -49,6 +49,19 @@ const NEW_HEAD: &str = "update tidegate.head set version = $1 where one";
 const NEW_BATCH: &str = "insert into tidegate.nodes (node, batch, seen) values ($1, $2, now()) \
      on conflict (node) do update set batch = excluded.batch, seen = excluded.seen";
 const NOTIFY: &str = "select pg_notify('tidegate', news) from unnest($1::text[]) as w (news)";
+/// What a batch of appends writes, as one statement: each statement costs a switch to the server and back. The parts are [`APPEND`],
+/// with their arguments in this order.
+const APPENDED: &str = "with head as (update tidegate.head set version = $1 where one), \
+     records as (insert into tidegate.records (log, position, time, before, bytes) \
+       select * from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])), \
+     logs as (insert into tidegate.logs (name, id, oldest, newest, before, total, time) \
+       select * from unnest($7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[]) \
+       on conflict (name) do update set oldest = excluded.oldest, newest = excluded.newest, \
+       before = excluded.before, total = excluded.total, time = excluded.time), \
+     batch as (insert into tidegate.nodes (node, batch, seen) values ($15, $16, now()) \
+       on conflict (node) do update set batch = excluded.batch, seen = excluded.seen) \
+     select pg_notify('tidegate', news) from unnest($14::text[]) as w (news)";
+const APPEND: [&str; 5] = [NEW_HEAD, NEW_RECORDS, NEW_LOGS, NOTIFY, NEW_BATCH];
 const BATCH: &str = "select batch from tidegate.nodes where node = $1";
 
 const ALL: &[&str] = &[
@@ -71,6 +84,7 @@ const ALL: &[&str] = &[
     NEW_HEAD,
     NEW_BATCH,
     NOTIFY,
+    APPENDED,
     BATCH,
 ];
 
@@ -218,6 +232,10 @@ pub(super) async fn leave(link: &mut Link) -> Result<(), StatementFailure> {
 pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64) -> BatchOutcome {
     let mut parts = writes(state);
     parts.push((NEW_BATCH, vec![Box::new(node.to_owned()), Box::new(batch)]));
+    if parts.iter().map(|(text, _)| *text).eq(APPEND) {
+        let arguments = parts.into_iter().flat_map(|(_, arguments)| arguments).collect();
+        parts = vec![(APPENDED, arguments)];
+    }
     parts.push((COMMIT, vec![]));
     let answers = match pipeline(link, &parts).await {
         Ok(answers) => answers,
