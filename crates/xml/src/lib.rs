@@ -33,6 +33,7 @@ mod tag_cache;
 mod template;
 mod template_cache;
 mod text;
+mod token_count;
 mod transcript;
 mod tree;
 

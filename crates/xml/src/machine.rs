@@ -5,14 +5,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use kit::turns;
-
 use crate::dtd::Dtd;
 use crate::position_tracker::Tracker;
 use crate::prefix_cache::PrefixState;
 use crate::scope::Spaces;
 use crate::sink::RawAttribute;
 use crate::tag_cache::{TagBytes, TagCache};
+use crate::token_count::first_look;
 use crate::{ErrorKind, Here, Options, Sink};
 
 /// Reason why a token could not be read.
@@ -296,28 +295,6 @@ impl Machine {
         Here { tracker: &self.tracker, window, at }
     }
 
-    /// Counts a token.
-    #[inline]
-    pub(crate) fn token(&mut self, at: usize) -> Scan<()> {
-        if self.tokens >= self.look_at {
-            self.look_at_tokens(at)?;
-        }
-        self.tokens += 1;
-        Ok(())
-    }
-
-    /// Fails if there may be no more tokens. The parser pauses here if it is due, so that others run.
-    #[cold]
-    fn look_at_tokens(&mut self, at: usize) -> Scan<()> {
-        let tokens_max = self.options.limits.tokens_max;
-        if self.tokens >= tokens_max {
-            return Err(over(at, "tokens_max", tokens_max));
-        }
-        turns::pause_if_due();
-        self.look_at = tokens_max.min(self.tokens + u64::from(turns::PARTS));
-        Ok(())
-    }
-
     /// Reads as much of a window as it can. Returns how much is used, and the construct that the window ends within.
     pub(crate) fn run<S: Sink>(
         &mut self,
@@ -581,11 +558,6 @@ impl Machine {
         keep_names(inner, window, &mut self.kept);
         self.kept_len = self.open.len();
     }
-}
-
-/// The number of tokens at which [`Machine::look_at_tokens`] is due in a new document.
-fn first_look(options: &Options) -> u64 {
-    options.limits.tokens_max.min(turns::PARTS.into())
 }
 
 /// Copies names of open elements from their window to the kept ones.

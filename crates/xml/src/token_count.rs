@@ -1,0 +1,35 @@
+//! The count of a document's tokens: its bound, and the pauses of a long parse.
+
+use kit::turns;
+
+use crate::Options;
+use crate::machine::{Machine, Scan, over};
+
+impl Machine {
+    /// Counts a token.
+    #[inline]
+    pub(crate) fn token(&mut self, at: usize) -> Scan<()> {
+        if self.tokens >= self.look_at {
+            self.look_at_tokens(at)?;
+        }
+        self.tokens += 1;
+        Ok(())
+    }
+
+    /// Fails if there may be no more tokens. The parser pauses here if it is due, so that others run.
+    #[cold]
+    fn look_at_tokens(&mut self, at: usize) -> Scan<()> {
+        let tokens_max = self.options.limits.tokens_max;
+        if self.tokens >= tokens_max {
+            return Err(over(at, "tokens_max", tokens_max));
+        }
+        turns::pause_if_due();
+        self.look_at = tokens_max.min(self.tokens + u64::from(turns::PARTS));
+        Ok(())
+    }
+}
+
+/// The number of tokens at which [`Machine::look_at_tokens`] is due in a new document.
+pub(crate) fn first_look(options: &Options) -> u64 {
+    options.limits.tokens_max.min(turns::PARTS.into())
+}
