@@ -69,7 +69,9 @@ fn made(
         config.plans.iter().map(|(name, plan)| (name.value.clone(), of_requests(&plan.value)));
     let options = Options {
         name: name.to_owned(),
-        document: std::path::absolute(document.value.as_path()).ok()?,
+        document: std::path::absolute(document.value.as_path())
+            .map_err(|error| refuse(vec![config::reason(&error)], help, report))
+            .ok()?,
         base_path: text(&keys.base_path),
         upstream: text(&keys.upstream),
         host: keys.host.0.iter().map(|host| host.value.clone()).collect(),
@@ -202,6 +204,7 @@ fn join_alternatives(own: &mut Vec<Spanned<Policy>>, optional: bool) {
         };
         Some(Spanned { value, at: policy.at, intact: policy.intact })
     };
+    // Harmless: the others stay in `own`.
     let kinds: Vec<_> = own.iter().filter_map(kind).collect();
     let Some(first) = own.iter().position(|policy| kind(policy).is_some()) else { return };
     if kinds.len() < 2 {
@@ -232,6 +235,7 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     if let Policy::Jwt(jwt) = &mut policy.value {
         join_scopes(jwt, scopes);
     } else if let Policy::Authenticate(keys) = &mut policy.value {
+        // Harmless: only tokens have scopes.
         let tokens = keys.any.value.iter_mut().filter_map(of_tokens);
         tokens.for_each(|jwt| join_scopes(jwt, scopes));
     }

@@ -101,6 +101,7 @@ fn body(
     report: &mut Report,
 ) {
     let ways = [body.map(|it| it.at), xml.map(|it| it.at), json.map(|it| it.at), contains];
+    // Harmless: only what is written is asked for.
     if let Some(second) = ways.into_iter().flatten().nth(1) {
         report.error(second, "a body is expected in one way", "keep one of these keys");
     }

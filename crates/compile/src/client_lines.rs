@@ -26,6 +26,7 @@ pub(crate) fn unseen(route: &Route, at: usize) -> HiddenLines {
 /// The first policy below this place that tells the upstream who asks, or may.
 pub(crate) fn teller(route: &Route, at: usize) -> Option<&Policy> {
     let rows = policies::of(route);
+    // Harmless: there is a row for each policy.
     let mut below = route.policies.iter().zip(&rows).skip(at);
     let found = below.find(|(_, row)| match &row.writes {
         WrittenLines::These(names) => !names.is_empty(),

@@ -115,12 +115,14 @@ fn written(route: &Route) -> Vec<(&'static str, At)> {
         ("hub", route.hub.as_ref().map(|end| end.at)),
         ("respond", route.respond.as_ref().map(|end| end.at)),
     ];
+    // Harmless: only what is written is asked for.
     ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect()
 }
 
 /// Where a policy answers every request, nothing ever gets to a destination.
 fn complain_of_unreached(name: &Spanned<String>, route: &Route, report: &mut Report) {
     let rows = policies::of(route);
+    // Harmless: there is a row for each policy.
     let answering = route.policies.iter().zip(&rows).find(|(_, row)| row.answers);
     let Some((policy, _)) = answering else { return };
     let policy = policy.value.name();
@@ -296,7 +298,7 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
         }
     }
     let Respond { status, body, headers } = &respond.value;
-    let status = u16::try_from(status.get()).unwrap_or(200);
+    let status = status.get_u16();
     if !body.value.is_empty() && matches!(status, 204 | 205 | 304) {
         let what = format!("a reply with status {status} has no body");
         report.error(respond.at, what, "remove `body`, or write another status");
@@ -312,8 +314,11 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
                 if name == "content-type" {
                     escape = Escape::of(value);
                 }
-                // Names and values were found good.
-                lines.add(&name, value.as_bytes()).ok()?;
+                let refused = |_| {
+                    let what = format!("the header `{name}` cannot be sent");
+                    report.error(respond.at, what, "write fewer or shorter headers");
+                };
+                lines.add(&name, value.as_bytes()).map_err(refused).ok()?;
             }
             None => filled.lines.push((name, value)),
         }
@@ -375,6 +380,7 @@ impl UnresolvedDestination<'_> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
         // A diverted request has the same form as any other.
         let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>, is_call| {
+            // Harmless: a name that is no upstream's was complained of.
             let forwards = diversions.iter().filter_map(|name| {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
                 let upstream = to(name)?;

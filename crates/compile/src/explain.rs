@@ -30,6 +30,7 @@ const OTHERS_MAX: usize = 20;
 /// The configuration with every default spelt out and without its secrets, as YAML, and the routes as they are matched.
 pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     let mut text = String::from("# Everything that is in effect, defaults included.\n");
+    // Harmless: a plan is made of a configuration that was read.
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
@@ -88,8 +89,9 @@ pub fn explain_request(
         return Ok(text);
     }
     let listener = listener(plan, url, &mut text);
+    // Harmless: without a listener, the rules are those that listeners have by default.
     let rules = listener.map(|listener| listener.paths).unwrap_or_default();
-    let by = listener.map(|listener| listener.name.as_str()).unwrap_or_default();
+    let by = listener.map_or("", |listener| listener.name.as_str());
     let resolved = match plan::path::resolve(head.path(), rules) {
         Ok(resolved) => resolved,
         Err(why) => {
@@ -98,7 +100,7 @@ pub fn explain_request(
         }
     };
     if resolved.moved {
-        line(&mut text, format_args!("matched as {}", String::from_utf8_lossy(&resolved.path)));
+        line(&mut text, format_args!("matched as {}", shown(&resolved.path)));
     }
     let is_usual = http1::is_registered_method(head.method());
     match plan.table.find(by, &head, &resolved.path) {
@@ -126,8 +128,9 @@ pub fn explain_request(
 
 /// The listener that the URL leads to: by its port, else by its scheme. Its name is printed if the choice matters.
 fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
-    let authority = url.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next());
-    let port = authority.flatten().and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    // Harmless: a URL without a port has that of its scheme.
+    let port = authority.and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
     let has_port = |listener: &Listener| Some(listener.address.port()) == port;
     let has_scheme = |listener: &Listener| listener.tls.is_some() == url.starts_with("https://");
     let listeners = || plan.listeners.iter().map(|listener| &**listener);
@@ -153,7 +156,7 @@ fn refused(text: &mut String, why: PathRefusal) {
 
 /// The answer to a request that no route takes.
 fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
-    let method = String::from_utf8_lossy(head.method());
+    let method = shown(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
     match plan.table.others(by, head, path) {
         Some((allow, _)) if known => {
@@ -176,8 +179,9 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
     }
     // Its matchers differ in host and path, and name the same parameters.
     let Some(Matcher { path, .. }) = matchers.first() else { return };
+    // Harmless: a match has a value for each parameter.
     for (name, value) in path.parameters().zip(&found.parameters) {
-        line(text, format_args!("  {{{name}}} is {}", String::from_utf8_lossy(value)));
+        line(text, format_args!("  {{{name}}} is {}", shown(value)));
     }
     if let Some(bytes_max) = route.body_bytes_max {
         line(text, format_args!("  a body over {bytes_max} bytes is refused with 413"));
@@ -199,6 +203,7 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
 /// The routes that were not taken, those that came nearest first.
 fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) {
     let examined = plan.table.examine(by, head, path);
+    // Harmless: all were examined, and those without a refusal match.
     let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
         .table
         .routes()
@@ -217,6 +222,7 @@ fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[
     let mut told: HashSet<*const Route> = taken.into_iter().collect();
     refused.retain(|(_, route, _)| told.insert(std::ptr::from_ref(*route)));
     text.push_str("not taken:\n");
+    // Harmless: the number of those left out is told.
     for (matcher, route, refusal) in refused.iter().take(OTHERS_MAX) {
         line(text, format_args!("  `{}`: {}", route.name, why(matcher, refusal, head)));
     }
@@ -242,13 +248,12 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
     match refusal {
         Refusal::LessSpecific => format!("matches too, but {} is less specific", describe(matcher)),
         Refusal::Host => {
-            let host = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("the host is not {host}")
+            format!("the host is not {}", host(matcher))
         }
         Refusal::Listener => format!("the listener is not {}", matcher.listeners.join(" or ")),
         Refusal::Path => format!("the path is not {}", matcher.path),
         Refusal::Method => {
-            let method = String::from_utf8_lossy(head.method()).into_owned();
+            let method = shown(head.method());
             format!("the method {method} is not {}", matcher.methods.join(" or "))
         }
         Refusal::Header(name) => format!("the header {}", unmet(name, &matcher.headers)),
@@ -262,15 +267,26 @@ fn unmet(name: &str, wants: &[(String, ValueCondition)]) -> String {
             format!("`{name}` is another one")
         }
         Some((_, ValueCondition::Equals(value))) => {
-            format!("`{name}` is not `{}`", String::from_utf8_lossy(value))
+            format!("`{name}` is not `{}`", shown(value))
         }
         Some((_, ValueCondition::Present)) | None => format!("`{name}` is missing"),
     }
 }
 
+/// The host of a route; empty where it takes any.
+fn host(matcher: &Matcher) -> String {
+    matcher.host.as_ref().map_or_else(String::new, ToString::to_string)
+}
+
+/// Bytes as a person reads them.
+fn shown(bytes: &[u8]) -> String {
+    // Harmless: nothing is made of the text, and a sign stands for what is not text.
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// The match of a route, on one line.
 fn describe(matcher: &Matcher) -> String {
-    let mut text = matcher.host.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut text = host(matcher);
     text.push_str(&matcher.path.to_string());
     if !matcher.methods.is_empty() {
         text.push(' ');
@@ -284,7 +300,7 @@ fn describe(matcher: &Matcher) -> String {
             let want = match want {
                 ValueCondition::Present => "present".to_owned(),
                 ValueCondition::Equals(_) if is_secret(name) => "= (not shown)".to_owned(),
-                ValueCondition::Equals(value) => format!("= {}", String::from_utf8_lossy(value)),
+                ValueCondition::Equals(value) => format!("= {}", shown(value)),
             };
             text.push_str(&format!(", {kind} {name} {want}"));
         }
@@ -340,5 +356,5 @@ fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<Requ
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     // Writing to a String does not fail.
-    let _always_ok = writeln!(text, "{words}");
+    let _infallible = writeln!(text, "{words}");
 }

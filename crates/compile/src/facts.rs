@@ -11,6 +11,7 @@ const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls, authenticate";
 /// Checks the order of a route's policies. On one that is `open` by intent, no client needs an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     let rows = policies::of(route);
+    // Harmless: there is a row for each policy.
     let rows: Vec<Row<'_>> = route.policies.iter().zip(&rows).collect();
     for (at, (policy, row)) in rows.iter().enumerate() {
         let (above, below) = rows.split_at(at);

@@ -113,6 +113,7 @@ pub(crate) fn compile(
         config.flows.names().map(|name| (name.to_owned(), None)).collect();
     for (name, block) in blocks {
         let keys = config.flows.get(&name.value).map(|flow| &flow.value.0);
+        // Harmless: a flow without steps was complained of.
         let flow = block.zip(keys).map(|(block, keys)| {
             Arc::new(Flow {
                 name: name.value.as_str().into(),
@@ -131,6 +132,7 @@ pub(crate) fn compile(
 
 /// Names of the upstreams that flows call.
 pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
+    // Harmless: other steps name no upstream.
     all_steps(config).into_iter().filter_map(|step| {
         let config::Step::Call(call) = &step.value.step else { return None };
         Some(call.0.upstream.as_ref()?.value.as_str())
@@ -205,6 +207,7 @@ fn declare<'c>(
         }
         let passed = reach(name, &outlines);
         let mut all = Variables::default();
+        // Harmless: a flow that is not there is complained of where it is run.
         passed.iter().filter_map(|name| outlines.get(name)).for_each(|outline| {
             all.add_all(&outline.variables);
         });

@@ -42,6 +42,7 @@ const FACTOR_PERMILLE: u32 = 2000;
 impl Hubs {
     /// Those that serve, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Hub>> {
+        // Harmless: a hub that cannot be made was complained of.
         self.hubs.values().flatten()
     }
 
@@ -108,10 +109,11 @@ pub(crate) fn compile(
         }
         let log = kafka::log(&hub.value, report);
         let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
+        // Harmless: a hub without settings was complained of.
         let made = settings.filter(|_| hub.intact).zip(tls).map(|(mut settings, tls)| {
             let telemetry = builder.telemetry;
             // Readers and deliveries of another log stand elsewhere.
-            let place = log.as_ref().map(|log| log.place.as_str()).unwrap_or_default();
+            let place = log.as_ref().map_or("", |log| log.place.as_str());
             let lasting = format!("what lasts of the hub {}{place}", name.value);
             settings.log = log.as_ref().map(|log| (log.said.as_str().into(), log.key));
             let parts = Parts {
@@ -302,8 +304,7 @@ fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
 fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| url.value.strip_prefix(scheme));
     let is_url = rest.is_some_and(|rest| {
-        let (host, path) =
-            rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or_default();
+        let (host, path) = rest.find('/').map_or((rest, ""), |path| rest.split_at(path));
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
         names::is_authority(host) && path.bytes().all(is_plain)
     });
@@ -316,7 +317,7 @@ fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
 }
 
 fn check_publish(path: &Spanned<String>, report: &mut Report) {
-    let below = path.value.strip_prefix('/').unwrap_or_default();
+    let below = path.value.strip_prefix('/').unwrap_or("");
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let is_path = !below.is_empty() && below.bytes().all(is_plain);
     if !is_path || below.starts_with("topics/") {

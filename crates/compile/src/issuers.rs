@@ -30,8 +30,10 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     pub(crate) fn new(previous: Option<&Plan>) -> Tokens {
-        let revoked = previous.map(|plan| plan.revoked.clone()).unwrap_or_default();
-        Tokens { revoked, ..Tokens::default() }
+        match previous {
+            Some(plan) => Tokens { revoked: plan.revoked.clone(), ..Tokens::default() },
+            None => Tokens::default(),
+        }
     }
 
     /// The issuer of that name; says so where there is none.
@@ -176,6 +178,7 @@ fn key_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<String> {
 fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) -> Option<KeySet> {
     let mut all = KeySet::default();
     let mut whole = true;
+    // Harmless: `texts` are those of the files in `list`.
     for (file, text) in list.iter().zip(texts) {
         let read = match text.trim_start().starts_with('{') {
             true => match KeySet::from_json(text.as_bytes()) {

@@ -105,6 +105,7 @@ pub(crate) fn sent(route: &Route, want: &PathWant, report: &mut Report) -> Optio
 
 /// A path as requests' paths are matched: with escapes that need not be read, in capitals.
 pub(crate) fn as_matched(path: &str) -> String {
+    // Harmless: only escapes of ASCII are read.
     String::from_utf8_lossy(&plan::path::unescaped(path.as_bytes())).into_owned()
 }
 
@@ -127,6 +128,7 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
     if text.is_empty() {
         return Some(PathSent::AsItCame);
     }
+    // Harmless: what is no pattern is complained of below.
     let cut =
         Pattern::parse(text).ok().filter(|cut| !cut.open && cut.parameters().next().is_none());
     let Some(cut) = cut else {
@@ -145,7 +147,9 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
 
 /// The longest prefix that could be cut.
 fn prefixes(pattern: &Pattern) -> String {
+    // Harmless: what can be cut ends at the first parameter.
     let fixed = pattern.segments.iter().map_while(|segment| match segment {
+        // Harmless: it was written as text.
         Segment::Literal(text) => Some(format!("/{}", String::from_utf8_lossy(text))),
         Segment::Parameter(_) => None,
     });

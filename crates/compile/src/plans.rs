@@ -211,6 +211,7 @@ fn of_plan(plan: &Spanned<LimitPlan>, report: &mut Report) -> Streams {
         }
         (Some(_) | None, _) => {}
     }
+    // Harmless: a window without these bounds requests.
     windows.extend(keys.windows.iter().filter_map(|window| {
         let config::PlanWindow { events, bytes, per, .. } = &window.value;
         let (events, bytes) = (events.map(|events| events.get().into()), bytes.map(|max| max.0));

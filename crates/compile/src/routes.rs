@@ -100,6 +100,7 @@ pub(crate) fn build(
     if report.has_errors() {
         return Err(report);
     }
+    // Harmless: without an error there is a route for each draft.
     match table(drafts.iter().zip(routes)) {
         Ok(table) => Ok((table, report)),
         Err(conflicts) => {
@@ -115,6 +116,7 @@ pub(crate) fn unchanged_since(drafts: &[Draft<'_>]) -> HashMap<Box<str>, u64> {
         OnReload::Close { since } => Some((draft.name.value.as_str().into(), since)),
         OnReload::Keep => None,
     };
+    // Harmless: streams of the others outlive a reload.
     drafts.iter().filter_map(of).collect()
 }
 
@@ -187,7 +189,9 @@ fn table<'d, 'c>(
     // One owner for each entry, made in the same step.
     let owner = |entry: usize| owners.get(entry).copied();
     Table::build(entries).map_err(|conflicts| {
+        // Harmless: each entry has an owner.
         let of = |conflict: &plan::Conflict| owner(conflict.first).zip(owner(conflict.second));
+        // Harmless: the same.
         conflicts.iter().filter_map(of).collect()
     })
 }
@@ -224,7 +228,9 @@ fn draft<'c>(
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
+    // Harmless: a path that cannot be matched was complained of.
     let paths = paths::wants(matches, report).unwrap_or_default();
+    // Harmless: there is one for each path, or none at all.
     for (path, want) in matches.value.path.0.iter().zip(&paths) {
         paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
@@ -284,7 +290,7 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
     let built = std::mem::take(&mut draft.policies).into_iter();
     let guards =
         |row: &Facts<'_>| row.access != Access::Open || row.counts != CountedRequests::Nothing;
-    // Each policy of the route was built, in their order.
+    // Harmless: each policy of the route was built, in their order.
     let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
     draft.policies = kept.collect();
     draft.end = Some(UnresolvedDestination::Respond(destinations::document(bytes)));
@@ -308,8 +314,8 @@ fn secrets(route: &Route) -> Box<[String]> {
     const OF_HUBS: [&str; 2] = ["hub.callback", "hub.secret"];
     let rows = policies::of(route);
     let of_policies = rows.iter().flat_map(|row| &row.secrets).copied();
-    let of_hub = route.hub.is_some().then_some(OF_HUBS).into_iter().flatten();
-    of_policies.chain(of_hub).map(str::to_owned).collect()
+    let of_hub = if route.hub.is_some() { OF_HUBS.as_slice() } else { &[] };
+    of_policies.chain(of_hub.iter().copied()).map(str::to_owned).collect()
 }
 
 fn errors(route: &Route) -> Errors {

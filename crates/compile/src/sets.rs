@@ -21,11 +21,13 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Con
     sets.refuse_nested();
     let defaults = sets.place(&config.defaults.policies);
     let mut all = config.clone();
+    // Harmless: `all` is a copy of `config`.
     for ((_, route), placed) in config.routes.iter().zip(all.routes.values_mut()) {
         let own = sets.place(&route.value.policies);
         let above = if route.value.defaults { defaults.as_slice() } else { &[] };
         placed.value.policies = sets.join(above, own);
     }
+    // Harmless: the same.
     for ((_, api), placed) in config.apis.iter().zip(all.apis.values_mut()) {
         let own = sets.place(&api.value.policies);
         let above = if api.value.defaults { defaults.as_slice() } else { &[] };
@@ -38,7 +40,8 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Con
 fn uses_any(config: &Config) -> bool {
     let routes = config.routes.iter().map(|(_, route)| &route.value.policies);
     let apis = config.apis.iter().map(|(_, api)| &api.value.policies);
-    routes.chain(apis).flatten().any(|policy| matches!(policy.value, Policy::NamedSet(_)))
+    let mut policies = routes.chain(apis).flat_map(|policies| policies.iter());
+    policies.any(|policy| matches!(policy.value, Policy::NamedSet(_)))
 }
 
 struct Sets<'c, 'r> {

@@ -119,6 +119,7 @@ fn reading(store: &LazyStore) -> Option<DurableReading> {
         written_bytes: measured.appended_bytes,
         commits: measured.commits,
         damaged: measured.damaged,
+        // Harmless: there is a count for each bound, and one above them.
         syncs: bounds.zip(measured.syncs).collect(),
         sync_seconds: measured.sync_time.as_secs_f64(),
         shared: (!store.nodes().is_alone()).then(|| shared(store)),

@@ -7,9 +7,10 @@ use crate::names;
 
 /// The path parameters of a route.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
-    // A path that cannot be parsed was complained about.
     let want = matches.path.0.first().and_then(|path| match &path.value {
+        // Harmless: a path that cannot be parsed was complained about.
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
+        // Harmless: the same.
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
     });
     want.iter().flat_map(PathWant::parameters).map(str::to_owned).collect()

@@ -274,7 +274,9 @@ fn failures(on: &[RetryOn]) -> settled::Failures {
         connect_failure: on.contains(&RetryOn::ConnectFailure),
         reset: on.contains(&RetryOn::Reset),
         timeout: on.contains(&RetryOn::Timeout),
+        // Harmless: each kind of failure has a key here.
         statuses: on.iter().filter_map(status).collect(),
+        // Harmless: the same.
         calls: on.iter().filter_map(call).collect(),
     }
 }
@@ -300,6 +302,7 @@ fn sticky(
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let pin = |target: &TargetSettings| {
         let digest = hmac::sign(&key, target.url().as_bytes());
+        // Harmless: so much of a digest tells targets apart.
         digest.as_ref().iter().take(PIN_BYTES).fold(String::new(), |mut pin, byte| {
             let _infallible = write!(pin, "{byte:02x}");
             pin

@@ -119,7 +119,7 @@ impl<'a> Side<'a> {
             Value::Map(_) | Value::Scalar(_) => Some(std::slice::from_ref(node)),
             Value::Null | Value::Unreadable => None,
         });
-        let items = self.json.as_array().into_iter().flatten().enumerate();
+        let items = self.json.as_array().map_or(&[][..], Vec::as_slice).iter().enumerate();
         items.map(|(at, json)| Side { json, node: nodes.and_then(|nodes| nodes.get(at)) }).collect()
     }
 }
@@ -147,6 +147,7 @@ impl Comparison<'_> {
                 self.lists(path, &old.items(), &new.items(), found);
             }
             (Json::Array(_), Json::Array(_)) if self.names_same_files(old, new) => {
+                // Harmless: lists that name the same files are as long as each other.
                 for (index, (old, new)) in old.items().into_iter().zip(new.items()).enumerate() {
                     found.extend(self.leaf(&format!("{path}[{index}]"), old, new));
                 }
@@ -178,14 +179,17 @@ impl Comparison<'_> {
             self.compare(path, *pair.0, *pair.1, &mut found);
             found.is_empty()
         };
+        // Harmless: what is not at both beginnings or both ends is compared below.
         let first = old.iter().zip(new).take_while(same).count();
         let rest = |all: usize| all.saturating_sub(first);
+        // Harmless: the same.
         let last = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
         let last = last.min(rest(old.len())).min(rest(new.len()));
         let middle = |all: &[Side<'_>]| first..all.len().saturating_sub(last);
         let at = |index: usize| format!("{path}[{index}]");
         let mut unpaired = middle(old);
-        for (index, new) in middle(new).filter_map(|index| Some((index, *new.get(index)?))) {
+        let changed = middle(new);
+        for (index, new) in new.iter().copied().enumerate().filter(|(at, _)| changed.contains(at)) {
             let pair = unpaired.clone().find_map(|index| {
                 let old = *old.get(index)?;
                 (kind(old.json) == kind(new.json)).then_some((index, old))
@@ -206,11 +210,9 @@ impl Comparison<'_> {
     fn names_same_files(&self, old: Side<'_>, new: Side<'_>) -> bool {
         let (old, new) = (old.items(), new.items());
         let same = |(old, new): (&Side<'_>, &Side<'_>)| {
-            let text = |side: &Side<'_>| side.json.as_str().unwrap_or_default().to_owned();
-            let (before, after) = (text(old), text(new));
+            let name = |side: &Side<'_>, of| beside(side.json.as_str()?, of).map(Path::to_owned);
             old.json == new.json
-                || beside(&before, self.old)
-                    .is_some_and(|name| beside(&after, self.new) == Some(name))
+                || name(old, self.old).is_some_and(|name_of| name(new, self.new) == Some(name_of))
         };
         old.len() == new.len() && old.iter().zip(&new).all(same)
     }
@@ -248,11 +250,11 @@ impl Comparison<'_> {
     /// A value without what may not be shown of it.
     fn show(&self, path: &str, value: &Json) -> Json {
         let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
-        let key = keys.next().unwrap_or_default();
+        let key = keys.next().unwrap_or("");
         // What is set in a body may be a document of its own.
         let holder = match path.contains(".json.set.") {
             true => "set",
-            false => keys.next().unwrap_or_default(),
+            false => keys.next().unwrap_or(""),
         };
         self.show_member(key, holder, value)
     }
@@ -307,6 +309,7 @@ fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     let path = Path::new(text);
     let named = loaded.files.iter().any(|file| file == path);
     let mut folders = loaded.report.sources().iter().map(|source| &source.folder);
+    // Harmless: a file beside no source is compared by its whole path.
     named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
 }
 

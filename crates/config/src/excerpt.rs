@@ -118,7 +118,7 @@ fn spans(line: &str) -> Vec<Span> {
         let before = line.get(..end).unwrap_or_default();
         let flow = before.contains(['{', '[']);
         let span = value(line, end, flow);
-        let first = span.as_ref().and_then(|span| line.get(span.clone())).unwrap_or_default();
+        let first = span.as_ref().and_then(|span| line.get(span.clone())).unwrap_or("");
         // What is in the map of a policy such as `api_key` has keys of its own.
         if !first.starts_with('{') || holds_secrets(key) {
             spans.extend(span);
@@ -153,6 +153,7 @@ fn keys(line: &str) -> Vec<(&str, usize)> {
         let begin = begin.map_or(0, |begin| begin + 1);
         Some((before.get(begin..)?.trim_start_matches('-'), at + 1))
     };
+    // Harmless: a colon without a word before it ends no key.
     colons.filter_map(key).filter(|(key, _)| !key.is_empty()).collect()
 }
 
@@ -185,6 +186,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
             _ if c == quote && !doubled => return Some(at + 1),
             '\'' if c == quote => drop(rest.next()),
             '\\' if quote == '"' => drop(rest.next()),
+            // Harmless: any other character is a part of the text.
             _ => {}
         }
     }
@@ -194,6 +196,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
 /// The end of a map or list. Brackets in texts may end it late, or at the end of the line: too much is hidden, not too little.
 fn balanced(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
+    // Harmless: a bracket within others ends nothing.
     let mut ends =
         text.char_indices().filter(|(_, c)| "{}[]".contains(*c)).filter_map(|(at, c)| {
             depth = if "{[".contains(c) { depth + 1 } else { depth.saturating_sub(1) };
@@ -236,6 +239,7 @@ fn cut(whole: Excerpt) -> Excerpt {
     let from = column.saturating_sub(SHOWN_CHARS_MAX / 2).min(chars - SHOWN_CHARS_MAX);
     let before = if from > 0 { CUT } else { "" };
     let after = if from + SHOWN_CHARS_MAX < chars { CUT } else { "" };
+    // Harmless: `...` stands for the rest.
     let piece: String = line.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
     Excerpt { line: format!("{before}{piece}{after}"), column: column - from + before.len() }
 }

@@ -139,6 +139,7 @@ fn hide(said: &mut String, lower: &str) {
 
 /// The length of a text's beginning that is another's too, in lower case, in bytes.
 fn in_common(said: &str, lower: &str) -> usize {
+    // Harmless: what both have in common is not longer than either.
     let pairs = said.chars().zip(lower.chars());
     let same = pairs.take_while(|(said, lower)| said.to_ascii_lowercase() == *lower);
     same.map(|(said, _)| said.len_utf8()).sum()
@@ -164,7 +165,7 @@ pub(crate) fn without_user(text: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     match authority.rsplit_once('@') {
         Some((user, _)) => {
-            let rest = rest.strip_prefix(user).unwrap_or_default();
+            let rest = rest.get(user.len()..).unwrap_or_default();
             format!("{scheme}://{NOT_SHOWN}{rest}")
         }
         None => text.to_owned(),
@@ -257,9 +258,7 @@ mod tests {
         report.hide(at, "/${TOKEN}", "/Hush-Hush", &["Hush-Hush".to_owned()]);
         report.error(at, "wrong", "write `/hush-hush` or hush-hush/x");
         report.error(at, "wrong", "write `-----BEGIN KEY-----`, not `-----BEGIN KEY-----\\nhush`");
-        let mut other = parse_with("", Path::new("gate.yaml"), &variables).report;
-        other.error(at, "wrong", "write `/Hush-Hush/y`");
-        report.append(other);
+        report.error(at, "wrong", "write `/Hush-Hush/y`");
         assert!(!report.to_string().to_ascii_lowercase().contains("hush"), "{report}");
         assert!(report.to_string().contains("write `-----BEGIN KEY-----`, not `(not shown)`"));
     }

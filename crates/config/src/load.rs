@@ -164,14 +164,14 @@ pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> L
 }
 
 fn environment() -> HashMap<String, String> {
-    // Variables that are not text cannot be meant by a configuration that is.
+    // Harmless: a reference to a variable that is not text is refused, as one to a variable that is absent.
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
 fn source(path: &Path, text: String) -> Source {
-    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     Source { name: path.display().to_string(), folder, text }
 }
 

@@ -26,7 +26,7 @@ pub fn reference() -> String {
     let sections = schema.get("$defs").and_then(Json::as_object).unwrap_or(&empty);
     let mut page =
         Page { sections, seen: HashSet::new(), places: Vec::new(), text: HEAD.to_owned() };
-    let root = named(&schema).unwrap_or_default();
+    let root = named(&schema).unwrap_or("");
     page.place(root, "");
     page.section(root, "");
     page.text
@@ -60,16 +60,15 @@ impl<'s> Page<'s> {
         let title = if path.is_empty() { "The file" } else { &format!("`{path}`") };
         let words = text_of(section, "description");
         let _infallible = write!(self.text, "\n## {title}\n\n{words}\n");
-        let required: Vec<&str> =
-            list_of(section, "required").iter().filter_map(Json::as_str).collect();
+        let required = list_of(section, "required");
         let keys = properties(section);
         if keys.is_some_and(|keys| !keys.is_empty()) {
             self.text.push_str("\n| key | takes | if absent | |\n| --- | --- | --- | --- |\n");
         }
-        for (key, takes) in keys.into_iter().flatten() {
+        for (key, takes) in each(keys) {
             let absent = match takes.get("default") {
                 Some(default) => shown(default),
-                None if required.contains(&key.as_str()) => "**required**".to_owned(),
+                None if required.iter().any(|name| name == key) => "**required**".to_owned(),
                 None => "absent".to_owned(),
             };
             let (kind, words) = (self.kind(takes), text_of(takes, "description"));
@@ -86,7 +85,7 @@ impl<'s> Page<'s> {
     fn below(&self, name: &str, path: &str) -> Vec<(&'s str, String)> {
         let mut found = Vec::new();
         let keys = self.sections.get(name).and_then(properties);
-        for (key, takes) in keys.into_iter().flatten() {
+        for (key, takes) in each(keys) {
             let dot = if path.is_empty() { "" } else { "." };
             lead(takes, &format!("{path}{dot}{key}"), &mut found);
         }
@@ -113,7 +112,7 @@ impl<'s> Page<'s> {
         }
         let words = list_of(takes, "enum");
         if !words.is_empty() {
-            // Words that look like numbers are there as numbers too.
+            // Harmless: words that look like numbers are there as numbers too.
             let texts = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`"));
             return texts.collect::<Vec<_>>().join(", ");
         }
@@ -144,8 +143,7 @@ impl<'s> Page<'s> {
         {
             return self.kind(only);
         }
-        let keys =
-            keys.into_iter().flatten().map(|(key, takes)| format!("`{key}:` {}", self.kind(takes)));
+        let keys = each(keys).map(|(key, takes)| format!("`{key}:` {}", self.kind(takes)));
         format!("a map: {}", keys.collect::<Vec<_>>().join(", "))
     }
 }
@@ -164,7 +162,7 @@ fn lead<'s>(takes: &'s Json, path: &str, found: &mut Vec<(&'s str, String)>) {
     if let Some(items) = takes.get("items") {
         lead(items, &format!("{path}[]"), found);
     }
-    for (key, takes) in properties(takes).into_iter().flatten() {
+    for (key, takes) in each(properties(takes)) {
         // A policy goes by its own name: it is the same wherever a list of policies is.
         let path = if path.ends_with("policies[]") { "policies[]" } else { path };
         lead(takes, &format!("{path}.{key}"), found);
@@ -179,12 +177,17 @@ fn properties(takes: &Json) -> Option<&Map<String, Json>> {
     takes.get("properties").and_then(Json::as_object)
 }
 
+fn each(keys: Option<&Map<String, Json>>) -> impl Iterator<Item = (&String, &Json)> {
+    // Harmless: a section without keys has none to show.
+    keys.into_iter().flatten()
+}
+
 fn list_of<'s>(takes: &'s Json, key: &str) -> &'s [Json] {
     takes.get(key).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn text_of<'s>(takes: &'s Json, key: &str) -> &'s str {
-    takes.get(key).and_then(Json::as_str).unwrap_or_default()
+    takes.get(key).and_then(Json::as_str).unwrap_or("")
 }
 
 /// A number or a switch, which may be a text as long as it is substituted; or a text that may look like either.

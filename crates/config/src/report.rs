@@ -124,12 +124,12 @@ impl Sources {
 
     /// The file a place is in.
     pub fn of(&self, at: At) -> Option<&Source> {
-        self.files.get(usize::try_from(at.file).ok()?)
+        self.files.get(index(at.file))
     }
 
     /// The line of a place, and the text above it.
     pub(crate) fn line(&self, at: At) -> Option<(&str, &str)> {
-        let index = usize::try_from(at.line.checked_sub(1)?).ok()?;
+        let line = index(at.line.checked_sub(1)?);
         let begins = self.begins.get_or_init(|| {
             let of = |source: &Source| {
                 let ends = source.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
@@ -137,7 +137,7 @@ impl Sources {
             };
             self.iter().map(of).collect()
         });
-        let begin = *begins.get(usize::try_from(at.file).ok()?)?.get(index)?;
+        let begin = *begins.get(index(at.file))?.get(line)?;
         let (above, rest) = self.of(at)?.text.split_at_checked(begin)?;
         // A line end at the end of the text begins no line.
         let line = rest.split('\n').next().filter(|_| !rest.is_empty())?;
@@ -230,6 +230,7 @@ impl Report {
         // One slip in short words, about one in three letters in long ones: `adress` finds `address`,
         // `flow` finds nothing.
         let slips_max = (letters / 3).max(1);
+        // Harmless: a complaint without a suggestion is one still.
         candidates
             .into_iter()
             .take(SUGGESTIONS_MAX)
@@ -238,16 +239,6 @@ impl Report {
             .filter(|(slips, _)| *slips <= slips_max)
             .min_by_key(|(slips, _)| *slips)
             .map(|(_, candidate)| candidate)
-    }
-
-    /// Takes over what another report about the same files found.
-    pub fn append(&mut self, other: Report) {
-        self.errors.left_out += other.errors.left_out;
-        self.warnings.left_out += other.warnings.left_out;
-        for complaint in other.errors.complaints.into_iter().chain(other.warnings.complaints) {
-            let Complaint { at, severity, what, help } = complaint;
-            self.push(at, severity, what, help.unwrap_or_default());
-        }
     }
 
     /// True if anything stops the configuration from being used.
@@ -344,8 +335,14 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
+/// The index of a number; none of a list where it is larger than a list can be.
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// A piece of the file as a complaint quotes it: on one line, printable, and not too long.
 pub(crate) fn quote(text: &str) -> String {
+    // Harmless: `...` stands for the rest.
     let mut quoted: String =
         text.chars().take(QUOTE_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(QUOTE_CHARS_MAX).is_some() {

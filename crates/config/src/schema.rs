@@ -86,6 +86,7 @@ impl SectionSchema<'_> {
 
     /// Another name of the key before.
     pub(crate) fn older(&mut self, key: &'static str, older: &'static str) {
+        // Harmless: the key was added before its older names.
         let mut schema = self.properties.get(key).cloned().unwrap_or_default();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), format!("Another name of `{key}`.").into());
@@ -108,7 +109,9 @@ fn words(doc: &str) -> String {
 
 /// One of a few words; those that look like numbers may be written as such.
 pub(crate) fn one_of(words: &[&str]) -> Json {
+    // Harmless: a word that is not a number has one form.
     let number = |word: &&str| word.parse().ok().and_then(Number::from_f64).map(Json::Number);
+    // Harmless: the same.
     let numbers = words.iter().filter_map(number);
     json!({ "enum": words.iter().map(|word| Json::from(*word)).chain(numbers).collect::<Vec<_>>() })
 }

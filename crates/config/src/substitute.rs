@@ -165,6 +165,7 @@ pub fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         _ => {
             let mut words = error.to_string();
+            // Harmless: the number says no more than the words.
             words.truncate(words.find(" (os error ").unwrap_or(words.len()));
             words
         }

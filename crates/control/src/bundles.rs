@@ -102,7 +102,7 @@ impl Control {
 
     /// Moves a bundle to its place, or away from it, and puts the configuration of then into service.
     async fn swap(&self, place: PathBuf, staged: Option<PathBuf>) -> Result<Outcome, Failure> {
-        let folder = place.parent().map(Path::to_owned).unwrap_or_default();
+        let folder = place.parent().unwrap_or(Path::new("")).to_owned();
         let swap = blocking(move || Swap::begin(place, staged.as_deref())).await?;
         let swap = swap.map_err(|error| unusable(&error))?;
         let input = self.files();
@@ -128,6 +128,7 @@ struct Swap {
 
 impl Swap {
     fn begin(place: PathBuf, staged: Option<&Path>) -> io::Result<Swap> {
+        // Harmless: the place of a bundle is a folder with its name.
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let before = place.with_file_name(format!(".{name}.before"));
         remove(&before)?;
@@ -181,7 +182,15 @@ fn stage(archive: &[u8], staged: &Path) -> Result<UnpackedBundle, String> {
 
 /// Moves back what a crash has left between two bundles.
 pub(crate) fn recover(folder: &Path) {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        // There is no folder before the first bundle.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => {
+            let folder = folder.display();
+            return tracing::error!(%error, %folder, "changes of bundles that were cut off cannot be looked for");
+        }
+    };
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(name) = name.strip_prefix('.') else { continue };
@@ -203,6 +212,7 @@ fn list(folder: &Path) -> io::Result<Vec<Bundle>> {
     let mut bundles = Vec::new();
     for path in config::bundles_in(folder)? {
         let mut bundle = Bundle {
+            // Harmless: a listed folder has a name.
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             files: Vec::new(),
             unlisted: 0,
@@ -210,7 +220,7 @@ fn list(folder: &Path) -> io::Result<Vec<Bundle>> {
             since: 0,
         };
         let changed = fs::metadata(&path)?.modified()?;
-        bundle.since = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        bundle.since = changed.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         add_files(&path, "", 0, &mut bundle)?;
         bundle.files.sort();
         bundles.push(bundle);

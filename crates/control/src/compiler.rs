@@ -29,17 +29,21 @@ impl Compiler {
         let sender = self.sender().map_err(|error| Failure::Internal(error.to_string()))?;
         let (done, outcome) = sync_channel(1);
         let work: Work = Box::new(move || {
-            // The thread outlives a panic. Whoever waits hears of it by the closed channel.
+            // Harmless: the thread outlives a panic, and whoever waits hears of it by the closed channel.
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
+                // Harmless: nobody waits for it any more.
                 let _gone = done.send(made);
             }
         });
         // The wait blocks, so that a paused clock stands still as for all that blocks.
         let waited = kit::task::beside(move || {
+            // Harmless: without an outcome the work is told to have panicked.
             sender.send(work).ok()?;
+            // Harmless: the same.
             outcome.recv().ok()
         });
         let panicked = || Failure::Internal("compiling the configuration panicked".to_owned());
+        // Harmless: the same.
         waited.await.flatten().ok_or_else(panicked)
     }
 

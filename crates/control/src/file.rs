@@ -22,10 +22,12 @@ impl Draft {
     /// so that its target is replaced. A full disk is an error.
     pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
         let file = fs::canonicalize(file)?;
+        // Harmless: a file that can be written has a name.
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         // Hidden, so that it does not count in a folder of configuration files.
         let beside = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
         let mut draft = Draft { draft: None, file, text: text.to_owned() };
+        // Harmless: what is left there is of a draft that was cut off.
         let created = OpenOptions::new().write(true).create(true).truncate(true).open(&beside);
         let mut new = match created {
             Ok(new) => new,
@@ -34,7 +36,7 @@ impl Draft {
         };
         draft.draft = Some(beside);
         let old = fs::metadata(&draft.file)?;
-        // Only root can change the owner; otherwise the new file is our own, as with an editor.
+        // Harmless: only root can change the owner; otherwise the new file is our own, as with an editor.
         let _kept = fchown(&new, Some(old.uid()), Some(old.gid()));
         new.set_permissions(old.permissions())?;
         new.write_all(text.as_bytes())?;
@@ -69,6 +71,7 @@ impl Draft {
             file.sync_all()
         };
         put(self.text.as_bytes()).inspect_err(|_| {
+            // Harmless: the caller gets the error that came first.
             let _restored = put(&old);
         })
     }

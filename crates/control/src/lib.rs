@@ -190,7 +190,7 @@ impl Control {
         let sources = self.current().sources.clone();
         if !self.path.is_dir() {
             // Those behind it are of bundles.
-            return sources.iter().take(1).map(|source| source.text.as_str()).collect();
+            return sources.iter().next().map_or_else(String::new, |source| source.text.clone());
         }
         sources.iter().map(|source| format!("# {}\n{}\n", source.name, source.text)).collect()
     }
@@ -238,6 +238,7 @@ impl Control {
             }
             Ok(waits && half)
         });
+        // Harmless: the turn itself does not fail, and notes what does.
         turn.await.unwrap_or_default()
     }
 
@@ -358,6 +359,7 @@ impl Control {
         if let Input::Text(text, path) = &*input {
             let (text, path) = (text.clone(), path.clone());
             let left = blocking(move || UnsavedText { text, file: Contents::read(&[path]) }).await;
+            // Harmless: without it the next look at the file finds the text that is not in service.
             let current = Current::clone(&self.current()).with_unwritten(left.ok());
             *lock(&self.current) = Arc::new(current);
         }
@@ -368,6 +370,7 @@ impl Control {
         let (current, telemetry) = (self.current(), self.telemetry.clone());
         // Taken before anything is read, so that later changes are noticed.
         let stamps = lock(&self.watched).again();
+        // Harmless: without contents every file counts as changed.
         let known = current.contents.clone().unwrap_or_default();
         let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);
         let tried = self.compiler.run(work).await?;
@@ -419,7 +422,7 @@ impl Control {
 impl Current {
     fn new(built: Built) -> Current {
         let Built { plan, warnings, sources, contents, bundles } = built;
-        let hash = contents.as_ref().map(Contents::name).unwrap_or_default();
+        let hash = contents.as_ref().map_or_else(String::new, Contents::name);
         let since = kit::clock::wall();
         Current { plan, sources, warnings, contents, unwritten: None, hash, since, bundles }
     }

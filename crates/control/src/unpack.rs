@@ -66,6 +66,7 @@ fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
         let entry = zip.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
         let name = entry.name().to_owned();
         if !entry.is_dir() {
+            // Harmless: `zip` has compared the size with the announced one.
             let _size = files.add(&name, entry)?;
         }
     }
@@ -97,6 +98,7 @@ fn each_of_tar(
     mut file: impl FnMut(&str, u64, &mut dyn Read) -> Result<(), String>,
 ) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("this .tar.gz cannot be read: {error}");
+    // Harmless: an archive that is cut there is refused as one that ends early.
     let mut tar = tar::Archive::new(MultiGzDecoder::new(archive).take(TAR_BYTES_MAX));
     for (at, entry) in tar.entries().map_err(failed)?.enumerate() {
         if at >= FILES_MAX {
@@ -249,12 +251,14 @@ fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let imported = fs::write(&copy, archive)
         .map_err(|error| format!("the archive cannot be kept: {error}"))
         .and_then(|()| synapse::import(&copy));
+    // Harmless: the folder goes, or the next bundle of the name writes the file anew.
     let _removed = fs::remove_file(&copy);
     let imported = imported?;
     write(folder, "imported.yaml", imported.part.as_bytes())?;
     for (name, bytes) in &imported.files {
         write(folder, name, bytes)?;
     }
+    // Harmless: the copy was given a name.
     let own = copy.file_name().unwrap_or_default().to_string_lossy();
     let own = format!("{own}/");
     let rows = imported.table.rows.iter();

@@ -71,8 +71,9 @@ impl Control {
     }
 }
 
-/// None if the check itself failed; the next one may succeed.
+/// None if the check itself failed.
 async fn look_again(stamps: &Stamps) -> Option<Stamps> {
     let stamps = stamps.clone();
+    // Harmless: the next look may succeed.
     blocking(move || stamps.again()).await.ok()
 }

@@ -32,35 +32,36 @@ pub(crate) struct Contents(Vec<(PathBuf, Option<u128>)>);
 
 impl Stamps {
     pub(crate) fn take(files: &[PathBuf]) -> Stamps {
-        Stamps(files.iter().map(|file| (file.clone(), Stamp::take(file).ok())).collect())
+        Stamps(files.iter().map(|file| (file.clone(), Stamp::of(file))).collect())
     }
 
     /// New stamps of the same files.
     pub(crate) fn again(&self) -> Stamps {
-        Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::take(file).ok())).collect())
+        Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::of(file))).collect())
     }
 
     /// Takes new stamps of some of the files.
     pub(crate) fn renew(&mut self, which: impl Fn(&Path) -> bool) {
         for (file, stamp) in self.0.iter_mut().filter(|(file, _)| which(file)) {
-            *stamp = Stamp::take(file).ok();
+            *stamp = Stamp::of(file);
         }
     }
 
     /// Stamps of these files: old ones for files that are known, new ones for the others.
     pub(crate) fn extended(&self, files: &[PathBuf]) -> Stamps {
         let known = |file: &PathBuf| self.0.iter().find(|(known, _)| known == file);
-        let stamp = |file: &PathBuf| {
-            known(file).map_or_else(|| Stamp::take(file).ok(), |(_, stamp)| *stamp)
-        };
+        let stamp =
+            |file: &PathBuf| known(file).map_or_else(|| Stamp::of(file), |(_, stamp)| *stamp);
         Stamps(files.iter().map(|file| (file.clone(), stamp(file))).collect())
     }
 }
 
 impl Stamp {
-    fn take(file: &Path) -> io::Result<Stamp> {
-        let meta = fs::metadata(file)?;
-        Ok(Stamp {
+    /// None for a file that is missing or cannot be looked at.
+    fn of(file: &Path) -> Option<Stamp> {
+        // Harmless: a file that appears, or goes, differs from none.
+        let meta = fs::metadata(file).ok()?;
+        Some(Stamp {
             device: meta.dev(),
             inode: meta.ino(),
             bytes: meta.size(),
@@ -72,12 +73,12 @@ impl Stamp {
 
 impl Contents {
     pub(crate) fn read(files: &[PathBuf]) -> Contents {
-        Contents(files.iter().map(|file| (file.clone(), hash_of(file).ok())).collect())
+        Contents(files.iter().map(|file| (file.clone(), content_of(file))).collect())
     }
 
     /// The same files, read again.
     pub(crate) fn again(&self) -> Contents {
-        Contents(self.0.iter().map(|(file, _)| (file.clone(), hash_of(file).ok())).collect())
+        Contents(self.0.iter().map(|(file, _)| (file.clone(), content_of(file))).collect())
     }
 
     /// Replaces the content of one file by a text that is about to be written there.
@@ -115,10 +116,17 @@ impl Contents {
     pub(crate) fn name(&self) -> String {
         let mut all = Fnv::default();
         for (_, hash) in &self.0 {
-            all.add(&hash.unwrap_or_default().to_le_bytes());
+            // Zero stands for a file that cannot be read.
+            all.add(&hash.unwrap_or(0).to_le_bytes());
         }
         format!("{:016x}", all.0 >> 64)
     }
+}
+
+/// The hash of what can be read; none of a file that cannot.
+fn content_of(path: &Path) -> Option<u128> {
+    // Harmless: a file that can be read again differs from none.
+    hash_of(path).ok()
 }
 
 /// The hash of a file's content. For a folder, the hash of the names of its configuration files, and of the bundles in it.
@@ -136,10 +144,12 @@ fn hash_of(path: &Path) -> io::Result<u128> {
         paths.extend(config::bundles_in(path)?.into_iter().filter(holds));
         paths.sort();
         for path in paths {
+            // Harmless: a listed file has a name.
             hash.add(path.file_name().unwrap_or_default().as_encoded_bytes());
             hash.add(b"/");
         }
     } else {
+        // Harmless: a configuration refuses larger files.
         let mut file = File::open(path)?.take(CONTENT_BYTES_MAX);
         let mut piece = vec![0; 64 << 10];
         loop {

@@ -11,11 +11,14 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
     let after = code.get(end..).unwrap_or_default();
     let given = || code.get(end..closing(code, end - 1) - 1).unwrap_or_default().trim();
     match text {
-        // Where there is nothing, the function returns nothing, and its caller decides; or the error was handled.
+        // Where there is nothing, the function returns nothing, and its caller decides; or the error was handled, or there is another
+        // in its place.
         ".ok()" => {
             let handles =
                 |call: &Call<'_>| call.name == "map_err" && !call.arguments.starts_with("|_| ()");
-            after.starts_with('?') || Call::last(before).is_some_and(|call| handles(&call))
+            after.starts_with('?')
+                || is_refused(after)
+                || Call::last(before).is_some_and(|call| handles(&call))
         }
         ".filter_map(" => is_told(given()) || is_optional_field(given()) || is_choice(given()),
         ".flatten()" => Call::last(before).is_some_and(|call| match call.name {
@@ -71,6 +74,20 @@ impl Call<'_> {
         let before = before.strip_suffix('.').or_else(|| before.strip_suffix("::"))?.trim_end();
         Some(Call { name, arguments, before })
     }
+}
+
+/// True if the calls that follow in the same expression make an error of what is absent.
+fn is_refused(after: &str) -> bool {
+    let mut rest = after;
+    while let Some(called) = rest.trim_start().strip_prefix('.') {
+        let name = called.bytes().take_while(|byte| is_name(*byte)).count();
+        if matches!(called.get(..name), Some("ok_or" | "ok_or_else" | "context" | "with_context")) {
+            return true;
+        }
+        let given = called.get(name..).filter(|given| given.starts_with('('));
+        rest = given.and_then(|given| given.get(closing(given, 0)..)).unwrap_or("");
+    }
+    false
 }
 
 /// The offset of the bracket that the last one closes.
@@ -196,7 +213,7 @@ fn value(after: &str) -> &str {
 /// result whose error is passed on.
 fn keeps(after: &str, value: &str) -> bool {
     let writes = after.starts_with("infallible = ")
-        && (value.starts_with("write!(") || value.starts_with("writeln!("));
+        && (value.contains("write!(") || value.contains("writeln!("));
     let unused = after.starts_with(" = ") && value.bytes().all(is_name);
     let name = value.bytes().take_while(|byte| is_name(*byte)).count();
     let is_made = value.starts_with(|c: char| c.is_ascii_uppercase())
@@ -221,8 +238,15 @@ mod tests {
                     "a.map_err(|e| complain(e)).ok()",
                     "a(1)\n    .map_err(complain)\n    .ok()",
                     "a.ok()?",
+                    "a.ok().filter(|a| b)\n    .ok_or_else(c)?",
                 ][..],
-                &["a.ok()", "a.map_err(|_| ()).ok()", "a(b).ok()", "map_err(a).ok()"][..],
+                &[
+                    "a.ok()",
+                    "a.ok().filter(b)",
+                    "a.map_err(|_| ()).ok()",
+                    "a(b).ok()",
+                    "map_err(a).ok()",
+                ][..],
             ),
             (
                 ".filter_map(",

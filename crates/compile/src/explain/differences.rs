@@ -10,7 +10,7 @@ use super::yaml::flow;
 pub fn explain_differences(differences: &[Difference]) -> String {
     let mut text = String::new();
     for Difference { path, change } in differences {
-        let done = match change {
+        let _infallible = match change {
             Change::Added(new) => writeln!(text, "+ {path}: {}", flow(new)),
             Change::Removed(old) => writeln!(text, "- {path}: {}", flow(old)),
             Change::Changed(old, new) => {
@@ -18,8 +18,6 @@ pub fn explain_differences(differences: &[Difference]) -> String {
             }
             Change::Content(file) => writeln!(text, "~ {path}: {}, its content", plain(file)),
         };
-        // Writing to a String does not fail.
-        let _always_ok = done;
     }
     let count = |of: fn(&Change) -> bool| differences.iter().filter(|one| of(&one.change)).count();
     let counts = [

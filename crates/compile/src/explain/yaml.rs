@@ -8,6 +8,7 @@ pub(crate) fn write(value: &Value, out: &mut String) {
 }
 
 fn block(value: &Value, indent: usize, out: &mut String) {
+    // Harmless: only a map is written as a block.
     for (key, value) in value.as_object().into_iter().flatten() {
         out.push_str(&" ".repeat(indent));
         out.push_str(&text(key));

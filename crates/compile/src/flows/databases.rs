@@ -96,7 +96,14 @@ fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Clien
         report.warn(ca.at, what, "write `?sslmode=require` at the end of the URL");
     }
     let spec = tls::ClientSpec { verify: false, ..tls::ClientSpec::default() };
-    tls::Client::new(&spec).ok()
+    let told = |error: tls::Error| {
+        report.error(
+            keys.url.at,
+            error.to_string(),
+            "write `?sslmode=require` at the end of the URL",
+        )
+    };
+    tls::Client::new(&spec).map_err(told).ok()
 }
 
 impl<'a> Compiler<'a, '_> {

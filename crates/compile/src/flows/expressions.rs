@@ -98,10 +98,10 @@ impl Compiler<'_, '_> {
         for (name, value) in lines.iter() {
             let known = crate::names::changeable_header(&name.value, name.at, self.report);
             let value = self.template(value, Kind::Line, namespaces);
-            match (known.zip(value), &mut read) {
-                (Some((name, value)), Some(read)) => read.push((name.into(), value)),
-                (None, _) => read = None,
-                (Some(_), None) => {}
+            match (known, value, &mut read) {
+                (Some(name), Some(value), Some(read)) => read.push((name.into(), value)),
+                (None, _, _) | (_, None, _) => read = None,
+                (Some(_), Some(_), None) => {}
             }
         }
         read
@@ -121,7 +121,7 @@ impl Compiler<'_, '_> {
             Ok(regex) => Some(regex),
             Err(error) => {
                 let error = error.to_string();
-                let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let what = error.lines().last().unwrap_or("").trim_start_matches("error: ");
                 let what = format!("that is no regular expression: {what}");
                 self.report.error(text.at, what, "correct it, or write `equals` for a plain text");
                 None

@@ -64,7 +64,7 @@ fn what(step: &Step) -> String {
     let of = match step {
         Step::Call(call) => match (&call.0.upstream, &call.0.url) {
             (Some(upstream), _) => upstream.value.clone(),
-            (None, url) => url.as_ref().map(|url| condition(&url.value)).unwrap_or_default(),
+            (None, url) => url.as_ref().map_or_else(String::new, |url| condition(&url.value)),
         },
         Step::Sequence(name) => name.value.clone(),
         Step::Store(keys) => keys.queue.value.clone(),
@@ -78,7 +78,8 @@ fn what(step: &Step) -> String {
         Step::Xslt(keys) => file(&keys.stylesheet.value.to_string()),
         Step::Validate(keys) => {
             let schema = keys.schema.iter().chain(&keys.json_schema).next();
-            schema.map(|schema| file(&schema.value.as_path().to_string_lossy())).unwrap_or_default()
+            schema
+                .map_or_else(String::new, |schema| file(&schema.value.as_path().to_string_lossy()))
         }
         Step::Payload(keys) => kind_of(keys).to_owned(),
         Step::Convert(keys) => word(&keys.to.encode()),
@@ -117,7 +118,7 @@ fn kind_of(keys: &PayloadStep) -> &'static str {
 
 /// A word of the configuration.
 fn word(encoded: &serde_json::Value) -> String {
-    encoded.as_str().unwrap_or_default().to_owned()
+    encoded.as_str().unwrap_or("").to_owned()
 }
 
 /// The beginning of an expression or a URL, up to a text or a query in it: that may be a secret.

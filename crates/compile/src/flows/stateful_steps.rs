@@ -85,13 +85,13 @@ impl<'a> Compiler<'a, '_> {
         let places = self.builder.kept_or(&name, || Arc::new(TapPlaces::default()));
         let (timeout, flow) = (self.flow_timeout(), self.under_way.last().copied());
         let steps = self.inner("steps", &keys.steps, namespaces, depth)?;
-        let flow = flow.unwrap_or_default().into();
+        let flow = flow.unwrap_or("").into();
         Some(WireTap { steps, max: count(keys.max.get()), timeout, flow, places })
     }
 
     /// A name that tells a step from all others, wherever it stands in its flow.
     fn name_of(&mut self, step: &str, keys: &str) -> String {
-        let flow = self.under_way.last().copied().unwrap_or_default();
+        let flow = self.under_way.last().copied().unwrap_or("");
         let name = format!("{step} of flow {flow} {keys}");
         let number = self.equal.entry(name.clone()).or_default();
         *number += 1;

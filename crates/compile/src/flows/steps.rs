@@ -30,7 +30,7 @@ impl<'a> Compiler<'a, '_> {
         depth: usize,
     ) -> Option<flows::Step> {
         let label = self.labels.next(&step.value);
-        let flow = self.under_way.last().copied().unwrap_or_default();
+        let flow = self.under_way.last().copied().unwrap_or("");
         let metrics = self.builder.telemetry.flow_step(flow, &label);
         let outer = self.labels.enter_step(&label);
         let action = self.action(step, namespaces, depth);
@@ -154,7 +154,7 @@ impl<'a> Compiler<'a, '_> {
             client: keys.code == FaultCode::Client,
             reason: reason?,
             detail: detail?,
-            status: keys.status.and_then(|status| u16::try_from(status.get()).ok()),
+            status: keys.status.map(|status| status.get_u16()),
         })
     }
 
@@ -252,7 +252,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// Warns of values in a text that is sent as a form.
     fn warn_of_unescaped(&mut self, text: &Spanned<String>, content_type: Option<&str>) {
-        let media_type = message::media_type(content_type.unwrap_or_default().as_bytes());
+        let media_type = message::media_type(content_type.unwrap_or("").as_bytes());
         if media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
             && text.value.contains("{{")
         {
@@ -327,9 +327,7 @@ impl<'a> Compiler<'a, '_> {
         let headers = self.lines(&keys.headers, namespaces);
         let status = match &keys.status {
             None => Some(None),
-            Some(StatusTemplate::Status(status)) => {
-                u16::try_from(status.get()).ok().map(|status| Some(Status::Fixed(status)))
-            }
+            Some(StatusTemplate::Status(status)) => Some(Some(Status::Fixed(status.get_u16()))),
             Some(StatusTemplate::Template(text)) => {
                 let made = self.template(text, Kind::Text, namespaces);
                 made.map(|template| Some(Status::Made(template)))
@@ -354,6 +352,7 @@ impl<'a> Compiler<'a, '_> {
         let made = self.made(written, step, namespaces)?;
         let file = match &keys.file {
             Some(file) => {
+                // Harmless: a file without an ending has no type.
                 let ending = file.value.as_path().extension().unwrap_or_default();
                 let bytes = Bytes::from(files::read_text(file, self.report)?);
                 Some(PayloadSource::file(bytes, &ending.to_string_lossy()))

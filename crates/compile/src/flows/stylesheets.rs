@@ -102,6 +102,7 @@ impl<'a> Compiler<'a, '_> {
         let resolver = Directory::new(folder, SCHEMA_BYTES_MAX);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let mut set = SchemaSet::new(&resolver, Limits::default());
+        // Harmless: a file that was read has a name.
         set.add_bytes(&bytes, &name.unwrap_or_default());
         match set.compile() {
             Ok(schema) => Some(Schemas::Xml(Arc::new(schema))),

@@ -24,7 +24,7 @@ pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
     let subjects: Vec<String> = holders.iter().map(|holder| holder.subject.clone()).collect();
     let built = Keys::new(headers, queries, keys.forward, holders);
     let place = |index: usize| places.get(index).copied().unwrap_or(keys.keys.at);
-    let subject = |index: usize| subjects.get(index).cloned().unwrap_or_default();
+    let subject = |index: usize| subjects.get(index).map_or("", String::as_str);
     match built {
         Ok(built) => Some(built),
         Err(KeysError::Shared(first, second)) => {

@@ -43,7 +43,7 @@ pub(crate) fn build(
     Some(authorize::policy(AuthorizeSettings {
         rule,
         allow: groups.and_then(|groups| Some(groups.allow.as_ref()?.value.clone())),
-        deny: groups.map(|groups| groups.deny.clone()).unwrap_or_default(),
+        deny: groups.map_or_else(Vec::new, |groups| groups.deny.clone()),
     }))
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn build(
         let entries_max = count(keys.entries_max.get());
         Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
     });
-    let mut above = place.of.policies.iter().take(place.at);
+    let mut above = place.of.policies.get(..place.at).unwrap_or_default().iter();
     let settings = CacheSettings {
         entry_bytes_max,
         // A reply without freshness of its own is not shared if the upstream may have been told who asks.
@@ -53,8 +53,7 @@ fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
         let what = "`statuses` says which statuses `ttl` holds for, and there is no `ttl`";
         report.error(written.at, what, "write `ttl: 10s` beside it, or leave it out");
     }
-    let statuses: Box<[u16]> =
-        written.value.iter().filter_map(|status| u16::try_from(status.get()).ok()).collect();
+    let statuses: Box<[u16]> = written.value.iter().map(|status| status.get_u16()).collect();
     if let Some(status) = statuses.iter().find(|status| !cache::KEPT.contains(status)) {
         let known: Vec<String> = cache::KEPT.iter().map(u16::to_string).collect();
         let what = format!("a reply with the status {status} is never kept");

@@ -30,6 +30,7 @@ pub(crate) fn build(
         report.error(keys.encodings.at, "nothing to compress with", help);
     }
     let types = match keys.types.0.as_slice() {
+        // Harmless: all of them are media types.
         [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
         written => written.iter().filter_map(|text| written_type(text, report)).collect(),
     };

@@ -171,7 +171,7 @@ fn api(keys: &Interceptor, place: &RouteScope<'_, '_>) -> Api {
         false => written.methods.clone(),
     };
     let first = || upstream.as_ref().and_then(|upstream| upstream.value.names().next());
-    let ends = || first().unwrap_or_default().to_owned();
+    let ends = || first().unwrap_or("").to_owned();
     Api {
         name: written.name.clone().unwrap_or_else(|| place.route.to_owned()),
         version: written.version.clone(),
@@ -181,6 +181,7 @@ fn api(keys: &Interceptor, place: &RouteScope<'_, '_>) -> Api {
             .path_template
             .clone()
             .or_else(|| matches.value.path.0.first().map(|path| path.value.text().to_owned()))
+            // Harmless: a route without a path has none to tell.
             .unwrap_or_default(),
         methods: methods.join(" "),
         production: written.production.clone().unwrap_or_else(ends),

@@ -53,8 +53,9 @@ fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Re
     for (at, issuer) in issuers.iter().enumerate() {
         let same =
             |other: &&Arc<jwt::Issuer>| other.issuer.is_some() && other.issuer == issuer.issuer;
-        if issuers.iter().take(at).any(|other| same(&other)) {
-            let name = issuer.issuer.as_deref().unwrap_or_default();
+        let before = issuers.get(..at).unwrap_or_default();
+        if before.iter().any(|other| same(&other)) {
+            let name = issuer.issuer.as_deref().unwrap_or("");
             let what = format!("two of the issuers say `{name}` in `iss`");
             report.error(keys.issuers.at, what, "keep one of them; it may have several keys");
         }
@@ -78,6 +79,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
                 (name.value.clone(), wanted)
             })
             .collect(),
+        // Harmless: a name that cannot be a header's was complained of.
         header: header.unwrap_or_default(),
         query: keys.query.as_ref().and_then(|name| parameter(name, report)),
         forward: keys.forward,
@@ -149,14 +151,15 @@ fn signer(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<Signer>> {
-    let text = String::from_utf8(files::read(file, report)?).unwrap_or_default();
-    let made =
-        place.builder.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
-    let complain = |why| {
+    let bytes = files::read(file, report)?;
+    let mut complain = |why: &str| {
         let what = format!("cannot sign with `{}`: {why}", file.value.as_path().display());
         report.error(file.at, what, "make one with `openssl genpkey -algorithm ed25519`");
     };
-    made.map_err(complain).ok()
+    let text = String::from_utf8(bytes).map_err(|_| complain("it is not a text")).ok()?;
+    let made =
+        place.builder.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
+    made.map_err(|why| complain(&why.to_string())).ok()
 }
 
 pub(crate) fn jwks(keys: &Jwks, place: &RouteScope<'_, '_>) -> plan::Policy {

@@ -127,9 +127,18 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
 }
 
 /// The rows of a route's policies, in their order.
-pub(crate) fn of<'r>(route: &'r Route) -> Vec<Facts<'r>> {
+pub(crate) fn of(route: &Route) -> Vec<Facts<'_>> {
+    rows(&route.policies, route)
+}
+
+/// The rows of the policies above one, in their order.
+pub(crate) fn above<'r>(place: &RouteScope<'r, '_>) -> Vec<Facts<'r>> {
+    rows(place.of.policies.get(..place.at).unwrap_or_default(), place.of)
+}
+
+fn rows<'r>(policies: &'r [Spanned<Policy>], route: &Route) -> Vec<Facts<'r>> {
     let parameters = templates::parameters(&route.matches.value);
-    route.policies.iter().map(|policy| facts(&policy.value, &parameters)).collect()
+    policies.iter().map(|policy| facts(&policy.value, &parameters)).collect()
 }
 
 fn api_key_row(keys: &config::ApiKey) -> Facts<'_> {

@@ -51,6 +51,7 @@ pub(super) fn trusted(
     TrustedCertificates {
         subjects: keys.subjects.clone(),
         names: keys.names.clone(),
+        // Harmless: `read` complains.
         fingerprints: keys.fingerprints.iter().filter_map(read).collect(),
         header,
         optional: keys.optional,

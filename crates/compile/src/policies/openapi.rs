@@ -168,7 +168,7 @@ fn checks_of(
     place: &mut RouteScope<'_, '_>,
 ) -> Result<Arc<BuiltChecks>, String> {
     let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
-    let base = crate::paths::as_matched(base.unwrap_or_default());
+    let base = crate::paths::as_matched(base.unwrap_or(""));
     let OpenApi { request, response, .. } = keys;
     let key = format!("openapi {:x} {request} {response} {base}", read.content);
     place.builder.kept(&key, || {
@@ -211,6 +211,7 @@ impl SideSchemas {
         };
         let uris: Vec<String> = spots.iter().map(|spot| spot.reference()).collect();
         let compiled = schemas.compile_each(&uris).into_iter();
+        // Harmless: each of the URIs has one result.
         let all = spots.into_iter().cloned().zip(compiled).collect();
         Ok(SideSchemas { all, anything: schemas.compile(&Json::Bool(true))? })
     }
@@ -273,6 +274,7 @@ impl OperationsBuilder<'_> {
             parameter.place != "header"
                 || !ignored.contains(&parameter.name.to_ascii_lowercase().as_str())
         });
+        // Harmless: `parameter` says what cannot be checked.
         let parameters =
             parameters.filter_map(|parameter| self.parameter(parameter, side)).collect();
         let body = operation.body.as_ref().filter(|_| self.request.is_some()).map(|body| {
@@ -280,6 +282,7 @@ impl OperationsBuilder<'_> {
             checks::RequestBody { required: body.required, content: content.collect() }
         });
         let replies = match self.response.is_some() {
+            // Harmless: `reply` says what is no status.
             true => operation.replies.iter().filter_map(|reply| self.reply(reply)).collect(),
             false => Vec::new(),
         };
@@ -290,7 +293,9 @@ impl OperationsBuilder<'_> {
         let status = reply.status.to_ascii_uppercase();
         let statuses = match status.strip_suffix("XX") {
             _ if status == "DEFAULT" => Some(Statuses::Default),
+            // Harmless: what is no status is a fault below.
             Some(class) => class.parse().ok().map(Statuses::Class),
+            // Harmless: the same.
             None => status.parse().ok().map(Statuses::One),
         };
         let Some(statuses) = statuses else {
@@ -299,6 +304,7 @@ impl OperationsBuilder<'_> {
         };
         let side = SchemaSide::Response;
         let content = reply.content.iter().map(|content| self.content(content, side)).collect();
+        // Harmless: `parameter` says what cannot be checked.
         let headers = reply.headers.iter().filter_map(|header| self.parameter(header, side));
         Some(checks::Reply { statuses, headers: headers.collect(), content })
     }
@@ -309,6 +315,7 @@ impl OperationsBuilder<'_> {
             (Some(spot), "application/x-www-form-urlencoded") => {
                 let object = self.shapes().object(spot, 0, 0);
                 let encoding = content.encoding.iter();
+                // Harmless: a member without a style has the usual one.
                 let fields = encoding.filter_map(|said| self.field(said, &object)).collect();
                 Form { object, fields }
             }

@@ -36,17 +36,17 @@ pub(crate) fn build(
         intact,
         algorithm: algorithm(keys),
     };
-    let name = keys.name.as_ref().map(|name| sent_name(name, report));
+    let name = keys.name.as_ref().and_then(|name| sent_name(name, report));
     let settings = RateLimitSettings {
         by: self::by(&by, report),
-        otherwise: otherwise(keys, &own, name.flatten(), at, place, report),
+        otherwise: otherwise(keys, &own, name, at, place, report),
         plans: plans(keys, place, report),
         headers: match keys.headers.value {
             config::LimitHeaders::Draft => LimitHeaders::Draft,
             config::LimitHeaders::Kong => LimitHeaders::Kong,
             config::LimitHeaders::None => LimitHeaders::None,
         },
-        status: u16::try_from(keys.status.get()).unwrap_or(429),
+        status: keys.status.get_u16(),
         message: keys.message.as_deref().map(Into::into),
         code: code(keys, &by.value),
     };
@@ -274,6 +274,7 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mu
     // Without it, the time is that of events.
     let per =
         if crate::plans::bounds_streams(&plan.value) && requests.is_none() { &None } else { per };
+    // Harmless: a window without `requests` bounds streams.
     let windows: Vec<_> = plan
         .value
         .windows
@@ -321,7 +322,7 @@ fn counts(
     );
     let keys_max = count(keys.keys_max.get());
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
-    let windows = tiers.map(Tier::windows).max().unwrap_or_default();
+    let windows = tiers.map(Tier::windows).fold(0, usize::max);
     let Some(name) = &keys.shared else {
         let new = || Arc::new(KeyCounts::counting(keys_max, windows, algorithm(keys)));
         return (place.builder.kept_or(&key, new), None);

@@ -63,8 +63,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_
 
 /// The treatment of content codings of replies by this policy of the route.
 pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Codings {
-    let rows = policies::of(place.of);
-    let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
+    let mut above = policies::above(place).into_iter().filter_map(|row| row.xml);
     Codings {
         gzip_only: place.of.errors == config::Errors::Kong,
         topmost: !above.any(|xml| xml.reads_replies),
@@ -74,8 +73,7 @@ pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Co
 
 /// True if a policy above turns replies other than 200 into faults. Such replies are its alone then.
 pub(super) fn errors_pass(place: &RouteScope<'_, '_>) -> bool {
-    let rows = policies::of(place.of);
-    rows.iter().take(place.at).any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
+    policies::above(place).iter().any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
 /// True if the reply is the route's own, with 200. No service sent it: it is neither validated nor transformed.
@@ -103,9 +101,10 @@ pub(crate) fn build(
     match &keys.schema {
         Some(schema) => {
             let known = remote_definition::may_be_fetched(schema, keys.fetch.as_ref(), report);
-            let documents =
-                known.then(|| load::load(schema, &keys.imports, ReferenceRules::of(keys), report));
-            let documents = documents.flatten();
+            let documents = match known {
+                true => load::load(schema, &keys.imports, ReferenceRules::of(keys), report),
+                false => None,
+            };
             if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment()) {
                 match faulty {
                     true => definitions.action = asked(comment, keys, schema, faulty, report),
@@ -216,6 +215,7 @@ const UNRESOLVED_MAX: usize = 20;
 /// Warns of references in a description that lead nowhere and are not needed.
 fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
+    // Harmless: the number of those left out is told.
     for what in flaws.iter().take(UNRESOLVED_MAX) {
         report.warn(at, what.as_str(), help);
     }
@@ -270,6 +270,7 @@ fn counted(
         let max = operations::OPERATIONS_MAX;
         let what = format!("{more} operations beyond {max} are counted together, as unknown ones");
         report.warn(at, what, "make a route for each part of the service");
+        // Harmless: the warning tells how many.
         named.truncate(operations::OPERATIONS_MAX);
     }
     for (element, operation) in named {

@@ -64,9 +64,8 @@ pub(crate) fn build(
         (path.into(), Bytes::from(text))
     });
     let statuses = keys.faults.iter();
-    let statuses = statuses.map(|(name, status)| {
-        (name.value.as_str().into(), u16::try_from(status.value.get()).unwrap_or(500))
-    });
+    let statuses =
+        statuses.map(|(name, status)| (name.value.as_str().into(), status.value.get_u16()));
     let settings = SoapRestSettings {
         api,
         prefix: prefix.into(),
@@ -214,7 +213,7 @@ fn own_path(operation: &Operation) -> String {
 
 /// The action in its message: `SOAPAction` in quotes, or a parameter of the content type.
 fn action(api: &Api, operation: &Operation) -> Box<str> {
-    let action = operation.action().unwrap_or_default().replace('"', "%22");
+    let action = operation.action().unwrap_or("").replace('"', "%22");
     let text = match api.version() {
         SoapVersion::V11 => format!("\"{action}\""),
         SoapVersion::V12 if action.is_empty() => "application/soap+xml; charset=utf-8".to_owned(),
@@ -233,7 +232,7 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
         }
         return Some(written.value.clone());
     }
-    let address = api.address().unwrap_or_default();
+    let address = api.address().unwrap_or("");
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
     // A fragment is never sent.
     let sent = rest.split('#').next().unwrap_or_default();

@@ -24,8 +24,11 @@ pub(crate) fn build(
         json(&keys.value, &parameters, report)
     });
     transforms::policy(TransformSettings {
+        // Harmless: a side without edits changes nothing.
         query: query.unwrap_or_default(),
+        // Harmless: the same.
         request: request.unwrap_or_default(),
+        // Harmless: the same.
         response: response.unwrap_or_default(),
         bytes_max: usize::try_from(keys.body_bytes_max.0).unwrap_or(usize::MAX),
     })
@@ -97,7 +100,7 @@ fn json(keys: &JsonEdit, parameters: &[String], report: &mut Report) -> JsonEdit
     for (place, value) in keys.set.iter() {
         let pointer = pointer(&place.value, place.at, report);
         let value: Option<Template> = templates::read(&text(value), parameters, report);
-        if let Some((pointer, value)) = pointer.zip(value) {
+        if let (Some(pointer), Some(value)) = (pointer, value) {
             said(edits.set(&pointer, value), place.at, report);
         }
     }

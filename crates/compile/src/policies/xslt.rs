@@ -95,24 +95,23 @@ fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
 
 /// True if the validation of this side comes after: below on requests, above on replies.
 fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
-    let rows = policies::of(place.of);
     let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
     match on {
-        MessageSide::Request => rows.iter().skip(place.at).any(validates),
-        MessageSide::Response => rows.iter().take(place.at).any(validates),
+        MessageSide::Request => policies::of(place.of).iter().skip(place.at).any(validates),
+        MessageSide::Response => policies::above(place).iter().any(validates),
     }
 }
 
 /// True if some policy that comes after reads the result: below on requests, above on replies.
 fn is_read(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
-    let rows = policies::of(place.of);
     match on {
         MessageSide::Request => {
+            let rows = policies::of(place.of);
             let mut below = rows.iter().skip(place.at + 1).filter_map(|row| row.xml);
             below.any(|xml| xml.reads_requests)
         }
         MessageSide::Response => {
-            let mut above = rows.iter().take(place.at).filter_map(|row| row.xml);
+            let mut above = policies::above(place).into_iter().filter_map(|row| row.xml);
             above.any(|xml| xml.reads_replies)
         }
     }
@@ -309,9 +308,11 @@ fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
 /// The version a stylesheet says it is of, and where.
 fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+    // Harmless: the compiler complains of what it cannot read.
     let document = xml::Document::parse(bytes, &options).ok()?;
     let root = document.root_element()?;
     let uri = if document.name(root).namespace.uri == XSLT { "" } else { XSLT };
+    // Harmless: the compiler complains of what is no version.
     let version = document.attribute(root, uri, "version")?.trim().parse().ok()?;
     Some((document.position(root), version))
 }

@@ -95,6 +95,7 @@ impl ExpressionText {
             Some(required) => bool::decode(required, decoder)?,
             None => false,
         };
+        // Harmless: a language without a key is not written.
         let mut written =
             LANGUAGES.iter().filter_map(|(key, language)| Some((node.get(key)?, *language)));
         let Some((inner, language)) = written.next() else {

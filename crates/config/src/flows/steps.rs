@@ -534,7 +534,9 @@ impl Decode for StatusClass {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write a status such as `404`, or a class such as `5xx`";
         decoder.parse(node, "a status", help, |text| {
+            // Harmless: what is neither is refused below.
             let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+            // Harmless: the same.
             let class = text.strip_suffix("xx").and_then(|digit| digit.parse::<u16>().ok());
             let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
             match (one, class) {

@@ -185,7 +185,7 @@ impl Decode for Policy {
                 None
             }
             [_, _, ..] if node.get("name").is_some() && node.get("config").is_some() => {
-                let name = node.get("name").and_then(Node::text).unwrap_or_default();
+                let name = node.get("name").and_then(Node::text).unwrap_or("");
                 let what = "a policy is not written as `{ name, config }` here";
                 let help = kong_plugin(name);
                 decoder.error(node.at, what, help);

@@ -60,7 +60,7 @@ impl Decode for EndpointAllow {
         };
         let text = text.strip_suffix('/').unwrap_or(text);
         let help = "write scheme, host and port, such as `https://*.example.com` or `http://10.0.0.7:8080`";
-        let (scheme, authority) = text.split_once("://").unwrap_or_default();
+        let (scheme, authority) = text.split_once("://").unwrap_or(("", ""));
         let below = authority.strip_prefix("*.");
         let url = format!("{scheme}://{}", below.unwrap_or(authority));
         let read = match url.contains('*') {

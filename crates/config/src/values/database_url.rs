@@ -30,7 +30,7 @@ impl Decode for DatabaseUrl {
                 true => Ok(text.to_owned()),
                 false => {
                     // A scheme is no secret; what follows it may be.
-                    let scheme = text.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
+                    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
                     let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
                     Err(match is_word && !scheme.is_empty() {
                         true => format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite are"),

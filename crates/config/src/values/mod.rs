@@ -135,6 +135,12 @@ impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
     pub fn get(self) -> u32 {
         self.0
     }
+
+    /// The number, where its bound has 16 bits, as that of a status does.
+    pub fn get_u16(self) -> u16 {
+        const { assert!(MAX <= 0xffff, "the bound has more than 16 bits") };
+        u16::try_from(self.0).unwrap_or(u16::MAX)
+    }
 }
 
 impl FilePath {
@@ -325,6 +331,7 @@ impl Decode for bool {
 
 impl<const MIN: u32, const MAX: u32> Decode for Between<MIN, MAX> {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        // Harmless: what is no number is complained of below.
         let number = node.bare_text().and_then(|text| text.parse().ok());
         let within = number.filter(|number| (MIN..=MAX).contains(number));
         if within.is_none() {

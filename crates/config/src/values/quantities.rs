@@ -252,6 +252,7 @@ fn decimal(text: &str, decimals: usize) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let fits = is_number(whole) && is_number(part) && part.len() <= decimals;
+    // Harmless: the caller complains of what is no decimal.
     fits.then(|| format!("{whole}{part:0<decimals$}").parse().ok())?
 }
 
@@ -267,8 +268,10 @@ fn quantity(text: &str, units: &[(&str, u64)], max: u64, noun: &str) -> Result<u
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("the {noun} {} has the unknown unit {}", quote(text), quote(unit)));
     };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
-    number
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*factor))
         .filter(|number| *number <= max)
         .ok_or_else(|| format!("the {noun} {} is too large", quote(text)))
 }

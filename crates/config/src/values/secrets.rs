@@ -83,7 +83,7 @@ fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());
     }
-    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let source = Source { name: path.display().to_string(), folder, text: text.clone() };
     let mut report = Report::new(Sources::new(vec![source]));
     let read = yaml::read(&text, 0, &mut report)

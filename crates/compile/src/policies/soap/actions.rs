@@ -48,6 +48,7 @@ pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
 /// The prefixes of SOAP bindings, as the first document has them that declares them.
 fn prefixes(documents: &[Document]) -> [Option<Box<str>>; 2] {
     [BINDING_11, BINDING_12].map(|namespace| {
+        // Harmless: a document without a root declares nothing.
         let roots =
             documents.iter().filter_map(|document| Some((document, document.root_element()?)));
         let declared = roots.flat_map(|(document, root)| document.declared(root));
@@ -82,13 +83,13 @@ fn of_document(
     by_element: &mut Vec<(Box<str>, OperationAction)>,
 ) {
     let Some(root) = document.root_element() else { return };
-    let target = document.attribute(root, "", "targetNamespace").unwrap_or_default();
+    let target = document.attribute(root, "", "targetNamespace").unwrap_or("");
     let (target, delimiter) = match target.contains('/') {
         true => (target.strip_suffix('/').unwrap_or(target), "/"),
         false => (target, "."),
     };
     for interface in named(document, root, "interface") {
-        let of = document.attribute(interface, "", "name").unwrap_or_default();
+        let of = document.attribute(interface, "", "name").unwrap_or("");
         for operation in named(document, interface, "operation") {
             let Some(name) = document.attribute(operation, "", "name") else { continue };
             let pattern = document.attribute(operation, "", "pattern");
@@ -105,7 +106,7 @@ fn of_document(
                 .unwrap_or_else(|| format!("{target}{delimiter}{of}{delimiter}{name}Request"));
             let action = Some(action.into());
             let expected = OperationAction { version: None, action, required: true, unanswered };
-            let element = document.attribute(input, "", "element").unwrap_or_default();
+            let element = document.attribute(input, "", "element").unwrap_or("");
             let element = element.rsplit(':').next().unwrap_or_default();
             by_element.push((Box::from(element), expected.clone()));
             own.expect(name, expected);

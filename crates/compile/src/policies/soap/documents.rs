@@ -87,7 +87,7 @@ impl Documents {
 
     /// The document that names the others.
     pub(super) fn first(&self) -> &[u8] {
-        self.all.get(&self.location).map(Vec::as_slice).unwrap_or_default()
+        self.all.get(&self.location).map_or(&[], Vec::as_slice)
     }
 
     /// It is a comment and nothing else, which is how Kong's users switch a schema off.
@@ -132,6 +132,7 @@ impl Documents {
 
     /// It is a plain schema and no description.
     pub(super) fn is_schema(&self) -> bool {
+        // Harmless: what cannot be parsed is complained of where it is compiled.
         let document = parsed(self.first()).ok();
         let root = document.as_ref().and_then(|document| {
             document.root_element().map(|root| document.name(root).namespace.uri == XSD)
@@ -158,13 +159,18 @@ impl Documents {
         report: &mut Report,
     ) -> Vec<(String, PathBuf)> {
         let mut found = Vec::new();
-        let bytes = self.all.get(base).map(Vec::as_slice).unwrap_or_default();
+        let bytes = self.all.get(base).map_or(&[][..], Vec::as_slice);
         let (references, declared) = references(bytes);
         self.declared.extend(declared);
         for reference in references {
             let Some((location, written)) = self.meant(base, &reference) else { continue };
-            if self.all.contains_key(&location) || self.all.len() >= FILES_MAX {
+            if self.all.contains_key(&location) {
                 continue;
+            }
+            if self.all.len() >= FILES_MAX {
+                let what = format!("more than {FILES_MAX} documents name one another");
+                report.error(at, what, "take out those that nothing needs");
+                return found;
             }
             if let (Reference::Description { namespace, .. }, false) =
                 (&reference, self.following.descriptions)
@@ -176,18 +182,21 @@ impl Documents {
             }
             let mapped = self.mapped.get(&written).or_else(|| self.mapped.get(&location)).cloned();
             let by_location = !matches!(reference, Reference::Namespace(_));
-            let file =
-                mapped.or_else(|| by_location.then(|| beside(path, &written, report)).flatten());
+            let file = match mapped {
+                None if by_location => beside(path, &written, report),
+                mapped => mapped.map(Ok),
+            };
             match file {
-                Some((file, bytes)) => {
+                Some(Ok((file, bytes))) => {
                     self.all.insert(location.clone(), bytes);
                     found.push((location, file));
                 }
+                Some(Err(why)) => absent(&reference, &location, base, &why, at, report),
                 None if is_url(&location) && !self.remote.contains(&location) => {
                     self.remote.push(location);
                 }
                 // A definition that needs it does not compile. Public schemas name many documents that nobody needs.
-                None => absent(&reference, &location, base, at, report),
+                None => absent(&reference, &location, base, "it is not a file", at, report),
             }
         }
         found
@@ -249,13 +258,15 @@ impl DefinitionDocuments<'_> {
     /// The document that names the others.
     pub(crate) fn first(&self) -> &[u8] {
         let location = &self.documents.location;
-        let fetched = || self.fetched.get(location).map(Vec::as_slice).unwrap_or_default();
+        let fetched = || self.fetched.get(location).map_or(&[][..], Vec::as_slice);
         self.documents.all.get(location).map_or_else(fetched, Vec::as_slice)
     }
 
     /// The documents at these locations.
     pub(super) fn all_of(&self, locations: &[Box<str>]) -> Vec<Document> {
+        // Harmless: what is absent or malformed is complained of where it is compiled.
         let bytes = locations.iter().filter_map(|location| self.load(location).ok());
+        // Harmless: the same.
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
     }
 
@@ -283,6 +294,7 @@ impl DefinitionDocuments<'_> {
         let mut waiting = vec![self.documents.location.clone()];
         let mut seen: HashSet<String> = waiting.iter().cloned().collect();
         while let Some(base) = waiting.pop() {
+            // Harmless: an absent document names no other.
             let (references, _) = references(&self.load(&base).unwrap_or_default());
             for reference in references {
                 let Some((location, written)) = self.documents.meant(&base, &reference) else {
@@ -291,6 +303,7 @@ impl DefinitionDocuments<'_> {
                 if !seen.insert(location.clone()) || matches!(reference, Reference::Namespace(_)) {
                     continue;
                 }
+                // Harmless: an absent document is unusable, as one without content is.
                 let bytes = self.load(&location).unwrap_or_default();
                 let Ok(document) = parsed(&bytes) else {
                     return Some(format!("Failed to parse the XML resource '{written}'."));
@@ -335,13 +348,20 @@ impl Resolver for DefinitionDocuments<'_> {
 
 /// Warns of a schema or description that is nowhere. A definition that needs it does not compile; public schemas name many that
 /// nobody needs.
-fn absent(reference: &Reference, location: &str, base: &str, at: At, report: &mut Report) {
+fn absent(
+    reference: &Reference,
+    location: &str,
+    base: &str,
+    why: &str,
+    at: At,
+    report: &mut Report,
+) {
     let written = match reference {
         Reference::Schema(written) | Reference::Description { location: written, .. } => written,
         Reference::Module(_) | Reference::Namespace(_) => return,
     };
     if !location.contains("://") {
-        let what = format!("{base} names `{written}`, which cannot be read");
+        let what = format!("{base} names `{written}`, which cannot be read: {why}");
         let help = "put it there, give a file for it in `imports`, or take out what names it";
         report.warn(at, what, help);
     }
@@ -394,15 +414,18 @@ pub(crate) fn load(
 }
 
 /// A file as the one that names it means it. It is watched from now on, even where it is not there.
-fn beside(path: &Path, reference: &str, report: &mut Report) -> Option<(PathBuf, Vec<u8>)> {
+fn beside(
+    path: &Path,
+    reference: &str,
+    report: &mut Report,
+) -> Option<Result<(PathBuf, Vec<u8>), String>> {
     let relative = reference.split('#').next().unwrap_or_default();
     if relative.is_empty() || relative.contains("://") {
         return None;
     }
     let file = path.parent().unwrap_or(Path::new("")).join(relative);
     report.depends_on(file.clone());
-    let bytes = read(&file).ok()?;
-    Some((file, bytes))
+    Some(read(&file).map(|bytes| (file, bytes)))
 }
 
 /// A document of the operator's. Stylesheets have document types for names of characters, and public schemas for editors.
@@ -435,6 +458,7 @@ fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
             (WSDL11 | WSDL20, "import" | "include") => {
                 found.extend(description(&document, root, node));
             }
+            // Harmless: no other element names a document.
             _ => {}
         }
     }
@@ -448,6 +472,7 @@ fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
         name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
     };
     let modules = document.children(root).filter(names_another);
+    // Harmless: the compiler complains of an import without `href`.
     let hrefs = modules.filter_map(|node| document.attribute(node, "", "href"));
     hrefs.map(|href| Reference::Module(href.trim().to_owned())).collect()
 }
@@ -455,7 +480,7 @@ fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
 fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Reference> {
     let location = document.attribute(node, "", "location")?.trim().to_owned();
     let own = || document.attribute(root, "", "targetNamespace");
-    let namespace = document.attribute(node, "", "namespace").or_else(own).unwrap_or_default();
+    let namespace = document.attribute(node, "", "namespace").or_else(own).unwrap_or("");
     Some(Reference::Description { location, namespace: namespace.to_owned() })
 }
 
@@ -519,6 +544,25 @@ mod tests {
             ]
         );
         assert_eq!(declared, ["one"]);
+    }
+
+    #[test]
+    fn documents_that_are_not_read_are_told_with_the_reason() {
+        let text = format!("<x:schema xmlns:x='{XSD}'><x:include schemaLocation='.'/></x:schema>");
+        let told = |documents: &mut Documents| {
+            let mut report = Report::default();
+            documents.follow("main.xsd", Path::new("main.xsd"), At::NOWHERE, &mut report);
+            let mut all = report.errors().chain(report.warnings());
+            all.next().map(|complaint| complaint.what.clone())
+        };
+        let mut documents = Documents::of_text(&text, "main.xsd");
+        let folder = "main.xsd names `.`, which cannot be read: it is a folder";
+        assert_eq!(told(&mut documents).as_deref(), Some(folder));
+        for number in 1..FILES_MAX {
+            documents.all.insert(format!("{number}.xsd"), Vec::new());
+        }
+        let many = "more than 2000 documents name one another";
+        assert_eq!(told(&mut documents).as_deref(), Some(many));
     }
 
     #[test]

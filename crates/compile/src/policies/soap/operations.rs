@@ -16,6 +16,7 @@ pub(super) const OPERATIONS_MAX: usize = 1000;
 /// a schema are its elements.
 pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
+    // Harmless: what cannot be parsed is complained of where it is compiled.
     let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
     let mut named = OperationNames::default();
     parsed.iter().for_each(|document| named.messages(document));
@@ -23,8 +24,9 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     parsed.iter().for_each(|document| named.bound(document));
     let mut found = named.found;
     if found.is_empty() {
+        // Harmless: the same.
         let first = documents::parsed(of.first()).ok();
-        found = first.as_ref().map(elements).unwrap_or_default();
+        found.extend(first.iter().flat_map(elements));
     }
     found.sort_unstable();
     found.dedup();
@@ -87,6 +89,7 @@ impl OperationNames {
 fn elements(document: &Document) -> Vec<(String, String)> {
     let Some(root) = document.root_element() else { return Vec::new() };
     let names = children(document, root, XSD, "element");
+    // Harmless: the compiler of schemas complains of an element without a name.
     let names = names.filter_map(|element| local(document, element, "name"));
     names.map(|name| (name.clone(), name)).collect()
 }

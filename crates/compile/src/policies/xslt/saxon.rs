@@ -38,6 +38,7 @@ pub(super) fn engine(
     let written = &place.config.saxon;
     let settings = settings(written);
     let engine = Engine::get(&settings);
+    // Harmless: the failure goes to the caller.
     if let Ok(engine) = &engine {
         stays(engine, &settings, written, report);
         let counted = engine.clone();
@@ -70,6 +71,7 @@ fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut 
         written.threads.map(|written| written.at),
         Some(written.heap_bytes_max.at).filter(|at| *at != At::NOWHERE),
     ];
+    // Harmless: the place is that of the first that is written.
     let at = places.into_iter().flatten().next().unwrap_or(At::file(0));
     let what = "the JVM stays as it was started until the gateway is started again";
     report.warn(at, what, "restart it, or write what is running");
@@ -136,13 +138,15 @@ pub(super) fn modules(
 ) -> Vec<Module> {
     let DefinitionAt::File(file) = &stylesheet.value else { return Vec::new() };
     let path = file.as_path();
+    // Harmless: a file that was read has a name.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let uri = format!("{ROOT}{}", escaped(&name));
     let mut modules = vec![Module { uri, path: path.to_owned(), bytes: bytes.to_vec() }];
     let mut at = 0;
     while let Some(module) = modules.get(at) {
         at += 1;
-        let (base, folder) = (module.uri.clone(), module.path.parent().map(Path::to_owned));
+        let folder = module.path.parent().unwrap_or(Path::new("")).to_owned();
+        let base = module.uri.clone();
         for href in named(&module.bytes) {
             let uri = joined(&base, &href);
             let known = modules.iter().any(|module| module.uri == uri);
@@ -150,8 +154,9 @@ pub(super) fn modules(
             {
                 continue;
             }
-            let path = folder.clone().unwrap_or_default().join(&href);
+            let path = folder.join(&href);
             report.depends_on(path.clone());
+            // Harmless: the compiler misses it at its place.
             if let Ok(bytes) = load::read(&path) {
                 modules.push(Module { uri, path, bytes });
             }
@@ -169,6 +174,7 @@ fn named(module: &[u8]) -> Vec<String> {
         let name = document.name(*node);
         name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
     };
+    // Harmless: the compiler complains of an import without `href`.
     let hrefs = document
         .children(root)
         .filter(names_another)
