@@ -320,6 +320,8 @@ paths:
 #[test]
 fn documents_that_cannot_be_served_are_complained_about() {
     let paths = "paths: { /a: { get: { responses: {} } } }";
+    let unread =
+        |line: &str| format!("openapi: 3.0.1\nservers: [{{ url: \"http://a\" }}]\n{line}\n{paths}");
     for (document, keys, what) in [
         (format!("openapi: 3.0.1\n{paths}"), "", "write `upstream: NAME`"),
         (
@@ -370,6 +372,30 @@ fn documents_that_cannot_be_served_are_complained_about() {
         ),
         ("swagger: \"1.2\"".to_owned(), "", "no version of OpenAPI"),
         (String::new(), "", "the file is empty"),
+        (unread("security: [bearer]"), "", "must be a map from the name of a scheme to its scopes"),
+        (unread("security: { bearer: [] }"), "", "`security` must be a list"),
+        (unread("x-wso2-disable-security: maybe"), "", "x-wso2-disable-security must be true or false"),
+        (unread("x-wso2-auth-header: [a]"), "", "x-wso2-auth-header must be a text"),
+        (unread("x-wso2-request-interceptor: http://b"), "", "an interceptor must be a map"),
+        (unread("x-wso2-endpoints: [a]"), "", "x-wso2-endpoints: \"a\" must be a map"),
+        (unread("x-wso2-throttling-tier: 5"), "", "the tier `5` is none of the `plans`"),
+        (unread("x-wso2-production-endpoints: { urls: [http://a, 1] }"), "", "1 in `urls` must be a text"),
+        (unread("x-wso2-production-endpoints: { urls: http://a }"), "", "`urls` must be a list"),
+        (
+            unread("x-wso2-production-endpoints: { urls: [http://a], securityConfig: { type: BASIC, username: a } }"),
+            "",
+            "`securityConfig` needs the texts `username` and `password`",
+        ),
+        (
+            format!("openapi: 3.0.1\nservers: [{{ url: \"http://{{h}}\", variables: {{ h: {{}} }} }}]\n{paths}"),
+            "",
+            "the variable `h` of a server has no `default`",
+        ),
+        (
+            unread("").replace("responses: {}", "parameters: [{ name: a, in: query, required: \"yes\" }], responses: {}"),
+            "",
+            "`required` must be true or false, and is \"yes\"",
+        ),
     ] {
         let run = checked(&document, keys, "");
         assert_eq!(run.code, Some(1), "{document}: {run:?}");
@@ -665,6 +691,25 @@ fn what_an_endpoint_asks_for_is_done_or_told() {
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
     for part in ["response: \"5000ms\"", "attempts: 2", ", 503]", "timeout: \"2s\""] {
         assert!(run.stdout.contains(part), "{part}: {run:?}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_told() {
+    let endpoint = "urls: [\"http://127.0.0.1:1\"], securityConfig: { type: OAUTH }, advanceEndpointConfig: { suspend: 1, retryConfig: { count: 12, statusCodes: 503 }, circuitBreakers: { maxRetries: 3 } }";
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{}}\nx-wso2-production-endpoints: {{ {endpoint} }}\nx-wso2-cors: {{ accessControlAllowOrigins: [\"https://a.test\"], accessControlMaxAge: 5 }}\npaths: {{ /a: {{ get: {{ responses: {{}} }} }} }}"
+    );
+    let run = checked(&document, "", "");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for warning in [
+        "`suspend` of an endpoint has no effect here",
+        "`maxRetries` of an endpoint has no effect here",
+        "`securityConfig` of the type `OAUTH` has no effect here",
+        "`retryConfig.count` is 12; at most 10 attempts are made",
+        "x-wso2-cors: `accessControlMaxAge` has no effect here",
+    ] {
+        assert_eq!(run.stderr.matches(warning).count(), 1, "{warning}: {run:?}");
     }
 }
 

@@ -80,6 +80,7 @@ impl Documents {
     pub fn origin(&self, spot: &JsonLocation) -> String {
         let defined = spot.pointer.strip_prefix("/$defs/").and_then(|rest| {
             let (index, below) = rest.split_once('/').unwrap_or((rest, ""));
+            // Harmless: other places are told as they are.
             let origin = self.origins.get(index.parse::<usize>().ok()?)?;
             let divider = if below.is_empty() { "" } else { "/" };
             Some(format!("{origin}{divider}{below}"))
@@ -123,6 +124,6 @@ impl std::fmt::Display for JsonLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = path_of(&self.uri);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        write!(f, "{}#{}", name.unwrap_or_default(), self.pointer)
+        write!(f, "{}#{}", name.as_deref().unwrap_or(""), self.pointer)
     }
 }

@@ -4,6 +4,7 @@ use config::Upstream;
 use serde_json::{Map, Value as Json, json};
 
 use crate::documents::JsonLocation;
+use crate::expand::truth;
 use crate::extensions::{self, Levels};
 
 /// A service, as a document describes it.
@@ -60,13 +61,17 @@ pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
 pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, String> {
     let Some((spot, value)) = levels.of_api_at("endpoints") else { return Ok(Vec::new()) };
     let maps: Vec<&Map<String, Json>> = match value {
-        Json::Array(items) => items.iter().filter_map(Json::as_object).collect(),
+        Json::Array(items) => {
+            let map = |item: &'_ Json| format!("{spot}: {item} must be a map");
+            let maps = items.iter().map(|item| item.as_object().ok_or_else(|| map(item)));
+            maps.collect::<Result<_, _>>()?
+        }
         Json::Object(map) => vec![map],
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
             return Err(format!("{spot} is neither a list nor a map"));
         }
     };
-    let entries = maps.into_iter().flatten();
+    let entries = maps.into_iter().flat_map(|map| map.iter());
     let read = |(name, value): (&String, &Json)| {
         Ok((name.clone(), read_at(&spot.child(name), value, Side::Production)?))
     };
@@ -90,7 +95,7 @@ fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
     let servers = levels.member_at("servers");
     let server = servers.as_ref().and_then(|(_, servers)| servers.get(0));
     let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
-    let url = url.map(|url| filled(url, server)).unwrap_or_default();
+    let url = url.map_or(Ok(String::new()), |url| filled(url, server))?;
     match url.contains("://") {
         true => {
             let spot = servers.map_or_else(|| levels.root.clone(), |(spot, _)| spot.child("0"));
@@ -103,11 +108,14 @@ fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
 }
 
 /// A server's URL with the defaults of its variables.
-fn filled(url: &str, server: Option<&Json>) -> String {
+fn filled(url: &str, server: Option<&Json>) -> Result<String, String> {
     let variables = server.and_then(|s| s.get("variables")).and_then(Json::as_object);
-    variables.into_iter().flatten().fold(url.to_owned(), |url, (name, variable)| {
-        let default = variable.get("default").map(crate::model::text).unwrap_or_default();
-        url.replace(&format!("{{{name}}}"), &default)
+    let Some(variables) = variables else { return Ok(url.to_owned()) };
+    variables.iter().try_fold(url.to_owned(), |url, (name, variable)| {
+        let default = variable.get("default").map(crate::model::text);
+        let default =
+            default.ok_or_else(|| format!("the variable `{name}` of a server has no `default`"))?;
+        Ok(url.replace(&format!("{{{name}}}"), &default))
     })
 }
 
@@ -122,13 +130,15 @@ fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, St
 }
 
 fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
-    let urls: Vec<&str> = value
-        .get("urls")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Json::as_str)
-        .collect();
+    let urls: Vec<&str> = match value.get("urls") {
+        Some(Json::Array(urls)) => {
+            let text = |url: &'_ Json| format!("{url} in `urls` must be a text");
+            let urls = urls.iter().map(|url| url.as_str().ok_or_else(|| text(url)));
+            urls.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err("`urls` must be a list".to_owned()),
+        None => Vec::new(),
+    };
     let split: Vec<(String, String)> = urls.iter().map(|url| split(url)).collect();
     let base_path = match split.first() {
         Some((_, base)) => base.clone(),
@@ -150,7 +160,9 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
         upstream.insert("health".to_owned(), json!({}));
     }
     let mut ignored = Vec::new();
-    upstream.extend(advanced.map(|said| settings(said, &mut ignored)).unwrap_or_default());
+    if let Some(advanced) = advanced {
+        upstream.extend(settings(advanced, &mut ignored));
+    }
     if targets.len() > 1 && !upstream.contains_key("retry") {
         // Nothing was sent to a target that could not be connected to.
         let retry = json!({ "attempts": (targets.len() - 1).min(10), "when": ["connect_failure"] });
@@ -159,15 +171,29 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     Ok(Endpoint {
         upstream: Json::Object(upstream),
         base_path,
-        authorization: value.get("securityConfig").and_then(|config| basic(config, side)),
+        authorization: match value.get("securityConfig") {
+            Some(config) => basic(config, side, &mut ignored)?,
+            None => None,
+        },
         ignored,
     })
 }
 
 /// A whole number. Some documents write it as a text.
 pub(crate) fn whole(value: &Json) -> Option<u64> {
+    // Harmless: the callers name what is no number.
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
+
+/// The most attempts that an upstream takes.
+const ATTEMPTS_MAX: u64 = 10;
+
+/// The keys of `advanceEndpointConfig` that have an effect, and of the maps in it.
+const KNOWN: [(&str, &[&str]); 3] = [
+    ("", &["timeoutInMillis", "retryConfig", "circuitBreakers"]),
+    ("retryConfig", &["count", "statusCodes"]),
+    ("circuitBreakers", &["maxConnections", "maxRequests", "maxPendingRequests"]),
+];
 
 /// `advanceEndpointConfig`.
 fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
@@ -185,13 +211,31 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
         settings.insert("timeout".to_owned(), json!({ "response": format!("{millis}ms") }));
     }
     if let Some(retry) = advanced.get("retryConfig") {
-        let count = number(retry, "count").unwrap_or_default().min(10);
+        let count = number(retry, "count").unwrap_or(0);
+        if count > ATTEMPTS_MAX {
+            others.push(format!(
+                "`retryConfig.count` is {count}; at most {ATTEMPTS_MAX} attempts are made"
+            ));
+        }
+        let count = count.min(ATTEMPTS_MAX);
         let mut on = vec![json!("connect_failure")];
-        for status in retry.get("statusCodes").and_then(Json::as_array).into_iter().flatten() {
+        let statuses = match retry.get("statusCodes") {
+            None | Some(Json::Null) => &[],
+            Some(Json::Array(statuses)) => statuses.as_slice(),
+            Some(one) => std::slice::from_ref(one),
+        };
+        let mut refused: Vec<String> = Vec::new();
+        for status in statuses {
             match whole(status).filter(|status| (500..600).contains(status)) {
                 Some(status) => on.push(json!(status)),
-                None => others.push(status.to_string()),
+                None => refused.push(status.to_string()),
             }
+        }
+        if !refused.is_empty() {
+            others.push(format!(
+                "`retryConfig.statusCodes` names {}; only replies of 500 to 599 are asked for again",
+                refused.join(", ")
+            ));
         }
         settings.insert("retry".to_owned(), json!({ "attempts": count, "when": on }));
     }
@@ -201,34 +245,50 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
             ("maxRequests", "requests"),
             ("maxPendingRequests", "pending"),
         ];
+        // Harmless: `number` names what is no number.
         let written = names
             .into_iter()
             .filter_map(|(theirs, ours)| Some((ours.to_owned(), json!(number(breakers, theirs)?))));
         settings.insert("breaker".to_owned(), Json::Object(written.collect()));
     }
-    if !others.is_empty() {
-        let others = others.join(", ");
-        ignored.push(format!(
-            "`retryConfig.statusCodes` names {others}; only replies of 500 to 599 are asked for again"
-        ));
+    ignored.extend(others);
+    for (within, known) in KNOWN {
+        let keys = if within.is_empty() { Some(advanced) } else { advanced.get(within) };
+        for key in keys.and_then(Json::as_object).iter().flat_map(|keys| keys.keys()) {
+            if !known.contains(&key.as_str()) {
+                ignored.push(format!("`{key}` of an endpoint has no effect here"));
+            }
+        }
     }
     settings
 }
 
 /// The `securityConfig` of type BASIC, at the top or below `production` or `sandbox`.
-fn basic(config: &Json, side: Side) -> Option<String> {
+fn basic(config: &Json, side: Side, ignored: &mut Vec<String>) -> Result<Option<String>, String> {
     use base64::Engine as _;
     let own = match side {
         Side::Production => "production",
         Side::Sandbox => "sandbox",
     };
     let config = config.get(own).unwrap_or(config);
-    let is_basic = config.get("type")?.as_str()?.eq_ignore_ascii_case("basic");
-    let enabled = config.get("enabled").and_then(Json::as_bool).unwrap_or(true);
     let word = |name: &str| config.get(name).and_then(Json::as_str);
-    let pair = format!("{}:{}", word("username")?, word("password")?);
-    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-    (is_basic && enabled).then(|| format!("Basic {encoded}"))
+    let kind = word("type").unwrap_or("");
+    let enabled = config.get("enabled").map_or(Some(true), truth);
+    match (enabled, kind.to_ascii_lowercase().as_str()) {
+        (Some(false), _) | (_, "" | "none") => Ok(None),
+        (_, "basic") => {
+            let (Some(name), Some(password)) = (word("username"), word("password")) else {
+                return Err("`securityConfig` needs the texts `username` and `password`".to_owned());
+            };
+            let pair = format!("{name}:{password}");
+            let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+            Ok(Some(format!("Basic {encoded}")))
+        }
+        _ => {
+            ignored.push(format!("`securityConfig` of the type `{kind}` has no effect here"));
+            Ok(None)
+        }
+    }
 }
 
 /// Splits a URL into a target and the path after it.

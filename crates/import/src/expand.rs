@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
 
+pub(crate) use policies::truth;
+
 use crate::documents::{Documents, JsonLocation};
 use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::{self, Level, Levels};
@@ -77,7 +79,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Genera
     let written = api.of_api("basePath").or_else(|| api.of_api("base-path"));
     let base =
         options.base_path.clone().or_else(|| written.and_then(Json::as_str).map(str::to_owned));
-    let base = base.unwrap_or_default().trim_end_matches('/').to_owned();
+    let base = base.as_deref().unwrap_or("").trim_end_matches('/').to_owned();
     let mut expansion = Expansion {
         options,
         api,
@@ -337,7 +339,7 @@ impl<'a> Expansion<'a> {
         let mut ignored: BTreeMap<String, (JsonLocation, usize)> = BTreeMap::new();
         let mut look = |spot: &JsonLocation, level: Level| {
             let members = self.api.documents.at(spot).and_then(Json::as_object);
-            for (name, _) in members.into_iter().flatten() {
+            for (name, _) in members.iter().flat_map(|members| members.iter()) {
                 if extensions::is_ignored(name, level) {
                     let noted = ignored.entry(name.clone());
                     noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
@@ -417,6 +419,7 @@ fn fitting(name: String) -> String {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
+    // Harmless: the hash tells names with the same beginning apart.
     let front: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
     format!("{front}~{hash:016x}")
 }

@@ -56,14 +56,20 @@ impl<'l> Files<'l> {
         }
     }
 
+    /// A file, if it could be read; else that is a fault already.
+    fn read(&self, uri: &str) -> Option<&Arc<SourceFile>> {
+        // Harmless: the fault was told when the file was read.
+        self.files.get(uri)?.as_ref().ok()
+    }
+
     /// A file that was read.
     pub(crate) fn file(&self, uri: &str) -> Option<Arc<SourceFile>> {
-        self.files.get(uri)?.as_ref().ok().cloned()
+        Some(self.read(uri)?.clone())
     }
 
     /// The value at a place.
     pub(crate) fn at(&self, spot: &JsonLocation) -> Option<&Json> {
-        self.files.get(spot.uri())?.as_ref().ok()?.json.pointer(spot.pointer())
+        self.read(spot.uri())?.json.pointer(spot.pointer())
     }
 
     /// The reference that the value at a place is.
@@ -123,7 +129,7 @@ impl<'l> Files<'l> {
 
     /// The innermost `$id` around a place, with its own place.
     fn enclosing_id(&self, at: &JsonLocation) -> Option<(String, String)> {
-        let file = self.files.get(at.uri())?.as_ref().ok()?;
+        let file = self.read(at.uri())?;
         let around = |pointer: &str| {
             at.pointer()
                 .strip_prefix(pointer)
@@ -136,6 +142,7 @@ impl<'l> Files<'l> {
 
     fn with_id(&self, id: &str) -> Option<JsonLocation> {
         self.files.iter().find_map(|(uri, file)| {
+            // Harmless: a file that cannot be read is a fault already.
             let pointer = file.as_ref().ok()?.ids.get(id)?;
             Some(JsonLocation::of_file(uri).below(pointer))
         })
@@ -143,7 +150,7 @@ impl<'l> Files<'l> {
 
     /// The place of an anchor in a resource.
     fn anchor(&self, resource: &JsonLocation, name: &str) -> Option<JsonLocation> {
-        let file = self.files.get(resource.uri())?.as_ref().ok()?;
+        let file = self.read(resource.uri())?;
         let anchors = file.anchors.iter().filter(|anchor| anchor.name == name);
         let within = anchors.filter(|anchor| anchor.pointer.starts_with(resource.pointer()));
         // Of several in one file, that of the resource itself is the outermost.
@@ -153,6 +160,7 @@ impl<'l> Files<'l> {
 
     /// The one place in all files with a dynamic anchor of this name; none if there are several.
     pub(crate) fn dynamic_anchor(&self, name: &str) -> Option<JsonLocation> {
+        // Harmless: the same.
         let files = self.files.iter().filter_map(|(uri, file)| Some((uri, file.as_ref().ok()?)));
         let mut all = files.flat_map(|(uri, file)| {
             let named = file.anchors.iter().filter(|anchor| anchor.name == name);
@@ -193,6 +201,7 @@ fn mark(value: &Json, pointer: &str, base: &str, is_names: bool, file: &mut Sour
             base = joined(&base, id);
             file.ids.insert(base.clone(), pointer.to_owned());
         }
+        // Harmless: a schema may have neither.
         for name in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(text) {
             let (name, pointer) = (name.to_owned(), pointer.to_owned());
             file.anchors.push(Anchor { name, pointer });
@@ -292,6 +301,7 @@ pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
 }
 
 fn unescaped(text: &str) -> String {
+    // Harmless: a name that is no text then names no file, which is a fault.
     String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
 }
 

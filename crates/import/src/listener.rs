@@ -6,6 +6,7 @@ const PORT: u16 = 8080;
 /// An address that is no target's, so that a generated configuration never sends requests back to itself. Every host counts,
 /// since its name may be this machine's.
 pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
+    // Harmless: a target without a port takes none here.
     let taken: Vec<u16> = targets.into_iter().filter_map(port).collect();
     let free = (PORT..).find(|port| !taken.contains(port)).unwrap_or(PORT);
     format!("127.0.0.1:{free}")
@@ -15,6 +16,7 @@ pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
 fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
+    // Harmless: without a port it is that of the scheme.
     let written = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     written.or(match scheme {
         "http" => Some(80),

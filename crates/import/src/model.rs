@@ -85,7 +85,9 @@ impl Model {
         let root = documents.root();
         let info = |name: &str| documents.document().pointer(&format!("/info/{name}")).map(text);
         let mut model = Model {
+            // Harmless: both are only told to others.
             title: info("title").unwrap_or_default(),
+            // Harmless: the same.
             version: info("version").unwrap_or_default(),
             paths: Vec::new(),
         };
@@ -133,10 +135,13 @@ fn operation(
         }
     }
     let body = spot.child("requestBody");
-    let body = documents.at(&body).is_some().then(|| Body {
-        required: flag(documents, &body, "required"),
-        content: content(documents, &body),
-    });
+    let body = match documents.at(&body).is_some() {
+        true => Some(Body {
+            required: flag(documents, &body, "required")?.unwrap_or(false),
+            content: content(documents, &body),
+        }),
+        false => None,
+    };
     let responses = spot.child("responses");
     let mut replies = Vec::new();
     for status in names(documents, &responses) {
@@ -189,10 +194,10 @@ fn parameter(
         },
     };
     Ok(Parameter {
-        required: flag(documents, at, "required") || place == "path",
-        may_be_empty: flag(documents, at, "allowEmptyValue"),
+        required: flag(documents, at, "required")?.unwrap_or(false) || place == "path",
+        may_be_empty: flag(documents, at, "allowEmptyValue")?.unwrap_or(false),
         style: word("style"),
-        explode: value.get("explode").and_then(Json::as_bool),
+        explode: flag(documents, at, "explode")?,
         name,
         place,
         schema,
@@ -212,6 +217,7 @@ fn content(documents: &Documents, of: &JsonLocation) -> Vec<Content> {
     let names = names(documents, &content).into_iter();
     let read = names.map(|name| {
         let at = content.child(&name);
+        // Harmless: it is a part of a text.
         let plain = String::from_utf8_lossy(message::media_type(name.as_bytes()));
         Content {
             media_type: plain.to_ascii_lowercase(),
@@ -224,6 +230,7 @@ fn content(documents: &Documents, of: &JsonLocation) -> Vec<Content> {
 
 fn encoding(documents: &Documents, content: &JsonLocation) -> Vec<FieldEncoding> {
     let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
+    // Harmless: content without `encoding` has the usual one.
     let read = encoding.into_iter().flatten().map(|(name, said)| {
         let kind = said.get("contentType").and_then(Json::as_str);
         FieldEncoding {
@@ -242,11 +249,14 @@ fn is_json(media_type: &str) -> bool {
 
 fn names(documents: &Documents, spot: &JsonLocation) -> Vec<String> {
     let members = documents.at(spot).and_then(Json::as_object);
-    members.map(|members| members.keys().cloned().collect()).unwrap_or_default()
+    members.map_or_else(Vec::new, |members| members.keys().cloned().collect())
 }
 
-fn flag(documents: &Documents, spot: &JsonLocation, name: &str) -> bool {
-    documents.at(spot).and_then(|value| value.get(name)).and_then(Json::as_bool).unwrap_or_default()
+/// A switch, if it is written.
+fn flag(documents: &Documents, spot: &JsonLocation, name: &str) -> Result<Option<bool>, String> {
+    let Some(value) = documents.at(spot).and_then(|value| value.get(name)) else { return Ok(None) };
+    let read = value.as_bool().map(Some);
+    read.ok_or_else(|| format!("{spot}: `{name}` must be true or false, and is {value}"))
 }
 
 /// A scalar as text: versions are often written as numbers.

@@ -176,6 +176,7 @@ impl Reader<'_> {
     fn document(&mut self) -> Map<String, Json> {
         let mut made = Map::new();
         let root = self.root.clone();
+        // Harmless: `names` tells what is no map.
         for name in self.names(&root, "a document").unwrap_or_default() {
             let at = root.child(&name);
             let value = match name.as_str() {
@@ -434,6 +435,7 @@ impl Reader<'_> {
         match self.files.at(&at)? {
             Json::Object(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
+                // Harmless: what is cut for its size is a fault.
                 let read = names.into_iter().filter_map(|name| {
                     let value = self.extension(at.child(&name), depth + 1)?;
                     Some((name, value))
@@ -442,6 +444,7 @@ impl Reader<'_> {
             }
             Json::Array(items) => {
                 let count = items.len();
+                // Harmless: the same.
                 let read = (0..count)
                     .filter_map(|index| self.extension(at.child(&index.to_string()), depth + 1));
                 Some(Json::Array(read.collect()))

@@ -27,8 +27,10 @@ impl Documents {
         };
         let root = self.root();
         let spot = root.child("$defs");
+        // Harmless: a document without schemas has none to look at.
         let mut schemas = self.at(&spot).cloned().unwrap_or_default();
         let mut excused = ExcusedProperties::new();
+        // Harmless: the same.
         let named = schemas.as_object_mut().into_iter().flatten();
         let mut named: Vec<(JsonLocation, &mut Json)> =
             named.map(|(name, schema)| (spot.child(name), schema)).collect();
@@ -81,6 +83,7 @@ impl Documents {
 
     fn flagged(&self, spot: &JsonLocation, flag: &str) -> Vec<String> {
         let properties = self.at(&spot.child("properties")).and_then(Json::as_object);
+        // Harmless: a schema may have no properties.
         let properties = properties.into_iter().flatten();
         let flagged = properties.filter(|(_, property)| self.has_flag(property, flag));
         flagged.map(|(name, _)| name.clone()).collect()
@@ -110,6 +113,7 @@ impl Documents {
         flag: &str,
         excused: &ExcusedProperties,
     ) {
+        // Harmless: a schema may excuse nothing.
         let mut gone = excused.get(spot).cloned().unwrap_or_default();
         if let Some(Json::Object(properties)) = members.get_mut("properties") {
             for (name, property) in properties.iter_mut() {

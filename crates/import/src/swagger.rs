@@ -22,6 +22,7 @@ pub(crate) fn convert(members: &mut Map<String, Json>) -> Vec<(String, Json)> {
     }
     let mut reading = SwaggerReader { root: &old, forms: Vec::new() };
     if let Some(Json::Object(paths)) = members.get_mut("paths") {
+        // Harmless: what is no map is refused when the model is read.
         paths.values_mut().filter_map(Json::as_object_mut).for_each(|item| reading.path(item));
     }
     reading.forms
@@ -49,7 +50,7 @@ impl SwaggerReader<'_> {
             let same = |known: &Json| {
                 known.get("name") == parameter.get("name") && known.get("in") == parameter.get("in")
             };
-            if !parameters.iter().take(own).any(same) {
+            if !parameters.get(..own).unwrap_or_default().iter().any(same) {
                 parameters.push(parameter.clone());
             }
         }
@@ -79,6 +80,7 @@ impl SwaggerReader<'_> {
         let produces = self.types(operation, "produces", "application/json");
         let downloads = self.types(operation, "produces", "*/*");
         let Some(Json::Object(replies)) = operation.get_mut("responses") else { return };
+        // Harmless: what is no map is refused before.
         for members in replies.values_mut().filter_map(Json::as_object_mut) {
             match members.remove("schema") {
                 Some(schema) if schema == file() => {
@@ -97,8 +99,10 @@ impl SwaggerReader<'_> {
     fn form(&mut self, operation: &Map<String, Json>, form: &[&Json]) -> Json {
         let named =
             |parameter: &Json| parameter.get("name").and_then(Json::as_str).map(str::to_owned);
+        // Harmless: a parameter without a name was refused before.
         let properties = form.iter().filter_map(|p| Some((named(p)?, schema(p))));
         let is_required = |p: &&&Json| p.get("required") == Some(&Json::Bool(true));
+        // Harmless: the same.
         let required: Vec<String> =
             form.iter().filter(is_required).filter_map(|p| named(p)).collect();
         let is_required = !required.is_empty();
@@ -107,6 +111,7 @@ impl SwaggerReader<'_> {
             "properties": properties.collect::<Map<_, _>>(),
             "required": required,
         });
+        // Harmless: what is no list has no style.
         let encoding = form.iter().filter_map(|p| {
             let (style, explode) = format(p)?;
             Some((named(p)?, json!({ "style": style, "explode": explode })))
@@ -124,6 +129,7 @@ impl SwaggerReader<'_> {
     /// The content types of an operation, or of the document if it has none.
     fn types(&self, operation: &Map<String, Json>, name: &str, default: &str) -> Vec<String> {
         let list = operation.get(name).or_else(|| self.root.get(name)).and_then(Json::as_array);
+        // Harmless: a type that is no text is none, and then the default holds.
         let types: Vec<String> =
             list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
         if types.is_empty() { vec![default.to_owned()] } else { types }
@@ -172,7 +178,7 @@ fn format(parameter: &Json) -> Option<(&'static str, bool)> {
 }
 
 fn servers(root: &Json) -> Json {
-    let text = |name: &str| root.get(name).and_then(Json::as_str).unwrap_or_default();
+    let text = |name: &str| root.get(name).and_then(Json::as_str).unwrap_or("");
     let (host, base) = (text("host"), text("basePath").trim_end_matches('/'));
     let schemes = root.get("schemes").and_then(Json::as_array);
     let scheme = schemes.and_then(|s| s.first()).and_then(Json::as_str).unwrap_or("http");
@@ -184,6 +190,7 @@ fn servers(root: &Json) -> Json {
 
 /// `basic` becomes `http`; the other schemes are told apart by their type alone.
 fn security(schemes: &Json) -> Json {
+    // Harmless: what is no map has no schemes, and each requirement then names one that is not there.
     let schemes = schemes.as_object().into_iter().flatten();
     let converted = schemes.map(|(name, scheme)| {
         let converted = match scheme.get("type").and_then(Json::as_str) {

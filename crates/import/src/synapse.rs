@@ -47,8 +47,8 @@ pub fn import(path: &Path) -> Result<ImportResult, String> {
     let mut table = Table::default();
     let files = Files::parse(sources, &mut table);
     if files.is_empty() {
-        let refused = table.rows.first().map(|row| format!("; {}: {}", row.place, row.note));
-        let refused = refused.unwrap_or_default();
+        let first = table.rows.first();
+        let refused = first.map(|row| format!("; {}: {}", row.place, row.note)).unwrap_or_default();
         return Err(format!("there is no artifact of Synapse in `{}`{refused}", path.display()));
     }
     let artifacts = Artifacts::of(&files, &mut table);
@@ -85,7 +85,7 @@ impl<'a> Converter<'a> {
 
     /// Converts artifacts that no other refers to, so that one file of a project can be imported alone.
     fn unused(&mut self, named: &Element<'a>) {
-        let name = named.attribute("name").or(named.attribute("key")).unwrap_or_default();
+        let name = named.attribute("name").or(named.attribute("key")).unwrap_or("");
         match named.name() {
             "sequence" if !matches!(name, "main" | "fault") => self.unused_sequence(named, name),
             "endpoint" => {
@@ -123,6 +123,7 @@ impl<'a> Converter<'a> {
             "template" if self.template_flows.iter().all(|(known, _)| *known != name) => {
                 self.artifact(named, Outcome::Approximated, "nothing calls it; it is left out");
             }
+            // Harmless: others have rows where they are used, or of their own.
             _ => {}
         }
     }

@@ -18,6 +18,7 @@ fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &
             None => drop(members.remove(exclusive)),
         },
         Some(Json::Bool(false)) => drop(members.remove(exclusive)),
+        // Harmless: a number is how later versions write it.
         _ => {}
     }
 }

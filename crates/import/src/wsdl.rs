@@ -8,7 +8,7 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use ::wsdl::typed::{self, Api, PortChoice, Proof};
 use ::wsdl::{Complaint, Description, Limits};
@@ -39,7 +39,7 @@ pub fn description(
     let files = Files { first: (location.clone(), file.to_owned()), given, read: Mutex::default() };
     let description = ::wsdl::read(&location, &files, &Limits::default())
         .map_err(|complaints| complaints.iter().map(told).collect::<Vec<_>>())?;
-    let mut read = files.read.into_inner().unwrap_or_default();
+    let mut read = files.read.into_inner().unwrap_or_else(PoisonError::into_inner);
     read.sort_unstable();
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
     Ok(ReadDescription { description, content })
@@ -82,9 +82,8 @@ impl Resolver for Files {
         if !u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
             return Err(ResolveError::Refused(format!("it is larger than {FILE_BYTES_MAX} bytes")));
         }
-        if let Ok(mut read) = self.read.lock() {
-            read.push((location.to_owned(), bytes.clone()));
-        }
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.push((location.to_owned(), bytes.clone()));
         Ok(bytes)
     }
 }
@@ -146,7 +145,7 @@ pub fn slug(name: &str) -> String {
 
 /// A whole configuration that offers an API; the error names the missing part.
 fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
-    let address = options.upstream.as_deref().or(api.address()).unwrap_or_default();
+    let address = options.upstream.as_deref().or(api.address()).unwrap_or("");
     let scheme = ["http://", "https://"].into_iter().find(|scheme| address.starts_with(scheme));
     let Some(scheme) = scheme else {
         return Err(format!(

@@ -72,6 +72,84 @@ fn check(cases: &[(&str, Expect)]) {
     }
 }
 
+/// What is not read is told in the row of its part.
+#[test]
+fn what_is_not_read_is_told() {
+    let aggregate = |attributes: &str| {
+        format!(
+            "<clone><target><sequence><call><endpoint key=\"E\"/></call></sequence></target></clone>\n<aggregate><completeCondition {attributes}<onComplete expression=\"$body/*\"/></aggregate>"
+        )
+    };
+    let left_out = "which is not a number; it is left out";
+    for (mediators, told) in [
+        ("<cache timeout=\"soon\"/>".to_owned(), format!("`timeout` is `soon`, {left_out}")),
+        (aggregate("timeout=\"2s\"/>"), format!("`timeout` is `2s`, {left_out}")),
+        (
+            aggregate("><messageCount min=\"{m:count}\"/></completeCondition>"),
+            format!("`min` is `{{m:count}}`, {left_out}"),
+        ),
+        (
+            "<call-template target=\"T\"><with-param name=\"who\" value=\"a\"/><with-param name=\"when\" value=\"b\"/></call-template>".to_owned(),
+            "the template has no parameter `when`; it is left out".to_owned(),
+        ),
+        (
+            "<switch source=\"//a\"><case><respond/></case></switch>".to_owned(),
+            "a case without a regex".to_owned(),
+        ),
+        (
+            "<conditionalRouter><conditionalRoute><condition><match type=\"header\" regex=\"a\"/></condition><target sequence=\"plain\"/></conditionalRoute></conditionalRouter>".to_owned(),
+            "a condition without a source".to_owned(),
+        ),
+    ] {
+        let made = steps(&mediators);
+        assert!(made.contains(&told), "{mediators}: {told}\n{made}");
+    }
+    assert!(!steps(&aggregate("timeout=\"-1\"/>")).contains(left_out));
+}
+
+#[test]
+fn parameters_of_a_processor_are_told() {
+    let processor = |parameters: &str| {
+        let text = format!(
+            "<definitions {HEAD}><messageStore name=\"S\"/><messageProcessor name=\"P\" messageStore=\"S\" class=\"a.ScheduledMessageForwardingProcessor\" targetEndpoint=\"E\">{parameters}</messageProcessor>\n{AROUND}</definitions>"
+        );
+        let made = imported(&[("p.xml", &text)]);
+        let row = made.table.rows.iter().find(|row| row.what == "messageProcessor P");
+        row.unwrap().note.clone()
+    };
+    for (name, value, told) in [
+        ("max.delivery.attempts", "-1", "attempts are not unlimited"),
+        ("max.delivery.attempts", "4", "the processor does not stop"),
+        ("max.delivery.attempts", "few", "`max.delivery.attempts` is `few`, which is not a number"),
+        ("is.active", "false", "`is.active` is `false`"),
+        ("non.retry.status.codes", "404", "`non.retry.status.codes` has no effect here"),
+        ("store.failed.message", "true", "`store.failed.message` has no effect here"),
+    ] {
+        let note = processor(&format!("<parameter name=\"{name}\">{value}</parameter>"));
+        assert!(note.contains(told), "{name}: {told}\n{note}");
+    }
+    let note = processor("<parameter name=\"interval\">1000</parameter>");
+    assert_eq!(note, "messages are taken as they come, not at an interval");
+}
+
+/// The table says that the first of two is taken.
+#[test]
+fn of_two_templates_with_one_name_the_first_is_filled() {
+    let template = |host: &str| {
+        format!(
+            "<template name=\"T\"><endpoint><address uri=\"http://{host}.test/\"/></endpoint></template>"
+        )
+    };
+    let text = format!(
+        "<definitions {HEAD}>{}{}<proxy name=\"P\"><target><endpoint template=\"T\"/></target></proxy></definitions>",
+        template("one"),
+        template("two")
+    );
+    let made = imported(&[("p.xml", &text)]);
+    assert!(made.configuration.contains("http://one.test"), "{}", made.configuration);
+    assert!(!made.configuration.contains("http://two.test"), "{}", made.configuration);
+}
+
 #[test]
 fn the_flows_of_the_load_tests() {
     let artifacts = r#"<definitions SYNAPSE>
@@ -2397,7 +2475,7 @@ fn queues_schedules_and_what_is_left() {
         refused       all.xml:17:39  class com.example.M       code in Java is not run; an `interceptor` on the route calls a service of yours
         converted     all.xml:16:26  log custom
         approximated  all.xml:15:3   sequence main             requests for no proxy and no API are answered with 404 here
-        approximated  all.xml:5:3    messageProcessor forward  messages are taken as they come, not at an interval
+        approximated  all.xml:5:3    messageProcessor forward  after the last attempt the message is put aside and the next is taken; the processor does not stop; messages are taken as they come, not at an interval
         refused       all.xml:8:3    messageProcessor nowhere  it names no endpoint
         converted     all.xml:9:25   send
         approximated  all.xml:10:3   task ticks                it runs first after one interval

@@ -31,12 +31,13 @@ pub(super) fn join(made: &mut GeneratedApi) {
         places.push(kept.len());
         kept.push(Some(route));
     }
+    // Harmless: the place of a route that was joined with another is empty.
     made.routes = kept.into_iter().flatten().collect();
 }
 
 /// The path without the names of its parameters, and the conditions on the query.
 fn shape(route: &Json) -> String {
-    let path = unnamed(route.pointer("/match/path").and_then(Json::as_str).unwrap_or_default());
+    let path = unnamed(route.pointer("/match/path").and_then(Json::as_str).unwrap_or(""));
     match route.pointer("/match/query") {
         Some(query) => format!("{path} {query}"),
         None => path,
@@ -46,7 +47,7 @@ fn shape(route: &Json) -> String {
 /// A path without the names of its parameters.
 pub(super) fn unnamed(path: &str) -> String {
     let mut parts = path.split('{');
-    let first = parts.next().unwrap_or_default().to_owned();
+    let first = parts.next().unwrap_or("").to_owned();
     parts.fold(first, |shape, part| {
         let behind = part.split_once('}').map_or(part, |(_, behind)| behind);
         format!("{shape}{{}}{behind}")
@@ -55,7 +56,7 @@ pub(super) fn unnamed(path: &str) -> String {
 
 fn methods(route: &Json) -> Vec<Json> {
     let written = route.pointer("/match/methods").and_then(Json::as_array);
-    written.cloned().unwrap_or_default()
+    written.map_or_else(Vec::new, Vec::clone)
 }
 
 /// True if both take some method, or if both are for undescribed requests.
@@ -97,6 +98,7 @@ fn joined(known: GeneratedRoute, other: GeneratedRoute) -> GeneratedRoute {
         *written = json!(all);
     }
     let written = one.route.get_mut("policies").and_then(Json::as_array_mut);
+    // Harmless: a route may have no policies.
     for policy in written.into_iter().flatten() {
         if let Some(keys) = policy.get_mut("openapi").and_then(Json::as_object_mut) {
             keys.remove("path");
@@ -106,6 +108,7 @@ fn joined(known: GeneratedRoute, other: GeneratedRoute) -> GeneratedRoute {
 }
 
 fn policies(route: &Json) -> impl Iterator<Item = &Json> {
+    // Harmless: a route may have no policies.
     route.get("policies").and_then(Json::as_array).into_iter().flatten()
 }
 

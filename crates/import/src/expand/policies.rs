@@ -75,7 +75,7 @@ impl Expansion<'_> {
 
     pub(super) fn read_cors(&mut self) -> Option<(JsonLocation, Json)> {
         let (spot, written) = self.api.of_api_at("cors")?;
-        if written.get("corsConfigurationEnabled").and_then(Json::as_bool) == Some(false) {
+        if written.get("corsConfigurationEnabled").and_then(truth) == Some(false) {
             return None;
         }
         let names = [
@@ -85,6 +85,7 @@ impl Expansion<'_> {
             ("accessControlExposeHeaders", "expose"),
             ("accessControlAllowCredentials", "credentials"),
         ];
+        // Harmless: a key that is not written keeps its default.
         let theirs = names
             .into_iter()
             .filter_map(|(theirs, ours)| Some((ours.to_owned(), written.get(theirs)?.clone())));
@@ -92,6 +93,13 @@ impl Expansion<'_> {
         if let (true, Some(ours)) = (cors.is_empty(), written.as_object()) {
             cors = ours.clone();
             cors.remove("corsConfigurationEnabled");
+        } else {
+            let known = |key: &str| names.iter().any(|(theirs, _)| *theirs == key);
+            for key in written.as_object().iter().flat_map(|keys| keys.keys()) {
+                if !known(key) && key != "corsConfigurationEnabled" {
+                    self.warn(format!("{spot}: `{key}` has no effect here"));
+                }
+            }
         }
         let policy = self.usable(json!({ "cors": cors }), &spot)?;
         Some((spot, policy))
@@ -122,16 +130,14 @@ impl Expansion<'_> {
         levels: &Levels<'_>,
         spot: &JsonLocation,
     ) -> RequiredCredentials {
-        let off = levels.nearest("disable-security").and_then(truth) == Some(true)
-            || levels
-                .member("x-auth-type")
-                .and_then(Json::as_str)
-                .is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
-        if off {
+        if self.is_open(levels) {
             return RequiredCredentials { open: true, ..RequiredCredentials::default() };
         }
         let mut scopes = words(levels.member("x-scopes"));
         let header = levels.nearest("auth-header").and_then(Json::as_str);
+        if let (Some((spot, _)), None) = (levels.nearest_at("auth-header"), header) {
+            self.refuse(format!("{spot} must be a text"));
+        }
         let asked = self.requirements(levels);
         for scope in asked.scopes {
             if !scopes.contains(&scope) {
@@ -183,22 +189,43 @@ impl Expansion<'_> {
         RequiredCredentials { policy, scopes, ..RequiredCredentials::default() }
     }
 
+    /// True if the document says that nobody is asked.
+    fn is_open(&mut self, levels: &Levels<'_>) -> bool {
+        let kind = levels.member("x-auth-type").and_then(Json::as_str);
+        let is_none = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
+        let Some((spot, value)) = levels.nearest_at("disable-security") else { return is_none };
+        let off = truth(value);
+        if off.is_none() {
+            self.refuse(format!("{spot} must be true or false"));
+        }
+        is_none || off == Some(true)
+    }
+
     fn unchecked(&mut self, spot: &JsonLocation, what: String) {
         let noted = self.unchecked.entry(what);
         noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
     }
 
     /// The requirements of `security`, or of `application-security` if there is none.
-    fn requirements(&self, levels: &Levels<'_>) -> Requirements {
+    fn requirements(&mut self, levels: &Levels<'_>) -> Requirements {
         let mut all = Requirements::default();
         // Only an operation and the document as a whole can have `security`.
         let of_api = Levels { path: None, ..*levels };
-        let Some(written) = of_api.member("security").and_then(Json::as_array) else {
+        let Some((spot, written)) = of_api.member_at("security") else {
             all.of_application(levels.nearest("application-security"));
             return all;
         };
+        let Some(written) = written.as_array() else {
+            self.refuse(format!("{spot}: `security` must be a list"));
+            return all;
+        };
         all.lifted = written.is_empty();
-        for requirement in written.iter().filter_map(Json::as_object) {
+        for requirement in written {
+            let Some(requirement) = requirement.as_object() else {
+                let what = "must be a map from the name of a scheme to its scopes";
+                self.refuse(format!("{spot}: `{requirement}` {what}"));
+                continue;
+            };
             all.optional |= requirement.is_empty();
             all.ways += usize::from(!requirement.is_empty());
             let (bearer, others): (Vec<_>, Vec<_>) =
@@ -234,8 +261,7 @@ impl Expansion<'_> {
         let documents = self.api.documents;
         let spot = self.api.root.child("components").child("securitySchemes").child(name);
         let scheme = documents.at(&spot);
-        let word =
-            |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or_default();
+        let word = |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or("");
         matches!(
             (word("type"), word("scheme").to_ascii_lowercase().as_str()),
             ("oauth2" | "openIdConnect", _) | ("http", "bearer")
@@ -247,7 +273,7 @@ impl Expansion<'_> {
         let find = |levels: &Levels<'_>| {
             let tier =
                 levels.nearest("throttling-tier").or_else(|| levels.member("x-throttling-tier"));
-            tier.and_then(Json::as_str).map(str::to_owned)
+            tier.filter(|tier| !tier.is_null()).map(crate::model::text)
         };
         let of_api = find(&self.api);
         let shared = of_api.is_some();
@@ -294,7 +320,11 @@ impl Expansion<'_> {
             let Some((spot, value)) = levels.nearest_at(&format!("{side}-interceptor")) else {
                 continue;
             };
-            let service = self.service(value, is_response);
+            let Some(value) = value.as_object() else {
+                self.refuse(format!("{spot}: an interceptor must be a map"));
+                continue;
+            };
+            let service = self.service(value.clone(), is_response);
             let policy = self.usable(json!({ "interceptor": { side: service } }), &spot);
             let service = policy.as_ref().and_then(|policy| policy.get("interceptor")?.get(side));
             keys.extend(service.map(|service| (side.to_owned(), service.clone())));
@@ -327,7 +357,7 @@ impl Expansion<'_> {
             "path_template": template,
             "methods": if methods.is_empty() { vec![operation.method.as_str()] } else { methods },
             "production": production,
-            "sandbox": sandbox.unwrap_or_default(),
+            "sandbox": sandbox.unwrap_or(""),
         });
         if let (Some(host), Some(api)) = (self.options.host.first(), api.as_object_mut()) {
             api.insert("vhost".to_owned(), json!(host));
@@ -362,8 +392,7 @@ impl Expansion<'_> {
     }
 
     /// One side of an interceptor: the reference system's keys are translated, ours stay.
-    fn service(&mut self, value: &Json, is_response: bool) -> Json {
-        let mut keys = value.as_object().cloned().unwrap_or_default();
+    fn service(&mut self, mut keys: Map<String, Json>, is_response: bool) -> Json {
         if let Some(url) = keys.remove("serviceURL") {
             keys.insert("url".to_owned(), url);
             let mut seconds = |name: &str| {
@@ -391,7 +420,8 @@ impl Expansion<'_> {
     }
 }
 
-fn truth(value: &Json) -> Option<bool> {
+pub(crate) fn truth(value: &Json) -> Option<bool> {
+    // Harmless: the callers refuse or name what is neither.
     value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
@@ -399,11 +429,13 @@ fn truth(value: &Json) -> Option<bool> {
 fn words(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(items)) => {
-            items.iter().filter_map(Json::as_str).map(str::to_owned).collect()
+            // What is no text is kept as one, so that no scope is lost.
+            items.iter().map(crate::model::text).collect()
         }
         Some(Json::String(text)) => {
             text.split([' ', ',']).filter(|w| !w.is_empty()).map(str::to_owned).collect()
         }
-        _ => Vec::new(),
+        None | Some(Json::Null) => Vec::new(),
+        Some(other) => vec![crate::model::text(other)],
     }
 }

@@ -32,8 +32,7 @@ impl Reader<'_> {
             return Some(());
         };
         let list = at.child(keyword);
-        let items =
-            written.get(keyword).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+        let items = written.get(keyword).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         let mut branches = Branches::new();
         let mut unnamed = Vec::new();
         for (index, item) in items.iter().enumerate() {
@@ -89,7 +88,8 @@ impl Reader<'_> {
 
     /// `closed`: the property has to be there, and to have one of the names.
     fn choice(&mut self, property: &str, branches: Branches, closed: bool) -> Option<Json> {
-        let mut names: Vec<String> = branches.values().flatten().cloned().collect();
+        let mut names: Vec<String> =
+            branches.values().flat_map(|names| names.iter().cloned()).collect();
         names.sort();
         names.dedup();
         let mut chosen = Vec::new();
@@ -116,10 +116,14 @@ impl Reader<'_> {
 
     /// The names of a `mapping`, each with the place of its schema.
     fn mapped(&mut self, said: &Json, at: &JsonLocation) -> Option<Vec<(String, JsonLocation)>> {
+        // Harmless: a discriminator may have no mapping.
         let mapping = said.get("mapping").and_then(Json::as_object).into_iter().flatten();
         let mut found = Vec::new();
         for (name, reference) in mapping {
-            let Some(reference) = reference.as_str() else { continue };
+            let Some(reference) = reference.as_str() else {
+                self.fault(format!("{at}: `{name}` of the mapping must be a text"));
+                return None;
+            };
             // The name of a schema, or a reference.
             let named = self.schemas_place().child(reference);
             let target = match self.files.at(&named).is_some() {
@@ -152,6 +156,7 @@ impl Reader<'_> {
             self.children = Some(children);
         }
         let children = self.children.as_ref();
+        // Harmless: a schema may have no children.
         let below = |at: &JsonLocation| children.and_then(|all| all.get(at)).into_iter().flatten();
         let mut found: Vec<(String, JsonLocation)> = below(of).cloned().collect();
         let mut next = 0;
@@ -169,8 +174,7 @@ impl Reader<'_> {
     fn read_children(&mut self) -> Children {
         let schemas = self.schemas_place();
         let names = self.files.at(&schemas).and_then(Json::as_object);
-        let names: Vec<String> =
-            names.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        let names = names.map_or_else(Vec::new, |names| names.keys().cloned().collect());
         let mut children = Children::new();
         for name in names {
             let at = schemas.child(&name);
@@ -189,6 +193,7 @@ impl Reader<'_> {
         let mut at = at;
         let mut hops = 0;
         while let Some(reference) = self.files.reference(&at).filter(|_| hops < HOPS_MAX) {
+            // Harmless: this schema may not be needed, and is followed with its faults where it is.
             at = self.files.resolve(&at, &reference).ok()?;
             hops += 1;
         }

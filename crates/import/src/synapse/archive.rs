@@ -60,6 +60,7 @@ pub(super) fn read(path: &Path) -> Result<Sources, String> {
         true => sources.folder(path, "", 0)?,
         false => {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            // Harmless: a file that is there has a name.
             sources.file(path, &name.unwrap_or_default())?;
         }
     }

@@ -21,6 +21,15 @@ pub(super) struct Resource {
     pub(super) content: Vec<u8>,
 }
 
+impl Resource {
+    /// The content as text.
+    pub(super) fn text(&self) -> Result<String, String> {
+        let text = std::str::from_utf8(&self.content);
+        let text = text.map_err(|_| format!("`{}` is not text in UTF-8", self.name))?;
+        Ok(text.trim().to_owned())
+    }
+}
+
 /// The parsed files, into which [`Artifacts`] points.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -119,6 +128,7 @@ impl<'a> Artifacts<'a> {
             made: Some(&files.made),
             ..Artifacts::default()
         };
+        // Harmless: a document has a root.
         for root in files.artifacts.iter().filter_map(Element::root) {
             match root.name() {
                 "definitions" => {
@@ -155,7 +165,7 @@ impl<'a> Artifacts<'a> {
             "localEntry" => &mut self.entries,
             _ => return self.others.push(element),
         };
-        let name = element.attribute("name").or(element.attribute("key")).unwrap_or_default();
+        let name = element.attribute("name").or(element.attribute("key")).unwrap_or("");
         match by_name.contains_key(name) {
             false => {
                 by_name.insert(name, element);
@@ -251,7 +261,8 @@ impl<'a> Artifacts<'a> {
 /// The resources that a `registry-info.xml` puts into the registry: their paths there, and their files.
 fn registered(file: &File) -> Vec<(String, String)> {
     let Some(folder) = file.name.strip_suffix("registry-info.xml") else { return Vec::new() };
-    let items = Element::root(file).map(|root| root.all("item")).unwrap_or_default();
+    let items = Element::root(file).map_or_else(Vec::new, |root| root.all("item"));
+    // Harmless: what refers to an item without a place is refused.
     let placed = items.iter().filter_map(|item| {
         let (name, path) = (item.text_of("file")?, item.text_of("path")?);
         let path = path.trim_matches('/');
@@ -281,6 +292,7 @@ pub(super) fn set_by(item: &Element<'_>) -> Vec<String> {
     let within = item.descendants().into_iter();
     let within = within.filter(|element| matches!(element.name(), "result" | "target"));
     let all = is_property.then_some(*item).into_iter().chain(within);
+    // Harmless: other elements set nothing.
     all.filter_map(|element| sets(&element)).collect()
 }
 

@@ -164,6 +164,28 @@ impl<'a> Converter<'a> {
         }
     }
 
+    /// A positive number, if one is written. Another text is noted. A negative number and zero stand for none, as in artifacts.
+    pub(super) fn number(&mut self, name: &str, text: Option<&str>) -> Option<u64> {
+        let text = text?;
+        self.read(name, text, |text| text.parse::<i64>().is_ok())?;
+        // Harmless: it was found to be a number.
+        text.parse().ok().filter(|number| *number > 0)
+    }
+
+    /// A text that is of its kind. Another is noted.
+    pub(super) fn read(
+        &mut self,
+        name: &str,
+        text: &str,
+        is_good: impl Fn(&str) -> bool,
+    ) -> Option<()> {
+        if !is_good(text) {
+            self.note(&format!("`{name}` is `{text}`, which is not a number; it is left out"));
+            return None;
+        }
+        Some(())
+    }
+
     /// The steps of a list of mediators, and true if the flow ends in them.
     pub(super) fn steps(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
         let mut steps = Vec::new();
@@ -385,7 +407,7 @@ impl<'a> Converter<'a> {
     /// True if the effect of a list of mediators depends on its place: it sends, or sets something for a later call.
     pub(super) fn has_side(&self, element: &Element<'a>, seen: &mut Vec<&'a str>) -> bool {
         element.descendants().iter().any(|item| {
-            let scope = item.attribute("scope").unwrap_or_default();
+            let scope = item.attribute("scope").unwrap_or("");
             match item.name() {
                 "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
                 "property" => scope == "axis2" || item.is("name", "RESPONSE"),

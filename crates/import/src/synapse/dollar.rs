@@ -47,10 +47,11 @@ pub(super) fn value<'a>(
     if let Some(inner) = called(text, "xpath") {
         return converter.xpath(element, inner);
     }
-    let MessagePath { end, path, .. } = place(converter, text)?.unwrap_or_default();
-    match end == text.len() && !path.is_empty() {
-        true => Ok(Value::Path(path, Gives::Other)),
-        false => rule(converter, text).map(Value::Cel),
+    match place(converter, text)? {
+        Some(MessagePath { end, path, .. }) if end == text.len() && !path.is_empty() => {
+            Ok(Value::Path(path, Gives::Other))
+        }
+        Some(_) | None => rule(converter, text).map(Value::Cel),
     }
 }
 
@@ -62,6 +63,7 @@ pub(super) fn close(text: &str) -> Option<(&str, &str)> {
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
             (None, '}') => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            // Harmless: any other character is a part of the expression.
             _ => {}
         }
     }

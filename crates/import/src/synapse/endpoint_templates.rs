@@ -19,15 +19,21 @@ const USES_MAX: usize = 1_000;
 
 /// Fills the templates that endpoints in these files name.
 pub(super) fn fill(files: &[File]) -> HashMap<ArtifactPosition, TemplateResult> {
+    // Harmless: a document has a root.
     let all: Vec<Element<'_>> =
         files.iter().filter_map(Element::root).flat_map(|root| root.descendants()).collect();
-    let templates: HashMap<&str, Element<'_>> = all
-        .iter()
-        .filter(|element| element.name() == "template" && element.child("endpoint").is_some())
-        .filter_map(|element| Some((element.attribute("name")?, *element)))
-        .collect();
+    let mut templates: HashMap<&str, Element<'_>> = HashMap::new();
+    let is_template = |element: &&Element<'_>| {
+        element.name() == "template" && element.child("endpoint").is_some()
+    };
+    for element in all.iter().filter(is_template) {
+        // Of several with one name the first is taken, as the table says.
+        templates.entry(element.attribute("name").unwrap_or("")).or_insert(*element);
+    }
     let uses = all.iter().filter(|element| element.name() == "endpoint");
+    // Harmless: other endpoints are made of no template.
     let uses = uses.filter_map(|used| Some((used, used.attribute("template")?)));
+    // Harmless: what is beyond is refused where it is used.
     uses.take(USES_MAX)
         .map(|(used, name)| {
             let template = templates.get(name);
@@ -57,6 +63,7 @@ fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) ->
     };
     let mut values: Vec<(String, String)> = Vec::new();
     let parameters = template.all("parameter");
+    // Harmless: a parameter without a name stands for nothing.
     let declared = parameters.iter().filter_map(|parameter| parameter.attribute("name"));
     for name in ["name", "uri"].into_iter().chain(declared) {
         if values.iter().any(|(known, _)| known == name) {

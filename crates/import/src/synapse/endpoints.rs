@@ -252,7 +252,8 @@ impl<'a> Converter<'a> {
             self.options(kind, &mut keys);
         }
         let upstream = self.upstream(name, keys, &target);
-        let (path, query) = (url.path.clone().unwrap_or_default(), url.query.clone());
+        let path = url.path.as_deref().unwrap_or("").to_owned();
+        let query = url.query.clone();
         let is_own = url.path.is_none();
         Ok(Target { upstream, path, query, method: None, is_exact: true, is_own })
     }
@@ -333,6 +334,7 @@ impl<'a> Converter<'a> {
             let is_port = matches!(document.name(*node).local, "port" | "endpoint");
             document.kind(*node) == Kind::Element && is_port && of_service && named(*node, "port")
         });
+        // Harmless: the caller says if no port has an address.
         let mut addresses = ports.filter_map(|port| {
             let mut within = document.children(port);
             let address = within.find(|node| document.name(*node).local == "address");
@@ -372,12 +374,12 @@ impl<'a> Converter<'a> {
             }
         }
         if let Some(timeout) = kind.child("timeout") {
-            let millis = timeout.text_of("duration").and_then(|text| text.parse::<u64>().ok());
-            match millis {
-                Some(millis) if millis > 0 => {
-                    upstream.insert("timeout".to_owned(), json!({ "response": duration(millis) }));
-                }
-                _ => self.note("a timeout that is no number of milliseconds is left out"),
+            let written = timeout.text_of("duration");
+            if written.is_none() {
+                self.note("a timeout without a duration is left out");
+            }
+            if let Some(millis) = self.number("duration", written.as_deref()) {
+                upstream.insert("timeout".to_owned(), json!({ "response": duration(millis) }));
             }
             let action = timeout.text_of("responseAction").or(timeout.text_of("action"));
             if action.is_some_and(|action| action == "discard") {
@@ -392,18 +394,27 @@ impl<'a> Converter<'a> {
     fn suspend(&mut self, kind: &Element<'a>) -> Option<Json> {
         let (failure, mark) = (kind.child("suspendOnFailure"), kind.child("markForSuspension"));
         let codes = |of: Option<Element<'a>>| -> Vec<String> {
-            let text = of.and_then(|of| of.text_of("errorCodes")).unwrap_or_default();
-            text.split(',')
+            let text = of.and_then(|of| of.text_of("errorCodes"));
+            text.as_deref()
+                .unwrap_or("")
+                .split(',')
                 .map(|code| code.trim().to_owned())
                 .filter(|code| !code.is_empty())
                 .collect()
         };
         let failure = failure?;
         let (now, later) = (codes(Some(failure)), codes(mark));
-        let number = |of: Element<'a>, name: &str| {
-            of.text_of(name).and_then(|text| text.parse::<f64>().ok())
+        let mut number = |of: Element<'a>, name: &str| {
+            let text = of.text_of(name)?;
+            self.read(name, &text, |text| text.parse::<f64>().is_ok_and(f64::is_finite))?;
+            // Harmless: it was found to be a number.
+            text.parse::<f64>().ok()
         };
         let initial = number(failure, "initialDuration");
+        let retries = mark.and_then(|mark| number(mark, "retriesBeforeSuspension")).unwrap_or(1.0);
+        let delay = mark.and_then(|mark| number(mark, "retryDelay"));
+        let longest = number(failure, "maximumDuration");
+        let factor = number(failure, "progressionFactor");
         // This is how artifacts say that an endpoint is never suspended.
         if now.iter().any(|code| code == "-1") || initial.is_some_and(|initial| initial <= 0.0) {
             return None;
@@ -422,21 +433,20 @@ impl<'a> Converter<'a> {
         if on.is_empty() {
             return None;
         }
-        let retries = mark.and_then(|mark| number(mark, "retriesBeforeSuspension")).unwrap_or(1.0);
-        if mark.and_then(|mark| number(mark, "retryDelay")).is_some_and(|delay| delay > 0.0) {
+        if delay.is_some_and(|delay| delay > 0.0) {
             self.note("`retryDelay` is left out");
         }
         let mut suspend = Map::new();
         suspend.insert("on".to_owned(), json!(on));
         suspend.insert("after".to_owned(), plain_number(retries.max(1.0)));
-        for (key, value) in [("initial", initial), ("max", number(failure, "maximumDuration"))] {
+        for (key, value) in [("initial", initial), ("max", longest)] {
             suspend.extend(
                 value
                     .filter(|value| *value > 0.0)
                     .map(|v| (key.to_owned(), json!(duration(millis(v))))),
             );
         }
-        if let Some(factor) = number(failure, "progressionFactor") {
+        if let Some(factor) = factor {
             suspend.insert("factor".to_owned(), plain_number(factor));
         }
         Some(Json::Object(suspend))
@@ -506,7 +516,7 @@ impl<'a> Converter<'a> {
 
 fn millis(value: f64) -> u64 {
     // Durations of artifacts are far below the integers that a double holds exactly.
-    format!("{value:.0}").parse().unwrap_or_default()
+    format!("{value:.0}").parse().unwrap_or(u64::MAX)
 }
 
 fn plain_number(value: f64) -> Json {

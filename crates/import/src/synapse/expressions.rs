@@ -244,8 +244,9 @@ impl<'a> Converter<'a> {
         }
         let names = (2..).map(|number| format!("{prefix}{number}"));
         let mut free = std::iter::once(prefix.to_owned()).chain(names);
-        let free = free.find(|name| known.iter().all(|(taken, _)| taken != name));
-        let free = free.unwrap_or_default();
+        // Harmless: there are more numbers than prefixes.
+        let free =
+            free.find(|name| known.iter().all(|(taken, _)| taken != name)).unwrap_or_default();
         known.push((free.clone(), uri.to_owned()));
         Ok(free)
     }

@@ -88,8 +88,9 @@ impl Output {
         let stem = if stem.is_empty() { "file" } else { stem };
         let names = (2..).map(|number| format!("{stem}-{number}.{ending}"));
         let mut free = std::iter::once(format!("{stem}.{ending}")).chain(names);
-        let free = free.find(|path| self.files.iter().all(|(known, _)| known != path));
-        let path = free.unwrap_or_default();
+        // Harmless: there are more numbers than files.
+        let path =
+            free.find(|path| self.files.iter().all(|(known, _)| known != path)).unwrap_or_default();
         self.files.push((path.clone(), resource.content));
         path
     }
@@ -115,8 +116,10 @@ impl Output {
     /// The whole configuration.
     pub(super) fn configuration(&self) -> Json {
         let mut all = Map::new();
+        // Harmless: an upstream without targets listens nowhere.
         let targets =
             self.upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
+        // Harmless: the converter writes them as texts.
         let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
         let address = crate::listen_beside(targets);
         all.insert("listen".to_owned(), json!({ "public": { "address": address } }));

@@ -11,6 +11,22 @@ use super::table::Outcome;
 /// What is said of a store without a processor.
 const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";
 
+/// The parameters of a message processor that are read.
+const PARAMETERS: &[&str] = &[
+    "client.retry.interval",
+    "concurrency",
+    "interval",
+    "is.active",
+    "max.delivery.attempts",
+    "max.delivery.drop",
+    "member.count",
+    "message.processor.deactivate.sequence",
+    "message.processor.fault.sequence",
+    "message.processor.reply.sequence",
+    "sequence",
+    "target.endpoint",
+];
+
 impl<'a> Converter<'a> {
     /// The queue for a message store; it is made when something first needs it.
     pub(super) fn queue(&mut self, store: &str) -> String {
@@ -37,7 +53,7 @@ impl<'a> Converter<'a> {
 
     /// Message stores: each is a queue.
     pub(super) fn store(&mut self, store: &Element<'a>) {
-        let name = store.attribute("name").unwrap_or_default();
+        let name = store.attribute("name").unwrap_or("");
         self.queue(name);
         let class = store.attribute("class").unwrap_or("the default");
         let class = class.rsplit('.').next().unwrap_or(class).to_owned();
@@ -84,7 +100,7 @@ impl<'a> Converter<'a> {
     }
 
     fn processed(&mut self, processor: &Element<'a>) -> Result<(), String> {
-        let class = processor.attribute("class").unwrap_or_default();
+        let class = processor.attribute("class").unwrap_or("");
         let store = processor.attribute("messageStore").ok_or("it has no store")?;
         let parameters = processor.all("parameter");
         let parameter = |name: &str| {
@@ -118,17 +134,17 @@ impl<'a> Converter<'a> {
             return Err(why);
         }
         let mut keys = Map::from_iter([("flow".to_owned(), json!(flow))]);
-        let number = |name: &str| parameter(name).and_then(|text| text.parse::<u64>().ok());
+        let mut number = |name: &str| self.number(name, parameter(name).as_deref());
+        let attempts = number("max.delivery.attempts");
+        let interval = number("client.retry.interval").or(number("interval"));
+        let concurrency = number("concurrency").or(number("member.count"));
         if !is_sampling {
             let mut retry = Map::new();
-            retry
-                .extend(number("max.delivery.attempts").map(|n| ("attempts".to_owned(), json!(n))));
-            retry.extend(
-                number("client.retry.interval")
-                    .or(number("interval"))
-                    .filter(|n| *n > 0)
-                    .map(|millis| ("initial".to_owned(), json!(duration(millis)))),
-            );
+            retry.extend(attempts.map(|n| ("attempts".to_owned(), json!(n))));
+            retry.extend(interval.map(|millis| ("initial".to_owned(), json!(duration(millis)))));
+            if attempts.is_none() && parameter("max.delivery.attempts").is_some() {
+                self.note("attempts are not unlimited; their number is the queue's own");
+            }
             if !retry.is_empty() {
                 retry.insert("factor".to_owned(), json!(1));
                 keys.insert("retry".to_owned(), Json::Object(retry));
@@ -136,21 +152,39 @@ impl<'a> Converter<'a> {
             let drops = parameter("max.delivery.drop")
                 .is_some_and(|text| text.eq_ignore_ascii_case("enabled"));
             keys.insert("dead_letter".to_owned(), json!(!drops));
+            if attempts.is_some() && !drops {
+                self.note("after the last attempt the message is put aside and the next is taken; the processor does not stop");
+            }
         }
-        if let Some(count) = number("concurrency").or(number("member.count")).filter(|n| *n > 1) {
+        if let Some(count) = concurrency.filter(|n| *n > 1) {
             keys.insert("concurrency".to_owned(), json!(count));
             keys.insert("order".to_owned(), json!("free"));
         }
+        self.note_parameters(&parameters);
+        self.out.queues.insert(queue, Json::Object(keys));
+        Ok(())
+    }
+
+    /// Notes the parameters of a processor that have another effect here, or none.
+    fn note_parameters(&mut self, parameters: &[Element<'a>]) {
         self.note("messages are taken as they come, not at an interval");
-        for name in ["message.processor.fault.sequence", "message.processor.deactivate.sequence"] {
-            if parameter(name).is_some() {
+        for parameter in parameters {
+            let (name, text) = (parameter.attribute("name").unwrap_or(""), parameter.text());
+            let is_sequence =
+                ["message.processor.fault.sequence", "message.processor.deactivate.sequence"]
+                    .contains(&name);
+            if is_sequence && !text.is_empty() {
                 self.note(&format!(
                     "`{name}` is left out; what fails for good is in the dead letters"
                 ));
             }
+            if name == "is.active" && text.eq_ignore_ascii_case("false") {
+                self.note("`is.active` is `false`, and the queue is processed all the same; an operator can pause it");
+            }
+            if !PARAMETERS.contains(&name) {
+                self.note(&format!("`{name}` has no effect here"));
+            }
         }
-        self.out.queues.insert(queue, Json::Object(keys));
-        Ok(())
     }
 
     /// The steps for one message of a store.

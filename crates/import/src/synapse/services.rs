@@ -112,8 +112,8 @@ impl<'a> Converter<'a> {
 
     /// Parameters of the resource to which artifacts give other values are variables, which begin as what came.
     fn parameters(&mut self) -> Vec<Json> {
-        let path = self.flow.resource.as_ref().map(|resource| resource.path.clone());
-        let path = path.unwrap_or_default();
+        let path = self.flow.resource.as_ref().map_or("", |resource| &resource.path).to_owned();
+        // Harmless: each placeholder has an end.
         let of_path = path.split("{{ $path.").skip(1).filter_map(|rest| rest.split_once(" }}"));
         let of_path = of_path.map(|(name, _)| (name.to_owned(), "path", name.to_owned()));
         let of_query = self.flow.query_names.iter();
@@ -150,6 +150,7 @@ impl<'a> Converter<'a> {
                         count += self.sends(&sequence.children(), seen);
                     }
                 }
+                // Harmless: no other mediator sends.
                 _ => {}
             }
         }
@@ -251,8 +252,9 @@ impl<'a> Converter<'a> {
     pub(super) fn api(&mut self, api: &Element<'a>) {
         let name = api.attribute("name").unwrap_or("api");
         self.artifact(api, Outcome::Converted, "");
-        for handler in api.child("handlers").map(|h| h.all("handler")).unwrap_or_default() {
-            let class = handler.attribute("class").unwrap_or_default();
+        let handlers = api.child("handlers").map_or_else(Vec::new, |h| h.all("handler"));
+        for handler in handlers {
+            let class = handler.attribute("class").unwrap_or("");
             let why = match class.ends_with("CORSRequestHandler") {
                 true => "write it as the policy `cors` of the routes",
                 false => {
@@ -262,7 +264,7 @@ impl<'a> Converter<'a> {
             self.refuse("routes", &format!("handler {class}"), handler.place(), why);
         }
         let context = api.attribute("context").unwrap_or("/").trim_end_matches('/');
-        let version = api.attribute("version").unwrap_or_default();
+        let version = api.attribute("version").unwrap_or("");
         let base = match (api.attribute("version-type"), version) {
             (_, "") => context.to_owned(),
             (Some("url"), version) => format!("{context}/{version}"),
@@ -288,7 +290,7 @@ impl<'a> Converter<'a> {
         let mapped = resource.attribute("uri-template").or(resource.attribute("url-mapping"));
         let pattern = pattern(mapped.unwrap_or("/*"))?;
         let sequences = self.sequences(resource)?;
-        let methods = resource.attribute("methods").unwrap_or_default().replace(',', " ");
+        let methods = resource.attribute("methods").unwrap_or("").replace(',', " ");
         let methods: Vec<String> =
             methods.split_whitespace().map(str::to_ascii_uppercase).collect();
         let wanted = match is_only {

@@ -112,7 +112,7 @@ impl fmt::Display for Outcome {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widest = |text: fn(&Row) -> String| {
-            self.rows.iter().map(|row| text(row).chars().count()).max().unwrap_or_default().min(60)
+            self.rows.iter().fold(0, |widest, row| text(row).chars().count().max(widest)).min(60)
         };
         let (places, whats) = (widest(|row| row.place.to_string()), widest(|row| row.what.clone()));
         for Row { outcome, what, place, note } in &self.rows {

@@ -19,6 +19,7 @@ impl Output {
     pub(super) fn give_times(&mut self) {
         let sections = [&self.routes, &self.queues, &self.schedules];
         let ends = sections.into_iter().flat_map(Map::values);
+        // Harmless: what ends in no flow has no steps.
         let ends = ends.filter_map(|keys| keys.get("flow")?.as_str().map(str::to_owned));
         for name in ends.collect::<Vec<_>>() {
             let Some(flow) = self.flows.get(&name) else { continue };
@@ -55,7 +56,7 @@ impl Output {
                     ("call", Some(upstream)) => {
                         let given = self.given(upstream);
                         let of_one = given.unwrap_or(USUAL);
-                        (sum.0.saturating_add(of_one), sum.1.max(given.unwrap_or_default()))
+                        (sum.0.saturating_add(of_one), sum.1.max(given.unwrap_or(0)))
                     }
                     ("sequence", Some(flow)) => match self.flows.get(flow) {
                         Some(flow) => inner(sum, flow),
@@ -72,7 +73,9 @@ impl Output {
     fn given(&self, upstream: &str) -> Option<u64> {
         let text = self.upstreams.get(upstream)?.get("timeout")?.get("response")?.as_str()?;
         match text.strip_suffix("ms") {
+            // Harmless: the converter writes times so, and another is not added up.
             Some(millis) => millis.parse().ok(),
+            // Harmless: the same.
             None => text.strip_suffix('s')?.parse::<u64>().ok()?.checked_mul(1000),
         }
     }

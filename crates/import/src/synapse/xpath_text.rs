@@ -121,6 +121,7 @@ pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, 
         match token {
             Token::OpenBracket => brackets += 1,
             Token::CloseBracket => brackets = brackets.saturating_sub(1),
+            // Harmless: no other token is a bracket.
             _ => {}
         }
         before = Some(match token {

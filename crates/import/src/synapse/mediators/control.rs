@@ -87,7 +87,7 @@ pub(super) fn switch<'a>(
     let mut all_end = true;
     let mut cases = Vec::new();
     for case in item.all("case") {
-        let regex = case.raw("regex").unwrap_or_default();
+        let regex = case.raw("regex").ok_or("a case without a regex")?;
         let (key, value) = match is_plain(regex) {
             true => ("equals", regex.to_owned()),
             false => ("matches", whole(regex)?),
@@ -160,7 +160,7 @@ pub(super) fn call_template<'a>(
         template.child("sequence").ok_or("a template of an endpoint has no counterpart")?;
     let mut sets = Map::new();
     for parameter in template.all("parameter") {
-        let name = parameter.attribute("name").unwrap_or_default();
+        let name = parameter.attribute("name").ok_or("a parameter of the template has no name")?;
         let given =
             item.all("with-param").into_iter().find(|given| given.attribute("name") == Some(name));
         let value = match (given, parameter.attribute("defaultValue")) {
@@ -174,6 +174,12 @@ pub(super) fn call_template<'a>(
         let value = value.unwrap_or(Value::Literal(String::new()));
         let variable = c.out.variable(&format!("{key}.{name}"));
         sets.insert(variable, properties::typed(&value, "STRING"));
+    }
+    for given in item.all("with-param") {
+        let name = given.attribute("name").unwrap_or("");
+        if !template.all("parameter").iter().any(|known| known.attribute("name") == Some(name)) {
+            c.note(&format!("the template has no parameter `{name}`; it is left out"));
+        }
     }
     if !sets.is_empty() {
         steps.push(json!({ "set": sets }));

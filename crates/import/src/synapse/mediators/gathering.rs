@@ -94,6 +94,7 @@ fn around<'a>(
         return Ok(Default::default());
     }
     let attach = item.attribute("attachPath").map(|path| c.expression(item, path)).transpose()?;
+    // Harmless: without both the note below says what is lost.
     let paths = over.path().zip(attach.as_ref().and_then(Value::path));
     let is_within = |path: &str, root: &str| {
         let rest = path.strip_prefix(root);
@@ -129,7 +130,7 @@ fn body<'a>(c: &Converter<'a>, target: &Element<'a>) -> Vec<Element<'a>> {
         return sequence.children();
     }
     let named = target.attribute("sequence").and_then(|key| c.artifacts.sequences.get(key));
-    named.map(Element::children).unwrap_or_default()
+    named.map_or_else(Vec::new, Element::children)
 }
 
 /// The first items up to an aggregate, and the aggregate; sequences that hold one are looked into.
@@ -276,17 +277,18 @@ fn gather<'a>(
     });
     let condition = aggregate.child("completeCondition");
     let count = condition.and_then(|condition| condition.child("messageCount"));
-    let number = |name: &str| count.and_then(|count| count.attribute(name)?.parse::<usize>().ok());
-    let wanted = number("min").or(number("max")).filter(|number| *number > 0);
-    let wanted = wanted.filter(|number| branches.is_none_or(|branches| *number < branches));
+    let mut number =
+        |name: &str| c.number(name, count.as_ref().and_then(|count| count.attribute(name)));
+    let (least, most) = (number("min"), number("max"));
+    let all = branches.map(|branches| branches as u64);
+    let wanted = least.or(most).filter(|number| all.is_none_or(|all| *number < all));
     let mut keys = Map::from_iter([
         ("take".to_owned(), take),
         ("into".to_owned(), json!(into)),
         ("complete".to_owned(), wanted.map_or(json!("all"), |number| json!(number))),
     ]);
-    let timeout =
-        condition.and_then(|condition| condition.attribute("timeout")?.parse::<u64>().ok());
-    if let Some(seconds) = timeout.filter(|seconds| *seconds > 0) {
+    let timeout = condition.as_ref().and_then(|condition| condition.attribute("timeout"));
+    if let Some(seconds) = c.number("timeout", timeout) {
         keys.insert("timeout".to_owned(), json!(duration(seconds.saturating_mul(1000))));
         keys.insert("partial".to_owned(), json!("keep"));
     }
@@ -393,10 +395,10 @@ pub(super) fn scatter_gather<'a>(
         branches.push(json!(made));
     }
     let mut gather = Map::from_iter([("take".to_owned(), take), ("into".to_owned(), into)]);
-    let number = |name: &str| aggregation.attribute(name).and_then(|text| text.parse::<u64>().ok());
-    let least = number("min-messages").filter(|n| *n > 0 && *n < branches.len() as u64);
+    let mut number = |name: &str| c.number(name, aggregation.attribute(name));
+    let least = number("min-messages").filter(|n| *n < branches.len() as u64);
     gather.insert("complete".to_owned(), least.map_or(json!("all"), |number| json!(number)));
-    if let Some(seconds) = number("timeout").filter(|seconds| *seconds > 0) {
+    if let Some(seconds) = number("timeout") {
         gather.insert("timeout".to_owned(), json!(duration(seconds.saturating_mul(1000))));
         gather.insert("partial".to_owned(), json!("keep"));
     }

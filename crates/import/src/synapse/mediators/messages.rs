@@ -69,7 +69,7 @@ fn soap_header<'a>(
     };
     if removes {
         let value = c.xpath(item, &format!("/{name}"))?;
-        let name = value.path().unwrap_or_default().trim_start_matches('/').to_owned();
+        let name = value.path().unwrap_or("").trim_start_matches('/').to_owned();
         steps.push(json!({ "soap_header": { "remove": [name] } }));
         return Ok(());
     }
@@ -118,9 +118,9 @@ pub(super) fn log<'a>(
         parts.push(c.template(&message, &message.text())?);
     }
     for property in item.all("property") {
-        let name = property.attribute("name").unwrap_or_default();
+        let name = property.attribute("name").unwrap_or("");
         let value = c.value(&property, "value", "expression")?;
-        let value = value.map(|value| c.placeholder(&value)).unwrap_or_default();
+        let value = value.map_or_else(String::new, |value| c.placeholder(&value));
         parts.push(format!("{} = {value}", escaped(name)));
     }
     if says_more {
@@ -256,7 +256,7 @@ fn replace_whole<'a>(
 /// True for an expression of nodes of the message.
 fn is_in_message(expression: &Json) -> bool {
     let xpath = expression.get("xpath").and_then(Json::as_str);
-    let text = expression.as_str().or(xpath).unwrap_or_default();
+    let text = expression.as_str().or(xpath).unwrap_or("");
     text.starts_with('/') || text.starts_with("$body/") || text.starts_with("$header/")
 }
 
@@ -293,8 +293,7 @@ fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, Strin
         }
         "inline" => match (from.attribute("key"), from.children().is_empty()) {
             (Some(key), _) => {
-                let resource = c.artifacts.resource(key)?;
-                let text = String::from_utf8_lossy(&resource.content).trim().to_owned();
+                let text = c.artifacts.resource(key)?.text()?;
                 match text.starts_with('<') {
                     true => Source::Markup(escaped(&text)),
                     false => Source::Text(text),

@@ -19,17 +19,14 @@ pub(super) fn payload<'a>(
     }
     let format = item.child("format").ok_or("it has no format")?;
     let written = match format.attribute("key") {
-        Some(key) => {
-            let resource = c.artifacts.resource(key)?;
-            String::from_utf8_lossy(&resource.content).trim().to_owned()
-        }
+        Some(key) => c.artifacts.resource(key)?.text()?,
         None => format.content(),
     };
     let kind = match item.attribute("media-type").unwrap_or("xml") {
         kind @ ("xml" | "json" | "text") => kind,
         other => return Err(format!("the media type `{other}` has no counterpart")),
     };
-    let arguments = item.child("args").map(|args| args.all("arg")).unwrap_or_default();
+    let arguments = item.child("args").map_or_else(Vec::new, |args| args.all("arg"));
     let arguments: Vec<String> = arguments
         .iter()
         .map(|argument| placeholder(c, argument, kind))
@@ -53,6 +50,7 @@ fn unquoted(text: &str) -> bool {
         match c {
             '"' if before != '\\' => quoted = !quoted,
             c if before == '$' && !quoted && c.is_ascii_digit() => return true,
+            // Harmless: any other character is no placeholder.
             _ => {}
         }
         before = c;
@@ -183,7 +181,8 @@ fn fault(
     for (key, value) in [("reason", reason), ("detail", detail)] {
         keys.extend(value.map(|value| (key.to_owned(), json!(c.placeholder(&value)))));
     }
-    let status = c.flow.pending.status.take().and_then(|status| status.parse::<u16>().ok());
+    let status = c.flow.pending.status.take();
+    let status = c.number("HTTP_SC", status.as_deref());
     keys.extend(status.map(|status| ("status".to_owned(), json!(status))));
     keys
 }

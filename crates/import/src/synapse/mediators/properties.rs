@@ -82,6 +82,7 @@ fn own<'a>(
             c.note("it has no effect here");
             return Ok(());
         }
+        // Harmless: any other property is a variable.
         _ => {}
     }
     let variable = c.out.variable(name);
@@ -174,6 +175,7 @@ fn content_type(
         return Err("a content type that is computed has no counterpart".to_owned());
     };
     let plain = message::media_type(kind.as_bytes()).to_ascii_lowercase();
+    // Harmless: it is a part of a text.
     let plain = String::from_utf8_lossy(&plain);
     let to = match &*plain {
         "application/json" => Some("json"),

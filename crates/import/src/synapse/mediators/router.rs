@@ -95,7 +95,7 @@ fn cel(condition: &Element<'_>, depth: usize) -> Result<String, String> {
 
 /// The value that a condition looks at, and whether it is there.
 fn source(condition: &Element<'_>) -> Result<(String, String), String> {
-    let name = condition.attribute("source").unwrap_or_default();
+    let name = condition.attribute("source").ok_or("a condition without a source")?;
     match condition.attribute("type").unwrap_or("url") {
         "header" => {
             let name = quoted(&name.to_ascii_lowercase());
@@ -122,7 +122,7 @@ pub(super) fn throw<'a>(
     item: &Element<'a>,
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    let message = item.raw("errorMessage").unwrap_or_default();
+    let message = item.raw("errorMessage").unwrap_or("");
     let reason = match c.literal(item, message)? {
         Value::Literal(text) => c.template(item, &text)?,
         value @ (Value::Path(..) | Value::Cel(_)) => c.placeholder(&value),

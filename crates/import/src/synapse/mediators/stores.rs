@@ -22,8 +22,7 @@ pub(super) fn cache<'a>(
     if item.child("onCacheHit").is_some_and(|hit| !hit.children().is_empty()) {
         c.note("what runs on a hit is left out");
     }
-    let seconds =
-        item.attribute("timeout").and_then(|text| text.parse::<u64>().ok()).unwrap_or(5000);
+    let seconds = c.number("timeout", item.attribute("timeout")).unwrap_or(5000);
     c.note("requests are equal by method, action and body; name other values that matter in `key`");
     let (made, ended) = c.branch(rest);
     let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
@@ -81,10 +80,12 @@ fn allowance(content: &[u8]) -> Result<Allowance, String> {
         if document.kind(node) != Kind::Element {
             continue;
         }
+        // Harmless: without a number the policy is refused.
         let number = || document.string_value(node).trim().parse::<u64>().ok().filter(|n| *n > 0);
         match document.name(node).local {
             "MaximumCount" if found.requests.is_none() => found.requests = number(),
             "UnitTime" if found.millis.is_none() => found.millis = number(),
+            // Harmless: the note of the step says that only the first limit counts.
             _ => {}
         }
     }
@@ -133,7 +134,9 @@ pub(super) fn sql<'a>(
         let mut results = Vec::new();
         for result in statement.all("result") {
             let (name, column) = (result.attribute("name"), result.attribute("column"));
-            let (Some(name), Some(column)) = (name, column) else { continue };
+            let (Some(name), Some(column)) = (name, column) else {
+                return Err("a result needs `name` and `column`".to_owned());
+            };
             if column.chars().all(|c| c.is_ascii_digit()) {
                 return Err(format!("the column {column} is known by its number only"));
             }
@@ -169,6 +172,7 @@ pub(super) fn sql<'a>(
 
 /// The database of a connection.
 fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, String> {
+    // Harmless: without a URL the database is refused below.
     let text = |name: &str| pool.text_of(name).unwrap_or_default();
     let source = text("dsName");
     if !source.is_empty() {

@@ -75,7 +75,7 @@ pub(super) fn validate<'a>(
     };
     let key = schema.attribute("key").ok_or("it has no schema")?;
     let resource = c.artifacts.resource(key)?;
-    let is_json = String::from_utf8_lossy(&resource.content).trim_start().starts_with('{');
+    let is_json = resource.content.trim_ascii_start().starts_with(b"{");
     let (word, ending) = match is_json {
         true => ("json_schema", "json"),
         false => ("schema", "xsd"),
