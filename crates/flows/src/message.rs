@@ -80,17 +80,15 @@ pub(crate) const ACCEPT_ENCODING: &str = "accept-encoding";
 
 /// Moves the lines that speak of the reply to the client out of a request's lines.
 pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>> {
-    let names = ABOUT_REPLY.each();
-    let is_there = names.iter().any(|name| lines.contains(name));
-    let mut taken = is_there.then(Headers::new);
+    let mut taken = lines.has_any(&ABOUT_REPLY).then(Headers::new);
     if let Some(taken) = &mut taken {
-        for name in names {
+        for name in ABOUT_REPLY.each() {
             lines.get_all(name).for_each(|value| taken.add_known(name, value));
         }
     }
     // Also those in other spellings.
     lines.remove_all(&ABOUT_REPLY);
-    taken.map(Rc::new)
+    taken.filter(|taken| !taken.is_empty()).map(Rc::new)
 }
 
 /// True for a line that is the message's alone, and not one that later calls send, too.

@@ -75,6 +75,8 @@ impl WholeLine {
 /// Names that are removed together. See [`Headers::remove_all`].
 pub struct Names<const N: usize> {
     each: [&'static str; N],
+    /// The bits of their lengths.
+    lengths: u32,
     /// The same with line ends between them.
     all: &'static str,
 }
@@ -82,7 +84,12 @@ pub struct Names<const N: usize> {
 impl<const N: usize> Names<N> {
     /// In lower case; `all` are the same names with line ends between them.
     pub const fn new(each: [&'static str; N], all: &'static str) -> Names<N> {
-        Names { each, all }
+        let (mut lengths, mut rest) = (0, each.as_slice());
+        while let [name, others @ ..] = rest {
+            lengths |= length_bit(name.len());
+            rest = others;
+        }
+        Names { each, lengths, all }
     }
 
     pub fn each(&self) -> [&'static str; N] {
@@ -180,11 +187,20 @@ impl Headers {
     /// The same of several names. Steps of a route do it again and again, mostly where none of them is present.
     pub fn remove_all<const N: usize>(&mut self, names: &Names<N>) {
         self.note_removed(names.all());
-        for name in names.each {
-            if self.lengths & length_bit(name.len()) != 0 {
-                self.drop_lines(name);
-            }
+        if self.has_any(names) {
+            names.each.iter().for_each(|name| self.drop_lines(name));
         }
+    }
+
+    /// True if a line has one of these names, in any spelling.
+    pub fn has_any<const N: usize>(&self, names: &Names<N>) -> bool {
+        self.lengths & names.lengths != 0
+            && self.lines.iter().any(|line| {
+                names.lengths & length_bit(line.name.len()) != 0 && {
+                    let here = line.name.of(&self.bytes);
+                    names.each.iter().any(|name| http1::is_alias(here, name.as_bytes()))
+                }
+            })
     }
 
     fn drop_lines(&mut self, name: &str) {
@@ -430,8 +446,8 @@ fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
 }
 
 /// The bit of a name's length. Names of 31 bytes and more share one.
-fn length_bit(len: usize) -> u32 {
-    1 << len.min(31)
+const fn length_bit(len: usize) -> u32 {
+    1 << if len < 31 { len } else { 31 }
 }
 
 /// An offset. Heads are bounded far below 4 GiB; in a longer one the span would be empty, never wrong.
