@@ -48,7 +48,8 @@ fn admin(gateway: &Gateway, path: &str) -> Value {
     serde_json::from_slice(&reply.body).unwrap()
 }
 
-fn act(gateway: &Gateway, method: &str, path: &str) -> (u16, Value) {
+/// Status and JSON of an action of operators.
+pub(crate) fn act(gateway: &Gateway, method: &str, path: &str) -> (u16, Value) {
     let admin = gateway.admin();
     let request = format!("{method} {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n");
     let reply = Wire::connect(admin).ask(request);

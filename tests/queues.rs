@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{Gate, Gateway, Message, Origin, Wire, until};
+use crate::hub_shares::act;
 use crate::telemetry::metric;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -405,14 +406,18 @@ fn all_that_is_dead_is_put_back_or_forgotten() {
     until("all are dead", || admin(&gateway, "/queues/work")["dead"] == 150);
     *fails.lock().unwrap() = false;
     origin.forget();
-    assert_eq!(admin_send(&gateway, "POST", "/queues/work/dead/retry"), 202);
+    let retry = || act(&gateway, "POST", "/queues/work/dead/retry");
+    assert_eq!(retry(), (200, json!({ "retried": 150, "left": 0 })));
     origin.wait_for_requests(150);
     assert_eq!(texts(&origin), expected, "in their order");
     assert!(dead(&gateway).is_empty());
     *fails.lock().unwrap() = true;
     (0..3).for_each(|_| put(&gateway, "/", "x"));
     until("they are dead", || dead(&gateway).len() == 3);
-    assert_eq!(admin_send(&gateway, "DELETE", "/queues/work/dead"), 204);
+    let remove = || act(&gateway, "DELETE", "/queues/work/dead");
+    assert_eq!(remove(), (200, json!({ "removed": 3 })));
+    assert_eq!(remove(), (200, json!({ "removed": 0 })));
+    assert_eq!(retry(), (200, json!({ "retried": 0, "left": 0 })));
     assert!(dead(&gateway).is_empty());
     assert_eq!(admin_send(&gateway, "DELETE", "/queues/other/dead"), 404);
 }

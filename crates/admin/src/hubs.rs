@@ -153,17 +153,15 @@ pub(crate) async fn dead_message(
 pub(crate) async fn retry_messages(
     State(control): ControlState,
     Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
-    control.retry_messages(&name).await.map_err(problem)?;
-    Ok(StatusCode::ACCEPTED)
+) -> Result<Json<Value>, Problem> {
+    control.retry_messages(&name).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn remove_messages(
     State(control): ControlState,
     Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
-    control.remove_messages(&name).await.map_err(problem)?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<Value>, Problem> {
+    control.remove_messages(&name).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn pause_queue(

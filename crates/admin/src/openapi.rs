@@ -67,10 +67,10 @@ fn hub_paths() -> Value {
         },
         "/hubs/{name}/dead": {
             "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
-            "delete": hub("removeAllDead", "Delete all events that could not be delivered", "200", &["name"]),
+            "delete": hub("removeAllDead", "Delete all events that could not be delivered, and say how many (`removed`)", "200", &["name"]),
         },
         "/hubs/{name}/dead/retry": {
-            "post": hub("retryAllDead", "Deliver all such events again, with all their attempts", "200", &["name"]),
+            "post": hub("retryAllDead", "Deliver all such events again, with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
         },
         "/hubs/{name}/pause": {
             "post": hub("pauseHub", "Begin no delivery until they are resumed", "204", &["name"]),
@@ -104,10 +104,10 @@ fn queue_paths() -> Value {
         },
         "/queues/{name}/dead": {
             "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
-            "delete": hub("removeMessages", "Delete all messages that could not be processed", "204", &["name"]),
+            "delete": hub("removeMessages", "Delete all messages that could not be processed, and say how many (`removed`)", "200", &["name"]),
         },
         "/queues/{name}/dead/retry": {
-            "post": hub("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts", "202", &["name"]),
+            "post": hub("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
         },
         "/queues/{name}/dead/{id}": {
             "get": hub("deadMessage", "Such a message with its head, the beginning of its body, its times and the fault of each attempt; secrets are masked", "200", &["name", "id"]),

@@ -76,12 +76,12 @@ impl Control {
     }
 
     /// Puts all messages that a queue gave up back into it.
-    pub async fn retry_messages(&self, name: &str) -> Result<(), HubFailure> {
+    pub async fn retry_messages(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.retry_all_dead().await?)
     }
 
     /// Forgets all messages that a queue gave up.
-    pub async fn remove_messages(&self, name: &str) -> Result<(), HubFailure> {
+    pub async fn remove_messages(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.remove_all_dead().await?)
     }
 

@@ -15,6 +15,21 @@ pub enum ActionError {
     Store(Error),
 }
 
+/// What came of dead messages that were to be put back.
+#[derive(Debug, Clone, Copy, Default)]
+struct PutBack {
+    retried: usize,
+    /// Those that stay dead, since their record cannot be read.
+    left: usize,
+}
+
+impl PutBack {
+    fn add(&mut self, more: PutBack) {
+        self.retried += more.retried;
+        self.left += more.left;
+    }
+}
+
 impl From<Error> for ActionError {
     fn from(error: Error) -> ActionError {
         ActionError::Store(error)
@@ -81,16 +96,16 @@ impl Queue {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
         let row = row.ok_or(ActionError::Unknown)?;
-        match self.put_back(&[row]).await? {
+        match self.put_back(&[row]).await?.retried {
             0 => Err(ActionError::Unknown),
             _ => Ok(()),
         }
     }
 
-    /// The same for all of them, in their order. A message that dies again meanwhile stays dead.
-    pub async fn retry_all_dead(&self) -> Result<(), ActionError> {
+    /// The same for all of them, in their order, and says how many. A message that dies again meanwhile stays dead.
+    pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
         let last = self.last_dead().await?;
-        let mut after = None;
+        let (mut after, mut all) = (None, PutBack::default());
         loop {
             let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };
             let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
@@ -99,16 +114,16 @@ impl Queue {
             for row in rows {
                 let size = read(row).map_or(0, |dead| usize::try_from(dead.bytes).unwrap_or(0));
                 if bytes + size > BATCH_BYTES && !batch.is_empty() {
-                    self.put_back(&std::mem::take(&mut batch)).await?;
+                    all.add(self.put_back(&std::mem::take(&mut batch)).await?);
                     bytes = 0;
                 }
                 bytes += size;
                 batch.push(row.clone());
             }
-            self.put_back(&batch).await?;
+            all.add(self.put_back(&batch).await?);
             after = found.rows.last().map(|row| row.key.to_vec());
             if !found.more || after.is_none() || after.as_deref() > last.as_deref() {
-                return Ok(());
+                return Ok(json!({ "retried": all.retried, "left": all.left }));
             }
         }
     }
@@ -128,26 +143,34 @@ impl Queue {
         }
     }
 
-    /// Puts dead messages back, those that nobody else is putting back. Gives how many.
-    async fn put_back(&self, rows: &[Row]) -> Result<usize, ActionError> {
+    /// Puts dead messages back, those that nobody else is putting back.
+    async fn put_back(&self, rows: &[Row]) -> Result<PutBack, ActionError> {
         let entrance = &self.entrance;
-        let (mut records, mut done) = (Vec::new(), Vec::new());
+        let (mut records, mut done, mut left) = (Vec::new(), Vec::new(), 0);
         for row in rows {
-            let Some(dead) = read(row) else { continue };
+            let Some(dead) = read(row) else {
+                left += 1;
+                continue;
+            };
             let message = dead.message;
             let record = entrance.store.get(&self.tables.messages, &key(message)).await?;
-            let (Some(record), true) = (record, self.claim(row, dead).await?) else { continue };
-            records.push(record.value);
-            done.extend(self.exhume(message));
+            let Some(record) = record else {
+                left += 1;
+                continue;
+            };
+            if self.claim(row, dead).await? {
+                records.push(record.value);
+                done.extend(self.exhume(message));
+            }
         }
         if records.is_empty() {
-            return Ok(0);
+            return Ok(PutBack { retried: 0, left });
         }
-        let count = records.len();
+        let retried = records.len();
         // In this order: a crash between the two leaves them dead and in the queue, and not lost.
         entrance.store.append(&entrance.log, records, None).await?;
         entrance.store.change(done, None).await?;
-        Ok(count)
+        Ok(PutBack { retried, left })
     }
 
     /// Marks a dead message as on its way back, so that of two who ask at once only one puts it back.
@@ -167,14 +190,17 @@ impl Queue {
         }
     }
 
-    /// Forgets all dead messages that there are now.
-    pub async fn remove_all_dead(&self) -> Result<(), ActionError> {
+    /// Forgets all dead messages that there are now, and says how many.
+    pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
         let last = self.last_dead().await?;
+        let mut removed = 0;
         loop {
             let scan = Scan { prefix: Vec::new(), after: None, rows_max: ROWS_MAX / 2 };
             let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
-            let rows = found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref());
+            let rows: Vec<&Row> =
+                found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref()).collect();
             let changes: Vec<Change> = rows
+                .iter()
                 .flat_map(|row| {
                     [&self.tables.dead, &self.tables.messages].map(|table| {
                         let (table, key) = (table.clone(), row.key.to_vec());
@@ -183,9 +209,10 @@ impl Queue {
                 })
                 .collect();
             if changes.is_empty() {
-                return Ok(());
+                return Ok(json!({ "removed": removed }));
             }
             self.entrance.store.change(changes, None).await?;
+            removed += rows.len();
         }
     }
 
