@@ -159,10 +159,29 @@ fn names_that_cannot_be_are_complained_about() {
             "[{ scatter: { branches: [{ call: good }, { call: good }], gather: { complete: 3 } } }]",
             "`complete: 3` is never reached",
         ),
+        (
+            "[{ split: { over: $body.a, steps: [call: good], max: 4, parallel: 5, gather: {} } }]",
+            "`parallel: 5` is never reached: `max: 4` allows fewer parts",
+        ),
+        (
+            "[{ foreach: { over: $body.a, steps: [call: good], max: 1, parallel: 2 } }]",
+            "`parallel: 2` is never reached: `max: 1` allows fewer parts",
+        ),
+        (
+            "[{ split: { over: $body.a, steps: [call: good], max: 4, gather: { complete: 5 } } }]",
+            "`complete: 5` is never reached: `max: 4` allows fewer parts",
+        ),
     ] {
         let (code, stderr) = check(main);
         assert_eq!(code, Some(1), "{main}: {stderr}");
         assert!(stderr.contains(said), "{main}: {stderr}");
+    }
+    // What nobody wrote contradicts nothing.
+    for max in ["max: 4", "max: 4, parallel: 4"] {
+        let split = format!(
+            "split: {{ over: $body.a, steps: [call: good], {max}, gather: {{ complete: 4 }} }}"
+        );
+        assert_eq!(check(&format!("[{{ {split} }}]")).0, Some(0), "{max}");
     }
     let late = "{ timeout: 5s, steps: [{ scatter: { branches: [{ call: good }], gather: { complete: 1, timeout: 20s } } }, { call: { upstream: good, timeout: 6s } }] }";
     let (code, stderr) = check(late);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::{At, GatherComplete, GatherInto, Partial, Spanned, Timeout};
+use config::{At, Between, GatherComplete, GatherInto, Partial, Spanned, Timeout};
 use flows::{Gather, Into};
 
 use super::{Compiler, Namespaces};
@@ -19,6 +19,33 @@ impl Compiler<'_, '_> {
             let help = format!("write `all`, or a number from 1 to {branches}");
             self.report.error(keys.complete.at, what, help);
         }
+    }
+
+    /// The same where the message says how many parts there are, up to `max`.
+    pub(super) fn check_complete_of_parts(&mut self, keys: &config::Gather, max: u32) {
+        let GatherComplete::Number(number) = keys.complete.value else { return };
+        if number > max {
+            let what =
+                format!("`complete: {number}` is never reached: `max: {max}` allows fewer parts");
+            let help = format!("write `all`, a number from 1 to {max}, or a larger `max`");
+            self.report.error(keys.complete.at, what, help);
+        }
+    }
+
+    /// The parts that are under way at once, and the most that there are. More at once than there are contradict each other.
+    pub(super) fn parts<const MAX: u32>(
+        &mut self,
+        parallel: &Spanned<Between<1, MAX>>,
+        max: u32,
+    ) -> (usize, usize) {
+        let at_once = parallel.value.get();
+        if at_once > max && parallel.at != At::NOWHERE {
+            let what =
+                format!("`parallel: {at_once}` is never reached: `max: {max}` allows fewer parts");
+            let help = format!("write a number from 1 to {max}, or a larger `max`");
+            self.report.error(parallel.at, what, help);
+        }
+        (count(at_once), count(max))
     }
 
     /// Warns of a time within the flow that is longer than the flow's.

@@ -18,7 +18,6 @@ use flows::{
 use queues::Entrance;
 
 use super::{Compiler, Namespaces};
-use crate::listeners::count;
 use crate::{files, names};
 
 impl<'a> Compiler<'a, '_> {
@@ -197,7 +196,7 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<Action> {
         let over = self.finder(&keys.over, namespaces);
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
-        let (parallel, max) = (count(keys.parallel.get()), count(keys.max.get()));
+        let (parallel, max) = self.parts(&keys.parallel, keys.max.get());
         Some(Action::Foreach(Box::new(Foreach { over: over?, steps: steps?, parallel, max })))
     }
 
@@ -210,7 +209,8 @@ impl<'a> Compiler<'a, '_> {
         let over = self.finder(&keys.over, namespaces);
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let gather = self.gather(&keys.gather, namespaces);
-        let (parallel, max) = (count(keys.parallel.get()), count(keys.max.get()));
+        self.check_complete_of_parts(&keys.gather, keys.max.get());
+        let (parallel, max) = self.parts(&keys.parallel, keys.max.get());
         let (over, steps, gather) = (over?, steps?, gather?);
         Some(Action::Split(Box::new(Split { over, steps, parallel, max, gather })))
     }

@@ -20,7 +20,7 @@ keys! {
         steps: Steps,
         /// The number of messages under way at once.
         // One after the other, as the list is written.
-        parallel: Between<1, 1_000> = const { Between::new(1) },
+        parallel: Spanned<Between<1, 1_000>> = Spanned::unwritten(const { Between::new(1) }),
         /// The most parts; a message with more is the fault `too_many_parts`, 413.
         // A small request can have a great many parts, each of which may cost a call.
         max: Between<1, 1_000_000> = const { Between::new(10_000) },
@@ -36,7 +36,7 @@ keys! {
         steps: Steps,
         /// The number of messages under way at once.
         // Enough to hide the time of one call behind others, and few enough for the service called.
-        parallel: Between<1, 1_000> = const { Between::new(8) },
+        parallel: Spanned<Between<1, 1_000>> = Spanned::unwritten(const { Between::new(8) }),
         /// The most parts; a message with more is the fault `too_many_parts`, 413.
         // As for `foreach`.
         max: Between<1, 1_000_000> = const { Between::new(10_000) },
