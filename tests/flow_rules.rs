@@ -554,6 +554,7 @@ fn messages_are_checked_against_schemas() {
             r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:int"/></xs:schema>"#,
         ),
         ("a.json", r#"{ "type": "object", "required": ["a"] }"#),
+        ("word.json", r#"{ "properties": { "a": { "pattern": "^[\\w-\\.]+$" } } }"#),
     ];
     for (keys, content_type, body, status, said) in [
         ("schema: a.xsd", "text/xml", soap("<a>1</a>"), 200, "valid"),
@@ -571,12 +572,36 @@ fn messages_are_checked_against_schemas() {
         ("json_schema: a.json", JSON, "{\"a\":1}".to_owned(), 200, "valid"),
         ("json_schema: a.json", JSON, "{}".to_owned(), 400, "request_invalid"),
         ("json_schema: a.json, of: $body.b", JSON, "{\"b\":{\"a\":1}}".to_owned(), 200, "valid"),
+        // A pattern of ECMAScript, where a dash beside a class is a dash.
+        ("json_schema: word.json", JSON, "{\"a\":\"x-y.z\"}".to_owned(), 200, "valid"),
+        ("json_schema: word.json", JSON, "{\"a\":\"x y\"}".to_owned(), 400, "request_invalid"),
     ] {
         let flow =
             format!("main: [{{ validate: {{ {keys} }} }}, {{ respond: {{ text: valid }} }}]");
         let reply = post(&start_beside(&origin, &flow, &files), content_type, &body);
         assert_eq!(reply.status(), status, "{keys} {body}: {}", reply.text());
         assert!(reply.text().contains(said), "{keys} {body}: {}", reply.text());
+    }
+}
+
+/// Of two members one reader could take the first and another the last.
+#[test]
+fn a_schema_in_which_a_member_is_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.json"), "{ \"type\": \"object\",\n  \"type\": \"string\" }").unwrap();
+    for (name, keys) in [
+        ("flow", "flow: f }}\nflows: { f: [{ validate: { json_schema: a.json } }] }"),
+        ("websocket", "upstream: u, policies: [{ websocket: { schema: a.json } }] }}"),
+    ] {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ u: {{ targets: [\"http://u.test\"] }} }}\nroutes: {{ r: {{ match: {{ path: /a }}, {keys}\n"
+        );
+        std::fs::write(path("gate.yaml"), text).unwrap();
+        let run = crate::harness::tidegate(&["check", path("gate.yaml").to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{name}: {run:?}");
+        let said = "the member `type` is in its object twice, the second time at line 2 column 3";
+        assert!(run.stderr.contains(said), "{name}: {run:?}");
     }
 }
 

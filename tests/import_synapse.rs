@@ -333,3 +333,53 @@ fn an_address_has_a_slash_behind_it_only_for_a_rest() {
     .collect();
     tested(artifact, 0, &cases);
 }
+
+/// A variable that only another sequence sets is nothing that `check` takes: the part is refused, with its place, and the rest passes.
+#[test]
+fn what_check_would_refuse_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.xml");
+    let text = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <sequence name="other"><property name="only" value="1"/></sequence>
+  <proxy name="P"><target>
+    <inSequence>
+      <property name="kept" expression="$ctx:only"/>
+      <payloadFactory media-type="text"><format>$1</format><args><arg expression="$ctx:kept"/></args></payloadFactory>
+      <send><endpoint><address uri="$SYSTEM:NOBODY_SETS_THIS"/></endpoint></send>
+    </inSequence>
+    <outSequence><send/></outSequence>
+  </target></proxy>
+  <proxy name="Q"><target><inSequence><respond/></inSequence></target></proxy>
+</definitions>"#;
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    let row = "refused       all.xml:5:7";
+    assert!(run.stderr.contains(row), "{row}: {}", run.stderr);
+    assert!(run.stderr.contains("the gateway would refuse it: "), "{}", run.stderr);
+    let written = std::fs::read_to_string(into.join("tidegate.yaml")).unwrap();
+    assert!(written.contains("# refused: property kept, all.xml:5:7: "), "{written}");
+    assert!(written.contains("/services/Q/**"), "{written}");
+    let arguments = ["check", into.join("tidegate.yaml").to_str().unwrap()].map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let variable = [("NOBODY_SETS_THIS", "http://a.test:80")];
+    let checked = crate::harness::tidegate_with(&arguments, &variable);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+/// The whole output stays away where what is wrong is in no part, and a stylesheet that does not compile is refused as its mediator.
+#[test]
+fn a_stylesheet_that_the_gateway_does_not_take_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.xml");
+    let text =
+        PROXY.replace(r#"version="1.0"/>"#, r#"version="1.0"><xsl:nonsense/></xsl:stylesheet>"#);
+    std::fs::write(&file, text.replace("MEDIATOR", "")).unwrap();
+    let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stdout.contains("# refused: xslt gold.xsl, all.xml:4:17: "), "{}", run.stdout);
+    assert!(!run.stderr.contains("/tmp/"), "no folder of ours: {}", run.stderr);
+    assert!(run.stderr.contains("refused       all.xml:4:17  xslt gold.xsl"), "{}", run.stderr);
+}

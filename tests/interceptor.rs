@@ -402,6 +402,10 @@ fn failures_of_the_service_have_the_codes_of_the_contract() {
         (200, r#"{"headersToAdd": {"x": "a\r\nb: c"}}"#, "103501"),
         (200, r#"{"headersToAdd": {"x y": "a"}}"#, "103501"),
         (200, r#"{"directRespond": 1}"#, "103501"),
+        (200, r#"{"directRespond": true, "directRespond": false}"#, "103501"),
+        (200, r#"{"headersToReplace": {"x-user": "a", "x-user": "b"}}"#, "103501"),
+        (200, r#"{"headersToAdd": {"x-user": "a", "x-\u0075ser": "b"}}"#, "103501"),
+        (200, r#"{"interceptorContext": {"a": "1", "a": "2"}}"#, "103501"),
         (200, r#"{"responseCode": 7}"#, "103501"),
     ] {
         let service = answering(status, answer);
@@ -416,7 +420,7 @@ fn failures_of_the_service_have_the_codes_of_the_contract() {
         }
     }
     let seen = origin.requests().len();
-    assert_eq!(seen, 15, "a request that failed before the backend reached it");
+    assert_eq!(seen, 19, "a request that failed before the backend reached it");
 }
 
 #[test]

@@ -702,6 +702,8 @@ fn a_revoked_token_is_refused_at_once_and_after_a_reload() {
         assert_eq!(over.status(), 422);
         assert!(over.text().contains("`until` is over"), "{}", over.text());
     }
+    let doubled = admin("POST", "/revoked", r#"{"jti":"a","jti":"t/1"}"#);
+    assert_eq!(doubled.status(), 422, "{doubled:?}");
     let misspelled = admin("POST", "/revoked", r#"{"jti":"a","expires":1}"#);
     assert_eq!(misspelled.status(), 422);
     assert!(misspelled.text().contains("no member `expires`"), "{}", misspelled.text());

@@ -419,6 +419,25 @@ fn sides_that_go_without_a_word_are_told_of() {
     assert_eq!(log_line(&gateway)["stream_end"], "client_gone");
 }
 
+/// Patterns are read as ECMAScript reads them, with a dash beside a class and a backslash before what needs none.
+#[test]
+fn patterns_of_schemas_are_those_of_ecmascript() {
+    let schema = r#"{ "properties": { "name": { "pattern": "^[\\w-\\.]+\\_$" } }, "patternProperties": { "^[\\w-]+\\/$": { "type": "integer" } } }"#;
+    let origin = service(vec![]);
+    for (bad, good) in
+        [(r#"{"name":"a b_"}"#, r#"{"name":"a-b.c_"}"#), (r#"{"a-b/":"x"}"#, r#"{"a-b/":1}"#)]
+    {
+        let route = "policies: [{ websocket: { schema: message.json } }]";
+        let yaml = Plain { route, more: LOG, ..Plain::default() }.yaml(&origin);
+        let gateway = Gateway::start_beside(yaml, &[("message.json", schema)]);
+        let mut client = Client::open(&gateway, "/ws", "");
+        client.text(good);
+        client.expect(FIN | TEXT, good.as_bytes());
+        client.text(bad);
+        client.expect_close(1007);
+    }
+}
+
 #[test]
 fn messages_are_as_their_schema_says() {
     let schema = r#"{ "type": "object", "required": ["room"], "properties": { "room": { "type": "integer" } } }"#;

@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use control::{Control, Failure, Outcome, view};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
 type ControlState = State<Arc<Control>>;
@@ -171,7 +171,9 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Value>, Problem> {
     let unusable = |why: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why);
     let form = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
-    let asked: Map<String, Value> = serde_json::from_str(&text).map_err(|_| unusable(form))?;
+    let Value::Object(asked) = control::json_text(&text).map_err(|_| unusable(form))? else {
+        return Err(unusable(form));
+    };
     // A member that is misspelled would leave the token revoked for another time than was meant.
     let unknown = asked.keys().find(|name| !matches!(name.as_str(), "jti" | "until"));
     if let Some(name) = unknown {

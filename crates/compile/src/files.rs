@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 
 use config::{At, FilePath, Report, Spanned};
+use mediation::json_schema::Schema;
 use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 
 /// The bundle of all public authorities is a quarter of a megabyte.
@@ -23,6 +24,25 @@ pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<
 pub(crate) fn read_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     let help = "name a file that can be read; a relative path starts at this file's folder";
     read_bounded(file, BODY_BYTES_MAX, help, report)
+}
+
+/// A JSON Schema in a file, compiled. Its patterns are those of ECMAScript.
+pub(crate) fn json_schema(
+    file: &Spanned<FilePath>,
+    compile: impl FnOnce(&serde_json::Value) -> Result<Schema, String>,
+    report: &mut Report,
+) -> Option<Schema> {
+    let bytes = read_text(file, report)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned());
+    let read = text.and_then(config::json_text).map(import::portable_schema);
+    match read.and_then(|schema| compile(&schema)) {
+        Ok(schema) => Some(schema),
+        Err(what) => {
+            let what = format!("`{}`: {what}", file.value.as_path().display());
+            report.error(file.at, what, "correct the schema");
+            None
+        }
+    }
 }
 
 fn read_bounded(

@@ -9,10 +9,38 @@ use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Complaint, Report, Source, Sources};
 use crate::yaml;
 
-/// Reads a document: JSON where the text begins with a brace, else YAML with the types of its core schema.
+/// As deep as the library reads, and as many values as a text can have.
+const JSON_LIMITS: json::Limits = json::Limits { depth_max: 128, entries_max: usize::MAX };
+
+/// Reads JSON in which no object has a member twice: one reader could take the first and another the last.
+pub fn json_text(text: &str) -> Result<Json, String> {
+    let read = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut tape = Vec::new();
+    let place = |at: usize| {
+        let before = text.get(..at).unwrap_or(text);
+        let lines = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        format!("line {lines} column {column}")
+    };
+    json::read(text, &JSON_LIMITS, &mut tape)
+        .map_err(|error| format!("expected {} at {}", error.what, place(error.at)))?;
+    match json::doubled(text, &tape) {
+        None => Ok(read),
+        Some(json::Doubled { name, .. }) => {
+            let entry = tape.get(name as usize);
+            let (from, to) = entry.map_or((0, 0), |entry| (entry.from as usize, entry.to as usize));
+            let name = text.get(from..to).unwrap_or("?");
+            let place = place(from.saturating_sub(1));
+            Err(format!("the member `{name}` is in its object twice, the second time at {place}"))
+        }
+    }
+}
+
+/// Reads a document: JSON where the text begins with a brace, else YAML with the types of its core schema. Neither may have a member
+/// of an object twice.
 pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).map_err(|error| error.to_string());
+        return json_text(text);
     }
     let source = Source {
         name: name.display().to_string(),
@@ -34,6 +62,34 @@ fn told(complaint: &Complaint) -> String {
         0 => what.clone(),
         line => format!("line {line}, column {}: {what}", at.column),
     }
+}
+
+/// The keys and indices that lead to what stands at a place of a text: the innermost that begins there or before.
+pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
+    let mut path = Vec::new();
+    let mut report = Report::new(Sources::default());
+    let root = yaml::read(text, 0, &mut report);
+    let begins = |at: At| (at.line, at.column) <= (line, column);
+    let mut node = root.as_ref();
+    while let Some(found) = node {
+        node = None;
+        match &found.value {
+            Value::Map(entries) => {
+                if let Some(entry) = entries.iter().rev().find(|entry| begins(entry.key_at)) {
+                    path.push(entry.key.clone());
+                    node = Some(&entry.node);
+                }
+            }
+            Value::List(items) => {
+                if let Some(at) = items.iter().rposition(|item| begins(item.at)) {
+                    path.push(at.to_string());
+                    node = items.get(at);
+                }
+            }
+            Value::Null | Value::Unreadable | Value::Scalar(_) => {}
+        }
+    }
+    path
 }
 
 /// Decodes what was made rather than written, as if all of it stood at one place.
@@ -125,11 +181,31 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_at_a_place_has_a_path() {
+        let text =
+            "a:\n  - b: 1\n    c:\n      - d: |-\n          x\n          y\n  - e\nf: { g: h }\n";
+        for (line, column, path) in [
+            (1, 1, "a"),
+            (2, 8, "a 0 b"),
+            (4, 12, "a 0 c 0 d"),
+            (6, 11, "a 0 c 0 d"),
+            (7, 5, "a 1"),
+            (8, 11, "f g"),
+        ] {
+            assert_eq!(path_at(text, line, column).join(" "), path, "{line}:{column}");
+        }
+    }
+
+    #[test]
     fn a_document_that_cannot_be_read_is_told_by_its_line() {
         for (text, said) in [
             ("", "the file is empty"),
             ("a: 1\na: 3\n", "line 2, column 1: the key `a` is here twice; the first is on line 1"),
             ("a: [", "line 2, column 1: this is not YAML: "),
+            (
+                "{\"a\": 1,\n \"b\": [{\"c\": 1, \"\\u0063\": 2}]}",
+                "the member `\\u0063` is in its object twice, the second time at line 2 column 17",
+            ),
         ] {
             let told = document(text, Path::new("a.yaml")).unwrap_err();
             assert!(told.starts_with(said) && !told.contains('\n'), "{told}");

@@ -41,11 +41,12 @@ mod yaml;
 
 pub use decode::{Decode, Decoder};
 pub use difference::{Change, Difference, ShownValue, differences, shown};
-pub use document::{decode, document};
+pub use document::{decode, document, json_text, path_at};
 pub use excerpt::is_secret;
 pub use flows::*;
 pub use load::{
-    LoadedConfig, bundles_in, folder_of_bundles, is_configuration, load, parse, read_again,
+    LoadedConfig, bundles_in, folder_of_bundles, is_configuration, load, parse, parse_with,
+    read_again,
 };
 pub use node::Node;
 pub use policies::*;
@@ -54,16 +55,16 @@ pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
-    CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults,
-    Dns, EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash, Health,
-    Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits,
-    HubLog, HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, LimitPlan, LimitStore,
-    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
-    Match, Outlier, PathParameters, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder, QueueRetry,
-    Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
-    RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage, Shutdown, Sticky,
-    Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream, UpstreamProtocol,
-    UpstreamTimeout, UpstreamTls, Validate, ready_plans,
+    CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database,
+    Defaults, Dns, EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash,
+    Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy,
+    HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, LimitPlan,
+    LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
+    LogPath, Match, Outlier, PathParameters, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder,
+    QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
+    RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
+    Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
+    UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{

@@ -149,8 +149,8 @@ pub fn read_again(sources: &Sources) -> LoadedConfig {
     Reading { texts, ..Reading::default() }.finish(&environment())
 }
 
-/// [`parse`] with variables of the caller's.
-pub(crate) fn parse_with(text: &str, name: &Path, variables: Variables<'_>) -> LoadedConfig {
+/// [`parse`] with variables of the caller's alone.
+pub fn parse_with(text: &str, name: &Path, variables: &HashMap<String, String>) -> LoadedConfig {
     let mut reading = Reading::default();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     match bytes > yaml::FILE_BYTES_MAX {

@@ -21,7 +21,7 @@ mod watched;
 mod tests;
 
 pub use bundles::Bundle;
-pub use config::{Report, json_schema};
+pub use config::{Report, json_schema, json_text};
 pub use hubs::HubFailure;
 pub use plan::Plan;
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};

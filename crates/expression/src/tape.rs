@@ -165,34 +165,11 @@ impl JsonText {
 
     /// An object in which two members have one name, if there is one.
     pub fn doubled(&self) -> Option<JsonNode> {
-        let objects = self.tape.iter().zip(0..).filter(|(e, _)| e.kind == Kind::Object);
-        let mut several = objects.filter(|(entry, _)| entry.count > 1);
-        let doubled = several.find(|(entry, at)| self.has_doubled(*at, entry.count));
+        let doubled = json::doubled(&self.text, &self.tape);
         if doubled.is_none() {
             let _known = self.hidden.set(HashSet::new());
         }
-        doubled.map(|(_, at)| JsonNode(at))
-    }
-
-    fn has_doubled(&self, object: u32, count: u32) -> bool {
-        if count > COMPARED_MAX {
-            let mut names = HashSet::with_capacity(count as usize);
-            return self
-                .names(object, count)
-                .any(|name| !names.insert(self.string(JsonNode(name))));
-        }
-        // Names whose marks differ are not compared.
-        let mut marks = 0_u64;
-        let mut names = self.names(object, count).zip(0..);
-        names.any(|(name, before)| {
-            let text = self.string(JsonNode(name));
-            let first = text.bytes().next().map_or(0, usize::from);
-            let mark = 1_u64 << ((first + 7 * text.len()) % 64);
-            let may_be_known = marks & mark != 0;
-            marks |= mark;
-            may_be_known
-                && self.names(object, before).any(|other| self.is_string(JsonNode(other), &text))
-        })
+        doubled.map(|doubled| JsonNode(doubled.object))
     }
 
     fn hidden(&self) -> &HashSet<u32> {

@@ -31,5 +31,6 @@ pub use documents::{Documents, JsonLocation};
 pub use expand::{GeneratedApi, GeneratedRoute, Options, expand};
 pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};
+pub use pattern::portable_schema;
 pub use read_write_only::SchemaSide;
 pub use yaml::yaml;

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
+use serde_json::{Map, Value as Json};
+
 /// Letters and digits that mean something behind a backslash. All others are themselves there.
 const ESCAPES: &str = "bBcdDfknpPrsStuvwWx0123456789";
 
@@ -27,6 +29,40 @@ pub(crate) fn portable(pattern: &str) -> Cow<'_, str> {
         }
     }
     if made == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(made) }
+}
+
+/// A JSON Schema with its patterns in that form. `serde_json` bounds the depth of what it reads.
+pub fn portable_schema(schema: Json) -> Json {
+    match schema {
+        Json::Object(members) => {
+            let keyword = |(name, member)| portable_keyword(name, member);
+            Json::Object(members.into_iter().map(keyword).collect())
+        }
+        Json::Array(items) => Json::Array(items.into_iter().map(portable_schema).collect()),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => schema,
+    }
+}
+
+fn portable_keyword(name: String, member: Json) -> (String, Json) {
+    let made = match (name.as_str(), member) {
+        ("pattern", Json::String(text)) => Json::String(portable(&text).into_owned()),
+        ("patternProperties", Json::Object(named)) => {
+            named_schemas(named, |name| portable(&name).into_owned())
+        }
+        (
+            "properties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies",
+            Json::Object(named),
+        ) => named_schemas(named, |name| name),
+        ("enum" | "const" | "default" | "example" | "examples", value) => value,
+        (_, member) => portable_schema(member),
+    };
+    (name, made)
+}
+
+/// The schemas of a map whose names the author chose.
+fn named_schemas(named: Map<String, Json>, name_of: impl Fn(String) -> String) -> Json {
+    let made = named.into_iter().map(|(name, schema)| (name_of(name), portable_schema(schema)));
+    Json::Object(made.collect())
 }
 
 /// What stands behind a backslash. True if it is a class, such as `\w`.
@@ -103,6 +139,24 @@ fn begins_quantifier(rest: &Peekable<Chars<'_>>, before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_are_read_where_a_schema_has_them() {
+        let word = r"^[\w-\.]+$";
+        let schema = serde_json::json!({
+            "pattern": word,
+            "properties": { "pattern": { "pattern": word }, "enum": { "items": { "pattern": word } } },
+            "patternProperties": { word: { "anyOf": [{ "pattern": word }, true] } },
+            "$defs": { "a": { "not": { "pattern": word } } },
+            "const": { "pattern": word },
+            "enum": [{ "pattern": word }],
+        });
+        let made = portable_schema(schema).to_string();
+        // As a string of JSON.
+        let portable = r"^[\\w\\-\\.]+$";
+        assert_eq!(made.matches(portable).count(), 6, "{made}");
+        assert_eq!(made.matches(r"^[\\w-\\.]+$").count(), 2, "{made}");
+    }
 
     #[test]
     fn what_is_itself_in_ecmascript_gets_a_backslash() {

@@ -14,17 +14,23 @@ mod endpoints;
 mod expressions;
 mod mediators;
 mod output;
+mod recheck;
 mod scheduled;
 mod services;
 mod table;
 mod times;
 mod xpath_text;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use artifacts::{Artifacts, Files};
 use converter::{Converter, Flow};
 use element::Element;
+use output::Output;
+pub use recheck::Mistake;
+use recheck::Origin;
+use serde_json::Value as Json;
 pub use table::{ArtifactPosition, Outcome, Row, Table};
 
 /// The result of an import.
@@ -38,6 +44,12 @@ pub struct ImportResult {
     pub files: Vec<(String, Vec<u8>)>,
     /// The outcome of each part.
     pub table: Table,
+    /// Values for the variables of the environment that it names, with which it can be checked.
+    pub stand_ins: HashMap<String, String>,
+    /// The configuration, with the origin of each step.
+    whole: Json,
+    /// The artifact of which each entry of a section was made.
+    owners: HashMap<(String, String), Origin>,
 }
 
 /// Reads a file, a folder or a Composite Application archive. The error names an unreadable file; a part without a counterpart
@@ -57,30 +69,37 @@ pub fn import(path: &Path) -> Result<ImportResult, String> {
     let Converter { out, mut table, .. } = converter;
     table.unite();
     let whole = out.configuration();
-    let mut part = whole.clone();
-    if let Some(keys) = part.as_object_mut() {
-        keys.remove("listen");
-    }
-    let (configuration, part) = (crate::yaml(&whole), crate::yaml(&part));
-    Ok(ImportResult { configuration, part, files: out.files, table })
+    let (configuration, part) = (String::new(), String::new());
+    let Output { files, owners, stand_ins, .. } = out;
+    let mut made = ImportResult { configuration, part, files, table, stand_ins, whole, owners };
+    made.write();
+    Ok(made)
 }
 
 impl<'a> Converter<'a> {
     /// Converts every artifact.
     fn all(&mut self) {
         let artifacts = self.artifacts;
-        artifacts.stores.iter().for_each(|store| self.store(store));
-        artifacts.proxies.iter().for_each(|proxy| self.proxy(proxy));
-        artifacts.apis.iter().for_each(|api| self.api(api));
+        self.each(&artifacts.stores, Self::store);
+        self.each(&artifacts.proxies, Self::proxy);
+        self.each(&artifacts.apis, Self::api);
         if let Some(main) = artifacts.sequences.get("main") {
-            self.main(*main);
+            self.each(&[*main], |this, main| this.main(*main));
         }
-        artifacts.processors.iter().for_each(|processor| self.processor(processor));
-        artifacts.tasks.iter().for_each(|task| self.task(task));
-        artifacts.named.iter().for_each(|named| self.unused(named));
-        artifacts.others.iter().for_each(|other| self.other(other));
+        self.each(&artifacts.processors, Self::processor);
+        self.each(&artifacts.tasks, Self::task);
+        self.each(&artifacts.named, Self::unused);
+        self.each(&artifacts.others, Self::other);
         self.keep_unprocessed();
         self.out.give_times();
+    }
+
+    /// Converts artifacts of one kind. What is made meanwhile is theirs.
+    fn each(&mut self, artifacts: &[Element<'a>], convert: fn(&mut Self, &Element<'a>)) {
+        for artifact in artifacts {
+            convert(self, artifact);
+            self.out.own(&mediators::told(artifact), &artifact.place());
+        }
     }
 
     /// Converts artifacts that no other refers to, so that one file of a project can be imported alone.

@@ -5,6 +5,9 @@ use serde_json::{Value as Json, json};
 /// The prefix of the name of a member that is a comment. No document has it in a name.
 pub(crate) const COMMENT: &str = "\u{0}#";
 
+/// The name of a member that says of which part of a document its object was made. It is not written.
+pub(crate) const ORIGIN: &str = "\u{0}@";
+
 /// The stand-in for a `${` in a text that does begin a variable.
 const VARIABLE: &str = "\u{0}{";
 
@@ -45,7 +48,7 @@ pub fn yaml(value: &Json) -> String {
 fn block(value: &Json, depth: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
-            for (name, member) in members {
+            for (name, member) in members.iter().filter(|(name, _)| *name != ORIGIN) {
                 if let Some(text) = commented(member) {
                     remark(text, depth, out);
                     continue;
@@ -221,9 +224,9 @@ mod tests {
 
     #[test]
     fn comments_stand_where_items_would() {
-        let key = format!("{COMMENT}x");
+        let (key, origin) = (format!("{COMMENT}x"), ORIGIN);
         let value = json!({
-            "a": [comment("one\ntwo"), { "b": variable("C") }, [comment("x")]],
+            "a": [comment("one\ntwo"), { "b": variable("C"), origin: ["x"] }, [comment("x")]],
             "only": [comment("none")],
             "map": { key.clone(): comment("none") },
             "both": { key: comment("some"), "d": "${e}" },

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use import::synapse::{ImportResult, Outcome, import};
+use import::synapse::{ImportResult, Mistake, Outcome, import};
 
 const HEAD: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
 
@@ -2771,4 +2771,207 @@ fn sequences_that_are_written_out_do_not_explode() {
     artifacts.push_str("<proxy name=\"P\"><target inSequence=\"s0\"/></proxy></definitions>");
     let made = imported(&[("a.xml", &artifacts)]);
     assert!(made.table.to_string().contains("there are more than"), "{}", made.table.rows.len());
+}
+
+#[test]
+fn what_is_posted_as_a_form_is_a_form() {
+    const TYPE: &str =
+        r#"<property name="messageType" value="application/x-www-form-urlencoded" scope="axis2"/>"#;
+    const CONTENT: &str =
+        r#"<property name="ContentType" value="application/x-www-form-urlencoded" scope="axis2"/>"#;
+    let fields = format!(
+        r#"<payloadFactory media-type="xml"><format><f xmlns=""><user>$1</user><grant>a b&amp;c</grant></f></format><args><arg expression="//m:user"/></args></payloadFactory>
+<log level="simple"/>{TYPE}"#
+    );
+    let members = format!(
+        r#"<payloadFactory media-type="json"><format>{{"user": $1, "n": 1, "t": "x$2"}}</format><args><arg expression="//m:user"/><arg value="y"/></args></payloadFactory>
+{TYPE}"#
+    );
+    let text = format!(
+        r#"<payloadFactory media-type="text"><format>user=$1&amp;n=1</format><args><arg expression="//m:user"/></args></payloadFactory>
+{CONTENT}"#
+    );
+    let nested = format!(
+        r#"<payloadFactory media-type="xml"><format><f xmlns=""><user><name>$1</name></user></f></format><args><arg expression="//m:user"/></args></payloadFactory>
+{TYPE}"#
+    );
+    let twice = format!(
+        r#"<payloadFactory media-type="xml"><format><f xmlns=""><a>1</a><a>2</a></f></format></payloadFactory>
+{TYPE}"#
+    );
+    let typed = format!(
+        r#"<payloadFactory media-type="xml"><format><f xmlns=""><a>1</a></f></format></payloadFactory>
+{CONTENT}"#
+    );
+    // Another message comes between, or nothing makes one here.
+    let between = format!(
+        r#"<payloadFactory media-type="xml"><format><f xmlns=""><a>1</a></f></format></payloadFactory>
+<call><endpoint key="E"/></call>{TYPE}"#
+    );
+    check(&[
+        (
+            &fields,
+            expect![[r#"
+            flows:
+              P:
+                namespaces:
+                  m: "urn:m"
+                steps:
+                  - payload:
+                      form:
+                        user: "{{ string(//m:user) }}"
+                        grant: "a b&c"
+                  # approximated: log simple, p.xml:4:1: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                  - log:
+                      level: info
+                      message: "{{ $method }} {{ $headers.SOAPAction }}"
+                  - respond: {}
+            approximated p.xml:4:1: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+        "#]],
+        ),
+        (
+            &members,
+            expect![[r#"
+            flows:
+              P:
+                namespaces:
+                  m: "urn:m"
+                steps:
+                  - payload:
+                      form:
+                        user: "{{ string(//m:user) }}"
+                        "n": "1"
+                        t: xy
+                  - respond: {}
+        "#]],
+        ),
+        (
+            &text,
+            expect![[r#"
+            flows:
+              P:
+                namespaces:
+                  m: "urn:m"
+                steps:
+                  # approximated: payloadFactory, p.xml:3:1: the values of the form are percent-encoded; Synapse writes them as they are
+                  - payload:
+                      form: "user={{ string(//m:user) }}&n=1"
+                  - respond: {}
+            approximated p.xml:3:1: the values of the form are percent-encoded; Synapse writes them as they are
+        "#]],
+        ),
+        (
+            &nested,
+            expect![[r#"
+            flows:
+              P:
+                namespaces:
+                  m: "urn:m"
+                steps:
+                  # refused: payloadFactory, p.xml:3:1: a form is made of a format with one level of fields; write `payload: { form }` for it
+                  # refused: property messageType, p.xml:4:1: messages are not written as `application/x-www-form-urlencoded`
+                  - respond: {}
+            refused p.xml:3:1: a form is made of a format with one level of fields; write `payload: { form }` for it
+            refused p.xml:4:1: messages are not written as `application/x-www-form-urlencoded`
+        "#]],
+        ),
+        (
+            &twice,
+            expect![[r#"
+            flows:
+              P:
+                # refused: payloadFactory, p.xml:3:1: the form has the field `a` twice; write `payload: { form }` for it
+                # refused: property messageType, p.xml:4:1: messages are not written as `application/x-www-form-urlencoded`
+                - respond: {}
+            refused p.xml:3:1: the form has the field `a` twice; write `payload: { form }` for it
+            refused p.xml:4:1: messages are not written as `application/x-www-form-urlencoded`
+        "#]],
+        ),
+        (
+            &typed,
+            expect![[r#"
+            flows:
+              P:
+                # refused: payloadFactory, p.xml:3:1: a message of xml with the content type of a form has no counterpart
+                - header:
+                    set:
+                      content-type: application/x-www-form-urlencoded
+                - respond: {}
+            refused p.xml:3:1: a message of xml with the content type of a form has no counterpart
+        "#]],
+        ),
+        (
+            &between,
+            expect![[r#"
+            flows:
+              P:
+                - payload:
+                    xml: "<f><a>1</a></f>"
+                - call:
+                    upstream: E
+                    path: /service/Echo
+                # refused: property messageType, p.xml:4:33: messages are not written as `application/x-www-form-urlencoded`
+                - respond: {}
+            refused p.xml:4:33: messages are not written as `application/x-www-form-urlencoded`
+        "#]],
+        ),
+    ]);
+}
+
+#[test]
+fn a_mistake_refuses_the_part_that_it_is_in() {
+    let text = format!(
+        "<definitions {HEAD}>\n<proxy name=\"P\"><target><inSequence>\n<property name=\"a\" value=\"1\"/>\n<log level=\"custom\"><property name=\"x\" expression=\"$ctx:a\"/></log>\n<respond/></inSequence></target></proxy>\n<proxy name=\"Q\"><target><inSequence><respond/></inSequence></target></proxy></definitions>"
+    );
+    let mut made = imported(&[("p.xml", &text)]);
+    let line_of = |made: &ImportResult, text: &str| {
+        let at = made.configuration.lines().position(|line| line.contains(text)).unwrap();
+        u32::try_from(at + 1).unwrap()
+    };
+    let mistake = |line, what: &str| Mistake { line, column: 200, what: what.to_owned() };
+    let set = line_of(&made, "a: \"1\"");
+    assert!(made.refuse(&[mistake(set, "no such value")]));
+    assert!(made.configuration.contains(
+        "# refused: property a, p.xml:3:1: the gateway would refuse it: no such value\n    - set:\n        a: \"\""
+    ), "{}", made.configuration);
+    let refused: Vec<String> = made
+        .table
+        .rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Refused)
+        .map(|row| row.place.to_string())
+        .collect();
+    assert_eq!(refused, ["p.xml:3:1"]);
+    // An entry of a section goes as a whole, with the artifact that it is of.
+    let route = line_of(&made, "/services/Q/");
+    assert!(made.refuse(&[mistake(route, "no such path"), mistake(route, "nor that")]));
+    assert!(!made.configuration.contains("/services/Q/"), "{}", made.configuration);
+    let row = made.table.rows.iter().find(|row| row.what == "proxy Q").unwrap();
+    assert_eq!(
+        (row.outcome, &*row.note),
+        (Outcome::Refused, "the gateway would refuse it: no such path; nor that")
+    );
+    // What stands in no part cannot be helped.
+    let listen = line_of(&made, "address");
+    assert!(!made.refuse(&[mistake(listen, "no such address")]));
+}
+
+#[test]
+fn endpoints_of_more_templates_than_are_filled_are_refused() {
+    let uses: String = (0..1_002)
+        .map(|n| format!("<endpoint name=\"e{n}\" template=\"t\"><parameter name=\"h\" value=\"h{n}\"/></endpoint>\n"))
+        .collect();
+    let text = format!(
+        "<definitions {HEAD}><template name=\"t\"><parameter name=\"h\"/><endpoint><address uri=\"http://$h.test:80/\"/></endpoint></template>\n{uses}</definitions>"
+    );
+    let made = imported(&[("p.xml", &text)]);
+    let refused = made.table.rows.iter().filter(|row| row.outcome == Outcome::Refused);
+    let refused: Vec<String> = refused.map(|row| format!("{} {}", row.place, row.note)).collect();
+    assert_eq!(
+        refused,
+        [
+            "p.xml:1002:1 more than 1000 endpoints are made of templates",
+            "p.xml:1003:1 more than 1000 endpoints are made of templates",
+        ]
+    );
 }

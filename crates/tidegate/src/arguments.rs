@@ -450,8 +450,11 @@ fn expiry(text: &str) -> Result<Expiry, String> {
 const TOKENS_MAX: i64 = 1_000_000;
 
 fn json_object(text: &str) -> Result<String, String> {
-    let read: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(text);
-    read.map(|_| text.to_owned()).map_err(|error| format!("write a JSON object: {error}"))
+    match config::json_text(text) {
+        Ok(serde_json::Value::Object(_)) => Ok(text.to_owned()),
+        Ok(_) => Err("write a JSON object".to_owned()),
+        Err(error) => Err(format!("write a JSON object: {error}")),
+    }
 }
 
 /// Accepts only characters that need no escaping in a path, since paths are made of names.
@@ -514,7 +517,10 @@ fn algorithm(text: &str) -> Result<Algorithm, String> {
 
 fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
     let (name, value) = text.split_once('=').ok_or("write it as `name=value`")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    let value = match serde_json::from_str::<serde_json::Value>(value) {
+        Ok(_) => config::json_text(value)?,
+        Err(_) => value.into(),
+    };
     Ok((name.to_owned(), value))
 }
 

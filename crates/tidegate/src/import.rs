@@ -1,13 +1,15 @@
 //! `tidegate import`.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::import::synapse::{ImportResult, Outcome};
+use ::import::synapse::{ImportResult, Mistake, Outcome};
 use ::import::wsdl::RestOptions;
 use ::import::{Documents, GeneratedApi, Model, Options};
 use anyhow::{Context as _, anyhow};
+use config::Report;
 use serde_json::{Map, Value as Json, json};
 
 use crate::arguments::Import;
@@ -37,7 +39,12 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
 const PARTLY: u8 = 3;
 
 fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let imported = ::import::synapse::import(path).map_err(|fault| anyhow!(fault))?;
+    let mut imported = ::import::synapse::import(path).map_err(|fault| anyhow!(fault))?;
+    if let Err(report) = refuse_unusable(&mut imported)? {
+        say_unusable(&report);
+        log::say_error(&imported.table.to_string());
+        return Ok(ExitCode::FAILURE);
+    }
     match into {
         Some(folder) => write_all(&imported, folder)?,
         None => {
@@ -54,6 +61,73 @@ fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(PARTLY),
     })
+}
+
+/// Checks the configuration, and refuses the parts that `check` would not take, until it takes the rest. The report is of what is in
+/// no part.
+fn refuse_unusable(imported: &mut ImportResult) -> anyhow::Result<Result<(), Report>> {
+    let folder = match imported.files.is_empty() {
+        true => None,
+        false => Some(Scratch::with(&imported.files)?),
+    };
+    let name = folder.as_ref().map(|folder| folder.0.join("tidegate.yaml"));
+    let name = name.unwrap_or_else(|| PathBuf::from("tidegate.yaml"));
+    let mut report = Report::default();
+    for _ in 0..ROUNDS_MAX {
+        let loaded = config::parse_with(&imported.configuration, &name, &imported.stand_ins);
+        report = match compile::compile(&loaded, None, &telemetry::Telemetry::new(1)) {
+            Ok(_) => return Ok(Ok(())),
+            Err(report) => report,
+        };
+        let mistake = |complaint: &config::Complaint| Mistake {
+            line: complaint.at.line,
+            column: complaint.at.column,
+            what: complaint.what.replace(&format!("{}/", folder_shown(&name)), ""),
+        };
+        let mistakes: Vec<Mistake> = report.errors().map(mistake).collect();
+        if !imported.refuse(&mistakes) {
+            break;
+        }
+    }
+    Ok(Err(report))
+}
+
+/// A part that is taken out can leave others without what they name, in a chain as long as flows call each other.
+const ROUNDS_MAX: usize = 64;
+
+fn folder_shown(file: &Path) -> String {
+    file.parent().map_or_else(String::new, |folder| folder.display().to_string())
+}
+
+/// A folder for the files of a configuration that is checked before it is written. It is removed when this is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn with(files: &[(String, Vec<u8>)]) -> anyhow::Result<Scratch> {
+        let (process, now) = (std::process::id(), kit::clock::wall().as_nanos());
+        let name = format!("tidegate-import-{process}-{now}");
+        let folder = std::env::temp_dir().join(name);
+        let failed = |path: &Path| format!("{} cannot be written", path.display());
+        std::fs::DirBuilder::new().mode(0o700).create(&folder).with_context(|| failed(&folder))?;
+        let scratch = Scratch(folder);
+        for (name, bytes) in files {
+            let path = scratch.0.join(name);
+            std::fs::write(&path, bytes).with_context(|| failed(&path))?;
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Harmless: what cannot be removed is left to whoever cleans the folder for such files.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn say_unusable(report: &Report) {
+    log::say_error("the configuration made of it would not pass `check`, so nothing is written:");
+    log::say_error(format!("{report:#}").trim_end());
 }
 
 /// Writes the configuration and its files, none of which may be there already.
@@ -165,10 +239,7 @@ fn write_checked(configuration: &str) -> anyhow::Result<ExitCode> {
     let loaded = config::parse(configuration, Path::new("tidegate.yaml"));
     let compiled = compile::compile(&loaded, None, &telemetry::Telemetry::new(1));
     if let Err(report) = compiled {
-        log::say_error(
-            "the configuration made of it would not pass `check`, so nothing is written:",
-        );
-        log::say_error(format!("{report:#}").trim_end());
+        say_unusable(&report);
         return Ok(ExitCode::FAILURE);
     }
     log::write_out(configuration.trim_end())?;

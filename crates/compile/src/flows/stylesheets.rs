@@ -117,17 +117,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// A JSON Schema, complete in itself.
     pub(super) fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
-        let bytes = files::read_text(file, self.report)?;
-        let read =
-            serde_json::from_slice::<serde_json::Value>(&bytes).map_err(|error| error.to_string());
-        match read.and_then(|schema| Schema::alone(&schema)) {
-            Ok(schema) => Some(Schemas::Json(schema)),
-            Err(what) => {
-                let what = format!("`{}`: {what}", file.value.as_path().display());
-                self.report.error(file.at, what, "correct the schema");
-                None
-            }
-        }
+        files::json_schema(file, Schema::alone, self.report).map(Schemas::Json)
     }
 }
 

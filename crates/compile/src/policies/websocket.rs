@@ -84,17 +84,7 @@ fn window(written: &Spanned<MessageWindow>) -> Spanned<Window> {
 }
 
 fn schema(file: &Spanned<FilePath>, report: &mut Report) -> Option<Schema> {
-    let bytes = files::read_text(file, report)?;
-    let read = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
-    let built = read.and_then(|schema| Schemas::new([], true)?.compile(&schema));
-    match built {
-        Ok(schema) => Some(schema),
-        Err(what) => {
-            let what = format!("`{}`: {what}", file.value.as_path().display());
-            report.error(file.at, what, "correct the schema");
-            None
-        }
-    }
+    files::json_schema(file, |schema| Schemas::new([], true)?.compile(schema), report)
 }
 
 fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {

@@ -12,6 +12,7 @@ use super::element::Element;
 use super::mediators;
 use super::mediators::rewrite::Rewritten;
 use super::output::Output;
+use super::recheck;
 use super::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
 
@@ -78,6 +79,8 @@ pub(super) struct Flow<'a> {
     pub(super) base: Option<String>,
     pub(super) pending: PendingProperties,
     pub(super) has_catch: bool,
+    /// The message was made a form, as the property behind it wants.
+    pub(super) is_form: bool,
     /// Properties that the converter itself sets.
     pub(super) made: HashSet<String>,
     pub(super) expanding: Vec<&'a str>,
@@ -249,8 +252,8 @@ impl<'a> Converter<'a> {
                     self.table.set(row, Outcome::Approximated, &note);
                     steps.push(comment(&format!("approximated: {what}, {}: {note}", item.place())));
                 }
-                steps.extend(before);
-                steps.extend(made);
+                let made = before.into_iter().chain(made);
+                steps.extend(made.map(|step| recheck::with_origin(step, &what, &item.place())));
                 next
             }
             Err(why) => {

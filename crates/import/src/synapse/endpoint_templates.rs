@@ -14,7 +14,7 @@ use super::table::ArtifactPosition;
 /// The result for one use of a template: the endpoint, or why there is none.
 pub(super) type TemplateResult = Result<File, String>;
 
-/// The maximum number of uses; a large project has some dozen.
+/// The maximum number of uses that are filled, each a document of its own; a large project has some dozen. Others are refused.
 const USES_MAX: usize = 1_000;
 
 /// Fills the templates that endpoints in these files name.
@@ -33,20 +33,19 @@ pub(super) fn fill(files: &[File]) -> HashMap<ArtifactPosition, TemplateResult> 
     let uses = all.iter().filter(|element| element.name() == "endpoint");
     // Harmless: other endpoints are made of no template.
     let uses = uses.filter_map(|used| Some((used, used.attribute("template")?)));
-    // Harmless: what is beyond is refused where it is used.
-    uses.take(USES_MAX)
-        .map(|(used, name)| {
-            let template = templates.get(name);
-            let made =
-                match template.and_then(|template| Some((template, template.child("endpoint")?))) {
-                    Some((template, endpoint)) => filled(used, template, &endpoint),
-                    None => Err(format!(
-                        "the template `{name}` of an endpoint is not among the artifacts"
-                    )),
-                };
-            (used.place(), made)
-        })
-        .collect()
+    let make = |(number, (used, name)): (usize, (&Element<'_>, &str))| {
+        let template = templates.get(name);
+        let made = match template.and_then(|template| Some((template, template.child("endpoint")?)))
+        {
+            Some(_) if number >= USES_MAX => {
+                Err(format!("more than {USES_MAX} endpoints are made of templates"))
+            }
+            Some((template, endpoint)) => filled(used, template, &endpoint),
+            None => Err(format!("the template `{name}` of an endpoint is not among the artifacts")),
+        };
+        (used.place(), made)
+    };
+    uses.enumerate().map(make).collect()
 }
 
 fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) -> TemplateResult {

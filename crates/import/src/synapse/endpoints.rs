@@ -262,6 +262,7 @@ impl<'a> Converter<'a> {
     fn taken_apart(&mut self, kind: &Element<'a>, written: &str) -> Result<Url, String> {
         if let Some(name) = written.strip_prefix("$SYSTEM:") {
             self.note(&format!("the variable {name} has to be a URL without a path"));
+            self.out.stand_ins.insert(name.to_owned(), "http://stand-in.invalid".to_owned());
             return Ok(Url { target: variable(name), path: String::new(), query: None });
         }
         let known = ["http://", "https://"].into_iter().find(|scheme| written.starts_with(scheme));

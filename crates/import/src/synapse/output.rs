@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::Resource;
+use super::recheck::Origin;
 use super::table::ArtifactPosition;
 use crate::wsdl::slug;
 use crate::yaml::{COMMENT, comment};
@@ -20,6 +21,12 @@ pub(super) struct Output {
     pub(super) databases: Map<String, Json>,
     /// Files beside the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
+    /// The artifact of which each entry of a section was made, by the section and its name.
+    pub(super) owners: HashMap<(String, String), Origin>,
+    /// The number of entries of a section that have an owner.
+    owned: HashMap<String, usize>,
+    /// Values for the variables of the environment that the configuration names, with which it can be checked.
+    pub(super) stand_ins: HashMap<String, String>,
     taken: HashSet<String>,
     /// The name that a variable has here, by its name there.
     variables: HashMap<String, String>,
@@ -95,6 +102,31 @@ impl Output {
         path
     }
 
+    /// Notes that all entries without an owner were made of this artifact.
+    pub(super) fn own(&mut self, what: &str, place: &ArtifactPosition) {
+        let mut fresh = Vec::new();
+        for (section, entries) in self.sections() {
+            // New entries are the last ones; what was replaced keeps its place.
+            let known = self.owned.get(section).map_or(0, |known| *known);
+            fresh.extend(entries.keys().skip(known).map(|name| (section.to_owned(), name.clone())));
+        }
+        for key in fresh {
+            *self.owned.entry(key.0.clone()).or_default() += 1;
+            self.owners.insert(key, Origin { what: what.to_owned(), place: place.clone() });
+        }
+    }
+
+    fn sections(&self) -> [(&'static str, &Map<String, Json>); 6] {
+        [
+            ("upstreams", &self.upstreams),
+            ("databases", &self.databases),
+            ("routes", &self.routes),
+            ("flows", &self.flows),
+            ("queues", &self.queues),
+            ("schedules", &self.schedules),
+        ]
+    }
+
     /// Puts a comment about a refused part into a section.
     pub(super) fn remark(
         &mut self,
@@ -123,15 +155,7 @@ impl Output {
         let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
         let address = crate::listen_beside(targets);
         all.insert("listen".to_owned(), json!({ "public": { "address": address } }));
-        let sections = [
-            ("upstreams", &self.upstreams),
-            ("databases", &self.databases),
-            ("routes", &self.routes),
-            ("flows", &self.flows),
-            ("queues", &self.queues),
-            ("schedules", &self.schedules),
-        ];
-        for (name, section) in sections {
+        for (name, section) in self.sections() {
             if !section.is_empty() {
                 all.insert(name.to_owned(), Json::Object(section.clone()));
             }

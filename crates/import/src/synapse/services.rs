@@ -276,6 +276,7 @@ impl<'a> Converter<'a> {
             let notes = std::mem::take(&mut self.notes);
             let result = self.resource(api, name, resource, &base, resources.len() == 1);
             self.close(row, notes, result);
+            self.out.own(&format!("resource of {name}"), &resource.place());
         }
     }
 

@@ -59,6 +59,15 @@ impl Table {
         row.note.push_str(note);
     }
 
+    /// Refuses a part that has a row, perhaps, with the reason.
+    pub(super) fn refuse(&mut self, what: &str, place: &ArtifactPosition, why: &str) {
+        let known = self.rows.iter().position(|row| row.place == *place && row.what == what);
+        match known {
+            Some(row) => self.set(row, Outcome::Refused, why),
+            None => self.add(Outcome::Refused, what, place.clone(), why),
+        }
+    }
+
     /// Adds a whole row.
     pub(super) fn add(
         &mut self,

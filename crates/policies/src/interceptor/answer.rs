@@ -1,12 +1,13 @@
 //! An interceptor's answer, read and checked.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use base64::Engine as _;
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::call;
 
@@ -119,7 +120,7 @@ pub(super) fn invalid(why: &str) -> Fault {
     )
 }
 
-/// An object whose values are texts; a list is none.
+/// An object whose values are texts, no name of which is there twice; a list is none.
 struct Object<'a>(Pairs<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
@@ -138,8 +139,11 @@ impl<'de> Visitor<'de> for Members {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut pairs = Pairs::new();
+        let (mut pairs, mut known) = (Pairs::new(), HashSet::new());
         while let Some((name, value)) = map.next_entry::<Text<'de>, Text<'de>>()? {
+            if !known.insert(name.0.clone()) {
+                return Err(A::Error::custom(format!("`{}` is there twice", name.0)));
+            }
             pairs.push((name.0, value.0));
         }
         Ok(Object(pairs))
@@ -174,6 +178,13 @@ mod tests {
             r#"{"body": 1}"#,
             r#"{"interceptorContext": {"a": true}}"#,
             r#"{"pathToRewrite": 1}"#,
+            r#"{"responseCode": 200, "responseCode": 403}"#,
+            r#"{"headersToAdd": {"a": "1", "\u0061": "2"}}"#,
+            r#"{"headersToReplace": {"a": "1", "b": "2", "a": "1"}}"#,
+            r#"{"trailersToAdd": {"a": "1", "a": "2"}}"#,
+            r#"{"trailersToReplace": {"a": "1", "a": "2"}}"#,
+            r#"{"interceptorContext": {"a": "1", "a": "2"}}"#,
+            r#"{"dynamicEndpoint": {"endpointName": "a", "endpointName": "b"}}"#,
         ];
         let broken = br#"{"more": "\xff"}"#;
         for text in cases.map(str::as_bytes).into_iter().chain([&broken[..]]) {

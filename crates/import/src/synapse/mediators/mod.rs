@@ -80,7 +80,7 @@ pub(super) fn convert<'a>(
         "header" => messages::header(c, item, steps),
         "log" => messages::log(c, item, steps),
         "enrich" => messages::enrich(c, item, steps),
-        "payloadFactory" => payloads::payload(c, item, steps),
+        "payloadFactory" => payloads::payload(c, item, rest, steps),
         "makefault" => payloads::makefault(c, item, rest, steps),
         "xslt" | "fastXSLT" => transforms::xslt(c, item, steps),
         "validate" => transforms::validate(c, item, steps),

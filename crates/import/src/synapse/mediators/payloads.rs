@@ -7,11 +7,13 @@ use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
 use super::super::xpath_text::Gives;
+use super::properties::FORM;
 
 /// `payloadFactory`: its format as a template, its arguments as placeholders.
 pub(super) fn payload<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
+    rest: &[Element<'a>],
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     if item.is("template-type", "freemarker") {
@@ -26,11 +28,20 @@ pub(super) fn payload<'a>(
         kind @ ("xml" | "json" | "text") => kind,
         other => return Err(format!("the media type `{other}` has no counterpart")),
     };
+    // What is no text is labelled alone where no formatter is named, as Synapse does it.
+    let written_as_form = becomes_form(rest).filter(|formatter| *formatter || kind == "text");
+    let kind_of_values = if written_as_form.is_some() { "text" } else { kind };
     let arguments = item.child("args").map_or_else(Vec::new, |args| args.all("arg"));
     let arguments: Vec<String> = arguments
         .iter()
-        .map(|argument| placeholder(c, argument, kind))
+        .map(|argument| placeholder(c, argument, kind_of_values))
         .collect::<Result<_, _>>()?;
+    if written_as_form.is_some() {
+        let made = form(c, &format, (kind, &written), &arguments)?;
+        c.flow.is_form = true;
+        steps.push(json!({ "payload": { "form": made } }));
+        return Ok(Next::Continue);
+    }
     let text = c.template(&format, &written)?;
     let filled = filled(&text, &arguments)?;
     if kind == "json" && unquoted(&text) {
@@ -40,6 +51,100 @@ pub(super) fn payload<'a>(
     }
     steps.push(json!({ "payload": { kind: filled } }));
     Ok(Next::Continue)
+}
+
+/// Whether the message is written as a form: by the formatter of forms (true), or as it is with the content type of a form. None if a
+/// mediator before that sends it or makes another message.
+fn becomes_form(rest: &[Element<'_>]) -> Option<bool> {
+    let keeps = |item: &&Element<'_>| matches!(item.name(), "property" | "header" | "log");
+    rest.iter().take_while(keeps).find_map(|item| {
+        let kind = item.raw("value").map(|kind| message::media_type(kind.as_bytes()));
+        let is_form = kind.is_some_and(|kind| kind.eq_ignore_ascii_case(FORM.as_bytes()))
+            && !item.is("action", "remove");
+        let is_axis2 = matches!(item.attribute("scope"), Some("axis2" | "axis2-client"));
+        match item.attribute("name") {
+            Some("messageType") if is_form && is_axis2 => Some(true),
+            Some("ContentType") if is_form && is_axis2 => Some(false),
+            _ => None,
+        }
+    })
+}
+
+/// The form that is written of a format: of XML and JSON the fields of its root, of a text the text.
+fn form<'a>(
+    c: &mut Converter<'a>,
+    format: &Element<'a>,
+    (kind, written): (&str, &str),
+    arguments: &[String],
+) -> Result<Json, String> {
+    let fields = match kind {
+        "text" => {
+            c.note("the values of the form are percent-encoded; Synapse writes them as they are");
+            let text = c.template(format, written)?;
+            return Ok(json!(filled(&text, arguments)?));
+        }
+        "json" => json_fields(written),
+        _ => xml_fields(format),
+    };
+    let fields = fields.ok_or(
+        "a form is made of a format with one level of fields; write `payload: { form }` for it",
+    )?;
+    let mut made = Map::new();
+    for (name, text) in fields {
+        let text = c.template(format, &text)?;
+        if made.insert(name.clone(), json!(filled(&text, arguments)?)).is_some() {
+            return Err(format!(
+                "the form has the field `{name}` twice; write `payload: {{ form }}` for it"
+            ));
+        }
+    }
+    Ok(Json::Object(made))
+}
+
+/// The fields of a format in XML: the elements in its root, each with text alone.
+fn xml_fields(format: &Element<'_>) -> Option<Vec<(String, String)>> {
+    let children = format.children();
+    let [root] = children.as_slice() else { return None };
+    let field = |field: &Element<'_>| {
+        field.children().is_empty().then(|| (field.name().to_owned(), field.text()))
+    };
+    let fields: Vec<_> = root.children().iter().map(field).collect::<Option<_>>()?;
+    (!fields.is_empty()).then_some(fields)
+}
+
+/// The fields of a format in JSON: the members of an object, each a string, a number or a placeholder.
+fn json_fields(written: &str) -> Option<Vec<(String, String)>> {
+    let quoted = quoted_placeholders(written);
+    let Ok(Json::Object(members)) = config::json_text(&quoted) else { return None };
+    let field = |(name, value): (&String, &Json)| match value {
+        Json::String(text) => Some((name.clone(), text.clone())),
+        Json::Number(_) | Json::Bool(_) => Some((name.clone(), value.to_string())),
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
+    };
+    let fields: Vec<_> = members.iter().map(field).collect::<Option<_>>()?;
+    (!fields.is_empty()).then_some(fields)
+}
+
+/// The format with quotes around each `$1` that stands outside a string.
+fn quoted_placeholders(written: &str) -> String {
+    let (mut out, mut is_quoted, mut before) = (String::new(), false, ' ');
+    let mut rest = written.chars().peekable();
+    while let Some(c) = rest.next() {
+        is_quoted ^= c == '"' && before != '\\';
+        let begins = c == '$' && !is_quoted && rest.peek().is_some_and(char::is_ascii_digit);
+        match begins {
+            false => out.push(c),
+            true => {
+                out.push_str("\"$");
+                while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+                    out.push(digit);
+                }
+                out.push('"');
+            }
+        }
+        before = c;
+    }
+    out
 }
 
 /// True if a `$1` stands outside a string of JSON.

@@ -23,6 +23,9 @@ const IDLE: [&str; 12] = [
     "POST_TO_URI",
 ];
 
+/// The content type of forms.
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
+
 pub(super) fn property<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -177,6 +180,9 @@ fn content_type(
     let plain = message::media_type(kind.as_bytes()).to_ascii_lowercase();
     // Harmless: it is a part of a text.
     let plain = String::from_utf8_lossy(&plain);
+    if plain == FORM && std::mem::take(&mut c.flow.is_form) {
+        return Ok(());
+    }
     let to = match &*plain {
         "application/json" => Some("json"),
         "application/xml" | "text/xml" | "application/soap+xml" => Some("xml"),

@@ -179,6 +179,8 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
         let wanted = source.rsplit('/').next().unwrap_or(&source).to_owned();
         let environment = environment(&wanted, "URL");
         c.note(&format!("the data source {source} is the URL in the variable {environment}"));
+        let stand_in = "postgres://stand-in@stand-in.invalid/stand-in".to_owned();
+        c.out.stand_ins.insert(environment.clone(), stand_in);
         return Ok(c.database(&wanted, &variable(&environment)));
     }
     let url = text("url");
@@ -188,6 +190,7 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
         let user = text("user");
         let password = environment(&wanted, "PASSWORD");
         c.note(&format!("the password is in the variable {password}"));
+        c.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
         let url = format!("postgres://{user}:{}@{rest}", variable(&password));
         return Ok(c.database(&wanted, &url));
     }
