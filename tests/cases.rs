@@ -484,3 +484,284 @@ flows:
         (&json!("call"), &Value::Null, &Value::Null)
     );
 }
+
+/// Flows of a route, of queues and of a schedule.
+const BESIDE: &str = r#"
+listen: { public: { address: "127.0.0.1:0" } }
+upstreams:
+  orders: { targets: ["http://orders.invalid:80"] }
+  audit: { targets: ["http://audit.invalid:80"] }
+routes:
+  in:
+    match: { path: "/in/**" }
+    policies: [{ headers: { request: { set: { x-by: gate } } } }]
+    flow: accept
+flows:
+  accept:
+    - wire_tap: { steps: [{ payload: { json: '{"tapped":true}' } }, { store: { queue: copies } }] }
+    - wire_tap: { steps: [{ call: { upstream: audit, path: /tapped } }] }
+    - store: { queue: work, end: false, into: stored }
+    - payload: { json: '{"second":{{ $stored.id }}}' }
+    - store: { queue: work }
+  work:
+    - call: { upstream: orders, path: "/o/{{ $request.headers.x-path }}", fault_on: [5xx] }
+    - filter: { when: { value: $body.again, matches: "true" }, then: [{ store: { queue: copies, end: false } }] }
+  idle: [{ drop: {} }]
+  nightly: [{ call: { upstream: orders, path: /nightly } }]
+queues: { work: { flow: work }, copies: { flow: idle } }
+schedules: { night: { every: 1h, flow: nightly, message: { json: '{"a":1}' } } }
+cases:
+"#;
+
+fn beside(cases: &str) -> (Run, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    fs::write(&file, format!("{BESIDE}{cases}")).unwrap();
+    (tidegate(&["test", file.to_str().unwrap()]), folder)
+}
+
+const ACCEPTED: &str = r#"
+  accepted:
+    request: { method: POST, path: "/in/a?b=c", headers: { content-type: application/json }, body: '{"n":1}' }
+    calls:
+      - { upstream: audit, expect: { path: /tapped, json: { n: 1 } }, reply: { delay: 100ms } }
+    queues:
+      work:
+        - { method: POST, path: "/in/a?b=c", headers: { x-by: gate, content-type: application/json }, json: { n: 1.0 } }
+        - { json: { second: 1 } }
+      copies: [{ body: '{"tapped":true}' }]
+    reply: { status: 202 }
+"#;
+
+#[test]
+fn cases_say_what_queues_get() {
+    let (run, _) = beside(ACCEPTED);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    // Without the key nothing is said of queues.
+    let silent = ACCEPTED.split("    queues:").next().unwrap();
+    let (run, _) = beside(&format!("{silent}    reply: {{ status: 202 }}\n"));
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for (from, to, said) in [
+        ("{ n: 1.0 }", "{ n: 2 }", "queues.work[0]: json at $.n differs"),
+        ("x-by: gate", "x-by: other", "queues.work[0]: header x-by differs"),
+        ("{ second: 1 }", "{ second: 2 }", "queues.work[1]: json at $.second differs"),
+        (
+            "        - { json: { second: 1 } }\n",
+            "",
+            "queues.work[1]: POST /in/a?b=c was put into the queue, and the case does not list it",
+        ),
+        (
+            "[{ body: '{\"tapped\":true}' }]",
+            "[{}, {}]",
+            "queues.copies[1]: no such message was put into the queue",
+        ),
+        (
+            "      copies: [{ body: '{\"tapped\":true}' }]\n",
+            "",
+            "queues.copies[0]: POST /in/a?b=c was put into the queue",
+        ),
+    ] {
+        assert!(ACCEPTED.contains(from), "{from}");
+        let (run, _) = beside(&ACCEPTED.replace(from, to));
+        assert_eq!(run.code, Some(1), "{said}: {run:?}");
+        assert!(run.stdout.contains(said), "{said}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn cases_run_flows_of_queues_and_schedules() {
+    let cases = r#"
+  sent:
+    message: { queue: work, headers: { x-path: "7", content-type: application/json }, body: '{"n":1}' }
+    calls: [{ upstream: orders, expect: { method: POST, path: /o/7, json: { n: 1 } }, reply: { status: 201, headers: { content-type: application/json }, body: '{"again":true}' } }]
+    queues: { copies: [{ json: { again: true } }] }
+    reply: { status: 201, json: { again: true } }
+  failed:
+    message: { queue: work, method: PUT, headers: { x-path: a } }
+    calls: [{ upstream: orders, expect: { method: PUT }, reply: { status: 503 } }]
+    queues: {}
+    reply: { fault: "503" }
+  dropped: { message: { queue: copies, body: x }, reply: { status: 202, body: "" } }
+  night:
+    schedule: night
+    calls: [{ upstream: orders, expect: { method: POST, path: /nightly, json: { a: 1 } }, reply: { body: ok } }]
+    reply: { status: 200, body: ok }
+"#;
+    let (run, _) = beside(cases);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stdout.contains("4 cases: 4 passed, 0 failed"), "{run:?}");
+    for (from, to, said) in [
+        ("reply: { fault: \"503\" }", "reply: { status: 200 }", "reply: the flow failed: "),
+        ("fault: \"503\"", "fault: \"404\"", "reply: fault differs"),
+        ("{ status: 202, body: \"\" }", "{ fault: x }", "(none, but a reply with 202)"),
+        ("{ status: 200, body: ok }", "{ body: no }", "reply: body at byte 0"),
+        ("path: /nightly, json: { a: 1 }", "json: { a: 2 }", "calls[0]: POST /nightly to `orders`"),
+    ] {
+        assert!(cases.contains(from), "{from}");
+        let (run, _) = beside(&cases.replace(from, to));
+        assert_eq!(run.code, Some(1), "{said}: {run:?}");
+        assert!(run.stdout.contains(said), "{said}: {}", run.stdout);
+    }
+    for (case, said) in [
+        ("{ reply: {} }", "a case begins in one way, and this one in 0"),
+        ("{ request: { path: / }, schedule: night, reply: {} }", "and this one in 2"),
+        ("{ schedule: nigth, reply: {} }", "there is no schedule `nigth`; did you mean `night`?"),
+        (
+            "{ message: { queue: wrok }, reply: {} }",
+            "there is no queue `wrok`; did you mean `work`?",
+        ),
+        ("{ schedule: night, queues: { wrok: [] }, reply: {} }", "there is no queue `wrok`"),
+        ("{ request: { path: / }, reply: { fault: x } }", "`fault` is for flows of queues"),
+        ("{ message: { queue: work, body: a, body_file: b }, reply: {} }", "one body"),
+    ] {
+        let (run, _) = beside(&format!("  bad: {case}\n"));
+        assert_eq!(run.code, Some(2), "{case}: {run:?}");
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
+}
+
+/// Policies that change, guard and check; the response policies change what comes back.
+const POLICIES: &str = r#"
+listen: { public: { address: "127.0.0.1:0" } }
+upstreams: { orders: { targets: ["http://orders.invalid:80"] } }
+routes:
+  orders:
+    match: { path: "/orders/**" }
+    errors: problem
+    policies:
+      - api_key: { header: x-key, keys: { ann: the-key } }
+      - headers:
+          request: { set: { x-by: gate, x-tier: gold }, remove: [x-gone] }
+          response: { set: { x-seen: "yes" }, remove: [server] }
+      - transform: { json: { set: { "/by": gate } } }
+      - openapi: { document: api.json, request: true }
+      - rate_limit: { requests: 5, per: 1m, by: client }
+    upstream: orders
+cases:
+  one:
+    request: { method: POST, path: /orders/7 }
+    calls: [{ upstream: orders, expect: {}, reply: { headers: { server: old }, body: fine } }]
+    reply: {}
+"#;
+
+const DOCUMENT: &str = r#"{ "openapi": "3.0.0", "info": { "title": "t", "version": "1" }, "paths": { "/orders/{id}": { "post": {
+  "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }],
+  "requestBody": { "required": true, "content": { "application/json": { "schema": { "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } } } } },
+  "responses": { "default": { "description": "d" } } } } } }"#;
+
+fn explained(arguments: &[&str], request: &str) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (name, text) in [("gateway.yaml", POLICIES), ("api.json", DOCUMENT), ("body", request)] {
+        fs::write(path(name), text).unwrap();
+    }
+    let arguments = arguments.iter().map(|one| one.replace("BODY", &path("body")));
+    let all: Vec<String> =
+        ["explain".to_owned(), path("gateway.yaml")].into_iter().chain(arguments).collect();
+    let mut run = tidegate(&all);
+    run.stdout = run.stdout.replace(&format!("{}/", folder.path().display()), "");
+    run
+}
+
+const HEAD: [&str; 8] = [
+    "POST",
+    "/orders/7",
+    "-H",
+    "x-key: the-key",
+    "-H",
+    "x-gone: 1",
+    "-H",
+    "content-type: application/json",
+];
+
+#[test]
+fn explain_takes_a_body() {
+    let ask = |more: &[&str], body: &str| explained(&[&HEAD[..], more].concat(), body);
+    let open = ask(&[], "").stdout;
+    assert!(open.contains("policy openapi: depends on `transform`"), "{open}");
+    for body in [["--data", r#"{"n":1}"#], ["-d", "@BODY"], ["--body", "@BODY"]] {
+        let run = ask(&body, r#"{"n":1}"#);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        for line in [
+            "  policy api_key: passes (gateway.yaml:9:9)",
+            "    client identity: ann",
+            "    - x-key: ***",
+            "  policy headers: passes (gateway.yaml:10:9)",
+            "    + x-by: gate",
+            "    - x-gone: 1",
+            "  policy transform: passes (gateway.yaml:13:9)",
+            "    body: 7 -> 19 bytes",
+            "      {\"n\":1,\"by\":\"gate\"}",
+            "  policy openapi: passes (gateway.yaml:14:9)",
+            "  policy rate_limit: passes (gateway.yaml:15:9)",
+            "  -> upstream `orders` (http://orders.invalid)",
+        ] {
+            let has = run.stdout.lines().any(|shown| shown.starts_with(line));
+            assert!(has, "{line} in {}", run.stdout);
+        }
+    }
+    let refused = ask(&["--data", r#"{"n":"x"}"#], "").stdout;
+    assert!(refused.contains("policy openapi: refuses with 400: "), "{refused}");
+    assert!(refused.contains("policy rate_limit: not reached (gateway.yaml:15:9)"), "{refused}");
+    let broken = ask(&["--data", "{"], "").stdout;
+    assert!(broken.contains("policy transform: refuses with 400: "), "{broken}");
+    for (more, said) in [
+        (&["--data", "@/no/such/file"][..], "cannot read `/no/such/file`: there is no such file"),
+        (&["--data", "@/dev/zero"], "`/dev/zero` is larger than"),
+    ] {
+        let run = ask(more, "");
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.stderr.contains(said), "{run:?}");
+    }
+}
+
+#[test]
+fn explain_runs_a_request_and_shows_what_each_policy_made_of_it() {
+    let request = |key: &str, body: &str| {
+        format!(
+            "POST /orders/7 HTTP/1.1\nX-Key: {key}\nX-Gone: 1\nContent-Type: application/json\n\n{body}"
+        )
+    };
+    let run = explained(&["--run", "BODY"], &request("the-key", r#"{"n":1,"password":"geheim"}"#));
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for line in [
+        "route `orders`",
+        "policies on the request:",
+        "  api_key: passes (gateway.yaml:9:9)",
+        "    client identity: ann",
+        "    - x-key: ***",
+        "  headers: passes (gateway.yaml:10:9)",
+        "    + x-by: gate",
+        "    + x-tier: gold",
+        "    - x-gone: 1",
+        "  transform: passes (gateway.yaml:13:9)",
+        "    body: 27 -> 39 bytes",
+        "      {\"n\":1,\"password\":\"***\",\"by\":\"gate\"}",
+        "  openapi: passes (gateway.yaml:14:9)",
+        "  rate_limit: passes (gateway.yaml:15:9)",
+        "  POST /orders/7 to `orders`: 200 by a case",
+        "policies on the reply:",
+        "    + x-seen: yes",
+        "    - server: old",
+        "reply: 200",
+    ] {
+        assert!(run.stdout.lines().any(|shown| shown == line), "{line} in {}", run.stdout);
+    }
+    for secret in ["geheim", "the-key"] {
+        assert!(!run.stdout.contains(secret), "{}", run.stdout);
+    }
+    // A refusal has the reason that is logged, and the policies behind it are named.
+    for (key, body, refused) in [
+        ("other", r#"{"n":1}"#, "  api_key: refuses with 401: "),
+        ("the-key", r#"{"n":"x"}"#, "  openapi: refuses with 400: "),
+    ] {
+        let run = explained(&["--run", "BODY"], &request(key, body));
+        for part in [refused, "  rate_limit: not reached (gateway.yaml:15:9)", "\nfault: 40"] {
+            assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
+        }
+    }
+    let run = explained(&["--run", "BODY"], "GET /nowhere HTTP/1.1\n\n");
+    for part in ["no route took it", "fault: 404 no_route: ", "reply: 404"] {
+        assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
+    }
+}

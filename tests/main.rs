@@ -123,6 +123,7 @@ mod stalls;
 mod store;
 mod store_postgres;
 mod stream_clients;
+mod stream_ends;
 mod stream_plans;
 mod stream_soak;
 mod streaming;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use config::{At, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest, Config, JsonTemplate};
-use config::{Map, Report, Spanned};
+use config::{
+    At, Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply, CaseRequest, Config,
+    FilePath, JsonTemplate, Map, Report, Spanned,
+};
 
 use crate::{files, names, paths};
 
@@ -20,23 +22,71 @@ const JSON_ENTRIES_MAX: usize = 2_000_000;
 /// Complains about cases that cannot be run. `upstreams` are the names of all that may be called.
 pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) {
     for (_, case) in config.cases.iter() {
-        request(&case.value.request, report);
+        begin(case, config, report);
         for call in &case.value.calls {
             peer(call, config, upstreams, report);
             self::call(&call.value, report);
         }
+        for (queue, messages) in case.value.queues.iter().flat_map(Map::iter) {
+            known("queue", queue, &config.queues, report);
+            messages.iter().for_each(|message| expect(message, report));
+        }
         reply(&case.value.reply, report);
+        if let (Some(_), Some(fault)) = (&case.value.request, &case.value.reply.fault) {
+            let help = "a request is answered also after a fault: write the `status` of that reply";
+            report.error(fault.at, "`fault` is for flows of queues and schedules", help);
+        }
     }
 }
 
-fn request(request: &CaseRequest, report: &mut Report) {
-    let _complained = names::method(&request.method, report);
-    path(&request.path, report);
-    sent(&request.headers, report);
-    if let (Some(_), Some(file)) = (&request.body, &request.body_file) {
-        report.error(file.at, "a request has one body", "remove `body` or `body_file`");
+/// A case begins with a request, a message of a queue, or a schedule.
+fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
+    let Case { request, message, schedule, .. } = &case.value;
+    let begins = usize::from(request.is_some())
+        + usize::from(message.is_some())
+        + usize::from(schedule.is_some());
+    if begins != 1 && case.intact {
+        let help = "write one of `request`, `message` and `schedule`";
+        report.error(case.at, format!("a case begins in one way, and this one in {begins}"), help);
     }
-    if let Some(file) = &request.body_file {
+    if let Some(request) = request {
+        let CaseRequest { method, path, headers, body, body_file } = request;
+        self::sent_message((method, path, headers), body.as_ref(), body_file.as_ref(), report);
+    }
+    if let Some(message) = message {
+        let CaseMessage { queue, method, path, headers, body, body_file } = &message.value;
+        known("queue", queue, &config.queues, report);
+        self::sent_message((method, path, headers), body.as_ref(), body_file.as_ref(), report);
+    }
+    if let Some(schedule) = schedule {
+        known("schedule", schedule, &config.schedules, report);
+    }
+}
+
+/// Complains about a name that none of a section's has.
+fn known<T>(kind: &str, name: &Spanned<String>, section: &Map<T>, report: &mut Report) {
+    if section.get(&name.value).is_none() {
+        let meant = report.suggest(&name.value, section.names());
+        let what = names::unknown(kind, &name.value, meant);
+        report.error(name.at, what, format!("name one of the `{kind}s`"));
+    }
+}
+
+type SentHead<'c> = (&'c Spanned<String>, &'c Spanned<String>, &'c Map<Spanned<String>>);
+
+fn sent_message(
+    (method, path, headers): SentHead<'_>,
+    body: Option<&Spanned<String>>,
+    body_file: Option<&Spanned<FilePath>>,
+    report: &mut Report,
+) {
+    let _complained = names::method(method, report);
+    self::path(path, report);
+    sent(headers, report);
+    if let (Some(_), Some(file)) = (body, body_file) {
+        report.error(file.at, "a message has one body", "remove `body` or `body_file`");
+    }
+    if let Some(file) = body_file {
         let _complained = files::read_text(file, report);
     }
 }

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use config::{LoadedConfig, is_secret};
 use message::{Protocol, RequestHead};
 use plan::nodes::{LEASE, PARTITIONS};
@@ -22,7 +23,7 @@ use plan::{
 };
 use policy::Scheme;
 
-use verdicts::{Outcome, RequestFacts};
+use verdicts::{Outcome, RequestFacts, Verdict};
 
 /// Routes that are told why they were not taken; past the nearest few nobody reads on.
 const OTHERS_MAX: usize = 20;
@@ -68,16 +69,23 @@ fn kept(place: &StoreLocation) -> String {
     }
 }
 
-/// Explains one request of a client at this address: its route, why no other route, and each policy's verdict.
+/// A request that is explained.
+#[derive(Debug, Clone, Copy)]
+pub struct ExplainedRequest<'a> {
+    /// The address of its client.
+    pub client: IpAddr,
+    pub method: &'a str,
+    pub url: &'a str,
+    pub headers: &'a [(String, String)],
+    /// None if it is not given: then what depends on it stays open.
+    pub body: Option<&'a [u8]>,
+}
+
+/// Explains one request: its route, why no other route, and each policy's verdict.
 /// The error says why the question has no answer.
-pub fn explain_request(
-    plan: &Plan,
-    client: IpAddr,
-    method: &str,
-    url: &str,
-    headers: &[(String, String)],
-) -> Result<String, String> {
-    let head = request(method, url, headers)?;
+pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<String, String> {
+    let ExplainedRequest { client, method, url, .. } = *asked;
+    let head = request(asked)?;
     let scheme = if url.starts_with("https://") { Scheme::Https } else { Scheme::Http };
     let mut text = format!("{method} {url}\n");
     if !http1::is_target(head.method(), head.target()) {
@@ -119,7 +127,8 @@ pub fn explain_request(
             if resolved.path != head.path() {
                 head.set_path(&resolved.path);
             }
-            taken(&mut text, found, RequestFacts { client, scheme, head }, plan);
+            let body = asked.body.map(Bytes::copy_from_slice);
+            taken(&mut text, found, RequestFacts { client, scheme, head, body }, plan);
         }
     }
     others(&mut text, plan, by, &head, &resolved.path);
@@ -185,10 +194,18 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
     }
     if let Some(bytes_max) = route.body_bytes_max {
         line(text, format_args!("  a body over {bytes_max} bytes is refused with 413"));
+        let given = asking.body.as_ref().map_or(0, Bytes::len);
+        if u64::try_from(given).is_ok_and(|given| given > bytes_max) {
+            line(text, format_args!("  refused with 413: the body has {given} bytes"));
+            return;
+        }
     }
     let (verdicts, way) = verdicts::walk(route, found.parameters, asking);
-    for (policy, verdict) in verdicts {
-        line(text, format_args!("  policy {policy}: {verdict}"));
+    for Verdict { name, place, said, changes, body } in verdicts {
+        line(text, format_args!("  policy {name}: {said} ({place})"));
+        changes.iter().for_each(|change| line(text, format_args!("    {change}")));
+        let made = body.iter().flat_map(|body| body.lines());
+        made.for_each(|part| line(text, format_args!("      {}", printable(part))));
     }
     let destination = destination(route, path);
     match way {
@@ -323,7 +340,8 @@ fn steps(policy: &Policy) -> String {
 }
 
 /// The head of the request that is asked about.
-fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<RequestHead, String> {
+fn request(asked: &ExplainedRequest<'_>) -> Result<RequestHead, String> {
+    let ExplainedRequest { method, url, headers, body, .. } = *asked;
     if !http1::is_token(method.as_bytes()) {
         return Err(format!("`{method}` is not a method"));
     }
@@ -351,7 +369,24 @@ fn request(method: &str, url: &str, headers: &[(String, String)]) -> Result<Requ
         let added = head.headers.add(name, value.as_bytes());
         added.map_err(|_| format!("`{name}: {value}` is not a header"))?;
     }
+    let is_framed =
+        ["content-length", "transfer-encoding"].iter().any(|n| head.headers.contains(n));
+    if let Some(body) = body.filter(|_| !is_framed) {
+        head.headers.add_known("Content-Length", body.len().to_string().as_bytes());
+    }
     Ok(head)
+}
+
+/// A text with its control characters escaped.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_debug()),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {

@@ -49,7 +49,7 @@ use plan::{AccessLogSettings, Plan};
 
 use policy_builder::PolicyBuilder;
 
-pub use explain::{explain, explain_differences, explain_request};
+pub use explain::{ExplainedRequest, explain, explain_differences, explain_request};
 
 /// A plan that may be served.
 pub struct CompiledPlan {

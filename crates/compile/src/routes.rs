@@ -29,6 +29,8 @@ pub(crate) struct Draft<'c> {
     /// Another route with an equal match is worth a complaint.
     intact: bool,
     policies: Vec<Policy>,
+    /// The place of each policy.
+    places: Vec<Box<str>>,
     preflights: Preflights,
     /// Names of other upstreams its policies may send an exchange to.
     diversions: Vec<String>,
@@ -130,6 +132,7 @@ fn route(
     Some(Arc::new(plan::Route {
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),
+        places: std::mem::take(&mut draft.places).into(),
         preflights: draft.preflights,
         destination,
         diversions,
@@ -159,6 +162,7 @@ fn stand_in() -> Arc<plan::Route> {
     Arc::new(plan::Route {
         name: String::new(),
         policies: Box::default(),
+        places: Box::default(),
         preflights: Preflights::default(),
         destination: Destination::answerer(NoDestination),
         diversions: Box::default(),
@@ -250,6 +254,7 @@ fn draft<'c>(
         slots: &mut slots,
         at: 0,
     };
+    let places = policies.iter().map(|item| report.sources().place(item.at).into()).collect();
     let build = |(at, item)| {
         place.at = at;
         let built = policies::build(item, &mut place, report);
@@ -263,6 +268,7 @@ fn draft<'c>(
         matchers,
         intact: matches.intact,
         policies,
+        places,
         preflights: preflights(&route.value),
         diversions,
         operations,
@@ -287,12 +293,14 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
     };
     draft.matchers = [spelled("wsdl"), spelled("WSDL")].concat();
     let rows = policies::of(route);
-    let built = std::mem::take(&mut draft.policies).into_iter();
+    let places = std::mem::take(&mut draft.places);
+    // Harmless: each policy has its place.
+    let built = std::mem::take(&mut draft.policies).into_iter().zip(places);
     let guards =
         |row: &Facts<'_>| row.access != Access::Open || row.counts != CountedRequests::Nothing;
     // Harmless: each policy of the route was built, in their order.
     let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
-    draft.policies = kept.collect();
+    (draft.policies, draft.places) = kept.unzip();
     draft.end = Some(UnresolvedDestination::Respond(destinations::document(bytes)));
     draft.operations = Vec::new();
     draft

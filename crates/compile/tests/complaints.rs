@@ -547,7 +547,7 @@ cases:
               help: write a path that begins with `/`, such as `/orders?day=1`
             gate.yaml:7:49: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:7:90: a request has one body
+            gate.yaml:7:90: a message has one body
               help: remove `body` or `body_file`
             gate.yaml:7:90: cannot read `none.txt`: there is no such file
               help: name a file that can be read; a relative path starts at this file's folder

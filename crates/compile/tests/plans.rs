@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
+use compile::ExplainedRequest;
 use config::LoadedConfig;
 use expect_test::{Expect, expect};
 use plan::Plan;
@@ -305,13 +306,21 @@ fn the_whole_in_words() {
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+fn asked<'a>(
+    method: &'a str,
+    url: &'a str,
+    headers: &'a [(String, String)],
+) -> ExplainedRequest<'a> {
+    ExplainedRequest { client: CLIENT, method, url, headers, body: None }
+}
+
 #[test]
 fn one_request_in_words() {
     let plan = compile(TEXT, None, &Telemetry::new(2));
     let check = |method: &str, url: &str, headers: &[(&str, &str)], expected: Expect| {
         let headers: Vec<(String, String)> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let text = compile::explain_request(&plan, CLIENT, method, url, &headers);
+        let text = compile::explain_request(&plan, &asked(method, url, &headers));
         expected.assert_eq(&text.unwrap_or_else(|fault| fault));
     };
     check(
@@ -324,8 +333,9 @@ fn one_request_in_words() {
               matches api.example.com/orders/** GET|POST
               matches *.example.org/orders/** GET|POST
               a body over 1048576 bytes is refused with 413
-              policy headers: passes
-              policy headers: nothing to do
+              policy headers: passes (gate.yaml:19:9)
+                + x-a: ${b}
+              policy headers: nothing to do (gate.yaml:20:9)
               -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
             not taken:
               `gold`: the header `x-tier` is not `gold`
@@ -347,7 +357,7 @@ fn one_request_in_words() {
         ("GET", "/a%00", "refused with 400"),
         ("GET", "/a b", "refused with 400"),
     ] {
-        let text = compile::explain_request(&plan, CLIENT, method, url, &[]).unwrap();
+        let text = compile::explain_request(&plan, &asked(method, url, &[])).unwrap();
         assert!(text.contains(said), "{text}");
     }
     check(

@@ -55,7 +55,7 @@ pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
-    CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database,
+    CaseMessage, CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database,
     Defaults, Dns, EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash,
     Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy,
     HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, LimitPlan,

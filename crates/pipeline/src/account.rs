@@ -15,7 +15,7 @@ use telemetry::access::{AccessEntry, AccessLog};
 use telemetry::{Record, SoapFault, StreamEnd, Telemetry};
 
 use crate::masked::masked;
-use crate::{HeldRoute, problem};
+use crate::{HeldRoute, problem, traced};
 
 /// The destinations of records. One per worker and plan.
 pub struct Recorders {
@@ -128,6 +128,22 @@ impl Account {
     /// The form in which the route writes faults, if one was found.
     pub(crate) fn errors(&self) -> Errors {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
+    }
+
+    /// Has the policies traced if an operator asked.
+    pub(crate) fn begin_trace(&mut self) {
+        if self.recorders.telemetry.tracer().answers_policies() {
+            self.ex.notes().policies = Some(Box::default());
+        }
+    }
+
+    /// Leaves the trace of the policies for whoever asked.
+    pub(crate) fn end_trace(&mut self) {
+        if traced::is_asked(&self.ex)
+            && let Some(trace) = traced::finished(self.route.as_deref(), &mut self.ex)
+        {
+            self.recorders.telemetry.tracer().leave_policies(trace);
+        }
     }
 
     pub(crate) fn replied(&mut self, reply: &Reply) {

@@ -13,6 +13,7 @@ mod limited;
 mod masked;
 mod problem;
 mod steps;
+mod traced;
 
 pub use account::{Account, Recorders};
 pub use grpc_call::{CallLifetime, CallStart};
@@ -37,6 +38,7 @@ pub async fn serve(
     request: &mut Request,
     lifetime: &dyn CallLifetime,
 ) -> Reply {
+    account.begin_trace();
     let answered = {
         let answering = pin!(answer((plan, listener), account, request, lifetime));
         kit::task::contain(answering).await
@@ -52,6 +54,7 @@ pub async fn serve(
     };
     hops::finish_reply(&account.ex, &mut reply);
     account.replied(&reply);
+    account.end_trace();
     reply
 }
 
@@ -101,6 +104,9 @@ async fn answer(
         Descent::Through => across((plan, listener), &held, ex, request, lifetime).await,
         Descent::Turned { depth: turned, reply } => {
             depth = turned;
+            if traced::is_asked(ex) {
+                traced::not_reached(route, turned, ex);
+            }
             reply
         }
     };

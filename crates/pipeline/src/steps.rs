@@ -6,9 +6,9 @@ use fault::{Fault, Kind};
 use kit::{scratch, turns};
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
 use plan::Route;
-use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, WaitTime};
+use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, TracedHead, WaitTime};
 
-use crate::{gather, limited, problem};
+use crate::{gather, limited, problem, traced};
 
 /// The end of a descent.
 pub(crate) enum Descent {
@@ -31,7 +31,8 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
         let policy = route.policies.get(depth);
         let Some(step) = policy.and_then(|policy| policy.request.as_ref()) else { continue };
         ex.has_body = !request.body.is_empty();
-        match run(step, ex, &mut request.head, &mut request.body).await {
+        let ran = run_at((route, depth), step, ex, (&mut request.head, &mut request.body)).await;
+        match ran {
             Ok(Onward::Next) => {}
             Ok(Onward::Turn(reply)) => return Descent::Turned { depth, reply },
             Err(fault) => {
@@ -44,9 +45,9 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
 
 /// Runs the response steps from bottom to top, beginning above the policy at `depth`.
 pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
-    for policy in route.policies.iter().take(depth).rev() {
+    for (depth, policy) in route.policies.iter().enumerate().take(depth).rev() {
         let Some(step) = &policy.response else { continue };
-        match run(step, ex, &mut reply.head, &mut reply.body).await {
+        match run_at((route, depth), step, ex, (&mut reply.head, &mut reply.body)).await {
             Ok(Onward::Next) => {}
             Ok(Onward::Turn(other)) => *reply = other,
             Err(fault) => *reply = problem::reply(ex, route.errors, fault),
@@ -59,6 +60,8 @@ pub(crate) trait Head {
     /// The kind of fault if its body is too large to gather.
     const TOO_LARGE: Kind;
 
+    const IS_REPLY: bool;
+
     /// The sum for the time that was spent waiting for its body.
     fn wait(ex: &Exchange) -> &WaitTime;
 
@@ -68,7 +71,25 @@ pub(crate) trait Head {
     fn is_endless(&self) -> bool;
 }
 
-async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mut Body) -> Flow {
+/// Runs the step of the policy at `depth`, and traces it if an operator asked.
+async fn run_at<H: Head + TracedHead>(
+    at: (&Route, usize),
+    step: &Step<H>,
+    ex: &mut Exchange,
+    (head, body): (&mut H, &mut Body),
+) -> Flow {
+    match traced::is_asked(ex) {
+        false => run(step, ex, head, body).await,
+        true => Box::pin(traced::run(at, step, ex, head, body)).await,
+    }
+}
+
+pub(crate) async fn run<H: Head>(
+    step: &Step<H>,
+    ex: &mut Exchange,
+    head: &mut H,
+    body: &mut Body,
+) -> Flow {
     match step {
         Step::Head(step) => step.on_head(ex, head),
         Step::Call(step) => match step.on_call(ex, head) {
@@ -111,6 +132,7 @@ async fn run<H: Head>(step: &Step<H>, ex: &mut Exchange, head: &mut H, body: &mu
 
 impl Head for RequestHead {
     const TOO_LARGE: Kind = Kind::BodyTooLarge;
+    const IS_REPLY: bool = false;
 
     fn wait(ex: &Exchange) -> &WaitTime {
         &ex.totals.client_wait
@@ -127,6 +149,7 @@ impl Head for RequestHead {
 
 impl Head for ReplyHead {
     const TOO_LARGE: Kind = Kind::ReplyTooLarge;
+    const IS_REPLY: bool = true;
 
     fn wait(ex: &Exchange) -> &WaitTime {
         &ex.totals.upstream_wait

@@ -102,6 +102,7 @@ mod tests {
         Route {
             name: String::new(),
             policies: Box::default(),
+            places: Box::default(),
             preflights: Preflights::default(),
             destination: Destination::answerer(Status(200)),
             diversions: [Status(201), Status(202)].map(Destination::answerer).into(),

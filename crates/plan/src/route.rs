@@ -13,6 +13,8 @@ use crate::{Destination, Streams};
 pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
+    /// The place of each policy in the configuration, as operators are told.
+    pub places: Box<[Box<str>]>,
     pub preflights: Preflights,
     /// The destination of an exchange that nothing diverts.
     pub destination: Destination,

@@ -20,6 +20,7 @@ mod revoked_tokens;
 mod slot;
 mod step;
 mod template;
+mod traced;
 
 pub use answerer::{Answer, Answerer, Explanation};
 pub use call::{Call, OpenWait, Totals, WaitTime};
@@ -40,3 +41,4 @@ pub use step::{
     Policy, Step,
 };
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};
+pub use traced::{MessageBefore, TracedHead, held};

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use message::Headers;
+use telemetry::trace::PolicyTrace;
 use telemetry::{SoapFault, StreamEnd};
 
 use crate::{Answerer, Relay};
@@ -47,6 +48,8 @@ pub struct Notes {
     pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.
     pub relay: Option<Box<dyn Relay>>,
+    /// What the policies do, if an operator asked.
+    pub policies: Option<Box<PolicyTrace>>,
     /// What policies may have taken out of the request, where one below validates it as it came.
     pub cut: Option<Box<CutCredentials>>,
 }

@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hub::rfc3339;
-use message::{Body, Request};
+use message::{Body, Request, RequestHead};
 use serde_json::{Value, json};
-use store::{Error, ReadQuery};
+use store::{Error, ReadQuery, Record};
 use telemetry::trace;
 
 use crate::admin::{ActionError, number};
@@ -28,6 +28,18 @@ impl Queue {
     pub(crate) async fn cursor(&self) -> Result<Cursor, Error> {
         let row = self.entrance.store.get(&self.tables.cursor, CURSOR).await?;
         Ok(row.and_then(|row| serde_json::from_slice(&row.value).ok()).unwrap_or_default())
+    }
+
+    /// The first messages that the queue holds, with their bodies: for tests of configurations. Nothing is masked.
+    pub async fn held(&self) -> Result<Vec<(RequestHead, Bytes)>, Error> {
+        let read = ReadQuery { records_max: LOOKED_MAX, ..ReadQuery::after(0) };
+        let found = self.entrance.store.read(&self.entrance.log, read).await?;
+        let request = |record: &Record| {
+            let Request { head, body } = stored::request(&record.bytes)
+                .ok_or_else(|| Error::Corrupt(format!("record {}", record.position)))?;
+            Ok((head, whole(body)))
+        };
+        found.records.iter().map(request).collect()
     }
 
     /// The messages behind one that are not processed yet, in their order.
@@ -125,10 +137,7 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
         "head".to_owned(),
         json!({ "method": text(head.method()), "target": target, "headers": headers }),
     );
-    let body = match request.body {
-        Body::Whole(bytes, _) => bytes,
-        Body::Empty | Body::Stream(_) => Bytes::new(),
-    };
+    let body = whole(request.body);
     shown.insert("bytes".to_owned(), json!(body.len()));
     let is_cut = body.len() > BODY_BYTES_MAX;
     let begin = body.get(..BODY_BYTES_MAX).unwrap_or(&body);
@@ -148,6 +157,14 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
         shown.insert("truncated".to_owned(), json!(true));
     }
     shown
+}
+
+/// The body of a stored message, which is in memory.
+fn whole(body: Body) -> Bytes {
+    match body {
+        Body::Whole(bytes, _) => bytes,
+        Body::Empty | Body::Stream(_) => Bytes::new(),
+    }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
+use message::{Reply, ReplyHead, Request, RequestHead};
 use policy::{Answer, Caller, Exchange, Residence, Resident};
 use store::nodes::{self, NodeStanding, Tenure};
 use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Record, Watch};
@@ -514,22 +515,39 @@ async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<R
         let why = "the stored message cannot be read".to_owned();
         return Some(RunFailure { why, may_pass: false });
     };
-    let mut ex = Exchange::new(caller, SharedAlarm::default());
-    let answered = match queue.flow.answer(&mut ex, &mut request) {
-        Answer::Ready(answered) => answered,
-        Answer::Wait(answering) => answering.await,
-    };
-    let ended: Result<u16, Fault> = match answered {
-        Ok(reply) => {
-            let status = reply.head.status;
-            reply.body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await.map(|_| status)
-        }
-        Err(fault) => Err(fault),
-    };
-    match ended {
+    match answered(queue, caller, &mut request).await.map(|(head, _)| head.status) {
         Ok(status) if status < 500 => None,
         Ok(status) => Some(RunFailure { why: format!("status {status}"), may_pass: true }),
         Err(fault) => Some(RunFailure { why: fault.to_string(), may_pass: may_pass(&fault) }),
+    }
+}
+
+/// What the flow of a queue makes of a message.
+async fn answered(
+    queue: &Queue,
+    caller: Rc<Caller>,
+    request: &mut Request,
+) -> Result<(ReplyHead, Bytes), Fault> {
+    let mut ex = Exchange::new(caller, SharedAlarm::default());
+    let Reply { head, body, .. } = match queue.flow.answer(&mut ex, request) {
+        Answer::Ready(answered) => answered?,
+        Answer::Wait(answering) => answering.await?,
+    };
+    let body = body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await?;
+    Ok((head, body))
+}
+
+impl Queue {
+    /// What the flow makes of a message, which is not kept: for tests of configurations.
+    pub async fn rehearse(
+        &self,
+        caller: Rc<Caller>,
+        head: &RequestHead,
+        body: &[u8],
+    ) -> Result<(ReplyHead, Bytes), Fault> {
+        let record = stored::record(head, body).as_ref().and_then(stored::request);
+        let unstored = || Fault::new(Kind::FlowFailed, "the message cannot be stored");
+        answered(self, caller, &mut record.ok_or_else(unstored)?).await
     }
 }
 

@@ -12,6 +12,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Tracer {
     asked: AtomicBool,
     left: Mutex<Option<Trace>>,
+    policies_asked: AtomicBool,
+    policies: Mutex<Option<PolicyTrace>>,
+}
+
+/// The policies that one exchange went through, down and up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicyTrace {
+    /// Empty if no route took it.
+    pub route: Box<str>,
+    /// Those that saw the request, and those that were not reached.
+    pub down: Vec<TracedPolicy>,
+    /// Those that saw the reply.
+    pub up: Vec<TracedPolicy>,
+    /// The fault that the exchange ended with, with the reason that is logged.
+    pub fault: Option<Box<str>>,
+}
+
+/// What a policy made of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedPolicy {
+    pub name: &'static str,
+    /// The place in the configuration.
+    pub place: Box<str>,
+    /// Its decision, in words.
+    pub verdict: Box<str>,
+    /// What it changed and decided, a line each. Secrets are masked.
+    pub changes: Vec<String>,
+    /// The beginning of the body that it made, by [`body`].
+    pub body: Option<Box<str>>,
 }
 
 /// The steps that one message went through.
@@ -86,6 +115,27 @@ impl Tracer {
     pub fn ask(&self) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks for the policies of the next exchange.
+    pub fn ask_policies(&self) {
+        self.policies_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// True for the one exchange whose policies are traced.
+    pub fn answers_policies(&self) -> bool {
+        self.policies_asked.load(Ordering::Relaxed)
+            && self.policies_asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Leaves the policies of an exchange.
+    pub fn leave_policies(&self, trace: PolicyTrace) {
+        *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+    }
+
+    /// The policies that were left.
+    pub fn take_policies(&self) -> Option<PolicyTrace> {
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// True for the one message that is traced.

@@ -73,15 +73,19 @@ Examples:
     },
     /// Print a configuration with every default and its routes; with METHOD and URL, what happens to that request.
     ///
+    /// With METHOD and URL, each policy of the route is printed with its verdict, its place in the configuration and what it changes.
+    /// A verdict that depends on the body needs --data.
+    ///
     /// With --run, the request in a file is sent through the whole gateway without a network: calls are answered as the `cases` of
-    /// the configuration say. Each step of the flow is printed with the message before and after it. What looks like a secret in a
-    /// body is masked.
+    /// the configuration say. Each policy and each step of the flow is printed with what it made of the message, on the way down and
+    /// up. What looks like a secret in a body is masked.
     #[command(after_help = "\
 Examples:
   tidegate explain gateway.yaml
   tidegate explain gateway.yaml --run request.http
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
-  tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7")]
+  tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7
+  tidegate explain gateway.yaml POST /orders -H 'content-type: application/json' --data @order.json")]
     Explain {
         /// A YAML file, or a directory of them; required with METHOD and URL.
         #[arg(default_value = "tidegate.yaml")]
@@ -94,6 +98,9 @@ Examples:
         /// A header of the request; may be given again.
         #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header, requires = "url")]
         headers: Vec<(String, String)>,
+        /// The body of the request; `@FILE` for the bytes of a file, `@-` for standard input.
+        #[arg(short = 'd', long, visible_alias = "body", value_name = "BODY", requires = "url")]
+        data: Option<String>,
         /// The client's address.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "url")]
         from: IpAddr,

@@ -1,10 +1,12 @@
 //! `tidegate check` and `tidegate explain`.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use compile::CompiledPlan;
+use compile::{CompiledPlan, ExplainedRequest};
 use config::{LoadedConfig, Report};
 use serde_json::json;
 use telemetry::Telemetry;
@@ -42,13 +44,17 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
     })
 }
 
-pub(crate) fn explain(
-    file: &Path,
-    client: IpAddr,
-    method: Option<&str>,
-    url: Option<&str>,
-    headers: &[(String, String)],
-) -> anyhow::Result<ExitCode> {
+/// The request that `explain` is asked about, as it is written on the command line.
+pub(crate) struct AskedRequest {
+    pub(crate) method: String,
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) client: IpAddr,
+    /// The body, `@` and the file that has it, or `@-` for standard input.
+    pub(crate) data: Option<String>,
+}
+
+pub(crate) fn explain(file: &Path, asked: Option<&AskedRequest>) -> anyhow::Result<ExitCode> {
     let (compiled, loaded) = match compiled(file) {
         Ok(compiled) => compiled,
         Err(report) => {
@@ -56,19 +62,52 @@ pub(crate) fn explain(
             return Ok(ExitCode::FAILURE);
         }
     };
-    match (method, url) {
-        (Some(method), Some(url)) => {
-            match compile::explain_request(&compiled.plan, client, method, url, headers) {
-                Ok(text) => log::write_out(text.trim_end())?,
-                Err(why) => {
-                    log::say_error(&why);
-                    return Ok(ExitCode::from(WRONG_USAGE));
-                }
-            }
+    let Some(asked) = asked else {
+        log::write_out(compile::explain(&loaded, &compiled.plan).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match explained(&compiled, asked) {
+        Ok(text) => log::write_out(text.trim_end())?,
+        Err(why) => {
+            log::say_error(&why);
+            return Ok(ExitCode::from(WRONG_USAGE));
         }
-        (_, _) => log::write_out(compile::explain(&loaded, &compiled.plan).trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn explained(compiled: &CompiledPlan, asked: &AskedRequest) -> Result<String, String> {
+    let body = asked.data.as_deref().map(body).transpose()?;
+    let AskedRequest { method, url, headers, client, .. } = asked;
+    let body = body.as_deref();
+    let asked = ExplainedRequest { client: *client, method, url, headers, body };
+    compile::explain_request(&compiled.plan, &asked)
+}
+
+/// The body that an argument means.
+fn body(data: &str) -> Result<Vec<u8>, String> {
+    let Some(file) = data.strip_prefix('@') else { return Ok(data.as_bytes().to_vec()) };
+    let read = match file {
+        "-" => read_bounded(std::io::stdin().lock()),
+        file => File::open(file).and_then(read_bounded),
+    };
+    let bytes =
+        read.map_err(|error| format!("cannot read `{file}`: {}", config::reason(&error)))?;
+    let fits = u64::try_from(bytes.len()).is_ok_and(|bytes| bytes <= BODY_BYTES_MAX);
+    match fits {
+        true => Ok(bytes),
+        false => Err(format!("`{file}` is larger than {BODY_BYTES_MAX} bytes")),
+    }
+}
+
+/// As large a body as a flow holds, and more than other policies read.
+const BODY_BYTES_MAX: u64 = 17 * 1024 * 1024;
+
+fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Harmless: what is longer is refused.
+    from.take(BODY_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 pub(crate) fn compiled(file: &Path) -> Result<(CompiledPlan, LoadedConfig), Report> {

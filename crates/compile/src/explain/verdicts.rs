@@ -1,12 +1,15 @@
 //! The verdict of each policy of a route on one request. The policies themselves are asked, as in service. No other service is
-//! asked: a verdict that depends on a body or on another service stays open.
+//! asked: a verdict that depends on a body that is not given, or on another service, stays open.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-use message::RequestHead;
+use bytes::Bytes;
+use message::{GatheredBody, RequestHead, Trailers};
 use plan::{Policy, Route};
-use policy::{Caller, Decision, Exchange, Onward, Parameters, Scheme, Step};
+use policy::{
+    Caller, Decision, Exchange, Flow, MessageBefore, OnBuffered, Onward, Parameters, Scheme, Step,
+};
 
 /// The request and its client.
 pub(super) struct RequestFacts {
@@ -14,6 +17,20 @@ pub(super) struct RequestFacts {
     pub(super) scheme: Scheme,
     /// With the path that was matched.
     pub(super) head: RequestHead,
+    /// None if it is not given.
+    pub(super) body: Option<Bytes>,
+}
+
+/// The verdict of a policy, in words.
+pub(super) struct Verdict {
+    pub(super) name: &'static str,
+    /// The place of the policy in the configuration.
+    pub(super) place: Box<str>,
+    pub(super) said: String,
+    /// What it changes, a line each.
+    pub(super) changes: Vec<String>,
+    /// The body that it made.
+    pub(super) body: Option<Box<str>>,
 }
 
 /// The point that a request reaches.
@@ -26,13 +43,13 @@ pub(super) enum Outcome {
     Ended,
 }
 
-/// Walks a request down the policies of its route: the name of each with its verdict in words.
+/// Walks a request down the policies of its route: the verdict of each.
 pub(super) fn walk(
     route: &Route,
     parameters: Parameters,
     asking: RequestFacts,
-) -> (Vec<(&'static str, String)>, Outcome) {
-    let RequestFacts { client, scheme, mut head } = asking;
+) -> (Vec<Verdict>, Outcome) {
+    let RequestFacts { client, scheme, mut head, mut body } = asking;
     let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut caller = Caller::new(SocketAddr::new(client, 0), here, scheme, 0);
     caller.tls = (scheme == Scheme::Https).then_some("TLSv1.3");
@@ -40,46 +57,96 @@ pub(super) fn walk(
     ex.parameters = parameters;
     let mut way = Outcome::Clear;
     let mut verdicts = Vec::with_capacity(route.policies.len());
-    for policy in &route.policies {
-        let verdict = match way {
-            Outcome::Clear => {
-                let verdict;
-                (verdict, way) = ask(policy, &mut ex, &mut head);
-                verdict
-            }
-            Outcome::Open(above) => format!("depends on `{above}`"),
-            Outcome::Ended => "not reached".to_owned(),
+    for (depth, policy) in route.policies.iter().enumerate() {
+        let place: Box<str> = route.places.get(depth).cloned().unwrap_or_else(|| "".into());
+        let open = |said: &str, place| {
+            let (changes, body) = (Vec::new(), None);
+            Verdict { name: policy.name, place, said: said.to_owned(), changes, body }
         };
-        verdicts.push((policy.name, verdict));
+        verdicts.push(match way {
+            Outcome::Open(above) => open(&format!("depends on `{above}`"), place),
+            Outcome::Ended => open("not reached", place),
+            Outcome::Clear => {
+                ex.has_body = body.as_ref().is_some_and(|body| !body.is_empty());
+                let before = MessageBefore::of(&ex, &head, body.clone());
+                match ask(policy, &mut ex, &mut head, &mut body) {
+                    Asked::Done(flow) => {
+                        let of = (policy.name, &*place);
+                        let traced = before.after(of, (&ex, &head), body.clone(), &flow);
+                        if !matches!(flow, Ok(Onward::Next)) {
+                            way = Outcome::Ended;
+                        }
+                        let (said, changes) = (traced.verdict.into(), traced.changes);
+                        Verdict { name: policy.name, place, said, changes, body: traced.body }
+                    }
+                    Asked::Passes(said) => open(said, place),
+                    Asked::TooLarge(max) => {
+                        way = Outcome::Ended;
+                        open(&format!("refuses with 413: the body is over {max} bytes"), place)
+                    }
+                    Asked::Open(why) => {
+                        way = Outcome::Open(policy.name);
+                        open(why, place)
+                    }
+                }
+            }
+        });
     }
     (verdicts, way)
 }
 
-/// The verdict of a policy, and the point that the request reaches by it.
-fn ask(policy: &Policy, ex: &mut Exchange, head: &mut RequestHead) -> (String, Outcome) {
-    let clear = |said: &str| (said.to_owned(), Outcome::Clear);
-    let open = |why: &str| (why.to_owned(), Outcome::Open(policy.name));
-    let flow = match &policy.request {
-        None if policy.response.is_some() => return clear("runs on the reply only"),
-        None => return clear("nothing to do"),
-        Some(Step::Head(step)) => step.on_head(ex, head),
+/// What a policy says.
+enum Asked {
+    Done(Flow),
+    /// It has no say on the request, for this reason.
+    Passes(&'static str),
+    /// The body has more bytes than it takes.
+    TooLarge(usize),
+    /// That is known in service only, for this reason.
+    Open(&'static str),
+}
+
+const CALLS: &str = "depends on a call to another service, which is not made here";
+
+fn ask(
+    policy: &Policy,
+    ex: &mut Exchange,
+    head: &mut RequestHead,
+    body: &mut Option<Bytes>,
+) -> Asked {
+    match &policy.request {
+        None if policy.response.is_some() => Asked::Passes("runs on the reply only"),
+        None => Asked::Passes("nothing to do"),
+        Some(Step::Head(step)) => Asked::Done(step.on_head(ex, head)),
         Some(Step::Call(step)) => match step.on_call(ex, head) {
-            Decision::Ready(flow) => flow,
-            Decision::Waits(_) => {
-                return open("depends on a call to another service, which is not made here");
-            }
+            Decision::Ready(flow) => Asked::Done(flow),
+            Decision::Waits(_) => Asked::Open(CALLS),
         },
-        Some(Step::Streamed(_)) => return clear("streams the body"),
-        Some(Step::Buffered(step)) => match step.wants(ex, head) {
-            Ok(true) => return open("depends on the body, which is not given"),
-            wanted => wanted.map(|_| Onward::Next),
+        Some(Step::Streamed(_)) => Asked::Passes("streams the body"),
+        Some(Step::Buffered(step)) => match (step.wants(ex, head), body) {
+            (Ok(true), None) => Asked::Open("depends on the body, which is not given"),
+            (Ok(true), Some(body)) => buffered(&**step, ex, head, body),
+            (wanted, _) => Asked::Done(wanted.map(|_| Onward::Next)),
         },
-    };
-    match flow {
-        Ok(Onward::Next) => clear("passes"),
-        Ok(Onward::Turn(reply)) => (format!("answers with {}", reply.head.status), Outcome::Ended),
-        Err(fault) => {
-            (format!("refuses with {}: {}", fault.kind.status(), fault.cause), Outcome::Ended)
-        }
     }
+}
+
+/// The verdict of a step that gets the whole body.
+fn buffered(
+    step: &dyn OnBuffered<RequestHead>,
+    ex: &mut Exchange,
+    head: &mut RequestHead,
+    body: &mut Bytes,
+) -> Asked {
+    let bytes_max = step.bytes_max();
+    if body.len() > bytes_max {
+        return Asked::TooLarge(bytes_max);
+    }
+    let mut gathered = GatheredBody::new(body.clone(), Trailers::new());
+    let flow = match step.on_buffered(ex, head, &mut gathered) {
+        Decision::Ready(flow) => flow,
+        Decision::Waits(_) => return Asked::Open(CALLS),
+    };
+    *body = gathered.bytes.clone();
+    Asked::Done(flow)
 }

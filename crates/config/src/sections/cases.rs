@@ -7,14 +7,39 @@ use crate::flows::JsonTemplate;
 use crate::values::{Between, FilePath, Map, OneOrMore, Spanned};
 
 keys! {
-    /// One case: a request, the calls that it causes, and the reply.
+    /// One case: a request, a message of a queue or a run of a schedule, the calls that it causes, and the reply.
     pub struct Case {
         /// The request.
-        request: CaseRequest,
+        request: Option<CaseRequest>,
+        /// A message of a queue, which the queue's flow processes once, instead of a request.
+        message: Option<Spanned<CaseMessage>>,
+        /// The name of a schedule whose flow runs once, instead of a request.
+        schedule: Option<Spanned<String>>,
         /// The calls that it causes, in any order. One that is not here and one that is not made fail the case.
         calls: Vec<Spanned<CaseCall>> = Vec::new(),
-        /// The reply that is expected. Parts that are not written are not compared.
+        /// By the names of queues the messages that are put into them, in their order. If the key is written, a message that is not
+        /// here fails the case, in whatever queue, and so does one that is here and is not put.
+        queues: Option<Map<Vec<CaseExpect>>>,
+        /// The reply that is expected; of a queue or a schedule what its flow ends with. Parts that are not written are not compared.
         reply: CaseReply,
+    }
+}
+
+keys! {
+    /// A message of a queue.
+    pub struct CaseMessage {
+        /// The queue's name.
+        queue: Spanned<String>,
+        /// The method.
+        method: Spanned<String> = Spanned::unwritten("POST".to_owned()),
+        /// The path with its query.
+        path: Spanned<String> = Spanned::unwritten("/".to_owned()),
+        /// Headers by name.
+        headers: Map<Spanned<String>> = Map::default(),
+        /// The body.
+        body: Option<Spanned<String>>,
+        /// The file with the body, instead of `body`.
+        body_file: Option<Spanned<FilePath>>,
     }
 }
 
@@ -61,7 +86,7 @@ impl CaseCall {
 }
 
 keys! {
-    /// The request that is expected at an upstream.
+    /// The request that is expected at an upstream, or the message in a queue.
     pub struct CaseExpect {
         /// The method.
         method: Option<Spanned<String>>,
@@ -108,5 +133,8 @@ keys! {
         json: Option<Spanned<JsonTemplate>>,
         /// A text, or a list of texts, each somewhere in the body.
         contains: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// A text somewhere in the fault that the flow of a queue or a schedule ends with, such as its kind. Without it a fault fails
+        /// the case.
+        fault: Option<Spanned<String>>,
     }
 }

@@ -20,7 +20,7 @@ mod upstreams;
 use std::time::Duration;
 
 pub use apis::{Api, Validate};
-pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseReply, CaseRequest};
+pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply, CaseRequest};
 pub use databases::Database;
 pub use endpoints::{EndpointAllow, EndpointTimeout, Endpoints};
 pub use hubs::{

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use ::message::{Headers, ReplyHead, RequestHead};
+use bytes::Bytes;
 use http1::{Decoder, Framing, Limits, Line, MethodKind, Span, parse_request, parse_response};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -46,6 +48,21 @@ struct Head {
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Message {
+    /// A message in a queue.
+    pub(super) fn of_request(head: &RequestHead, body: Bytes) -> Message {
+        // Harmless: both are ASCII.
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (method, target) = (text(head.method()), text(head.target()));
+        Message { method, target, status: 0, lines: lines(&head.headers), body: body.into() }
+    }
+
+    /// A reply that no wire has carried.
+    pub(super) fn of_reply(head: &ReplyHead, body: Bytes) -> Message {
+        let (method, target) = (String::new(), String::new());
+        let (status, lines) = (head.status, lines(&head.headers));
+        Message { method, target, status, lines, body: body.into() }
+    }
+
     /// The values of the lines of this name as one; none if there is no such line.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let lines = self.lines.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -115,6 +132,12 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
     async fn read(&mut self) -> Result<usize, String> {
         self.wire.read_buf(&mut self.buffer).await.map_err(|error| error.to_string())
     }
+}
+
+fn lines(headers: &Headers) -> Vec<(String, String)> {
+    // Harmless: they are compared with texts, and shown.
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    headers.iter().map(|(name, value)| (text(name).to_lowercase(), text(value))).collect()
 }
 
 fn parse(bytes: &[u8], side: MessageKind) -> Result<Option<Head>, http1::Error> {

@@ -20,13 +20,18 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use config::{Case, CaseCall, CaseRequest, LoadedConfig};
+use config::{
+    Case, CaseCall, CaseExpect, CaseMessage, CaseReply, FilePath, LoadedConfig, Map, Spanned,
+};
+use fault::Fault;
 use regex::Regex;
 use telemetry::Telemetry;
 
 use crate::check::{compiled, say_report};
 use crate::{WRONG_USAGE, log};
-use rehearsal::SentRequest;
+use difference::Difference;
+use message::Message;
+use rehearsal::{Rehearsed, SentRequest, Task};
 use services::Services;
 
 pub(crate) use run::explain_run;
@@ -177,38 +182,124 @@ fn failures(loaded: &LoadedConfig, case: &Case) -> anyhow::Result<Vec<String>> {
     let compiled = compile::compile(loaded, None, &telemetry);
     let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
     let services = Services::once(case.calls.iter().map(|call| call.value.clone()));
-    let reply = rehearsal::run(compiled, telemetry, &services, &sent(&case.request)?);
+    let rehearsed = rehearsal::run(compiled, telemetry, &services, &task(case)?);
     // Calls first: a wrong reply mostly follows from them.
     let mut failures = wrong_calls(&services);
-    match reply {
-        Ok(reply) => {
-            let found = difference::of_reply(&case.reply, &reply);
-            failures.extend(found.iter().map(|it| format!("reply: {}", it.lines().join("\n"))));
+    match rehearsed {
+        Ok(Rehearsed { end, queues }) => {
+            failures.extend(wrong_end(&case.reply, end));
+            if let Some(expected) = &case.queues {
+                failures.extend(wrong_messages(expected, &queues));
+            }
         }
         Err(error) => failures.push(format!("{error:#}")),
     }
     Ok(failures)
 }
 
-/// The request of a case.
-fn sent(request: &CaseRequest) -> anyhow::Result<SentRequest> {
-    let body = match (&request.body, &request.body_file) {
-        (Some(body), _) => body.value.clone().into_bytes(),
+/// What a case does.
+fn task(case: &Case) -> anyhow::Result<Task> {
+    match (&case.request, &case.message, &case.schedule) {
+        (Some(request), ..) => {
+            let body = body(request.body.as_ref(), request.body_file.as_ref())?;
+            Ok(Task::Request(sent(&request.method, &request.path, &request.headers, body)))
+        }
+        (None, Some(message), _) => {
+            let CaseMessage { queue, method, path, headers, .. } = &message.value;
+            let body = body(message.value.body.as_ref(), message.value.body_file.as_ref())?;
+            Ok(Task::Message(queue.value.clone(), sent(method, path, headers, body)))
+        }
+        (None, None, Some(schedule)) => Ok(Task::Schedule(schedule.value.clone())),
+        (None, None, None) => anyhow::bail!("the case has no `request`"),
+    }
+}
+
+fn sent(
+    method: &Spanned<String>,
+    path: &Spanned<String>,
+    headers: &Map<Spanned<String>>,
+    body: Vec<u8>,
+) -> SentRequest {
+    let lines = headers.iter().map(|(name, value)| (name.value.clone(), value.value.clone()));
+    let (method, target) = (method.value.clone(), path.value.clone());
+    SentRequest { method, target, lines: lines.collect(), body }
+}
+
+fn body(
+    body: Option<&Spanned<String>>,
+    file: Option<&Spanned<FilePath>>,
+) -> anyhow::Result<Vec<u8>> {
+    match (body, file) {
+        (Some(body), _) => Ok(body.value.clone().into_bytes()),
         (None, Some(file)) => {
             let path = file.value.as_path();
             fs::read(path).map_err(|error| {
                 anyhow::anyhow!("cannot read `{}`: {}", path.display(), config::reason(&error))
-            })?
+            })
         }
-        (None, None) => Vec::new(),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+/// The differences of the end from that which is expected.
+fn wrong_end(expected: &CaseReply, end: Result<Message, Fault>) -> Vec<String> {
+    let told = |at: &str, expected: &str, came: &str| {
+        let difference = Difference::new(at, expected, came);
+        vec![format!("reply: {}", difference.lines().join("\n"))]
     };
-    let lines = request.headers.iter();
-    Ok(SentRequest {
-        method: request.method.value.clone(),
-        target: request.path.value.clone(),
-        lines: lines.map(|(name, value)| (name.value.clone(), value.value.clone())).collect(),
-        body,
-    })
+    match (end, &expected.fault) {
+        (Ok(reply), None) => {
+            let found = difference::of_reply(expected, &reply);
+            found.iter().map(|it| format!("reply: {}", it.lines().join("\n"))).collect()
+        }
+        (Ok(reply), Some(fault)) => {
+            told("fault", &fault.value, &format!("(none, but a reply with {})", reply.status))
+        }
+        (Err(fault), Some(part)) => {
+            let came = fault_shown(&fault);
+            match came.contains(&part.value) {
+                true => Vec::new(),
+                false => told("fault", &format!("{:?} somewhere in it", part.value), &came),
+            }
+        }
+        (Err(fault), None) => vec![format!("reply: the flow failed: {}", fault_shown(&fault))],
+    }
+}
+
+fn fault_shown(fault: &Fault) -> String {
+    format!("{} {}: {}", fault.status(), fault.kind.label(), fault.cause)
+}
+
+/// The differences between the messages that were put into queues and the expected ones.
+fn wrong_messages(
+    expected: &Map<Vec<CaseExpect>>,
+    queues: &[(String, Vec<Message>)],
+) -> Vec<String> {
+    let mut told = Vec::new();
+    for (name, came) in queues {
+        let listed = expected.get(name).map_or(&[][..], Vec::as_slice);
+        let place = |number: usize| format!("queues.{name}[{number}]");
+        // Harmless: those that are left of either are told behind it.
+        for (number, (listed, came)) in listed.iter().zip(came).enumerate() {
+            let found = difference::of_request(listed, came);
+            told.extend(
+                found.iter().map(|it| format!("{}: {}", place(number), it.lines().join("\n"))),
+            );
+        }
+        for number in came.len()..listed.len() {
+            told.push(format!("{}: no such message was put into the queue", place(number)));
+        }
+        for (number, came) in came.iter().enumerate().skip(listed.len()) {
+            // Harmless: it is shown and no more.
+            let body = difference::shown(&String::from_utf8_lossy(&came.body));
+            let line = format!("{} {}", came.method, came.target);
+            told.push(format!(
+                "{}: {line} was put into the queue, and the case does not list it\n  body: {body}",
+                place(number)
+            ));
+        }
+    }
+    told
 }
 
 /// Calls that no case lists, and listed ones that were not made. A pair of the same upstream is told as one difference.

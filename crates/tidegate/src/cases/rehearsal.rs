@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use compile::CompiledPlan;
+use fault::{Fault, Kind};
+use kit::SharedAlarm;
 use listen::UnboundListener;
-use message::{Protocol, RequestHead};
+use message::{Protocol, Reply, RequestHead};
 use plan::{Listener, Plan};
-use policy::{Caller, Scheme};
+use policy::{Caller, Exchange, Scheme};
 use telemetry::Telemetry;
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Builder, LocalOptions};
@@ -31,6 +33,27 @@ pub(super) struct SentRequest {
     pub(super) body: Vec<u8>,
 }
 
+/// What is done with a gateway.
+pub(super) enum Task {
+    /// A client sends a request.
+    Request(SentRequest),
+    /// The flow of this queue processes a message.
+    Message(String, SentRequest),
+    /// The flow of this schedule runs.
+    Schedule(String),
+}
+
+/// What came of it.
+pub(super) struct Rehearsed {
+    /// The reply, or the fault that the flow of a queue or a schedule ended with.
+    pub(super) end: Result<Message, Fault>,
+    /// The messages in each queue, by its name.
+    pub(super) queues: Vec<(String, Vec<Message>)>,
+}
+
+/// The largest reply of a flow behind which nobody reads.
+const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Addresses that documents may name (RFC 5737): no policy takes them for its own network.
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
@@ -44,22 +67,97 @@ const BACKGROUND_MAX: Duration = Duration::from_secs(5);
 /// For calls beside the exchange, those of mirrors, and only where one is not made yet.
 const LATE_MAX: Duration = Duration::from_millis(500);
 
+/// The interval at which is looked whether work beside is over.
+const BESIDE_EVERY: Duration = Duration::from_millis(2);
+
 /// So often other tasks run before a call that nobody lists is said not to have come.
 const ROUNDS: usize = 16;
 
-/// Sends a request to a gateway that serves `compiled`, whose upstreams are `services`. Takes the thread for itself.
+/// Does something with a gateway that serves `compiled`, whose upstreams are `services`. Takes the thread for itself.
 pub(super) fn run(
     compiled: CompiledPlan,
     telemetry: Arc<Telemetry>,
     services: &Services,
-    sent: &SentRequest,
-) -> anyhow::Result<Message> {
+    task: &Task,
+) -> anyhow::Result<Rehearsed> {
     services.stand_in();
     // Events of sockets too: the programs of `script` run behind some. No connection leaves the process.
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let plan = Arc::new(compiled.plan);
-    let exchange = exchange(plan, telemetry, services, sent);
-    runtime.context("no runtime for a case")?.block_on(exchange)
+    let rehearsed = rehearse(plan, telemetry, services, task);
+    runtime.context("no runtime for a case")?.block_on(rehearsed)
+}
+
+async fn rehearse(
+    plan: Arc<Plan>,
+    telemetry: Arc<Telemetry>,
+    services: &Services,
+    task: &Task,
+) -> anyhow::Result<Rehearsed> {
+    // What a case keeps is gone with it.
+    plan.store.iter().for_each(|store| store.open_in_memory());
+    begin(&plan, services).await;
+    let end = match task {
+        Task::Request(sent) => Ok(exchange(plan.clone(), telemetry, services, sent).await?),
+        Task::Message(queue, sent) => processed(&plan, queue, sent).await?,
+        Task::Schedule(schedule) => scheduled(&plan, schedule).await?,
+    };
+    settle(services).await;
+    let mut queues = Vec::new();
+    for queue in &plan.queues {
+        let held = queue.held().await;
+        let held = held.map_err(|why| anyhow!("the queue `{}`: {why}", queue.name()))?;
+        let messages = held.into_iter().map(|(head, body)| Message::of_request(&head, body));
+        queues.push((queue.name().to_owned(), messages.collect()));
+    }
+    Ok(Rehearsed { end, queues })
+}
+
+/// Waits for what runs beside: taps, whose calls are waited for as those of a request are, and mirrors.
+async fn settle(services: &Services) {
+    let beside = async {
+        while kit::task::has_side_work() {
+            tokio::time::sleep(BESIDE_EVERY).await;
+        }
+    };
+    // Harmless: a tap that goes on for longer has made what it has made.
+    let _late = tokio::time::timeout(REPLY_MAX, beside).await;
+    for _ in 0..ROUNDS {
+        kit::task::yield_to_ready().await;
+    }
+    let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
+}
+
+/// What the flow of a queue makes of a message.
+async fn processed(
+    plan: &Plan,
+    name: &str,
+    sent: &SentRequest,
+) -> anyhow::Result<Result<Message, Fault>> {
+    let queue = plan.queues.iter().find(|queue| queue.name() == name);
+    let queue = queue.with_context(|| format!("there is no queue `{name}`"))?;
+    let ended = queue.rehearse(nowhere(), &sent.head(), &sent.body).await;
+    Ok(ended.map(|(head, body)| Message::of_reply(&head, body)))
+}
+
+/// What the flow of a schedule ends with.
+async fn scheduled(plan: &Plan, name: &str) -> anyhow::Result<Result<Message, Fault>> {
+    let schedule = plan.schedules.iter().find(|schedule| schedule.name == name);
+    let schedule = schedule.with_context(|| format!("there is no schedule `{name}`"))?;
+    let mut ex = Exchange::new(nowhere(), SharedAlarm::default());
+    let mut request = schedule.request();
+    let ended = async {
+        let Reply { head, body, .. } = schedule.destination.answer(&mut ex, &mut request).await?;
+        let body = body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await?;
+        Ok(Message::of_reply(&head, body))
+    };
+    Ok(ended.await)
+}
+
+/// Whoever lets flows run that no client asked for.
+fn nowhere() -> Rc<Caller> {
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0))
 }
 
 async fn exchange(
@@ -68,9 +166,6 @@ async fn exchange(
     services: &Services,
     sent: &SentRequest,
 ) -> anyhow::Result<Message> {
-    // What a case keeps is gone with it.
-    plan.store.iter().for_each(|store| store.open_in_memory());
-    begin(&plan, services).await;
     let listener = listener(&plan, sent).context("there is no listener")?;
     let unbound = Rc::new(UnboundListener::new(plan, listener, telemetry));
     let (near, far) = tokio::io::duplex(WIRE_BYTES);
@@ -88,10 +183,7 @@ async fn exchange(
     let reply = tokio::time::timeout(REPLY_MAX, reply).await;
     let reply = reply.map_err(|_| anyhow!("no reply within {REPLY_MAX:?}"))?;
     let reply = reply.map_err(|why| anyhow!("the reply cannot be read: {why}"))?;
-    for _ in 0..ROUNDS {
-        kit::task::yield_to_ready().await;
-    }
-    let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
+    settle(services).await;
     unbound.close();
     drop(incoming);
     writing.abort();
@@ -111,15 +203,7 @@ async fn begin(plan: &Plan, services: &Services) {
 
 /// The first listener by which a route takes the request, or else the first.
 fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
-    let (host, target) = sent.origin();
-    let mut head = RequestHead::new(Protocol::Http11, sent.method.as_bytes(), target.as_bytes());
-    if let Some(host) = host.filter(|_| !sent.has("host")) {
-        head.headers.add_known("Host", host.as_bytes());
-    }
-    for (name, value) in &sent.lines {
-        // A name that cannot be a header's finds no route, and is refused as it should be.
-        let _refused = head.headers.add(name, value.as_bytes());
-    }
+    let head = sent.head();
     let takes = |listener: &&Arc<Listener>| {
         let resolved = plan::path::resolve(head.path(), listener.paths);
         resolved.is_ok_and(|path| plan.table.find(&listener.name, &head, &path.path).is_some())
@@ -131,6 +215,21 @@ impl SentRequest {
     /// The host of its URL, if its target is one, and path and query.
     pub(super) fn origin(&self) -> (Option<&str>, Cow<'_, str>) {
         origin(&self.target)
+    }
+
+    /// Its head, without what frames its body.
+    fn head(&self) -> RequestHead {
+        let (host, target) = self.origin();
+        let method = self.method.as_bytes();
+        let mut head = RequestHead::new(Protocol::Http11, method, target.as_bytes());
+        if let Some(host) = host.filter(|_| !self.has("host")) {
+            head.headers.add_known("Host", host.as_bytes());
+        }
+        for (name, value) in &self.lines {
+            // A name that cannot be a header's finds no route, and is refused as it should be.
+            let _refused = head.headers.add(name, value.as_bytes());
+        }
+        head
     }
 
     fn has(&self, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! `tidegate explain FILE --run FILE`: the message before and after each step of a flow.
+//! `tidegate explain FILE --run FILE`: what each policy made of a message, and the message before and after each step of a flow.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,10 +9,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use config::{Case, CaseCall, Config, Map};
 use telemetry::Telemetry;
-use telemetry::trace::{Trace, TracedMessage, body as masked};
+use telemetry::trace::{PolicyTrace, Trace, TracedMessage, TracedPolicy, body as masked, target};
 
-use super::message::Message;
-use super::rehearsal::{self, SentRequest};
+use super::rehearsal::{self, Rehearsed, SentRequest, Task};
 use super::services::Services;
 use crate::check::say_report;
 use crate::{WRONG_USAGE, log};
@@ -40,9 +39,14 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     };
     let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
     let services = Services::again(calls.into_iter());
-    telemetry.tracer().ask();
-    let reply = rehearsal::run(compiled, telemetry.clone(), &services, &sent)?;
-    log::write_out(told(&sent, telemetry.tracer().take(), &services, &reply).trim_end())?;
+    let tracer = telemetry.tracer();
+    tracer.ask();
+    tracer.ask_policies();
+    let task = Task::Request(sent);
+    let rehearsed = rehearsal::run(compiled, telemetry.clone(), &services, &task)?;
+    let Task::Request(sent) = task else { anyhow::bail!("the request is gone") };
+    let traces = (tracer.take_policies(), tracer.take());
+    log::write_out(told(&sent, &traces, &services, &rehearsed)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,7 +54,9 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
 /// and path, since the request is another one than the case's.
 fn calls(config: &Config, sent: &SentRequest) -> Vec<CaseCall> {
     let is_this = |case: &&Case| {
-        case.request.method.value == sent.method && case.request.path.value == sent.origin().1
+        case.request.as_ref().is_some_and(|request| {
+            request.method.value == sent.method && request.path.value == sent.origin().1
+        })
     };
     let all = config.cases.iter().map(|(_, case)| &case.value);
     let (own, others): (Vec<&Case>, Vec<&Case>) = all.partition(is_this);
@@ -125,27 +131,62 @@ fn is_target(method: &str, target: &str) -> bool {
     is_host && http1::is_target(method.as_bytes(), path.as_bytes())
 }
 
-fn told(sent: &SentRequest, trace: Option<Trace>, services: &Services, reply: &Message) -> String {
+fn told(
+    sent: &SentRequest,
+    (policies, trace): &(Option<PolicyTrace>, Option<Trace>),
+    services: &Services,
+    Rehearsed { end, queues }: &Rehearsed,
+) -> anyhow::Result<String> {
     let mut text = String::new();
-    line(&mut text, 0, &format!("{} {}", sent.method, masked(sent.target.as_bytes())));
-    match &trace {
+    line(&mut text, 0, &format!("{} {}", sent.method, target(sent.target.as_bytes())));
+    let none = PolicyTrace::default();
+    let policies = policies.as_ref().unwrap_or(&none);
+    match &*policies.route {
+        "" => text.push_str("no route took it\n"),
+        route => line(&mut text, 0, &format!("route `{route}`")),
+    }
+    each_policy(&mut text, "policies on the request:", &policies.down);
+    match trace {
         Some(trace) => steps(&mut text, trace),
         None => text.push_str("no step ran: the route ends elsewhere, or its flow only forwards\n"),
     }
     let calls = services.came();
     text.push_str(if calls.is_empty() { "" } else { "calls:\n" });
     for came in calls {
-        let (method, target) = (&came.request.method, masked(came.request.target.as_bytes()));
+        let (method, target) = (&came.request.method, target(came.request.target.as_bytes()));
         let answer = match came.answered {
             Some(status) => format!("{status} by a case"),
             None => "no case answers it".to_owned(),
         };
         line(&mut text, 1, &format!("{method} {target} to `{}`: {answer}", came.upstream));
     }
+    for (queue, message) in
+        queues.iter().flat_map(|(queue, all)| all.iter().map(move |m| (queue, m)))
+    {
+        let (method, target) = (&message.method, target(message.target.as_bytes()));
+        line(&mut text, 0, &format!("queued: {method} {target} in `{queue}`"));
+        body(&mut text, 1, &masked(&message.body));
+    }
+    each_policy(&mut text, "policies on the reply:", &policies.up);
+    if let Some(fault) = &policies.fault {
+        line(&mut text, 0, &format!("fault: {fault}"));
+    }
+    let reply = end.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))?;
     let content_type = reply.get("content-type").unwrap_or_default();
     line(&mut text, 0, format!("reply: {} {content_type}", reply.status).trim_end());
     body(&mut text, 1, &masked(&reply.body));
-    text
+    Ok(text)
+}
+
+fn each_policy(text: &mut String, title: &str, policies: &[TracedPolicy]) {
+    if !policies.is_empty() {
+        line(text, 0, title);
+    }
+    for policy in policies {
+        line(text, 1, &format!("{}: {} ({})", policy.name, policy.verdict, policy.place));
+        policy.changes.iter().for_each(|change| line(text, 2, change));
+        policy.body.iter().for_each(|made| body(text, 3, made));
+    }
 }
 
 fn steps(text: &mut String, trace: &Trace) {
