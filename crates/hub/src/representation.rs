@@ -46,25 +46,24 @@ impl Representation {
         Ok(Representation { content_type, lines: lines.into() })
     }
 
-    /// A representation with some lines, without those that belong to none. What cannot be a line is left out, and the log says so.
+    /// A representation with some lines, without those that belong to none. What cannot be a line of HTTP is left out, and the log says
+    /// so: neither the content type nor a line was read from a head, and a name or a value may have line breaks.
     pub fn with_lines<'l>(
         content_type: Bytes,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
     ) -> Representation {
+        let is_line = http1::is_header_value(&content_type) && content_type.len() <= BYTES_MAX;
+        if !is_line {
+            left_out(b"content-type");
+        }
+        let content_type = if is_line { content_type } else { Bytes::new() };
         let mut kept = Vec::new();
         for (name, value) in lines {
-            let is_value = value.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 127);
-            let fits = kept.len() + name.len() + value.len() < BYTES_MAX;
+            let is_line = http1::is_token(name) && http1::is_header_value(value);
+            let bytes = content_type.len() + kept.len() + name.len() + value.len();
             match belongs(name) {
-                true if is_value && fits => add(name, value, &mut kept),
-                true => {
-                    // Harmless: this is for the log.
-                    let header = String::from_utf8_lossy(name);
-                    tracing::warn!(
-                        header = &*header,
-                        "a header of an event cannot be a line, or is too large; it is left out"
-                    );
-                }
+                true if is_line && bytes < BYTES_MAX => add(name, value, &mut kept),
+                true => left_out(name),
                 false => {}
             }
         }
@@ -80,6 +79,15 @@ impl Representation {
             Some((name, value.get(1..)?.trim_ascii()))
         })
     }
+}
+
+fn left_out(name: &[u8]) {
+    // Harmless: this is for the log.
+    let header = String::from_utf8_lossy(name);
+    tracing::warn!(
+        header = &*header,
+        "a header of an event cannot be a line, or is too large; it is left out"
+    );
 }
 
 /// True if a line belongs to the representation.
@@ -124,7 +132,17 @@ mod tests {
         assert_eq!(Representation::with_lines(read.content_type.clone(), read.lines()), read);
         headers.add("ce-large", &[b'x'; BYTES_MAX]).unwrap();
         assert_eq!(Representation::of(&headers).unwrap_err().kind, Kind::HeadTooLarge);
-        let lines: [(&[u8], &[u8]); 2] = [(b"ce-a", b"x\r\ny: z"), (b"host", b"a")];
-        assert!(Representation::with_lines(Bytes::new(), lines.into_iter()).lines.is_empty());
+        let lines: [(&[u8], &[u8]); 5] = [
+            (b"ce-a", b"x\r\ny: z"),
+            (b"host", b"a"),
+            (b"ce-a\r\nhost", b"a"),
+            (b"ce-a: b", b"c"),
+            (b"ce-\xff", b"a"),
+        ];
+        for content_type in ["text/plain\r\nHost: a", "\0", &"x".repeat(BYTES_MAX + 1)] {
+            let content_type = Bytes::copy_from_slice(content_type.as_bytes());
+            let read = Representation::with_lines(content_type, lines.into_iter());
+            assert_eq!(read, Representation::default());
+        }
     }
 }

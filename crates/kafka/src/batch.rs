@@ -55,8 +55,9 @@ pub(crate) const AROUND_BYTES: usize = 256;
 /// Bytes that the batches of one answer may take in memory before the rest is left for the next fetch. One batch more may have as many.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
-/// Records of one batch: sixteen times those of a mebibyte of the smallest.
-const RECORDS_MAX: usize = 1 << 20;
+/// Records of one batch and their headers: sixteen times the records of a mebibyte of the smallest. A header has two bytes and takes
+/// sixty in memory.
+const ITEMS_MAX: usize = 1 << 20;
 
 /// The one form of batches since 2017.
 const MAGIC: u8 = 2;
@@ -206,12 +207,14 @@ impl Batch {
         };
         *spent = spent.saturating_add(records.len());
         let mut all = Vec::new();
-        for number in 0..usize::try_from(self.count).unwrap_or(0) {
-            let found = self.record(&mut records)?;
-            *spent = spent.saturating_add(size_of::<FetchedRecord>());
-            if number >= RECORDS_MAX {
-                return None;
-            }
+        let mut items_left = ITEMS_MAX;
+        for _ in 0..usize::try_from(self.count).unwrap_or(0) {
+            items_left = items_left.checked_sub(1)?;
+            let found = self.record(&mut records, items_left)?;
+            let headers = found.message.headers.len();
+            items_left = items_left.checked_sub(headers)?;
+            let bytes = size_of::<FetchedRecord>() + headers * size_of::<(Bytes, Bytes)>();
+            *spent = spent.saturating_add(bytes);
             if found.offset >= from {
                 all.push(found);
             }
@@ -219,8 +222,8 @@ impl Batch {
         Some(all)
     }
 
-    /// The next of its records.
-    fn record(&self, bytes: &mut Bytes) -> Option<FetchedRecord> {
+    /// The next of its records; none if it has more headers than these.
+    fn record(&self, bytes: &mut Bytes, headers_max: usize) -> Option<FetchedRecord> {
         let len = usize::try_from(number(bytes)?).ok()?;
         let mut record = take(bytes, len)?;
         let _attributes = take(&mut record, 1)?;
@@ -230,7 +233,11 @@ impl Batch {
         // Harmless: a null is an empty value here.
         let value = field(&mut record)?.unwrap_or_default();
         let (mut content_type, mut headers) = (Bytes::new(), Vec::new());
-        for _ in 0..number(&mut record)? {
+        let count = usize::try_from(number(&mut record)?).ok()?;
+        if count > headers_max {
+            return None;
+        }
+        for _ in 0..count {
             let name = field(&mut record)??;
             let value = field(&mut record)?;
             if name.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) {
@@ -372,6 +379,35 @@ mod tests {
         assert!(bytes.len() < 1 << 20, "{}", bytes.len());
         let read = decode(bytes.into(), 0, Vec::new()).unwrap();
         assert_eq!((read.unread.len(), read.next), (4, Some(4)), "the rest is fetched again");
+    }
+
+    /// Headers of two bytes each, which take many times as much in memory.
+    #[test]
+    fn a_record_has_no_more_headers_than_a_bound() {
+        for (count, is_read) in [(1000, true), (ITEMS_MAX, false), (10 * ITEMS_MAX, false)] {
+            let mut record = vec![0, 0, 0, 1, 0];
+            let mut number = count * 2;
+            while number > 0x7f {
+                record.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
+                number >>= 7;
+            }
+            record.push(u8::try_from(number).unwrap());
+            record.resize(record.len() + 2 * count, 0);
+            let mut len = record.len() * 2;
+            let bytes = changed(&["x"], |bytes| {
+                bytes.truncate(HEAD_BYTES);
+                while len > 0x7f {
+                    bytes.push(u8::try_from(len & 0x7f).unwrap() | 0x80);
+                    len >>= 7;
+                }
+                bytes.push(u8::try_from(len).unwrap());
+                bytes.extend_from_slice(&record);
+                let len = u32::try_from(bytes.len() - 12).unwrap();
+                bytes[8..12].copy_from_slice(&len.to_be_bytes());
+            });
+            let read = decode(bytes, 0, Vec::new()).unwrap();
+            assert_eq!((read.found.len(), read.unread.is_empty()), (is_read.into(), is_read));
+        }
     }
 
     #[test]
