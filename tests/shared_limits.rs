@@ -203,6 +203,49 @@ fn while_the_server_is_away_each_gateway_limits_alone_and_tells_later() {
     assert!(!one.log().contains("geheim") && !other.log().contains("geheim"));
 }
 
+/// A server that stops and goes on hears all that it was sent meanwhile, of which nobody had an answer.
+#[test]
+fn what_passed_while_the_server_stood_still_is_told_once() {
+    let origin = Origin::saying("ok");
+    for (limit, lines) in [
+        ("requests: 1000, per: 1h", "ratelimit"),
+        (
+            "requests: 1000, per: 8760h, algorithm: fixed, headers: kong",
+            "x-ratelimit-remaining-year",
+        ),
+    ] {
+        let redis = Redis::start();
+        let more = format!(
+            "stores: {{ ours: {{ redis: \"unix://{}/redis\", password: geheim, interval: 20ms, timeout: 200ms }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}",
+            redis.folder.path().display()
+        );
+        let route = format!("policies: [{{ rate_limit: {{ {limit}, by: route, shared: ours }} }}]");
+        let yaml = Plain { route: &route, more: &more, ..Plain::default() }.yaml(&origin);
+        let [one, other] = [(); 2].map(|()| Gateway::start(&yaml));
+        let left = || {
+            let reply = other.wire().get("/");
+            let told = reply.get(lines).unwrap_or_default().to_owned();
+            let told = told.split("r=").last().unwrap_or_default();
+            told.split(';').next().unwrap_or_default().parse::<u32>().unwrap_or_default()
+        };
+        until("they share", || passes(&one) && left() < 1000);
+        let pid = Pid::from_child(&redis.process);
+        kill_process(pid, Signal::STOP).unwrap();
+        one.wait_for_log("the store of shared limits is not available");
+        let failed =
+            || metric(&one, "tidegate_store_calls_total{store=\"ours\",result=\"failure\"}");
+        let mut wire = one.wire();
+        (0..100).for_each(|_| assert_eq!(wire.get("/").status(), 200, "it limits alone"));
+        let before = failed().unwrap_or_default();
+        until("it has tried again and again", || failed().unwrap_or_default() >= before + 12);
+        kill_process(pid, Signal::CONT).unwrap();
+        one.wait_for_log("the store of shared limits answers again");
+        other.wait_for_log("the store of shared limits answers again");
+        until("the other knows of them", || left() <= 899);
+        assert!(left() > 500, "{limit}: {} are left", left());
+    }
+}
+
 /// A server that speaks nothing but TLS, with certificates of an authority.
 struct Secure {
     redis: Redis,

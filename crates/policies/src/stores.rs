@@ -92,15 +92,15 @@ impl Line {
         self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
     }
 
-    /// Asks whether the server is there, where nothing else would tell soon enough.
-    pub(crate) async fn ping(&self) {
+    /// Asks whether the server is there, where nothing else would tell soon enough. True if it is.
+    pub(crate) async fn ping(&self) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
-            return;
+            return true;
         }
         let asked = self.command(["PING"].into_iter());
         let answered = tokio::time::timeout(self.store.timeout, asked).await;
-        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())));
+        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))).is_some()
     }
 
     /// Notes whether the server answers.

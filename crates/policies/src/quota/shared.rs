@@ -130,9 +130,14 @@ impl SharedQuotas {
 
     /// True if there is more to tell.
     async fn tell_some(&self) -> bool {
+        // A server that stops and goes on hears all that it was sent meanwhile.
+        if self.line.is_away() && !self.line.ping().await {
+            return false;
+        }
         let told = self.quotas.take_untold(WINDOWS_PER_CALL);
         if told.is_empty() {
-            self.line.ping().await;
+            // Harmless: whether it answers is noted there.
+            let _there = self.line.ping().await;
             return false;
         }
         match self.call(&told).await {
@@ -219,7 +224,9 @@ impl Quotas {
             }
             let Some(mut shard) = self.shard(told.client) else { continue };
             let used = shard.window(told.client, told.number, told.per, now);
-            used.learn(messages, bytes, Duration::from_millis(left), now);
+            // No window is longer, whatever the server says.
+            let left = Duration::from_millis(left).min(told.per);
+            used.learn(messages, bytes, left, now);
         }
     }
 }

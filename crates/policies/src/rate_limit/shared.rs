@@ -6,8 +6,11 @@
 //! hundredth too much at the most, which is owed and paid back. Requests that ask at the same time share a call.
 //!
 //! Every interval a gateway tells what passed untold, and learns what all did. While the server is away, which a call
-//! or the question whether it is there shows within a second, each gateway limits alone and no request waits; what passed is told
-//! once the server is back.
+//! or the question whether it is there shows within a second, each gateway limits alone and no request waits. Once the server is back
+//! it is told what of that still counts: what is not paid back, or passed in a window that is not over.
+//!
+//! A call without an answer may have been heard, so only what passed since the call before may be told twice. No debt that the
+//! server names is taken for longer than it can be: its clock may have been set back, as after a failover.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -19,7 +22,7 @@ use policy::{Background, Caller};
 use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
-use super::counts::{KeyCounts, WINDOWS_MAX};
+use super::counts::{KeyCounts, SlotEntry, WINDOWS_MAX};
 use super::window::on_clock::ClockCounts;
 use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
@@ -62,7 +65,12 @@ struct CountReport {
     key: u64,
     tier: u32,
     untold: u32,
+    /// The part of them that still counts in each window: as nanoseconds that are owed, or as requests in a window on the clock.
+    counts: [u64; WINDOWS_MAX],
 }
+
+/// The most that a key may owe, in bursts: what has passed at one gateway and at others that limited alone.
+const BURSTS_OWED_MAX: u64 = 2;
 
 /// Keys told with one call. The server does nothing else meanwhile, so a call has to be short.
 const KEYS_MAX: usize = 1000;
@@ -70,14 +78,15 @@ const KEYS_MAX: usize = 1000;
 /// Calls of one round: a hundred thousand keys. What is left waits for the next.
 const CALLS_MAX: usize = 100;
 
-/// Adds a cost in microseconds to each key's time and gives how far ahead of the server's clock it is then.
+/// Adds a cost in microseconds to each key's time, which is ahead of the server's clock by no more than allowed, and gives how far
+/// ahead it is then.
 const SCRIPT: &str = "local t = redis.call('TIME') \
     local now = t[1] * 1000000 + t[2] \
     local out = {} \
     for i, key in ipairs(KEYS) do \
     local at = tonumber(redis.call('GET', key) or '0') \
     if at < now then at = now end \
-    at = at + tonumber(ARGV[i]) \
+    at = math.min(at + tonumber(ARGV[2 * i - 1]), now + tonumber(ARGV[2 * i])) \
     redis.call('SET', key, string.format('%.0f', at), 'PX', math.ceil((at - now) / 1000) + 1000) \
     out[i] = string.format('%.0f', at - now) \
     end \
@@ -85,7 +94,7 @@ const SCRIPT: &str = "local t = redis.call('TIME') \
 
 /// For each request: adds what is owed to the times of its key, one for each window, and if none of them is further ahead of
 /// the server's clock then than the burst allows, the cost of one more. Gives whether it passes, and how far ahead each is then. A hundredth
-/// of a cost is forgiven, for what rounding to microseconds takes.
+/// of a cost is forgiven, for what rounding to microseconds takes. No time is further ahead than two bursts.
 const ASK: &str = "local t = redis.call('TIME') \
     local now = t[1] * 1000000 + t[2] \
     local out, k, a = {}, 0, 1 \
@@ -94,7 +103,7 @@ const ASK: &str = "local t = redis.call('TIME') \
     for w = 1, n do \
     local at = tonumber(redis.call('GET', KEYS[k + w]) or '0') \
     if at < now then at = now end \
-    at = at + tonumber(ARGV[a + 3 * w - 2]) \
+    at = math.min(at + tonumber(ARGV[a + 3 * w - 2]), now + 2 * tonumber(ARGV[a + 3 * w])) \
     ats[w] = at \
     local cost = tonumber(ARGV[a + 3 * w - 1]) \
     if at + cost - now > tonumber(ARGV[a + 3 * w]) + cost / 100 then passes = 0 end \
@@ -211,11 +220,32 @@ impl SharedCounts {
 
     /// The requests of a key that passed untold go with it.
     fn untold(&self, ask: &Ask) -> CountReport {
-        let mut told = CountReport { key: ask.key, tier: ask.tier, untold: 0 };
-        self.counts.change(ask.key, |entry| {
+        let (key, tier) = (ask.key, ask.tier);
+        let mut told = CountReport { key, tier, untold: 0, counts: [0; WINDOWS_MAX] };
+        let now = self.counts.now();
+        self.counts.change(key, |entry| {
+            told.counts = self.still_counting(entry, now);
             told.untold = std::mem::take(&mut entry.untold);
         });
         told
+    }
+
+    /// The part of what a key has to tell that counts at this moment. What passed long ago, while the server was away, is paid back.
+    fn still_counting(&self, entry: &SlotEntry, now: u64) -> [u64; WINDOWS_MAX] {
+        let mut counts = [0; WINDOWS_MAX];
+        let untold = u64::from(entry.untold);
+        // Harmless: there are no more windows than places.
+        for ((at, window), count) in self.windows(entry.tier).enumerate().zip(&mut counts) {
+            let numbers = entry.numbers_of(at, window);
+            *count = match self.is_on_clock() {
+                true => untold.min(ClockCounts::of(window, numbers, now).count),
+                false => {
+                    let owed = numbers[0].saturating_sub(now);
+                    untold.saturating_mul(window.interval()).min(owed)
+                }
+            };
+        }
+        counts
     }
 
     /// Nobody was told of it.
@@ -243,15 +273,23 @@ impl SharedCounts {
 
     /// True if there is more to tell.
     async fn tell_some(&self) -> bool {
+        // A server that stops and goes on hears all that it was sent meanwhile.
+        if self.is_away() && !self.line.ping().await {
+            return false;
+        }
         let mut told = Vec::new();
+        let now = self.counts.now();
         self.counts.each_untold(|entry| {
             if told.len() < KEYS_MAX {
-                told.push(CountReport { key: entry.key, tier: entry.tier, untold: entry.untold });
+                let counts = self.still_counting(entry, now);
+                let (key, tier, untold) = (entry.key, entry.tier, entry.untold);
+                told.push(CountReport { key, tier, untold, counts });
                 (entry.untold, entry.refused) = (0, false);
             }
         });
         if told.is_empty() {
-            self.line.ping().await;
+            // Harmless: whether it answers is noted there.
+            let _there = self.line.ping().await;
             return false;
         }
         match self.call(&told, false).await {
@@ -286,9 +324,9 @@ impl SharedCounts {
     fn standings(&self, tier: u32, theirs: &[u64]) -> ([WindowNumbers; WINDOWS_MAX], u64) {
         let mut numbers = [[0; 2]; WINDOWS_MAX];
         if !self.is_on_clock() {
-            // Harmless: there are as many places as a limit may have windows.
-            for (place, ahead) in numbers.iter_mut().zip(theirs) {
-                *place = [ahead.saturating_mul(1000), 0];
+            // Harmless: the server gives as many numbers as it is asked for.
+            for ((place, window), ahead) in numbers.iter_mut().zip(self.windows(tier)).zip(theirs) {
+                *place = [owed(window, *ahead), 0];
             }
             return (numbers, 0);
         }
@@ -308,17 +346,20 @@ impl SharedCounts {
             return self.call_on_clock(told, asks).await;
         }
         let (mut keys, mut costs) = (Vec::new(), Vec::new());
-        for CountReport { key, tier, untold } in told {
+        for CountReport { key, tier, counts, .. } in told {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
-            for (index, window) in self.windows(*tier).enumerate() {
+            // Harmless: there are no more windows than places.
+            for ((index, window), owed) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
-                let interval = u128::from(window.interval());
-                costs.push(microseconds(interval * u128::from(*untold)));
-                if asks {
-                    costs.push(microseconds(interval));
-                    costs.push(microseconds(window.tolerance().into()));
+                costs.push(microseconds(*owed));
+                match asks {
+                    true => {
+                        costs.push(microseconds(window.interval()));
+                        costs.push(microseconds(window.tolerance()));
+                    }
+                    false => costs.push(microseconds(owed_max(window))),
                 }
             }
         }
@@ -332,12 +373,13 @@ impl SharedCounts {
     /// The same for windows on the clock.
     async fn call_on_clock(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
         let (mut keys, mut arguments) = (Vec::new(), Vec::new());
-        for CountReport { key, tier, untold } in told {
+        for CountReport { key, tier, counts, .. } in told {
             arguments.push(self.windows(*tier).count().to_string());
             arguments.push(u8::from(asks).to_string());
-            for (index, window) in self.windows(*tier).enumerate() {
+            // Harmless: there are no more windows than places.
+            for ((index, window), count) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
-                arguments.push(untold.to_string());
+                arguments.push(count.to_string());
                 arguments.push(window.requests.to_string());
                 arguments.push(window.per.as_secs().max(1).to_string());
                 let slides = window.algorithm == Algorithm::Sliding;
@@ -377,7 +419,7 @@ impl SharedCounts {
                     false => {
                         let ahead = theirs.first().copied().unwrap_or(0);
                         let since = since.saturating_mul(window.interval());
-                        let owed = ahead.saturating_mul(1000).saturating_add(since);
+                        let owed = owed(window, ahead).saturating_add(since);
                         [ours[0].max(now.saturating_add(owed)), 0]
                     }
                 };
@@ -390,6 +432,16 @@ impl SharedCounts {
 /// The name of a key's window in the server.
 fn key_of(key: u64, window: usize) -> String {
     format!("tidegate:rate:{key:016x}:{window}")
+}
+
+/// The most that a key may owe in a window, in nanoseconds.
+fn owed_max(window: &Window) -> u64 {
+    window.tolerance().saturating_mul(BURSTS_OWED_MAX)
+}
+
+/// The debt that the server names in microseconds, in nanoseconds.
+fn owed(window: &Window, ahead: u64) -> u64 {
+    ahead.saturating_mul(1000).min(owed_max(window))
 }
 
 fn clock_counts(theirs: &[u64]) -> ClockCounts {
@@ -419,7 +471,7 @@ fn learned_on_clock(
 }
 
 /// Nanoseconds as the script adds them.
-fn microseconds(nanoseconds: u128) -> String {
+fn microseconds(nanoseconds: u64) -> String {
     let mut text = String::new();
     // Harmless: writing to a String does not fail.
     let _always_ok = write!(text, "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
