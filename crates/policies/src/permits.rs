@@ -17,9 +17,12 @@ type Shard = HashMap<u64, PermitQueue>;
 
 #[derive(Default)]
 struct PermitQueue {
+    /// Those that are handed over count as well.
     count: u32,
-    /// First come, first woken.
+    /// First come, first served: as long as somebody waits, no permit is free for whoever comes.
     waiting: VecDeque<(u64, Waker)>,
+    /// Those who got a permit while they waited, and have not taken it yet.
+    served: Vec<u64>,
 }
 
 /// The right to be one of so many; given back on drop.
@@ -57,7 +60,7 @@ impl Permits {
         self.shard(key).and_then(|shard| shard.get(&key).map(|taken| taken.count)).unwrap_or(0)
     }
 
-    /// Takes a place, or is woken when one may be free.
+    /// Takes a place, or is woken when it gets one.
     pub(crate) fn poll_take(
         self: &Arc<Permits>,
         cx: &Context<'_>,
@@ -67,12 +70,18 @@ impl Permits {
     ) -> Poll<Permit> {
         let Some(mut shard) = self.shard(key) else { return Poll::Pending };
         let taken = shard.entry(key).or_default();
+        if taken.was_served(id) {
+            return Poll::Ready(Permit { permits: self.clone(), key });
+        }
         if taken.count < max {
             taken.count += 1;
             return Poll::Ready(Permit { permits: self.clone(), key });
         }
-        taken.waiting.retain(|(known, _)| *known != id);
-        taken.waiting.push_back((id, cx.waker().clone()));
+        let waker = cx.waker().clone();
+        match taken.waiting.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, known)) => *known = waker,
+            None => taken.waiting.push_back((id, waker)),
+        }
         Poll::Pending
     }
 
@@ -82,22 +91,32 @@ impl Permits {
         self.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
     }
 
-    fn give_back(&self, key: u64, count: u32) {
+    /// Hands a permit to whoever has waited longest, or makes it free.
+    fn give_back(&self, key: u64) {
         let Some(mut shard) = self.shard(key) else { return };
         let Some(taken) = shard.get_mut(&key) else { return };
-        taken.count = taken.count.saturating_sub(count);
-        if let Some((_, next)) = taken.waiting.pop_front() {
+        if let Some((id, next)) = taken.waiting.pop_front() {
+            taken.served.push(id);
             next.wake();
+            return;
         }
-        if taken.count == 0 && taken.waiting.is_empty() {
+        taken.count = taken.count.saturating_sub(1);
+        if taken.count == 0 {
             shard.remove(&key);
         }
     }
 }
 
+impl PermitQueue {
+    fn was_served(&mut self, id: u64) -> bool {
+        let at = self.served.iter().position(|known| *known == id);
+        at.map(|at| self.served.swap_remove(at)).is_some()
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.permits.give_back(self.key, 1);
+        self.permits.give_back(self.key);
     }
 }
 
@@ -112,12 +131,15 @@ impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         let Some(mut shard) = self.permits.shard(self.key) else { return };
         let Some(taken) = shard.get_mut(&self.key) else { return };
-        let before = taken.waiting.len();
         taken.waiting.retain(|(id, _)| *id != self.id);
-        let was_woken = taken.waiting.len() == before;
+        // It may go without the permit that it got.
+        let was_served = taken.was_served(self.id);
+        if taken.count == 0 && taken.waiting.is_empty() {
+            shard.remove(&self.key);
+        }
         drop(shard);
-        if was_woken {
-            self.permits.give_back(self.key, 0);
+        if was_served {
+            self.permits.give_back(self.key);
         }
     }
 }
@@ -125,6 +147,30 @@ impl Drop for PermitWaiter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever comes while others wait does not take what they wait for.
+    #[test]
+    fn a_permit_goes_to_whoever_has_waited_longest() {
+        let permits = Arc::new(Permits::default());
+        let cx = Context::from_waker(Waker::noop());
+        let held = permits.take(1, 1).unwrap();
+        let waiters = [7, 8, 9].map(|id| PermitWaiter { permits: &permits, key: 1, id });
+        let poll = |id| permits.poll_take(&cx, 1, 1, id);
+        assert!([7, 8, 9].into_iter().all(|id| poll(id).is_pending()));
+        // A poll for another reason costs nobody his turn.
+        assert!(poll(7).is_pending());
+        drop(held);
+        assert!(permits.take(1, 1).is_none(), "it is handed over");
+        assert!(poll(8).is_pending() && poll(9).is_pending());
+        let Poll::Ready(first) = poll(7) else { panic!("it was first") };
+        drop(first);
+        // The next one goes without it.
+        let [first, second, third] = waiters;
+        drop((first, second));
+        assert!(poll(9).is_ready());
+        drop(third);
+        assert_eq!(permits.keys(), 0);
+    }
 
     #[test]
     fn permits_come_back_and_nothing_is_left_of_a_key() {
