@@ -613,3 +613,43 @@ fn mistakes_are_said_with_their_place() {
         assert!(run.stderr.contains(what) || run.stdout.contains(what), "{keys}: {run:?}");
     }
 }
+
+/// An answer with two values of one name has two readings, and one with a great many names would hold up all others.
+#[test]
+fn an_answer_with_two_readings_or_too_many_names_fails_the_request() {
+    let origin = Origin::saying("ok");
+    let names: serde_json::Map<String, Value> =
+        (0..20_000).map(|number| (format!("a{number}"), json!(""))).collect();
+    let list: Vec<&String> = names.keys().collect();
+    for answer in [
+        r#"{"headersToReplace": {"x-a": "1", "x-a": "2"}}"#.to_owned(),
+        r#"{"headersToAdd": {"x-a": "1", "x-\u0061": "2"}}"#.to_owned(),
+        r#"{"dynamicEndpoint": {"endpointName": "a", "endpointName": "b"}}"#.to_owned(),
+        r#"{"interceptorContext": {"a": "1", "a": "2"}}"#.to_owned(),
+        json!({ "headersToReplace": names }).to_string(),
+        json!({ "headersToRemove": list }).to_string(),
+    ] {
+        let service = answering(200, &answer);
+        let gateway = on_request(&origin, &service, "");
+        let began = Instant::now();
+        assert_failed(&post(&gateway, "", "hello"), "103501");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:.80}: {:?}", answer, began.elapsed());
+    }
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn no_path_of_an_answer_climbs() {
+    let origin = Origin::saying("ok");
+    for path in ["/../x", "/a/..", "/a/./b", "/a/%2e%2E/b", "/a/..%2fb", "/a/..\\b", "/..;x/b"] {
+        let service = saying(&json!({ "pathToRewrite": path }));
+        let reply = post(&on_request(&origin, &service, ""), "", "hello");
+        assert_failed(&reply, "103501");
+    }
+    assert_eq!(origin.requests().len(), 0);
+    for path in ["/a/...", "/a..b/.c?x=../y"] {
+        let service = saying(&json!({ "pathToRewrite": path }));
+        assert_eq!(post(&on_request(&origin, &service, ""), "", "hello").status(), 200);
+        assert!(origin.requests().pop().unwrap().target().starts_with(path), "{path}");
+    }
+}

@@ -53,6 +53,10 @@ struct RawAnswer<'a> {
     interceptor_context: Option<Object<'a>>,
 }
 
+/// Names in the objects and lists of an answer, all together: many times as many as a message has lines. Each takes a walk over the
+/// lines of the message.
+const NAMES_MAX: usize = 1000;
+
 /// A text that is borrowed where it has no escapes.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -66,6 +70,9 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
     // Of the whole at once: the library would look at each text by itself.
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is no UTF-8"))?;
     let said: RawAnswer<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
+    if names(&said) > NAMES_MAX {
+        return Err(invalid(&format!("it names more than {NAMES_MAX} lines and texts")));
+    }
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
     if status.is_some_and(|status| !(200..600).contains(&status)) {
@@ -96,6 +103,21 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
         body: body.map(Bytes::from),
         context: context.map(|(name, value)| (name.into(), value.into())).collect(),
     })
+}
+
+/// The number of names in an answer.
+fn names(said: &RawAnswer<'_>) -> usize {
+    let objects = [
+        &said.headers_to_add,
+        &said.headers_to_replace,
+        &said.trailers_to_add,
+        &said.trailers_to_replace,
+        &said.interceptor_context,
+    ];
+    let lists = [&said.headers_to_remove, &said.trailers_to_remove];
+    let in_objects = objects.map(|object| object.as_ref().map_or(0, |object| object.0.len()));
+    let in_lists = lists.map(|list| list.as_ref().map_or(0, Vec::len));
+    in_objects.iter().chain(&in_lists).sum()
 }
 
 fn pairs(object: Option<Object<'_>>) -> Pairs<'_> {
@@ -173,6 +195,10 @@ mod tests {
             r#"{"headersToRemove": {"a": "b"}}"#,
             r#"{"dynamicEndpoint": {}}"#,
             r#"{"dynamicEndpoint": "a"}"#,
+            r#"{"dynamicEndpoint": {"endpointName": "a", "endpointName": "b"}}"#,
+            r#"{"headersToReplace": {"a": "1", "\u0061": "2"}}"#,
+            r#"{"interceptorContext": {"a": "1", "a": "2"}}"#,
+            r#"{"directRespond": false, "directRespond": true}"#,
             r#"{"body": "a*b="}"#,
             r#"{"body": "A"}"#,
             r#"{"body": 1}"#,

@@ -205,6 +205,9 @@ impl Interceptor {
             if !good {
                 return Err(invalid("`pathToRewrite` is no path"));
             }
+            if has_dots(path.split('?').next().unwrap_or_default()) {
+                return Err(invalid("`pathToRewrite` has a segment `.` or `..`"));
+            }
             let query = head.query().filter(|_| !path.contains('?'));
             ex.notes().rewritten = true;
             ex.notes().target = Some(match query {
@@ -214,6 +217,17 @@ impl Interceptor {
         }
         Ok(())
     }
+}
+
+/// True if a server could read a segment of a path as `.` or `..`. The service may have made the path of what a client sent, and it is
+/// sent to the upstream as it is.
+fn has_dots(path: &str) -> bool {
+    let decoded = kit::percent::decoded(path.as_bytes(), false);
+    let mut segments = decoded.split(|b| matches!(b, b'/' | b'\\'));
+    segments.any(|segment| {
+        let name = segment.split(|b| *b == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    })
 }
 
 fn unheld_trailers(ex: &Exchange) {
