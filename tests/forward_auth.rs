@@ -137,3 +137,35 @@ fn what_cannot_work_is_a_complaint() {
         assert!(said.contains(part), "{keys}: {said}");
     }
 }
+
+/// What a client compares with or asks a part of is the upstream's reply. A service that heeds it would answer with 304, 412 or 416.
+#[test]
+fn the_service_gets_no_conditions_about_the_upstreams_reply() {
+    let origin = Origin::echo();
+    let service = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let conditions = ["if-match", "if-none-match", "if-modified-since", "range"];
+            let heeded = conditions.iter().any(|name| request.get(name).is_some());
+            let status = if heeded { "304 Not Modified" } else { "204 No Content" };
+            if !peer.try_send(format!("HTTP/1.1 {status}\r\n\r\n")) {
+                return;
+            }
+        }
+    });
+    let gateway = gateway(&origin, &service.url(), "");
+    for line in [
+        "If-Match: \"a\"",
+        "If-None-Match: *",
+        "If_None_Match: *",
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Range: \"a\"",
+        "Range: bytes=0-1",
+    ] {
+        let reply = ask(&gateway, &format!("{line}\r\n"), "hello");
+        assert_eq!((reply.status(), reply.text().as_str()), (200, "hello"), "{line}");
+        let (name, value) = line.split_once(": ").unwrap();
+        assert_eq!(service.requests().pop().unwrap().get(name), None, "{line}");
+        assert_eq!(origin.requests().pop().unwrap().get(name), Some(value), "{line}");
+    }
+}

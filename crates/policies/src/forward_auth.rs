@@ -123,8 +123,10 @@ impl ForwardAuthSettings {
     }
 }
 
-/// Lines that are not the service's to see: of the connection, of a body that it does not get, and its own host.
-const NOT_SENT: [&str; 16] = [
+/// Lines that are not the service's to see: of the connection, of a body that it does not get, its own host, and those that ask for a
+/// part of the upstream's reply or compare with a version of it. A service that heeds them would answer with 304, 412 or 416, which
+/// the client would take for the upstream's.
+const NOT_SENT: [&str; 22] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -139,6 +141,12 @@ const NOT_SENT: [&str; 16] = [
     "content-encoding",
     "expect",
     "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
     "x-request-id",
     "sec-websocket-key",
 ];
