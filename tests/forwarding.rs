@@ -403,3 +403,26 @@ fn check_warns_of_a_case_that_is_a_listener() {
     let said = run.stdout + &run.stderr;
     assert!(said.contains("is the listener `public` of this gateway"), "{said}");
 }
+
+/// Empty members of a list mean nothing (RFC 9110, 5.6.1); a proxy may leave one behind.
+#[test]
+fn the_client_is_the_last_member_that_is_none_of_the_trusted() {
+    let origin = Origin::saying("ok");
+    let route = "policies: [{ ip_filter: { deny: [203.0.113.7] } }]";
+    let listener = "trusted_proxies: [\"127.0.0.0/8\", \"10.0.0.0/8\"]";
+    let gateway = Plain { route, listener, ..Plain::default() }.start(&origin);
+    for (line, status) in [
+        ("203.0.113.7", 403),
+        ("203.0.113.7,", 403),
+        ("203.0.113.7,, ,", 403),
+        (", 203.0.113.7 ,\t", 403),
+        ("203.0.113.7,, 10.1.1.1", 403),
+        ("203.0.113.7\r\nX-Forwarded-For: ", 403),
+        ("198.51.100.2, 203.0.113.7", 403),
+        ("203.0.113.7, 198.51.100.2,", 200),
+        (",", 200),
+    ] {
+        let asked = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {line}\r\n\r\n");
+        assert_eq!(gateway.wire().ask(asked).status(), status, "{line:?}");
+    }
+}

@@ -87,8 +87,9 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();
     let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));
     let mut client = None;
-    for name in named {
-        let ip = address(std::str::from_utf8(name).ok()?.trim())?;
+    // Empty members mean nothing (RFC 9110, 5.6.1).
+    for name in named.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()) {
+        let ip = address(std::str::from_utf8(name).ok()?)?;
         client = Some(ip);
         if !listener.trusts(ip) {
             break;
