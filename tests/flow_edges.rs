@@ -332,3 +332,36 @@ fn bytes_are_no_text() {
         }
     }
 }
+
+/// What steps make of a reply without a body does not show how long the reply to a GET would be (RFC 9110, 8.6).
+#[test]
+fn the_reply_to_a_head_promises_no_length_that_a_get_would_not_have() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let body = if request.method() == "HEAD" { "" } else { "{\"a\":1}" };
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n";
+            if !peer.try_send(format!("{head}{body}")) {
+                return;
+            }
+        }
+    });
+    for (flow, length) in [
+        ("[{ call: echo }, { payload: { text: \"<{{$body}}>\" } }, { respond: {} }]", None),
+        (
+            "[{ scatter: { branches: [{ call: echo }, { call: echo }], gather: { into: { json: [] } } } }]",
+            None,
+        ),
+        (
+            "[{ call: { upstream: echo, into: r } }, { respond: { json: '{\"b\": {{$r.status}}}' } }]",
+            None,
+        ),
+        ("[{ call: echo }, { respond: {} }]", Some("7")),
+    ] {
+        let gateway = start(&origin, &format!("main: {flow}\n{OTHER}"));
+        let get = gateway.wire().get("/a");
+        let head = gateway.wire().ask("HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((head.status(), head.get("content-length")), (200, length), "{flow}: {get:?}");
+        assert_eq!(head.get("content-type"), get.get("content-type"), "{flow}");
+    }
+}

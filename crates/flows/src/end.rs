@@ -132,6 +132,9 @@ impl FlowEnd {
                 (None, false) => {}
             }
         }
-        ran.map(|()| state.message.into_reply())
+        ran.map(|()| match request.head.method() {
+            b"HEAD" => state.message.into_reply_to_head(),
+            _ => state.message.into_reply(),
+        })
     }
 }

@@ -277,6 +277,15 @@ impl Message {
         add_of_body(to, &self.lines);
     }
 
+    /// The message as the reply to a HEAD. What steps made of a reply without a body does not show how long that to a GET would be.
+    pub(crate) fn into_reply_to_head(mut self) -> Reply {
+        if matches!(self.payload, Payload::Held(_)) {
+            self.lines.remove("content-length");
+            self.payload = Payload::Stream { body: Body::Empty, maker: Maker::Flow, time: None };
+        }
+        self.into_reply()
+    }
+
     /// The message as the reply of the route.
     pub(crate) fn into_reply(self) -> Reply {
         let body = match self.payload {
