@@ -383,3 +383,22 @@ fn a_stylesheet_that_the_gateway_does_not_take_is_refused() {
     assert!(!run.stderr.contains("/tmp/"), "no folder of ours: {}", run.stderr);
     assert!(run.stderr.contains("refused       all.xml:4:17  xslt gold.xsl"), "{}", run.stderr);
 }
+
+/// What is not read is told: a folder without one of its files would lead to a configuration without its routes.
+#[test]
+fn links_in_a_folder_are_refused_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    std::fs::create_dir_all(project.join("api")).unwrap();
+    std::fs::write(project.join("quotes.xml"), PROXY.replace("MEDIATOR", "")).unwrap();
+    std::fs::write(folder.path().join("other.xml"), PROXY.replace("Quotes", "Other")).unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, project.join(name)).unwrap();
+    link("../../other.xml", "api/other.xml");
+    link("..", "loop");
+    let run = tidegate(&["import", "synapse", project.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    for name in ["api/other.xml", "loop"] {
+        let row = run.stderr.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(row.starts_with("refused"), "{name}: {}", run.stderr);
+    }
+}

@@ -189,6 +189,11 @@ fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
     for at in 0..zip.len() {
         let entry = zip.by_index_raw(at).map_err(|error| format!("entry {at}: {error}"))?;
         let name = entry.name().to_owned();
+        if !zip_names::is_plain(entry.name_raw(), &name) {
+            return Err(format!(
+                "entry {at} has a name that is no UTF-8, or does not say that it is"
+            ));
+        }
         let kind = entry.unix_mode().map_or(0, |mode| mode & KIND);
         if !matches!(kind, 0 | REGULAR | FOLDER) {
             return Err(not_a_file(&name));
@@ -385,6 +390,13 @@ mod tests {
         assert!(refused(&renamed(&archive(&[("ab", ""), ("cd", "")]))).contains("\"ab\" twice"));
         let car = renamed(&archive(&[("artifacts.xml", ""), ("ab", ""), ("cd", "")]));
         assert!(refused(&car).contains("\"ab\" twice"));
+        let mut unnamed = archive(&[("a.yaml", ""), ("qq", "")]);
+        for at in 0..unnamed.len() - 1 {
+            if unnamed[at..].starts_with(b"qq") {
+                unnamed[at] = 0xff;
+            }
+        }
+        assert!(refused(&unnamed).contains("no UTF-8"));
         assert!(refused(&archive(&[])).contains("no files"));
         assert!(refused(b"PK nothing").contains("no ZIP"));
         let deep = "x/".repeat(40) + "a";

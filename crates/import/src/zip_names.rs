@@ -44,3 +44,10 @@ fn first(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = rest.split_at_checked(name?)?;
     Some((name, rest.get(extra? + comment?..)?))
 }
+
+/// True if the name that was read is the name that stands in the archive. Where that does not say that it is UTF-8, a name beyond ASCII is
+/// read as that of an old code page, and no file that refers to it would find it.
+#[must_use]
+pub fn is_plain(raw: &[u8], read: &str) -> bool {
+    raw == read.as_bytes()
+}

@@ -89,13 +89,16 @@ impl Sources {
                 true => name.clone(),
                 false => format!("{below}/{name}"),
             };
-            // A link could lead out of the folder, or back into it.
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
                 self.folder(&entry.path(), &whole, depth + 1)?;
             } else if kind.is_file() && (is_archive(&name) || is_read(&name)) {
                 self.file(&entry.path(), &whole)?;
             } else if kind.is_file() && is_data_service(&name) {
                 self.data_service(whole);
+            } else if !kind.is_dir() && !kind.is_file() && !SKIPPED.contains(&name.as_str()) {
+                let why =
+                    "it could lead out of the folder or back into it; put a copy in its place";
+                self.refused.push(Unread { name: whole, what: "link or device", why });
             }
         }
         Ok(())
@@ -127,6 +130,11 @@ impl Sources {
         for at in 0..archive.len() {
             let entry = archive.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
             let within = entry.name().to_owned();
+            if !zip_names::is_plain(entry.name_raw(), &within) {
+                return Err(format!(
+                    "entry {at} has a name that is no UTF-8, or does not say that it is"
+                ));
+            }
             let leaves = entry.enclosed_name().is_none()
                 || within.contains('\\')
                 || within.starts_with('/')
