@@ -1,11 +1,12 @@
-//! Databases, brokers and stores of limits that lie, stall and break off: every wait has an end, nothing is taken from a number that a
-//! peer names, and the gateway serves on.
+//! Databases, brokers and stores of limits that lie, stall and break off, at first or later: every wait has an end, nothing is taken from
+//! a number that a peer names, and the gateway serves on.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Gateway, Origin, Peer, Plain, until};
+use crate::harness::{Gateway, Origin, Peer, Plain, Postgres, Wire, until};
 use crate::hubs::hub;
 
 const PUBLISH: &str = "POST /news/publish?topic=sports HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx";
@@ -234,4 +235,259 @@ fn a_store_of_limits_that_lies_or_stalls_is_away() {
             });
         }
     });
+}
+
+/// Answers the questions of a store of limits with how far ahead each key is, in microseconds.
+fn counting(ahead: impl Fn() -> String + Send + Sync + 'static) -> Origin {
+    Origin::start(move |peer: &mut Peer| {
+        while let Some(parts) = command(peer) {
+            let said = match parts.first().map(String::as_str) {
+                Some("EVAL") => {
+                    let keys: usize = parts[2].parse().unwrap();
+                    let asks = parts[1].contains("passes");
+                    let (each, ahead) = (if asks { ":1\r\n" } else { "" }, ahead());
+                    let number = format!("{each}${}\r\n{ahead}\r\n", ahead.len());
+                    let count = if asks { 2 * keys } else { keys };
+                    format!("*{count}\r\n{}", number.repeat(keys))
+                }
+                _ => "+PONG\r\n".to_owned(),
+            };
+            if !peer.try_send(said) {
+                return;
+            }
+        }
+    })
+}
+
+/// The next command of a client of Redis.
+fn command(peer: &mut Peer) -> Option<Vec<String>> {
+    let mut line = |first: char| {
+        let line = String::from_utf8(peer.read_until(b"\r\n")?).ok()?;
+        line.strip_prefix(first)?.trim().parse::<usize>().ok()
+    };
+    let count = line('*')?;
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        let line = String::from_utf8(peer.read_until(b"\r\n")?).ok()?;
+        let len: usize = line.strip_prefix('$')?.trim().parse().ok()?;
+        let mut part = peer.read_exact(len + 2)?;
+        part.truncate(len);
+        parts.push(String::from_utf8(part).ok()?);
+    }
+    Some(parts)
+}
+
+/// Its clock may have been set back, or another server has taken its place.
+#[test]
+fn a_store_of_limits_that_was_wrong_once_locks_nobody_out() {
+    let origin = Origin::saying("ok");
+    for wrong in ["18446744073709551615", "3600000000"] {
+        let is_wrong = Arc::new(AtomicBool::new(true));
+        let lies = is_wrong.clone();
+        let server = counting(move || match lies.load(Ordering::SeqCst) {
+            true => wrong.to_owned(),
+            false => "0".to_owned(),
+        });
+        let route = "policies: [{ rate_limit: { requests: 1000, per: 1s, burst: 5, by: route, shared: ours } }]";
+        let more = format!("stores: {{ ours: {{ redis: \"redis://{}\" }} }}", server.address());
+        let gateway = Plain { route, more: &more, ..Plain::default() }.start(&origin);
+        until("it lies", || gateway.wire().get("/").status() == 429);
+        let reply = gateway.wire().get("/");
+        assert!(matches!(reply.get("retry-after"), None | Some("1")), "{wrong}: {reply:?}");
+        is_wrong.store(false, Ordering::SeqCst);
+        until("its word is forgotten", || gateway.wire().get("/").status() == 200);
+    }
+}
+
+/// The sum of a batch of Kafka (CRC-32C).
+fn sum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| match sum & 1 {
+            1 => sum >> 1 ^ 0x82f6_3b78,
+            _ => sum >> 1,
+        })
+    })
+}
+
+/// A number in groups of seven bits.
+fn groups(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap());
+    bytes
+}
+
+/// The same of a number with a sign.
+fn signed(number: usize) -> Vec<u8> {
+    groups(number * 2)
+}
+
+/// A batch with one record: `hello`, with these headers, which are so many.
+fn record_batch(headers: &[u8], count: usize) -> Vec<u8> {
+    let record = [&[0, 0, 0, 1][..], &signed(5), b"hello", &signed(count), headers].concat();
+    let mut rest = vec![0; 40];
+    // No producer; one record.
+    rest[22..36].fill(0xff);
+    rest[39] = 1;
+    rest.extend([signed(record.len()), record].concat());
+    let len = u32::try_from(rest.len() + 9).unwrap().to_be_bytes();
+    [&[0; 8][..], &len, &[0; 4], &[2], &sum(&rest).to_be_bytes(), &rest].concat()
+}
+
+/// An answer of Fetch in version 12 with this of `tg.sports`, which has one message.
+fn fetched(number: &[u8], batch: &[u8]) -> Vec<u8> {
+    let ends = [&[0; 7][..], &[1], &[0; 7], &[1], &[0; 8]].concat();
+    let partition = [&[0; 6][..], &ends, &[0, 0xff, 0xff, 0xff, 0xff]].concat();
+    let records = [&groups(batch.len() + 1), batch].concat();
+    let topic = [&[2, 10][..], b"tg.sports", &[2], &partition, &records, &[0; 3]].concat();
+    [number, &[0; 11], &topic].concat()
+}
+
+/// An answer of ListOffsets in version 7: the next message of `tg.sports` has the offset 1.
+fn ended(number: &[u8]) -> Vec<u8> {
+    let partition = [&[0; 21][..], &[1], &[0; 5]].concat();
+    [number, &[0; 5], &[2, 10], b"tg.sports", &[2], &partition, &[0; 2]].concat()
+}
+
+/// A broker whose topic has this.
+fn with_batch(batch: Vec<u8>) -> Origin {
+    broker(move |kind, number, port| match kind {
+        3 => metadata(number, port, "tg.sports"),
+        2 => ended(number),
+        1 => fetched(number, &batch),
+        _ => Vec::new(),
+    })
+}
+
+/// Anybody who may write to a topic says what the headers of its messages are.
+#[test]
+fn headers_of_messages_in_kafka_cannot_become_other_lines() {
+    let header = |name: &str, value: &str| {
+        [&signed(name.len()), name.as_bytes(), &signed(value.len()), value.as_bytes()].concat()
+    };
+    let many = vec![0; 6_000_000];
+    for (what, headers, count, expected) in [
+        ("good ones", header("ce_id", "7"), 1, Some("{\"ce-id\":\"7\"}")),
+        ("a name with a line end", header("ce_a\r\ntransfer-encoding", "chunked"), 1, None),
+        ("a name with a colon", header("ce_a: b", "c"), 1, None),
+        ("a value with a line end", header("ce_a", "b\r\nhost: c"), 1, None),
+        ("a type with a line end", header("content-type", "a/b\r\nhost: c"), 1, None),
+        ("a type that is too long", header("content-type", &"x".repeat(70_000)), 1, None),
+    ] {
+        let batch = record_batch(&headers, count);
+        let server = with_batch(batch);
+        let page = page_of(&server);
+        assert!(page.contains("\"body\":\"hello\""), "{what}: {page}");
+        assert!(page.contains("\"type\":\"application/octet-stream\""), "{what}: {page}");
+        let headers = page.split("\"headers\":").nth(1);
+        let headers = headers.and_then(|rest| Some(&rest[..=rest.find('}')?]));
+        assert_eq!(headers, expected, "{what}: {page}");
+    }
+    // Three million headers in two bytes each.
+    let batch = record_batch(&many, many.len() / 2);
+    let server = with_batch(batch);
+    let gateway = in_kafka(&server);
+    let page = gateway.wire().get("/news/topics/sports?after=0");
+    assert!(page.status() == 200 && page.text().contains("\"events\":[]"), "{page:?}");
+    assert!(gateway.peak_bytes() < 256 << 20, "{}", gateway.peak_bytes());
+    gateway.wait_for_log("a batch in Kafka that cannot be read is passed over");
+}
+
+fn in_kafka(server: &Origin) -> Gateway {
+    let brokers = format!("brokers: [\"{}\"], topics_prefix: \"tg.\"", server.address());
+    Gateway::start(hub(&format!(", log: {{ kafka: {{ {brokers} }} }}")))
+}
+
+fn page_of(server: &Origin) -> String {
+    in_kafka(server).wire().get("/news/topics/sports?after=0").text()
+}
+
+/// A way to a database, which falls silent when it is told to.
+struct Way {
+    entry: Origin,
+    is_silent: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn to(postgres: &Postgres) -> Way {
+        let is_silent = Arc::new(AtomicBool::new(false));
+        let (silent, port) = (is_silent.clone(), postgres.port());
+        let entry = Origin::start(move |peer: &mut Peer| {
+            let mut back = peer.second();
+            let mut there = Wire::connect(([127, 0, 0, 1], port).into());
+            let mut answers = there.second();
+            let quiet = silent.clone();
+            let answering = std::thread::spawn(move || {
+                while let Some(bytes) = answers.read_some() {
+                    // What was said before is still heard.
+                    if quiet.load(Ordering::SeqCst) || !back.try_send(bytes) {
+                        return;
+                    }
+                }
+            });
+            while let Some(bytes) = peer.read_some() {
+                if silent.load(Ordering::SeqCst) {
+                    continue;
+                }
+                if !there.try_send(bytes) {
+                    break;
+                }
+            }
+            there.shut();
+            answering.join().unwrap();
+        });
+        Way { entry, is_silent }
+    }
+
+    fn falls_silent(&self) {
+        self.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    fn url(&self, postgres: &Postgres) -> String {
+        let port = postgres.port().to_string();
+        postgres.url().replace(&port, &self.entry.address().port().to_string())
+    }
+}
+
+/// It does not hear that the statement is to be cancelled either.
+#[test]
+fn a_statement_at_a_database_that_falls_silent_takes_no_longer_than_it_may() {
+    let postgres = Postgres::start();
+    let way = Way::to(&postgres);
+    let gateway = Gateway::start(format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n\
+         databases: {{ shop: {{ url: \"{}\", timeout: 1s, connections: 1 }} }}\n\
+         routes: {{ one: {{ match: {{ path: /one }}, flow: one }} }}\n\
+         flows: {{ one: [{{ sql: {{ database: shop, query: \"select 1 as a\" }} }}] }}\n",
+        way.url(&postgres)
+    ));
+    assert_eq!(gateway.wire().get("/one").status(), 200);
+    way.falls_silent();
+    let began = Instant::now();
+    assert_eq!(gateway.wire().get("/one").status(), 504);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+/// Those who look share a few connections. When the database falls silent, none of them waits for all the others.
+#[test]
+fn those_who_look_into_a_store_that_falls_silent_wait_together() {
+    let postgres = Postgres::start();
+    let way = Way::to(&postgres);
+    let gateway =
+        Gateway::start(format!("{}store: {{ postgres: \"{}\" }}\n", hub(""), way.url(&postgres)));
+    until("it is there", || gateway.wire().ask(PUBLISH).status() == 200);
+    way.falls_silent();
+    let began = Instant::now();
+    scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                let page = gateway.wire().get("/news/topics/sports?after=0");
+                assert_eq!(page.status(), 503);
+            });
+        }
+    });
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
 }

@@ -87,6 +87,12 @@ impl Postgres {
         format!("postgres://tester:geheim@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Its port of the loopback.
+    #[allow(dead_code, reason = "the tests of the store have no use for it")]
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address by the socket in its folder, where no password is asked for.
     pub(crate) fn socket_url(&self) -> String {
         let folder = self.folder.path().display().to_string().replace('/', "%2F");

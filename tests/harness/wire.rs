@@ -234,6 +234,13 @@ impl Wire {
         }
     }
 
+    /// What has come, or what comes next; nothing once the other side has closed.
+    #[track_caller]
+    pub(crate) fn read_some(&mut self) -> Option<Vec<u8>> {
+        let is_there = !self.unread.is_empty() || self.fill();
+        is_there.then(|| std::mem::take(&mut self.unread))
+    }
+
     /// All that comes until the other side closes.
     #[track_caller]
     pub(crate) fn read_to_end(&mut self) -> Vec<u8> {

@@ -142,15 +142,39 @@ impl Inner {
     }
 }
 
+/// The right of a job to its connection.
+struct Lent {
+    back: Handle,
+    pool: Arc<Inner>,
+    _place: ConnectionPermit,
+}
+
 impl Job {
     /// Makes the connection free for others, and tells the outcome.
     fn done(self, outcome: Result<Answer, Failure>) {
+        let (lent, answer) = self.split();
+        lent.give_back();
+        // Harmless: nobody may be there to hear it.
+        let _heard = answer.send(outcome);
+    }
+
+    /// Tells the outcome. The connection is not free yet.
+    fn tell(self, outcome: Result<Answer, Failure>) -> Lent {
+        let (lent, answer) = self.split();
+        // Harmless: nobody may be there to hear it.
+        let _heard = answer.send(outcome);
+        lent
+    }
+
+    fn split(self) -> (Lent, oneshot::Sender<Result<Answer, Failure>>) {
+        (Lent { back: self.back, pool: self.pool, _place: self.place }, self.answer)
+    }
+}
+
+impl Lent {
+    fn give_back(self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(self.back);
-        drop(idle);
-        drop(self.place);
-        // Harmless: nobody may be there to hear it.
-        let _heard = self.answer.send(outcome);
     }
 }
 
@@ -168,15 +192,20 @@ async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
             }
         };
         match &outcome {
-            Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => {}
+            Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => job.done(outcome),
             Err(Failure::Late | Failure::TooMuch(_)) => {
+                // Whoever waits has waited long enough, and the server may be slow to hear of it.
+                let lent = job.tell(outcome);
                 if let Some(session) = session.take() {
                     session.cancel(&server).await;
                 }
+                lent.give_back();
             }
-            Err(Failure::Away(_)) => session = None,
+            Err(Failure::Away(_)) => {
+                session = None;
+                job.done(outcome);
+            }
         }
-        job.done(outcome);
     }
 }
 

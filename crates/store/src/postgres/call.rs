@@ -208,3 +208,30 @@ pub(super) enum ReadCommand {
         log: String,
     },
 }
+
+impl ReadCommand {
+    /// True if its caller has gone.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            ReadCommand::Read { done, .. } => done.is_closed(),
+            ReadCommand::Span { done, .. } => done.is_closed(),
+            ReadCommand::Beyond { done, .. } => done.is_closed(),
+            ReadCommand::Get { done, .. } => done.is_closed(),
+            ReadCommand::Scan { done, .. } => done.is_closed(),
+            ReadCommand::Sweep { .. } => false,
+        }
+    }
+
+    /// Tells its caller that there is no answer.
+    pub(super) fn refuse(self, error: Error) {
+        // Harmless: a caller that has gone needs none, and a sweep has none.
+        let _gone = match self {
+            ReadCommand::Read { done, .. } => done.send(Err(error)).is_ok(),
+            ReadCommand::Span { done, .. } => done.send(Err(error)).is_ok(),
+            ReadCommand::Beyond { done, .. } => done.send(Err(error)).is_ok(),
+            ReadCommand::Get { done, .. } => done.send(Err(error)).is_ok(),
+            ReadCommand::Scan { done, .. } => done.send(Err(error)).is_ok(),
+            ReadCommand::Sweep { .. } => true,
+        };
+    }
+}

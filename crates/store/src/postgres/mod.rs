@@ -42,6 +42,7 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 use call::{ReadCommand, Write};
+use connection::{ANSWER_MAX, unanswered};
 use queue::Queue;
 use writer::Writer;
 
@@ -180,7 +181,10 @@ impl Postgres {
         let pushed = checked.and_then(|()| shared.looks.push(look(done), 0));
         Box::pin(async move {
             pushed?;
-            answer.await.unwrap_or_else(|_| Err(closed()))
+            let late = || Err(unanswered().error());
+            // A few connections answer all who look, and the database may have stopped answering.
+            let answered = tokio::time::timeout(ANSWER_MAX, answer).await;
+            answered.map_or_else(|_| late(), |answer| answer.unwrap_or_else(|_| Err(closed())))
         })
     }
 }

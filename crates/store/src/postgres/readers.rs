@@ -44,6 +44,14 @@ pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     let mut kept: Option<Link> = None;
     loop {
         let Some(look) = shared.looks.take(1, usize::MAX).await.pop() else { return };
+        if look.is_over() {
+            continue;
+        }
+        if let Some(error) = shared.away() {
+            // Those that have waited are told at once: each attempt to connect would take seconds.
+            look.refuse(error);
+            continue;
+        }
         if let ReadCommand::Sweep { log } = look {
             if sweep(&server, &mut kept, &log).await == Some(true) {
                 // Harmless: one piece at a time, so that nobody waits for all of it. If there is no room, a later one sweeps this, too.
