@@ -213,17 +213,18 @@ fn compared(value: Option<&Value>, wanted: &str) -> Box<str> {
 
 /// The groups of the subject: a list of texts, or a text with commas. A group that cannot be read may be one that is denied.
 fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]>, Refusal> {
-    const WRONG: Refusal = Refusal::Claims("the groups are not a list of texts");
-    match settings.groups.as_deref().and_then(|path| value_at(claims, path)) {
+    let Some(path) = settings.groups.as_deref() else { return Ok(Box::default()) };
+    let wrong = || Refusal::Wanted(path.into());
+    match value_at(claims, path) {
         Some(Value::String(text)) => {
             let all = text.split(',').map(str::trim).filter(|one| !one.is_empty());
             Ok(all.map(Box::from).collect())
         }
         Some(Value::Array(items)) => {
-            items.iter().map(|item| item.as_str().map(Box::from).ok_or(WRONG)).collect()
+            items.iter().map(|item| item.as_str().map(Box::from).ok_or_else(wrong)).collect()
         }
         Some(Value::Null) | None => Ok(Box::default()),
-        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => Err(WRONG),
+        Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => Err(wrong()),
     }
 }
 
@@ -450,7 +451,7 @@ mod tests {
             assert_eq!(groups(claim.clone()), Ok(read), "{claim}");
         }
         for claim in [json!(["a", 7]), json!([{ "name": "a" }]), json!({ "a": true }), json!(7)] {
-            assert!(matches!(groups(claim.clone()), Err(Refusal::Claims(_))), "{claim}");
+            assert_eq!(groups(claim.clone()), Err(Refusal::Wanted("groups".into())), "{claim}");
         }
     }
 
