@@ -2890,15 +2890,15 @@ fn what_is_posted_as_a_form_is_a_form() {
         (
             &typed,
             expect![[r#"
-            flows:
-              P:
-                # refused: payloadFactory, p.xml:3:1: a message of xml with the content type of a form has no counterpart
-                - header:
-                    set:
-                      content-type: application/x-www-form-urlencoded
-                - respond: {}
-            refused p.xml:3:1: a message of xml with the content type of a form has no counterpart
-        "#]],
+                flows:
+                  P:
+                    - payload:
+                        xml: "<f><a>1</a></f>"
+                    - header:
+                        set:
+                          content-type: application/x-www-form-urlencoded
+                    - respond: {}
+            "#]],
         ),
         (
             &between,
