@@ -182,6 +182,8 @@ kinds! {
     /// The only target of the upstream is suspended.
     // Synapse tells a group without a ready endpoint from an endpoint that is not ready.
     TargetSuspended => 503, Upstream, Warn, Unavailable, "target_suspended", "The upstream is suspended.", synapse 303_001;
+    /// No look-up of the upstream's targets in DNS has succeeded yet.
+    Unresolved => 503, Upstream, Warn, Unavailable, "unresolved", "The upstream's targets are not known: its name cannot be resolved.", synapse 101_503;
     /// The upstream is at a limit of its `breaker`.
     BreakerOpen => 503, Upstream, Warn, Unavailable, "breaker_open", "The upstream is at its limit.", synapse 303_001;
     /// The connection to the upstream could not be made.

@@ -73,6 +73,8 @@ metrics! {
     UpstreamPending = Gauge "tidegate_upstream_requests_pending" [Upstream], "Requests that wait for a connection to an upstream.";
     UpstreamRetries = Counter "tidegate_upstream_retries" [Upstream], "Requests sent to an upstream once more.";
     UpstreamRefused = Counter "tidegate_upstream_breaker_refused" [Upstream], "Requests refused because an upstream was at its limits.";
+    UpstreamLookUpsFailed = Counter "tidegate_upstream_lookups_failed" [Upstream], "Look-ups of an upstream's names that failed. Its targets stay as they were.";
+    UpstreamLeftOut = Gauge "tidegate_upstream_targets_left_out" [Upstream], "Targets that DNS names beyond the 1,000 that an upstream may have. They get no requests.";
     TargetHealthy = Gauge "tidegate_upstream_target_healthy" [Upstream, Target], "1 if a target is well, 0 if its health checks or, without them, its last exchange failed; absent while nothing is known.";
     TargetHealth = Gauge "tidegate_upstream_target_health" [Upstream, Target, State], "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
     TargetEjected = Gauge "tidegate_upstream_target_ejected" [Upstream, Target], "1 while a target is kept out of the rotation because it keeps failing.";

@@ -422,17 +422,19 @@ impl Snapshot {
     fn upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Gauge = (Metric, fn(&UpstreamSum) -> i64);
         type Counter = (Metric, fn(&UpstreamSum) -> u64);
-        let gauges: [Gauge; 4] = [
+        let gauges: [Gauge; 5] = [
             (Metric::UpstreamOpen, |upstream| upstream.connections_open),
             (Metric::UpstreamIdle, |upstream| upstream.connections_idle),
             (Metric::UpstreamActive, |upstream| upstream.requests_active),
             (Metric::UpstreamPending, |upstream| upstream.requests_pending),
+            (Metric::UpstreamLeftOut, |upstream| upstream.targets_left_out),
         ];
-        let counters: [Counter; 4] = [
+        let counters: [Counter; 5] = [
             (Metric::UpstreamCreated, |upstream| upstream.connections_created),
             (Metric::UpstreamFailed, |upstream| upstream.connections_failed),
             (Metric::UpstreamRetries, |upstream| upstream.retries),
             (Metric::UpstreamRefused, |upstream| upstream.breaker_refused),
+            (Metric::UpstreamLookUpsFailed, |upstream| upstream.look_ups_failed),
         ];
         for (metric, read) in gauges {
             let mut family = family(encoder, metric)?;

@@ -120,6 +120,8 @@ pub(crate) struct UpstreamSum {
     pub(crate) requests_pending: i64,
     pub(crate) retries: u64,
     pub(crate) breaker_refused: u64,
+    pub(crate) look_ups_failed: u64,
+    pub(crate) targets_left_out: i64,
     pub(crate) targets: Vec<(Box<str>, Arc<TargetMetrics>)>,
 }
 
@@ -219,10 +221,17 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
 
 fn upstream(name: Box<str>, metrics: &UpstreamMetrics) -> Option<UpstreamSum> {
     let targets = metrics.targets();
-    if targets.is_empty() && metrics.pools().next().is_none() {
+    let is_unused = targets.is_empty() && metrics.failed_look_ups() == 0;
+    if is_unused && metrics.pools().next().is_none() {
         return None;
     }
-    let mut sum = UpstreamSum { name, targets, ..UpstreamSum::default() };
+    let mut sum = UpstreamSum {
+        name,
+        targets,
+        look_ups_failed: metrics.failed_look_ups(),
+        targets_left_out: i64::try_from(metrics.left_out()).unwrap_or(i64::MAX),
+        ..UpstreamSum::default()
+    };
     for pool in metrics.pools() {
         sum.connections_open += pool.connections_open.get();
         sum.connections_idle += pool.connections_idle.get();

@@ -16,6 +16,8 @@ pub struct UpstreamMetrics {
     pools: Shards<PoolMetrics>,
     /// Weak, so that a target that left the configuration or the DNS also leaves the metrics.
     targets: Mutex<BTreeMap<Box<str>, Weak<TargetMetrics>>>,
+    look_ups_failed: SharedCounter,
+    targets_left_out: SharedCounter,
 }
 
 /// The pool of one worker. Only that worker writes it.
@@ -106,7 +108,12 @@ impl TargetHealth {
 
 impl UpstreamMetrics {
     pub(crate) fn new(workers: usize) -> Self {
-        UpstreamMetrics { pools: Shards::new(workers), targets: Mutex::default() }
+        UpstreamMetrics {
+            pools: Shards::new(workers),
+            targets: Mutex::default(),
+            look_ups_failed: SharedCounter::default(),
+            targets_left_out: SharedCounter::default(),
+        }
     }
 
     /// The pool metrics of a worker. A worker must not write those of another.
@@ -126,6 +133,24 @@ impl UpstreamMetrics {
             targets.insert(name.into(), Arc::downgrade(&target));
         }
         target
+    }
+
+    /// Counts look-ups of names that failed.
+    pub fn look_ups_failed(&self, count: u64) {
+        self.look_ups_failed.add(count);
+    }
+
+    /// Notes how many targets DNS names beyond those that an upstream may have.
+    pub fn set_left_out(&self, targets: usize) {
+        self.targets_left_out.set(u64::try_from(targets).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn failed_look_ups(&self) -> u64 {
+        self.look_ups_failed.get()
+    }
+
+    pub(crate) fn left_out(&self) -> u64 {
+        self.targets_left_out.get()
     }
 
     /// Connections of all workers, idle ones included.

@@ -121,7 +121,7 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
             backend: of.backend_status.filter(|_| of.verbose),
         },
         None => {
-            let unasked = matches!(kind, Kind::NoTarget | Kind::TargetSuspended);
+            let unasked = matches!(kind, Kind::NoTarget | Kind::Unresolved | Kind::TargetSuspended);
             let of_upstream = kind.side() == Side::Upstream && !unasked;
             let (reason, message) = written(fault);
             FaultTexts {
