@@ -36,6 +36,7 @@ mod dashboards;
 mod deadlines;
 mod deploy;
 mod diff;
+mod discovery;
 mod encrypted;
 mod endpoints;
 mod errors;

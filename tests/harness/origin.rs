@@ -87,6 +87,22 @@ impl Origin {
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
     ) -> Origin {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        Origin::serve_on(listener, wrap, script)
+    }
+
+    /// Runs `script` for each connection to a listener that the test has made.
+    pub(crate) fn start_on(
+        listener: TcpListener,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Origin {
+        Origin::serve_on(listener, |socket| Some(Wire::from(socket)), script)
+    }
+
+    fn serve_on(
+        listener: TcpListener,
+        wrap: impl Fn(TcpStream) -> Option<Wire> + Send + Sync + 'static,
+        script: impl Fn(&mut Peer) + Send + Sync + 'static,
+    ) -> Origin {
         let address = listener.local_addr().expect("an address");
         let seen: Arc<Seen> = Arc::default();
         let shared = seen.clone();

@@ -34,6 +34,7 @@ mod sets;
 mod store;
 mod streams;
 mod templates;
+mod upstream_targets;
 mod upstreams;
 
 use std::net::SocketAddr;

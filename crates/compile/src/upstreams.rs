@@ -1,14 +1,11 @@
 //! `upstreams` to settings, and settings to upstreams.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use aws_lc_rs::hmac;
 use config::{
-    At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, Spanned, Target, TargetUrl,
-    UpstreamProtocol, UpstreamTls,
+    At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, TargetAddress, TargetUrl,
+    UpstreamAddresses, UpstreamProtocol, UpstreamTls,
 };
 use plan::Plan;
 use plan::telemetry::Telemetry;
@@ -17,7 +14,7 @@ use tls::{Client, ClientSpec};
 
 use crate::listeners::{bytes, count};
 use crate::policies::{self, NamedUpstreams};
-use crate::{files, paths};
+use crate::{files, paths, upstream_targets};
 
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSettings> {
@@ -72,9 +69,11 @@ pub(crate) fn build(
     all.into_iter()
         .map(|settings| match old.get(settings.name.as_str()) {
             Some(old) if *old.settings() == settings => Arc::clone(old),
-            Some(_) | None => {
+            old => {
                 let metrics = telemetry.upstream(&settings.name);
-                Upstream::new(settings, metrics)
+                let upstream = Upstream::new(settings, metrics);
+                old.inspect(|old| upstream.inherit(old));
+                upstream
             }
         })
         .collect()
@@ -92,7 +91,7 @@ pub(crate) fn to_url(
     Some(UpstreamSettings {
         name: target.url(),
         addresses: None,
-        targets: vec![target],
+        targets: settled::Targets::Fixed(vec![target]),
         protocol: settled::Protocol::Http1,
         balance: settled::Balance::RoundRobin,
         timeout,
@@ -103,7 +102,10 @@ pub(crate) fn to_url(
         outlier: None,
         breaker: breaker(&config::Breaker::absent()?),
         idle_max: count(config::Pool::absent()?.idle_max.get()),
-        dns_refresh: config::Dns::absent()?.refresh.0,
+        dns: settled::Dns {
+            refresh: config::Dns::absent()?.refresh.0,
+            servers: settled::Servers::default(),
+        },
         writes_at_once: false,
         tls: Clients::default().of(tls, report)?,
     })
@@ -121,20 +123,16 @@ fn settings(
     clients: &mut Clients,
     report: &mut Report,
 ) -> Option<UpstreamSettings> {
-    check_targets(&upstream.targets, &upstream.tls, report);
-    for Target { url, .. } in &upstream.targets.value {
-        warn_of_loop(config, &url.value, url.at, report);
-    }
+    let targets = upstream_targets::compile(config, upstream, report);
     warn_stays(upstream, report);
     check_retry(upstream, report);
     let timeout = &upstream.timeout;
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
-    let targets: Vec<TargetSettings> = upstream.targets.value.iter().map(target).collect();
     Some(UpstreamSettings {
         name: name.to_owned(),
         addresses: None,
-        sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, &targets, report)),
+        sticky: upstream.sticky.as_ref().map(|sticky| self::sticky(sticky, report)),
         suspend: upstream.suspend.as_ref().map(|suspend| self::suspend(suspend, report)),
         targets,
         protocol: match upstream.protocol {
@@ -158,72 +156,10 @@ fn settings(
         }),
         breaker: self::breaker(&upstream.breaker),
         idle_max: count(upstream.pool.idle_max.get()),
-        dns_refresh: upstream.dns.refresh.0,
+        dns: upstream_targets::dns(upstream, report),
         writes_at_once: false,
         tls: clients.of(&upstream.tls, report)?,
     })
-}
-
-fn check_targets(targets: &Spanned<Vec<Target>>, tls: &UpstreamTls, report: &mut Report) {
-    if targets.value.is_empty() && targets.intact {
-        let help = "write at least one URL such as `http://10.0.0.1:8080`";
-        report.error(targets.at, "an upstream without a target", help);
-    }
-    let mut seen = HashSet::new();
-    for target in targets.value.iter().filter(|target| !seen.insert(&target.url.value)) {
-        let what = format!("the target `{}` is here twice", target.url.value);
-        report.warn(target.url.at, what, "give it a `weight` instead");
-    }
-    let https = targets.value.iter().any(|target| target.url.value.tls);
-    let written = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().next();
-    if let Some(file) = written.filter(|_| !https && targets.intact) {
-        let help = "write targets as `https://HOST:PORT`, or remove `tls`";
-        report.warn(file.at, "no target speaks TLS, so this has no effect", help);
-    }
-}
-
-/// A target that is a listener of the same gateway sends requests round in circles.
-pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mut Report) {
-    let leads = |address: SocketAddr| {
-        // Port 0 is a different port each time.
-        address.port() != 0 && address.port() == url.port && is_here(&url.host, address.ip())
-    };
-    let mut listeners = config.listen.iter();
-    if let Some((name, _)) = listeners.find(|(_, listener)| leads(listener.address.value.0)) {
-        let what = format!(
-            "the target `{url}` is the listener `{}` of this gateway: what comes back is refused with 508",
-            name.value
-        );
-        let help = "write where the service runs, or give the listener another port";
-        report.warn(at, what, help);
-    }
-}
-
-/// True if a connection from this machine to a host, at the same port, reaches a socket of this address.
-fn is_here(host: &str, listens: IpAddr) -> bool {
-    let local = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-    let hosts = match host.parse::<IpAddr>() {
-        // A connection to the unspecified address reaches this machine.
-        Ok(ip) if ip.is_unspecified() => local.to_vec(),
-        Ok(ip) => vec![ip],
-        Err(_) if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") => local.to_vec(),
-        Err(_) => Vec::new(),
-    };
-    // A socket of any address of version 6 takes those of version 4 too.
-    let takes_all = |ip: &IpAddr| {
-        listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
-    };
-    hosts.iter().any(|ip| *ip == listens || takes_all(ip))
-}
-
-fn target(target: &Target) -> TargetSettings {
-    let url = &target.url.value;
-    TargetSettings {
-        https: url.tls,
-        host: url.host.clone(),
-        port: url.port,
-        weight: target.weight.get(),
-    }
 }
 
 fn breaker(breaker: &config::Breaker) -> settled::Breaker {
@@ -281,16 +217,7 @@ fn failures(on: &[RetryOn]) -> settled::Failures {
     }
 }
 
-/// Bytes of a pin: enough that a thousand targets have different ones.
-const PIN_BYTES: usize = 8;
-
-/// A target's pin depends on nothing but its URL and the secret. So it is the same after a restart, on every gateway, and for all
-/// upstreams with that target, and other targets may come and go.
-fn sticky(
-    sticky: &config::Sticky,
-    targets: &[TargetSettings],
-    report: &mut Report,
-) -> settled::Sticky {
+fn sticky(sticky: &config::Sticky, report: &mut Report) -> settled::Sticky {
     if let Some(empty) = sticky.secret.as_ref().filter(|secret| secret.value.0.is_empty()) {
         report.error(
             empty.at,
@@ -299,16 +226,8 @@ fn sticky(
         );
     }
     let secret = sticky.secret.as_ref().map_or("tidegate", |secret| secret.value.0.as_str());
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-    let pin = |target: &TargetSettings| {
-        let digest = hmac::sign(&key, target.url().as_bytes());
-        // Harmless: so much of a digest tells targets apart.
-        digest.as_ref().iter().take(PIN_BYTES).fold(String::new(), |mut pin, byte| {
-            let _infallible = write!(pin, "{byte:02x}");
-            pin
-        })
-    };
-    settled::Sticky { cookie: sticky.cookie.0.clone(), pins: targets.iter().map(pin).collect() }
+    let secret = settled::StickySecret(secret.to_owned());
+    settled::Sticky { cookie: sticky.cookie.0.clone(), secret }
 }
 
 fn suspend(suspend: &config::Suspend, report: &mut Report) -> settled::Suspend {
@@ -339,7 +258,11 @@ fn stays(retry: &Retry) -> bool {
 
 fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
     let Retry { attempts, when, .. } = &upstream.retry;
-    if upstream.targets.value.len() < 2 || !stays(&upstream.retry) {
+    let is_service = |of: &config::Target| matches!(of.url.value, TargetAddress::Service(_));
+    let may_be_many = upstream.targets.value.len() > 1
+        || upstream.addresses.value == UpstreamAddresses::Each
+        || upstream.targets.value.iter().any(is_service);
+    if !may_be_many || !stays(&upstream.retry) {
         return;
     }
     let help = match when.contains(&RetryOn::ConnectFailure) {

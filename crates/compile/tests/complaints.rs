@@ -165,7 +165,7 @@ telemetry: { access_log: { format: "{client} {stats}" } }
 "#,
         expect![[r#"
             gate.yaml:6:23: the target `h` has no scheme
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:8:39: there is no upstream `oders`; did you mean `orders`?
               help: name one of the `upstreams`
             gate.yaml:9:39: there is no upstream `payments`

@@ -119,6 +119,7 @@ fn the_whole_in_words() {
             targets:
               - { url: "http://10.0.0.1:8080", weight: 1 }
               - { url: "https://h:443", weight: 2 }
+            addresses: together
             protocol: http1
             balance: round_robin
             timeout:
@@ -150,6 +151,7 @@ fn the_whole_in_words() {
           other:
             targets:
               - { url: "http://10.0.0.3:80", weight: 1 }
+            addresses: together
             protocol: http1
             balance:
               hash:

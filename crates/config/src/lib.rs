@@ -64,11 +64,12 @@ pub use sections::{
     QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
     RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
     Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
-    UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
+    UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
-    FilePath, HashBy, JsonText, Map, MemoryLimit, Network, OneOrMore, Percent, RetryOn, Secret,
-    Size, Spanned, StatusRange, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
+    FilePath, HashBy, JsonText, Map, MemoryLimit, NameServer, Network, OneOrMore, Percent, RetryOn,
+    Secret, Size, Spanned, SrvUrl, StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion,
+    ValueMatch, WebUrl,
 };

@@ -214,7 +214,7 @@ fn text(pattern: &str) -> &'static str {
         p if p.starts_with("^[0-9]+(ms|") => "a duration: `250ms`, `5s`, `1h`",
         p if p.starts_with("^[0-9]+(B|") => "a size: `512B`, `64KiB`, `1MiB`",
         p if p.starts_with("^.+:[0-9]") => "`ADDRESS:PORT`",
-        p if p.starts_with("^[Hh][Tt][Tt][Pp]") => "a URL",
+        p if p.contains("[Hh][Tt][Tt][Pp]") => "a URL",
         _ => "a text",
     }
 }

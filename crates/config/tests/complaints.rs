@@ -50,9 +50,9 @@ zebra: {}
             gate.yaml:7:31: the size `64kb` has the unknown unit `kb`
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
             gate.yaml:10:15: the target `http://10.0.0.1:8080/v1` has something after its host and port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:10:49: the target `ftp://10.0.0.2` is neither http nor https
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:10:75: expected a whole number from 1 to 65535, found `0`
               help: write a whole number from 1 to 65535 without quotes
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
@@ -214,15 +214,15 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:4:20: `soon` is not a duration
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
             gate.yaml:7:15: a target with a user name or password in it
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:7:29: the target `http://[::g]` has a bad IPv6 address
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:7:45: the target `h:80` has no scheme
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:7:53: the target `http://h:0` has a bad port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:7:67: the target `http://h_x:99999` has a bad port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:8:28: `head:x` is nothing to hash by
               help: write `client`, `path`, `header:NAME` or `cookie:NAME`
             gate.yaml:9:25: zero is too short here
@@ -244,7 +244,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:12:20: expected `true` or `false`, found `maybe`
               help: write `true` or `false` without quotes
             gate.yaml:13:3: the key `targets` is missing
-              help: add `targets`: Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+              help: add `targets`: Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`; or one like
             gate.yaml:16:21: expected text, found a list
               help: write a text; quote it where YAML would misread it
             gate.yaml:16:52: expected `present: true`, found `false`

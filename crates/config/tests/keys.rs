@@ -91,6 +91,7 @@ telemetry: { access_log: {} }
                       "weight": 1
                     }
                   ],
+                  "addresses": "together",
                   "protocol": "http1",
                   "balance": "round_robin",
                   "timeout": {
@@ -369,6 +370,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "addresses": "together",
                   "protocol": "auto",
                   "balance": {
                     "hash": {
@@ -449,6 +451,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "addresses": "together",
                   "protocol": "http1",
                   "balance": "least_requests",
                   "timeout": {
@@ -485,6 +488,7 @@ fn every_key() {
                       "weight": 1
                     }
                   ],
+                  "addresses": "together",
                   "protocol": "http1",
                   "balance": {
                     "hash": {

@@ -494,6 +494,7 @@ async fn a_plan_is_shown_with_its_defaults() {
           {
             "url": "http://127.0.0.1:9",
             "weight": 1,
+            "priority": 0,
             "addresses": [
               "127.0.0.1:9"
             ],

@@ -4,7 +4,7 @@
 use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
-use plan::upstreams::{Balance, HashKey, Upstream, UpstreamSettings};
+use plan::upstreams::{Balance, HashKey, Knowledge, Member, Upstream, UpstreamSettings};
 use plan::{
     AccessLogSettings, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters, Plan,
     Policy, Route, ValueCondition,
@@ -199,10 +199,12 @@ fn policy(policy: &Policy) -> Value {
 
 fn upstream(upstream: &Upstream) -> Value {
     let settings = upstream.settings();
-    let targets = upstream.targets().iter().map(|target| {
+    let set = upstream.targets();
+    let targets = set.members().iter().map(|Member { target, weight, priority }| {
         json!({
             "url": &**target.url(),
-            "weight": target.settings().weight,
+            "weight": weight,
+            "priority": priority,
             "addresses": target.addresses().iter().map(ToString::to_string).collect::<Vec<_>>(),
             "health": target.health().name(),
             "healthy": target.health().is_healthy(),
@@ -214,12 +216,24 @@ fn upstream(upstream: &Upstream) -> Value {
     let mut view = self::settings(settings);
     if let Some(view) = view.as_object_mut() {
         view.insert("targets".to_owned(), targets.collect());
+        view.insert("no_targets_because".to_owned(), unknown(set.knowledge()));
     }
     view
 }
 
+/// Why there are no targets, where DNS names them.
+fn unknown(knowledge: &Knowledge) -> Value {
+    match knowledge {
+        Knowledge::Known => Value::Null,
+        Knowledge::Unknown => json!("the first look-up has not ended"),
+        Knowledge::Unresolved(why) => json!(why),
+        Knowledge::NotAvailable => json!("DNS says that the service is not available"),
+    }
+}
+
 fn settings(settings: &UpstreamSettings) -> Value {
     let (timeout, retry, breaker) = (&settings.timeout, &settings.retry, &settings.breaker);
+    let servers = &settings.dns.servers.addresses;
     json!({
         "name": settings.name,
         "protocol": settings.protocol.name(),
@@ -268,7 +282,9 @@ fn settings(settings: &UpstreamSettings) -> Value {
             "pending": breaker.pending,
         },
         "idle_max": settings.idle_max,
-        "dns_refresh_ms": millis(settings.dns_refresh),
+        "listed": settings.targets.shown(),
+        "dns_refresh_ms": millis(settings.dns.refresh),
+        "dns_servers": servers.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

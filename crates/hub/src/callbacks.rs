@@ -12,7 +12,8 @@ use message::{Reply, Request};
 use policy::{Call, Caller, Totals};
 use telemetry::UpstreamMetrics;
 use upstream::{
-    AddressRule, Balance, Breaker, Failures, HostSent, Retry, TargetSettings, Timeouts, Upstream,
+    AddressRule, Balance, Breaker, Dns, Failures, HostSent, Retry, TargetSettings, Targets,
+    Timeouts, Upstream,
 };
 
 use crate::callback::{self, Callback};
@@ -128,7 +129,7 @@ impl Callbacks {
             protocol: upstream::Protocol::Http1,
             name: "(callbacks)".to_owned(),
             addresses: Some(self.ways.rule.clone()),
-            targets: vec![target],
+            targets: Targets::Fixed(vec![target]),
             balance: Balance::RoundRobin,
             timeout: Timeouts {
                 connect: self.ways.timeout,
@@ -148,7 +149,7 @@ impl Callbacks {
             },
             idle_max: IDLE_MAX,
             // Names are looked up whenever a connection is made.
-            dns_refresh: Duration::MAX,
+            dns: Dns::never(),
             writes_at_once: true,
             tls: self.ways.tls.clone(),
         };

@@ -28,9 +28,15 @@ pub fn dialled(upstream: &str) -> Option<io::Result<Wire>> {
     Some(network(upstream).map(Wire::Wrapped))
 }
 
+/// True if something stands in for the network of this thread.
+#[must_use]
+pub fn is_there() -> bool {
+    NETWORK.with_borrow(Option::is_some)
+}
+
 /// Refuses a connection that is to no upstream, if there is a stand-in for the network.
 pub fn refuse_others() -> io::Result<()> {
-    match NETWORK.with_borrow(Option::is_some) {
+    match is_there() {
         true => Err(io::ErrorKind::ConnectionRefused.into()),
         false => Ok(()),
     }

@@ -95,7 +95,7 @@ impl Forward {
 
     pub(crate) fn explained(&self, parameters: &[&str]) -> Explanation {
         let settings = self.upstream.settings();
-        let targets: Vec<String> = settings.targets.iter().map(|target| target.url()).collect();
+        let targets = settings.targets.shown();
         let protocol = match settings.protocol {
             Protocol::Http1 => "",
             Protocol::Http2 => " over HTTP/2",

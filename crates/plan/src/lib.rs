@@ -46,8 +46,9 @@ pub use upstream_handle::UpstreamHandle;
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
-        AllowedHost, AllowedUrl, Balance, Breaker, Endpoints, Failures, HashKey, Health, HostSent,
-        Mirror, Outlier, Protocol, Retry, Sticky, Suspend, TargetSettings, Timeouts, Upstream,
+        AllowedHost, AllowedUrl, Balance, Breaker, Dns, Endpoints, Failures, HashKey, Health,
+        HostSent, Knowledge, Member, Mirror, Outlier, Protocol, Retry, Servers, ServiceName,
+        Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts, Upstream,
         UpstreamSettings,
     };
 }

@@ -151,9 +151,11 @@ impl Gateway {
         if open != idle {
             gauges.left.push(format!("{open} connections to upstreams are open and {idle} idle"));
         }
-        let targets = self.plan.upstreams.iter().flat_map(|upstream| upstream.targets());
-        let busy = targets.filter(|target| target.active() > 0);
-        gauges.left.extend(busy.map(|target| format!("{} is busy", target.url())));
+        for upstream in &self.plan.upstreams {
+            let set = upstream.targets();
+            let busy = set.members().iter().filter(|member| member.target.active() > 0);
+            gauges.left.extend(busy.map(|member| format!("{} is busy", member.target.url())));
+        }
         gauges
     }
 }

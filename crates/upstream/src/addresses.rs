@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kit::clock::{self, Instant};
-use kit::names::LookUps;
 use tokio::sync::Mutex;
+
+use crate::resolver;
+use crate::settings::Dns;
 
 /// What is known of a name.
 #[derive(Default)]
@@ -41,15 +43,19 @@ const MISSES_MAX: u32 = 6;
 /// A failure is the answer to all who ask within this time.
 const FAILURE_TIME: Duration = Duration::from_secs(1);
 
-/// Names of targets, looked up at once. The resolver may be silent for half a minute, and what else needs a thread goes on.
-static LOOK_UPS: LookUps = LookUps::new(128, 128);
-
 impl Addresses {
     /// Of a target that is named by an address, which is never looked up.
     pub(crate) fn literal(address: SocketAddr) -> Addresses {
         let addresses = Addresses::default();
         addresses.found(&mut Vec::new(), vec![address]);
         addresses
+    }
+
+    /// Takes over what another knew of the same name, until the first look-up.
+    pub(crate) fn inherit(&self, before: &Addresses) {
+        let latest = before.latest.load_full();
+        self.kept.store(latest.clone());
+        self.latest.store(latest);
     }
 
     /// The next address to connect to, in turn, so that all addresses of a name share the load.
@@ -76,14 +82,19 @@ impl Addresses {
         }
     }
 
-    /// Looks the name up by the system's resolver. If that fails, the addresses stay.
-    pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<()> {
+    /// Looks the name up. If that fails, the addresses stay. Returns the time for which they hold, if the answer said so.
+    pub(crate) async fn look_up(
+        &self,
+        dns: &Dns,
+        host: &str,
+        port: u16,
+    ) -> io::Result<Option<Duration>> {
         let mut state = self.looking.lock().await;
-        self.look_up_in(&mut state, host, port).await
+        self.look_up_in(&mut state, dns, host, port).await
     }
 
     /// The first look-up, which requests may come before. They all wait for one.
-    pub(crate) async fn first(&self, host: &str, port: u16) -> io::Result<()> {
+    pub(crate) async fn first(&self, dns: &Dns, host: &str, port: u16) -> io::Result<()> {
         let mut state = self.looking.lock().await;
         if !self.latest.load().is_empty() {
             return Ok(());
@@ -93,19 +104,23 @@ impl Addresses {
         {
             return Err(io::Error::new(*kind, why.as_str()));
         }
-        self.look_up_in(&mut state, host, port).await
+        self.look_up_in(&mut state, dns, host, port).await.map(|_ttl| ())
     }
 
-    async fn look_up_in(&self, state: &mut LookUpState, host: &str, port: u16) -> io::Result<()> {
-        let found = LOOK_UPS.find("", host, port).await.and_then(|found| match found.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
-            false => Ok(found),
-        });
-        match found {
-            Ok(found) => {
+    async fn look_up_in(
+        &self,
+        state: &mut LookUpState,
+        dns: &Dns,
+        host: &str,
+        port: u16,
+    ) -> io::Result<Option<Duration>> {
+        let found = resolver::look_up(dns, host).await;
+        match found.all() {
+            Ok(all) => {
                 state.failed = None;
-                self.found(&mut state.seen, found);
-                Ok(())
+                let addresses = all.into_iter().map(|ip| SocketAddr::new(ip, port));
+                self.found(&mut state.seen, addresses.collect());
+                Ok(found.ttl)
             }
             Err(error) => {
                 state.failed = Some((clock::now(), error.kind(), error.to_string()));

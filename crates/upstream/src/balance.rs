@@ -4,122 +4,125 @@
 
 use std::hash::Hasher;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use message::RequestHead;
 
+use crate::roster::{Place, Roster};
 use crate::settings::{Balance, HashKey};
 use crate::target::Target;
 use crate::{Upstream, sticky};
 
-/// A worker's state between two choices.
-#[derive(Default)]
-pub(crate) struct BalanceState {
-    /// Smooth weighted round robin: the credit of each target.
-    credit: Vec<i64>,
-}
-
 /// The request's wishes about its target.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Wish {
     /// The hash of its key.
     pub(crate) key: Option<u64>,
     /// The target to which its cookie pins it.
-    pub(crate) pinned: Option<usize>,
+    pub(crate) pinned: Option<Arc<Target>>,
 }
 
-impl Upstream {
-    /// Chooses a target by index. `tried` are those that have already failed in this call.
+impl Roster {
+    /// Chooses a target. `tried` are those that have already failed in this call.
     pub(crate) fn choose(
         &self,
-        turn: &mut BalanceState,
-        wish: Wish,
-        tried: &[usize],
-    ) -> Option<usize> {
-        let Wish { key, pinned } = wish;
-        if let [only] = self.targets.as_slice() {
-            return only.is_available().then_some(0);
+        balance: &Balance,
+        wish: &Wish,
+        tried: &[Arc<Target>],
+    ) -> Option<Rc<Place>> {
+        if let [only] = self.places.as_slice() {
+            return only.target.is_available().then(|| only.clone());
         }
-        let available = |at: &usize| self.targets.get(*at).is_some_and(|t| t.is_available());
-        let fresh = |at: &usize| !tried.contains(at) && available(at);
+        let target = |at: usize| self.places.get(at).map(|place| &place.target);
+        let was_tried = |target: &Arc<Target>| tried.iter().any(|tried| Arc::ptr_eq(tried, target));
+        let available = |at: &usize| target(*at).is_some_and(|target| target.is_available());
+        let fresh = |at: &usize| target(*at).is_some_and(|of| !was_tried(of) && of.is_available());
         let reachable =
-            |at: &usize| fresh(at) && self.targets.get(*at).is_some_and(|t| !t.is_unreachable());
+            |at: &usize| fresh(at) && target(*at).is_some_and(|target| !target.is_unreachable());
+        let pinned = wish.pinned.as_ref().and_then(|pinned| self.find(pinned));
         let chosen = pinned
             .filter(reachable)
-            .or_else(|| self.choose_among(turn, key, reachable))
-            .or_else(|| self.choose_among(turn, key, fresh))
-            .or_else(|| self.choose_among(turn, key, available))?;
-        self.targets.get(chosen).inspect(|target| target.asked_again());
-        Some(chosen)
+            .or_else(|| self.choose_among(balance, wish.key, reachable))
+            .or_else(|| self.choose_among(balance, wish.key, fresh))
+            .or_else(|| self.choose_among(balance, wish.key, available))?;
+        self.places.get(chosen).inspect(|place| place.target.asked_again()).cloned()
     }
 
+    fn find(&self, target: &Arc<Target>) -> Option<usize> {
+        self.places.iter().position(|place| Arc::ptr_eq(&place.target, target))
+    }
+
+    /// One of the best priority that has any (RFC 2782).
     fn choose_among(
         &self,
-        turn: &mut BalanceState,
+        balance: &Balance,
         key: Option<u64>,
         may: impl Fn(&usize) -> bool,
     ) -> Option<usize> {
-        let mut candidates = (0..self.targets.len()).filter(may);
-        match (&self.settings.balance, key) {
-            (Balance::Failover, _) => candidates.next(),
-            (Balance::LeastRequests, _) => self.least_busy(candidates),
-            (Balance::Hash(_), Some(key)) => self.nearest(candidates, key),
-            (Balance::RoundRobin | Balance::Hash(_), _) => self.next_in_turn(turn, candidates),
-        }
+        self.set.priorities().find_map(|places| {
+            let mut candidates = places.filter(&may);
+            match (balance, key) {
+                (Balance::Failover, _) => candidates.next(),
+                (Balance::LeastRequests, _) => self.least_busy(candidates),
+                (Balance::Hash(_), Some(key)) => self.nearest(candidates, key),
+                (Balance::RoundRobin | Balance::Hash(_), _) => self.next_in_turn(candidates),
+            }
+        })
+    }
+
+    /// The share of a target, and its place.
+    fn share(&self, at: usize) -> Option<(u32, &Place)> {
+        Some((self.set.members().get(at)?.weight, self.places.get(at)?))
     }
 
     /// Smooth weighted round robin: each candidate earns its weight; the one with most credit is chosen and pays the sum of
     /// what all earned.
-    fn next_in_turn(
-        &self,
-        turn: &mut BalanceState,
-        candidates: impl Iterator<Item = usize>,
-    ) -> Option<usize> {
-        turn.credit.resize(self.targets.len(), 0);
+    fn next_in_turn(&self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
         let (mut total, mut richest) = (0, None);
         for at in candidates {
-            let (Some(credit), Some(target)) = (turn.credit.get_mut(at), self.targets.get(at))
-            else {
-                continue;
-            };
-            let weight = i64::from(target.settings().weight);
-            *credit += weight;
+            let Some((weight, place)) = self.share(at) else { continue };
+            let weight = i64::from(weight);
+            let credit = place.credit.get() + weight;
+            place.credit.set(credit);
             total += weight;
-            if richest.is_none_or(|(_, most)| *credit > most) {
-                richest = Some((at, *credit));
+            if richest.is_none_or(|(_, most)| credit > most) {
+                richest = Some((at, credit));
             }
         }
-        let (at, _) = richest?;
-        *turn.credit.get_mut(at)? -= total;
+        let (at, credit) = richest?;
+        self.places.get(at)?.credit.set(credit - total);
         Some(at)
     }
 
     /// The candidate with the fewest requests for its weight. Ties are broken at random, so that workers do not all choose the
     /// same one.
     fn least_busy(&self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
-        let load = |target: &Target| {
-            let busy = (u64::from(target.active()) + 1) << 20;
-            (busy / u64::from(target.settings().weight.max(1)), fastrand::u32(..))
+        let load = |(weight, place): (u32, &Place)| {
+            let busy = (u64::from(place.target.active()) + 1) << 32;
+            (busy / u64::from(weight.max(1)), fastrand::u32(..))
         };
-        candidates.min_by_key(|at| self.targets.get(*at).map(|t| load(t)))
+        candidates.min_by_key(|at| self.share(*at).map(load))
     }
 
     /// Weighted rendezvous hashing: every target draws a number for the key, and the highest wins. Removing a target moves only
     /// its own keys.
     fn nearest(&self, candidates: impl Iterator<Item = usize>, key: u64) -> Option<usize> {
-        let draw = |target: &Arc<Target>| {
-            let drawn = hash(&[&key.to_le_bytes(), target.url().as_bytes()]);
+        let draw = |(weight, place): (u32, &Place)| {
+            let drawn = hash(&[&key.to_le_bytes(), place.target.url().as_bytes()]);
             // A uniform number in (0, 1]; -weight / ln(u) makes the chance of the maximum proportional to the weight.
             let uniform = ((drawn >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
-            -f64::from(target.settings().weight) / uniform.ln()
+            -f64::from(weight) / uniform.ln()
         };
-        // Harmless: candidates are targets.
+        // Harmless: each place has a member.
         candidates
-            .filter_map(|at| self.targets.get(at).map(|t| (at, draw(t))))
+            .filter_map(|at| self.share(at).map(|share| (at, draw(share))))
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(at, _)| at)
     }
+}
 
+impl Upstream {
     /// The hash of a request's key, if this upstream balances by hash and the request has the key.
     pub(crate) fn hash_key(&self, head: &RequestHead, client: IpAddr) -> Option<u64> {
         let Balance::Hash(key) = &self.settings.balance else { return None };
@@ -150,40 +153,70 @@ fn hash(parts: &[&[u8]]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Targets;
     use crate::settings::tests::settings;
+    use crate::target_set::{Knowledge, Member, TargetSet};
 
-    fn upstream(balance: Balance, weights: &[u32]) -> Arc<Upstream> {
-        let mut settings = settings(weights.len());
-        settings.balance = balance;
-        settings.targets.iter_mut().zip(weights).for_each(|(t, w)| t.weight = *w);
-        Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"))
+    /// The roster of a worker, with the rule for it.
+    struct Choice {
+        roster: Roster,
+        balance: Balance,
+    }
+
+    impl Choice {
+        /// Targets with these weights, all of one priority.
+        fn new(balance: Balance, weights: &[u32]) -> Choice {
+            let shares: Vec<(u16, u32)> = weights.iter().map(|weight| (0, *weight)).collect();
+            Choice::by_priority(balance, &shares)
+        }
+
+        fn by_priority(balance: Balance, shares: &[(u16, u32)]) -> Choice {
+            let settings = settings(shares.len());
+            let Targets::Fixed(targets) = settings.targets.clone() else { unreachable!() };
+            let upstream = Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"));
+            let members = targets.iter().zip(shares).map(|(target, (priority, weight))| Member {
+                target: upstream.target(target, None),
+                weight: *weight,
+                priority: *priority,
+            });
+            let set = TargetSet::new(0, members.collect(), Knowledge::Known);
+            Choice { roster: Roster::new(Arc::new(set), &[]), balance }
+        }
+
+        fn target(&self, at: usize) -> &Arc<Target> {
+            &self.roster.places[at].target
+        }
+
+        fn choose(&self, wish: &Wish, tried: &[usize]) -> Option<usize> {
+            let tried: Vec<_> = tried.iter().map(|at| self.target(*at).clone()).collect();
+            let chosen = self.roster.choose(&self.balance, wish, &tried)?;
+            self.roster.find(&chosen.target)
+        }
+
+        fn shares(&self, keys: impl Iterator<Item = Option<u64>>) -> Vec<usize> {
+            let mut counts = vec![0; self.roster.places.len()];
+            keys.for_each(|key| counts[self.choose(&by(key), &[]).unwrap()] += 1);
+            counts
+        }
     }
 
     fn by(key: Option<u64>) -> Wish {
         Wish { key, pinned: None }
     }
 
-    fn shares(upstream: &Upstream, keys: impl Iterator<Item = Option<u64>>) -> Vec<usize> {
-        let mut turn = BalanceState::default();
-        let mut counts = vec![0; upstream.targets.len()];
-        keys.for_each(|key| counts[upstream.choose(&mut turn, by(key), &[]).unwrap()] += 1);
-        counts
-    }
-
     #[test]
     fn round_robin_follows_the_weights_exactly() {
-        let upstream = upstream(Balance::RoundRobin, &[1, 2, 3]);
-        assert_eq!(shares(&upstream, (0..600).map(|_| None)), [100, 200, 300]);
+        let choice = Choice::new(Balance::RoundRobin, &[1, 2, 3]);
+        assert_eq!(choice.shares((0..600).map(|_| None)), [100, 200, 300]);
     }
 
     #[test]
     fn the_same_key_stays_and_losing_a_target_moves_only_its_keys() {
-        let upstream = upstream(Balance::Hash(HashKey::Client), &[1, 1, 2]);
-        let mut turn = BalanceState::default();
-        let mut place = |key| upstream.choose(&mut turn, by(Some(key)), &[]).unwrap();
-        let before: Vec<usize> = (0..1000).map(&mut place).collect();
-        assert_eq!(before, (0..1000).map(&mut place).collect::<Vec<_>>());
-        upstream.targets[1].set_healthy(false);
+        let choice = Choice::new(Balance::Hash(HashKey::Client), &[1, 1, 2]);
+        let place = |key| choice.choose(&by(Some(key)), &[]).unwrap();
+        let before: Vec<usize> = (0..1000).map(place).collect();
+        assert_eq!(before, (0..1000).map(place).collect::<Vec<_>>());
+        choice.target(1).set_healthy(false);
         for (key, was) in before.iter().enumerate() {
             let now = place(key as u64);
             assert!(now != 1 && (*was == 1 || now == *was));
@@ -194,51 +227,80 @@ mod tests {
 
     #[test]
     fn least_requests_goes_where_the_least_is_going_on() {
-        let upstream = upstream(Balance::LeastRequests, &[1, 1, 1]);
-        let _busy = [0, 0, 1].map(|at: usize| upstream.targets[at].begin());
-        assert_eq!(shares(&upstream, (0..10).map(|_| None)), [0, 0, 10]);
+        let choice = Choice::new(Balance::LeastRequests, &[1, 1, 1]);
+        let _busy = [0, 0, 1].map(|at: usize| choice.target(at).begin());
+        assert_eq!(choice.shares((0..10).map(|_| None)), [0, 0, 10]);
+    }
+
+    /// Of large weights too: those of SRV are up to 65,535, and larger beside others of zero.
+    #[test]
+    fn least_requests_follows_large_weights() {
+        let choice = Choice::new(Balance::LeastRequests, &[6_000_000, 3_000_000]);
+        let _busy = [0, 1].map(|at: usize| choice.target(at).begin());
+        assert_eq!(choice.shares((0..10).map(|_| None)), [10, 0]);
     }
 
     #[test]
     fn unavailable_and_tried_targets_are_avoided() {
-        let upstream = upstream(Balance::RoundRobin, &[1, 1]);
-        let mut turn = BalanceState::default();
-        assert_eq!(upstream.choose(&mut turn, Wish::default(), &[0]), Some(1));
-        assert!(
-            upstream.choose(&mut turn, Wish::default(), &[0, 1]).is_some(),
-            "a failed one beats none"
-        );
-        upstream.targets.iter().for_each(|t| t.set_healthy(false));
-        assert_eq!(upstream.choose(&mut turn, Wish::default(), &[]), None);
+        let choice = Choice::new(Balance::RoundRobin, &[1, 1]);
+        assert_eq!(choice.choose(&Wish::default(), &[0]), Some(1));
+        assert!(choice.choose(&Wish::default(), &[0, 1]).is_some(), "a failed one beats none");
+        [0, 1].iter().for_each(|at| choice.target(*at).set_healthy(false));
+        assert_eq!(choice.choose(&Wish::default(), &[]), None);
     }
 
     #[test]
     fn failover_takes_the_first_that_is_ready_and_retries_go_down_the_list() {
-        let upstream = upstream(Balance::Failover, &[1, 1, 1]);
-        let mut turn = BalanceState::default();
-        let mut choose = |tried: &[usize]| upstream.choose(&mut turn, Wish::default(), tried);
+        let choice = Choice::new(Balance::Failover, &[1, 1, 1]);
+        let choose = |tried: &[usize]| choice.choose(&Wish::default(), tried);
         assert_eq!([choose(&[]), choose(&[])], [Some(0), Some(0)]);
         assert_eq!(
             [choose(&[0]), choose(&[0, 1]), choose(&[0, 1, 2])],
             [Some(1), Some(2), Some(0)]
         );
-        upstream.targets[0].set_healthy(false);
+        choice.target(0).set_healthy(false);
         assert_eq!([choose(&[]), choose(&[1])], [Some(1), Some(2)]);
-        upstream.targets[0].set_healthy(true);
+        choice.target(0).set_healthy(true);
         assert_eq!(choose(&[]), Some(0));
+    }
+
+    /// Also where the better ones have little weight.
+    #[test]
+    fn a_priority_is_used_when_no_better_one_is_ready() {
+        for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::Hash(HashKey::Client)]
+        {
+            let shares = [(20, 1000), (10, 1), (10, 3), (30, 1000)];
+            let choice = Choice::by_priority(balance, &shares);
+            // The set has them by priority.
+            let keys = || (0..4000).map(Some);
+            let counts = choice.shares(keys());
+            assert_eq!(counts[0] + counts[1], 4000, "{:?}: {counts:?}", choice.balance);
+            choice.target(0).set_unreachable();
+            assert_eq!(choice.shares(keys()), [0, 4000, 0, 0]);
+            choice.target(1).set_healthy(false);
+            // A connection to the first has failed just now, so the others come first.
+            assert_eq!(choice.shares(keys()), [0, 0, 4000, 0]);
+            choice.target(2).set_healthy(false);
+            assert_eq!(
+                choice.choose(&by(Some(1)), &[3]),
+                Some(0),
+                "a doubtful one beats a tried one"
+            );
+            choice.target(0).set_healthy(false);
+            assert_eq!(choice.shares(keys()), [0, 0, 0, 4000]);
+        }
     }
 
     #[test]
     fn a_pin_holds_as_long_as_its_target_is_ready() {
-        let upstream = upstream(Balance::Failover, &[1, 1, 1]);
-        let mut turn = BalanceState::default();
-        let wish = Wish { key: None, pinned: Some(1) };
-        let mut choose = |tried: &[usize]| upstream.choose(&mut turn, wish, tried);
+        let choice = Choice::new(Balance::Failover, &[1, 1, 1]);
+        let wish = Wish { key: None, pinned: Some(choice.target(1).clone()) };
+        let choose = |tried: &[usize]| choice.choose(&wish, tried);
         assert_eq!([choose(&[]), choose(&[0]), choose(&[1])], [Some(1), Some(1), Some(0)]);
-        upstream.targets[1].set_healthy(false);
+        choice.target(1).set_healthy(false);
         assert_eq!(choose(&[]), Some(0));
-        upstream.targets[1].set_healthy(true);
-        upstream.targets[1].set_unreachable();
+        choice.target(1).set_healthy(true);
+        choice.target(1).set_unreachable();
         assert_eq!(choose(&[]), Some(0), "a connection to it has just failed");
     }
 }

@@ -117,7 +117,8 @@ impl Upstream {
             target.look_up_permitted(rule).await.map_err(|e| failure(target, &e))?;
         } else if target.addresses().is_empty() {
             let TargetSettings { host, port, .. } = target.settings();
-            target.known.first(host, *port).await.map_err(|e| failure(target, &e))?;
+            let first = target.known.first(&self.settings().dns, host, *port).await;
+            first.map_err(|e| failure(target, &e))?;
         }
         let (wire, address) = dial(target).await.map_err(|e| failure(target, &e))?;
         let address = Some(address);

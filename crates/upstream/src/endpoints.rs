@@ -11,7 +11,7 @@ use message::{Reply, Request};
 use policy::{Call, Fetch};
 use telemetry::UpstreamMetrics;
 
-use crate::{AddressRule, CalledUrl, HostSent, Upstream, UpstreamSettings};
+use crate::{AddressRule, CalledUrl, HostSent, Targets, Upstream, UpstreamSettings};
 
 /// The addresses that may be called, and the connections to them.
 pub struct Endpoints {
@@ -119,7 +119,7 @@ impl Endpoints {
         }
         let settings = UpstreamSettings {
             name: name.clone(),
-            targets: vec![target],
+            targets: Targets::Fixed(vec![target]),
             addresses: Some(Arc::new(rule)),
             ..self.settings.clone()
         };

@@ -12,53 +12,66 @@ use policy::WaitTime;
 
 use crate::call::{Call, ReplyTimeouts};
 use crate::connect::Connection;
-use crate::settings::{Health, TargetSettings};
+use crate::settings::{Health, TargetSettings, Targets};
 use crate::target::Target;
-use crate::{Upstream, h2};
+use crate::{Upstream, discovery, h2};
 
 /// Starts the background work of an upstream on this thread's runtime.
 pub fn maintain(upstream: &Arc<Upstream>) {
-    for (at, target) in upstream.targets.iter().enumerate() {
-        target.claim(upstream.serial);
-        kit::spawn(refresh(Arc::downgrade(upstream), at));
-        if upstream.settings.health.is_some() {
-            kit::spawn(check(Arc::downgrade(upstream), at));
-        }
+    for member in upstream.targets().members() {
+        keep_up(upstream, &member.target);
+    }
+    if !matches!(upstream.settings.targets, Targets::Fixed(_)) {
+        kit::spawn(discovery::discover(Arc::downgrade(upstream)));
     }
 }
 
+/// Starts the background work of one target, which ends when the target has left.
+pub(crate) fn keep_up(upstream: &Arc<Upstream>, target: &Arc<Target>) {
+    target.claim(upstream.serial);
+    if target.literal().is_none() {
+        kit::spawn(refresh(Arc::downgrade(upstream), Arc::downgrade(target)));
+    }
+    if upstream.settings.health.is_some() {
+        kit::spawn(check(Arc::downgrade(upstream), Arc::downgrade(target)));
+    }
+}
+
+/// An upstream and its target, as long as both are there.
+fn alive(upstream: &Weak<Upstream>, target: &Weak<Target>) -> Option<(Arc<Upstream>, Arc<Target>)> {
+    let target = target.upgrade().filter(|target| !target.has_left())?;
+    Some((upstream.upgrade()?, target))
+}
+
 /// Resolves the target's name periodically. A failed look-up keeps the addresses of the last good one.
-async fn refresh(upstream: Weak<Upstream>, at: usize) {
+async fn refresh(upstream: Weak<Upstream>, target: Weak<Target>) {
     loop {
         let pause = {
-            let Some(upstream) = upstream.upgrade() else { return };
-            let Some(target) = upstream.targets.get(at) else { return };
-            let TargetSettings { host, port, .. } = target.settings();
-            if host.parse::<std::net::IpAddr>().is_ok() {
-                return;
+            let Some((upstream, target)) = alive(&upstream, &target) else { return };
+            let (TargetSettings { host, port, .. }, dns) =
+                (target.settings(), &upstream.settings.dns);
+            match target.known.look_up(dns, host, *port).await {
+                Ok(ttl) => discovery::pause(dns, ttl),
+                Err(e) => {
+                    upstream.metrics.look_ups_failed(1);
+                    tracing::warn!(upstream = upstream.settings.name, target = %target.url(), "name look-up failed: {e}");
+                    dns.refresh
+                }
             }
-            if let Err(e) = target.known.look_up(host, *port).await {
-                tracing::warn!(upstream = upstream.settings.name, target = %target.url(), "name look-up failed: {e}");
-            }
-            upstream.settings.dns_refresh
         };
         tokio::time::sleep(pause).await;
     }
 }
 
 /// Probes the target periodically, and takes it out or back in after enough equal results in a row.
-async fn check(upstream: Weak<Upstream>, at: usize) {
+async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
     let mut streak = Streak::default();
     loop {
         let pause = {
-            let Some(upstream) = upstream.upgrade() else { return };
-            let (Some(target), Some(health)) =
-                (upstream.targets.get(at), &upstream.settings.health)
-            else {
-                return;
-            };
-            let probed = upstream.probe(target, health).await;
-            if target.is_replaced(upstream.serial) {
+            let Some((upstream, target)) = alive(&upstream, &target) else { return };
+            let Some(health) = &upstream.settings.health else { return };
+            let probed = upstream.probe(&target, health).await;
+            if target.is_replaced(upstream.serial) || target.has_left() {
                 return;
             }
             let was = target.passes_checks();

@@ -13,6 +13,7 @@ mod breaker;
 mod call;
 mod called_url;
 mod connect;
+mod discovery;
 mod endpoints;
 pub mod forward;
 mod h2;
@@ -21,34 +22,50 @@ mod mirror;
 mod pool;
 mod replay_buffer;
 mod reply;
+mod resolver;
+mod roster;
 mod send;
 mod settings;
 mod sticky;
 mod suspension;
 mod target;
+mod target_set;
 
 pub use address_rule::AddressRule;
 pub use called_url::{CalledUrl, UrlError};
+pub use dns::Servers;
 pub use endpoints::{AllowedHost, AllowedUrl, Endpoint, Endpoints};
 pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry, Sticky,
-    Suspend, TargetSettings, Timeouts, UpstreamSettings,
+    Balance, Breaker, Dns, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry,
+    ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts,
+    UpstreamSettings,
 };
 pub use target::Target;
+pub use target_set::{Knowledge, Member, TargetSet};
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use telemetry::UpstreamMetrics;
+use tokio::sync::Notify;
+
+use crate::discovery::FoundTarget;
 
 /// One upstream: its settings and the state all workers share.
 pub struct Upstream {
     settings: UpstreamSettings,
-    targets: Vec<Arc<Target>>,
+    /// The targets as they are now. Workers have a copy each.
+    set: ArcSwap<TargetSet>,
+    /// The version of that set, by which workers see that theirs is old.
+    set_version: AtomicU64,
+    /// Tells those who wait for the first set.
+    set_changed: Notify,
     /// The cookie that keeps clients at their targets, if configured.
     pins: Option<sticky::Pins>,
     limits: breaker::Limits,
@@ -63,13 +80,12 @@ impl Upstream {
     /// Makes the shared state. Nothing is connected or resolved yet: see [`maintain`].
     pub fn new(settings: UpstreamSettings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let checked = settings.health.is_some();
-        let by_clients = settings.addresses.is_some();
-        let target = |target| Arc::new(Target::new(target, &metrics, checked, by_clients));
-        let targets = settings.targets.iter().map(target).collect();
-        Arc::new(Upstream {
-            targets,
-            pins: settings.sticky.as_ref().map(sticky::Pins::new),
+        let pins = settings.sticky.as_ref().map(sticky::Pins::new);
+        let mut upstream = Upstream {
+            set: ArcSwap::from_pointee(TargetSet::new(0, Vec::new(), Knowledge::Unknown)),
+            set_version: AtomicU64::new(0),
+            set_changed: Notify::new(),
+            pins,
             limits: breaker::Limits::new(&settings.breaker),
             tls_http2: match settings.protocol {
                 Protocol::Http1 => None,
@@ -79,23 +95,98 @@ impl Upstream {
             metrics,
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             settings,
-        })
+        };
+        if let Targets::Fixed(targets) = &upstream.settings.targets {
+            let member = |target: &TargetSettings| Member {
+                target: upstream.target(target, None),
+                weight: target.weight,
+                priority: 0,
+            };
+            let set = TargetSet::new(0, targets.iter().map(member).collect(), Knowledge::Known);
+            upstream.set = ArcSwap::from_pointee(set);
+        }
+        Arc::new(upstream)
+    }
+
+    /// Takes over what an upstream before had found in DNS, until the own first look-ups have ended: its targets, and the addresses of
+    /// their names.
+    pub fn inherit(&self, before: &Upstream) {
+        let found = before.targets();
+        let is_fixed = matches!(self.settings.targets, Targets::Fixed(_));
+        let are_same = self.settings.targets == before.settings.targets;
+        if !is_fixed && are_same && !found.members().is_empty() {
+            let target = |member: &Member| FoundTarget {
+                priority: member.priority,
+                settings: member.target.settings().clone(),
+                address: member.target.address(),
+                weight: member.weight,
+            };
+            self.install(found.members().iter().map(target).collect(), Knowledge::Known);
+        }
+        for member in self.targets().members().iter().filter(|of| of.target.literal().is_none()) {
+            let place = |target: &Target| (target.settings().host.clone(), target.settings().port);
+            let same = found.members().iter().find(|of| {
+                of.target.literal().is_none() && place(&of.target) == place(&member.target)
+            });
+            same.inspect(|same| member.target.known.inherit(&same.target.known));
+        }
     }
 
     pub fn settings(&self) -> &UpstreamSettings {
         &self.settings
     }
 
-    /// True if a target's name no longer has an address.
-    fn has_lost(&self, target: usize, address: Option<&SocketAddr>) -> bool {
-        match (address, self.targets.get(target)) {
-            (Some(address), Some(target)) => !target.known.keep(*address),
-            (None, _) | (_, None) => false,
-        }
+    /// The targets with their live state, the best priority first, else in their configured order.
+    pub fn targets(&self) -> Arc<TargetSet> {
+        self.set.load_full()
     }
 
-    /// Targets in their configured order, with their live state.
-    pub fn targets(&self) -> &[Arc<Target>] {
-        &self.targets
+    pub(crate) fn set_version(&self) -> u64 {
+        self.set_version.load(Ordering::Acquire)
+    }
+
+    fn target(&self, settings: &TargetSettings, address: Option<SocketAddr>) -> Arc<Target> {
+        let own = (&*self.metrics, self.pins.as_ref());
+        Arc::new(Target::new(settings, address, &self.settings, own))
+    }
+
+    /// Puts these targets in place of those before, and returns the new ones among them. Those that stay keep their state. Without
+    /// any, those before stay, unless DNS says that there are none.
+    fn install(&self, endpoints: Vec<FoundTarget>, knowledge: Knowledge) -> Vec<Arc<Target>> {
+        let before = self.set.load_full();
+        if matches!(knowledge, Knowledge::Unresolved(_)) && !before.members().is_empty() {
+            return Vec::new();
+        }
+        let known: HashMap<(&TargetSettings, Option<SocketAddr>), &Arc<Target>> = before
+            .members()
+            .iter()
+            .map(|member| ((member.target.settings(), member.target.address()), &member.target))
+            .collect();
+        let mut new = Vec::new();
+        let members = endpoints.into_iter().map(|endpoint| {
+            let target = match known.get(&(&endpoint.settings, endpoint.address)) {
+                Some(target) => Arc::clone(target),
+                None => {
+                    let target = self.target(&endpoint.settings, endpoint.address);
+                    new.push(target.clone());
+                    target
+                }
+            };
+            Member { target, weight: endpoint.weight, priority: endpoint.priority }
+        });
+        let members: Vec<Member> = members.collect();
+        if before.is_same(&members, &knowledge) {
+            return new;
+        }
+        let set = TargetSet::new(before.version + 1, members, knowledge);
+        let left = before.members().iter().filter(|member| !set.contains(&member.target));
+        let left = left.inspect(|member| member.target.leave()).count();
+        let (name, targets) = (&self.settings.name, set.members().len());
+        tracing::info!(upstream = name, targets, new = new.len(), left, "targets changed");
+        let version = set.version;
+        self.set.store(Arc::new(set));
+        self.set_version.store(version, Ordering::Release);
+        self.set_changed.notify_waiters();
+        new
     }
 }

@@ -1,6 +1,6 @@
 //! The connection pool: idle connections, per worker. A worker never touches another's, so there are no locks.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
@@ -9,9 +9,9 @@ use std::sync::{Arc, Weak};
 use kit::clock::{self, Instant};
 use telemetry::{PoolMetrics, UpstreamMetrics};
 
-use crate::balance::BalanceState;
+use crate::Upstream;
 use crate::connect::Connection;
-use crate::{Protocol, Upstream, h2};
+use crate::roster::{Idle, Place, Roster};
 
 /// One worker's pool for one upstream.
 pub(crate) struct Pool {
@@ -19,18 +19,7 @@ pub(crate) struct Pool {
     metrics: Arc<UpstreamMetrics>,
     worker: usize,
     idle_max: usize,
-    /// By target; the most recently used last.
-    idle: RefCell<Vec<Vec<Idle>>>,
-    /// By target: shared connections. None if the upstream is asked in HTTP/1.
-    lanes: RefCell<Vec<h2::Lane>>,
-    pub(crate) turn: RefCell<BalanceState>,
-    /// The addresses that targets had lost when that was last looked at, as a number that changes.
-    losses: Cell<u32>,
-}
-
-struct Idle {
-    connection: Connection,
-    since: Instant,
+    roster: RefCell<Rc<Roster>>,
 }
 
 thread_local! {
@@ -61,18 +50,14 @@ impl Upstream {
     pub(crate) fn pool(self: &Arc<Upstream>, worker: usize) -> Rc<Pool> {
         POOLS.with_borrow_mut(|pools| {
             let pool = pools.entry(self.serial).or_insert_with(|| {
-                let idle = (0..self.targets.len()).map(|_| Vec::new()).collect();
-                let lanes = match self.settings.protocol {
-                    Protocol::Http1 => Vec::new(),
-                    Protocol::Http2 | Protocol::Auto => {
-                        (0..self.targets.len()).map(|_| h2::Lane::default()).collect()
-                    }
-                };
-                let (idle, lanes) = (RefCell::new(idle), RefCell::new(lanes));
-                let (turn, losses) = (RefCell::default(), Cell::new(0));
-                let metrics = self.metrics.clone();
-                let (upstream, idle_max) = (Arc::downgrade(self), self.settings.idle_max);
-                Rc::new(Pool { upstream, metrics, worker, idle_max, idle, lanes, turn, losses })
+                let roster = Roster::new(self.set.load_full(), &[]);
+                Rc::new(Pool {
+                    upstream: Arc::downgrade(self),
+                    metrics: self.metrics.clone(),
+                    worker,
+                    idle_max: self.settings.idle_max,
+                    roster: RefCell::new(Rc::new(roster)),
+                })
             });
             pool.clone()
         })
@@ -80,12 +65,35 @@ impl Upstream {
 }
 
 impl Pool {
+    /// The targets as they are now.
+    pub(crate) fn roster(&self, upstream: &Upstream) -> Rc<Roster> {
+        let roster = self.roster.borrow();
+        if roster.set.version == upstream.set_version() {
+            return roster.clone();
+        }
+        drop(roster);
+        self.renew(upstream)
+    }
+
+    /// Takes over another set. Connections to targets that are not in it are closed, or will be after their last exchange.
+    #[cold]
+    fn renew(&self, upstream: &Upstream) -> Rc<Roster> {
+        let before = self.roster.borrow().clone();
+        let roster = Rc::new(Roster::new(upstream.set.load_full(), &before.places));
+        for place in before.places.iter().filter(|place| place.target.has_left()) {
+            let closed = std::mem::take(&mut *place.idle.borrow_mut());
+            self.count_idle(-i64::try_from(closed.len()).unwrap_or(i64::MAX));
+            place.lane.borrow_mut().close();
+        }
+        self.roster.replace(roster.clone());
+        roster
+    }
+
     /// Takes an idle connection that is still open. The most recently used comes first: it is the least likely to be stale, and
     /// the others get the chance to time out.
-    pub(crate) fn pop(&self, target: usize) -> Option<Connection> {
-        let mut idle = self.idle.borrow_mut();
-        let list = idle.get_mut(target)?;
-        while let Some(mut entry) = list.pop() {
+    pub(crate) fn pop(&self, place: &Place) -> Option<Connection> {
+        let mut idle = place.idle.borrow_mut();
+        while let Some(mut entry) = idle.pop() {
             self.count_idle(-1);
             if entry.connection.wire.is_quiet() {
                 return Some(entry.connection);
@@ -95,45 +103,28 @@ impl Pool {
     }
 
     /// True if a connection waits that is still open.
-    pub(crate) fn has_idle(&self, target: usize) -> bool {
-        let idle = self.pop(target);
+    pub(crate) fn has_idle(&self, place: &Place) -> bool {
+        let idle = self.pop(place);
         let is_there = idle.is_some();
-        idle.into_iter().for_each(|connection| self.give(target, connection, clock::now()));
+        idle.into_iter().for_each(|connection| self.give(place, connection, clock::now()));
         is_there
     }
 
     /// Puts a connection back for the next request.
-    pub(crate) fn give(&self, target: usize, mut connection: Connection, now: Instant) {
-        if self.upstream.strong_count() == 0 || self.has_lost(target, &mut connection) {
+    pub(crate) fn give(&self, place: &Place, mut connection: Connection, now: Instant) {
+        if self.upstream.strong_count() == 0
+            || place.target.has_left()
+            || has_lost(place, &mut connection)
+        {
             return;
         }
-        let mut idle = self.idle.borrow_mut();
-        let Some(list) = idle.get_mut(target).filter(|list| list.len() < self.idle_max) else {
+        let mut idle = place.idle.borrow_mut();
+        if idle.len() >= self.idle_max {
             return;
-        };
+        }
         connection.reused = true;
-        list.push(Idle { connection, since: now });
+        idle.push(Idle { connection, since: now });
         self.count_idle(1);
-    }
-
-    /// True for a connection to an address that its target's name no longer has.
-    fn has_lost(&self, target: usize, connection: &mut Connection) -> bool {
-        let losses = self.losses.get();
-        if connection.losses == losses {
-            return false;
-        }
-        let Some(upstream) = self.upstream.upgrade() else { return true };
-        connection.losses = losses;
-        upstream.has_lost(target, connection.address.as_deref())
-    }
-
-    /// Works on the shared connections to a target.
-    pub(crate) fn lane<R>(
-        &self,
-        target: usize,
-        work: impl FnOnce(&mut h2::Lane) -> R,
-    ) -> Option<R> {
-        self.lanes.borrow_mut().get_mut(target).map(work)
     }
 
     pub(crate) fn worker(&self) -> usize {
@@ -142,31 +133,31 @@ impl Pool {
 
     /// Closes an idle connection, if there is one.
     pub(crate) fn close_one(&self) {
-        if self.idle.borrow_mut().iter_mut().any(|list| list.pop().is_some()) {
+        let roster = self.roster.borrow().clone();
+        if roster.places.iter().any(|place| place.idle.borrow_mut().pop().is_some()) {
             return self.count_idle(-1);
         }
         // Only the first that has one is asked.
-        self.lanes.borrow_mut().iter_mut().any(h2::Lane::close_one);
+        roster.places.iter().any(|place| place.lane.borrow_mut().close_one());
     }
 
     /// Closes connections that have been idle too long, and those that the target has closed.
     fn sweep(&self, upstream: &Upstream, now: Instant) {
         let idle_max = upstream.settings().timeout.idle;
-        let losses = upstream.targets.iter().map(|target| target.known.losses());
-        let losses = losses.fold(0, u32::wrapping_add);
-        let have_lost = self.losses.replace(losses) != losses;
-        for (at, list) in self.idle.borrow_mut().iter_mut().enumerate() {
-            let before = list.len();
-            list.retain_mut(|i| {
+        for place in &self.roster(upstream).places {
+            let losses = place.target.known.losses();
+            let have_lost = place.losses.replace(losses) != losses;
+            let mut idle = place.idle.borrow_mut();
+            let before = idle.len();
+            idle.retain_mut(|i| {
                 now.duration_since(i.since) < idle_max
-                    && !(have_lost && self.has_lost(at, &mut i.connection))
+                    && !(have_lost && has_lost(place, &mut i.connection))
                     && i.connection.wire.is_quiet()
             });
-            self.count_idle(-i64::try_from(before - list.len()).unwrap_or(i64::MAX));
-        }
-        for (at, lane) in self.lanes.borrow_mut().iter_mut().enumerate() {
+            self.count_idle(-i64::try_from(before - idle.len()).unwrap_or(i64::MAX));
+            let mut lane = place.lane.borrow_mut();
             if have_lost {
-                lane.leave(|address| upstream.has_lost(at, address));
+                lane.leave(|address| place.target.has_lost(address));
             }
             lane.sweep();
         }
@@ -184,9 +175,20 @@ impl Pool {
 impl Drop for Pool {
     /// The metrics live on under the upstream's name.
     fn drop(&mut self) {
-        let left: usize = self.idle.get_mut().iter().map(Vec::len).sum();
+        let places = &self.roster.get_mut().places;
+        let left: usize = places.iter().map(|place| place.idle.borrow().len()).sum();
         self.count_idle(-i64::try_from(left).unwrap_or(i64::MAX));
     }
+}
+
+/// True for a connection to an address that its target's name no longer has.
+fn has_lost(place: &Place, connection: &mut Connection) -> bool {
+    let losses = place.losses.get();
+    if connection.losses == losses {
+        return false;
+    }
+    connection.losses = losses;
+    place.target.has_lost(connection.address.as_deref())
 }
 
 /// Closes this worker's connections that have been idle too long, and drops the pools of upstreams that are gone.

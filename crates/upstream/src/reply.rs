@@ -19,12 +19,13 @@ use crate::Upstream;
 use crate::call::Begun;
 use crate::connect::Connection;
 use crate::pool::Pool;
+use crate::roster::Place;
 use crate::target::InFlight;
 
 /// The resources of an exchange until its reply has ended, with the way back for the connection.
 pub(crate) struct Lease {
     pub(crate) pool: Rc<Pool>,
-    pub(crate) target: usize,
+    pub(crate) place: Rc<Place>,
     /// The time between two pieces of the body.
     pub(crate) timeout: Duration,
     /// The deadline of the whole call.
@@ -127,7 +128,7 @@ impl IncomingBody {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {
             if self.reusable {
-                hold.pool.give(hold.target, self.connection, now);
+                hold.pool.give(&hold.place, self.connection, now);
             }
             return Body::whole(self.ahead);
         }
@@ -240,7 +241,7 @@ impl IncomingBody {
     /// Gives the connection back if it can be reused.
     fn finish(self, hold: Lease, now: Instant) {
         if self.reusable && self.upload.is_none() {
-            hold.pool.give(hold.target, self.connection, now);
+            hold.pool.give(&hold.place, self.connection, now);
         }
     }
 }

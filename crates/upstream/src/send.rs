@@ -9,7 +9,7 @@ use fault::{Fault, Kind};
 use grpc::Outcome;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
-use message::{Body, Reply, ReplyHead, Request};
+use message::{Body, Headers, Reply, ReplyHead, Request};
 use policy::{Interim, Totals, WaitTime};
 
 use crate::balance::Wish;
@@ -17,9 +17,11 @@ use crate::breaker::ActiveRetry;
 use crate::call::{Begun, Call, Failure, ReplyTimeouts};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
+use crate::roster::{Place, Roster};
 use crate::settings::Protocol;
 use crate::settings::{HostSent, Suspend};
 use crate::target::Target;
+use crate::target_set::Knowledge;
 use crate::{Upstream, forward, h2, replay_buffer};
 
 /// The state of a call over its attempts.
@@ -39,10 +41,12 @@ pub(crate) struct Attempts<'a> {
     copy: Option<Rc<RefCell<replay_buffer::Copy>>>,
     host: &'a HostSent,
     wish: Wish,
+    /// The targets when the attempt began.
+    roster: Rc<Roster>,
     /// When the attempt began.
     pub(crate) began: Instant,
     /// Targets that have failed.
-    tried: Vec<usize>,
+    tried: Vec<Arc<Target>>,
     /// Attempts that are left.
     left: u32,
     /// Retries of a request that a target may have got.
@@ -127,10 +131,11 @@ impl Upstream {
             drop(waiting);
             began = clock::now();
         }
-        let mut attempts = self.attempts(pool, call, request, host, began);
-        let mut at = attempts.choose().ok_or_else(|| self.no_target())?;
+        let roster = self.roster(&pool, call.worker, call.deadline).await?;
+        let mut attempts = self.attempts((pool, roster), call, request, host, began);
+        let mut place = attempts.choose().ok_or_else(|| self.no_target(&attempts.roster))?;
         loop {
-            let target = self.targets.get(at).ok_or_else(|| self.no_target())?;
+            let target = &place.target;
             if self.settings.protocol == Protocol::Http1 {
                 permit.connect()?;
             }
@@ -138,17 +143,15 @@ impl Upstream {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.try_in_time(at, target).await {
+            match attempts.try_in_time(&place).await {
                 Ok(mut begun) => {
                     self.record_outcome(target, begun.is_good());
                     self.record_reply(target, begun.head(), attempts.began);
-                    let Some(next) = attempts.repeats(at, begun.head()) else {
-                        if let Some(pins) = &self.pins {
-                            pins.give(&mut begun.head().headers, at, attempts.wish.pinned);
-                        }
+                    let Some(next) = attempts.repeats(target, begun.head()) else {
+                        attempts.pin(target, &mut begun.head().headers);
                         let hold = Lease {
                             pool: attempts.pool,
-                            target: at,
+                            place,
                             timeout: self.settings.timeout.response,
                             deadline: call.deadline,
                             alarm: attempts.alarm,
@@ -162,9 +165,9 @@ impl Upstream {
                             OpenReply::Http2(begun) => h2::reply(*begun, hold),
                         });
                     };
-                    at = next;
+                    place = next;
                 }
-                Err(failure) => at = attempts.next_attempt(at, target, failure)?,
+                Err(failure) => place = attempts.next_attempt(target, failure)?,
             }
             attempts.pause().await;
             call.totals.retries.set(call.totals.retries.get().saturating_add(1));
@@ -175,7 +178,7 @@ impl Upstream {
 
     fn attempts<'a>(
         self: &'a Arc<Upstream>,
-        pool: Rc<Pool>,
+        (pool, roster): (Rc<Pool>, Rc<Roster>),
         call: &policy::Call<'a>,
         request: &'a mut Request,
         host: &'a HostSent,
@@ -187,9 +190,12 @@ impl Upstream {
             true => replay_buffer::keep(&mut request.body, retry.body_bytes_max),
             false => None,
         };
-        let pinned = self.pins.as_ref().and_then(|pins| pins.take(&mut request.head.headers));
+        let headers = &mut request.head.headers;
+        let pins = self.pins.as_ref();
+        let pinned = pins.and_then(|pins| pins.read(headers, &roster.set.pins));
+        let pinned = pinned.and_then(|at| roster.places.get(at));
         Attempts {
-            wish: Wish { key, pinned },
+            wish: Wish { key, pinned: pinned.map(|place| place.target.clone()) },
             began,
             upstream: self,
             pool,
@@ -208,22 +214,30 @@ impl Upstream {
             active_retry: None,
             pauses: false,
             elsewhere: match retry.elsewhere {
-                true => self.targets.len().saturating_sub(1),
+                true => roster.places.len().saturating_sub(1),
                 false => 0,
             },
+            roster,
             refusals_left: REFUSALS_MAX,
             stale_left: idempotent,
             was_stale: false,
         }
     }
 
-    fn no_target(&self) -> Fault {
+    fn no_target(&self, roster: &Roster) -> Fault {
         let name = &self.settings.name;
-        let (kind, why) = match self.targets.as_slice() {
-            [only] if only.suspended_until().is_some() => {
+        let (kind, why) = match (roster.set.knowledge(), roster.places.as_slice()) {
+            (Knowledge::Known, [only]) if only.target.suspended_until().is_some() => {
                 (Kind::TargetSuspended, "its only target is suspended")
             }
-            _ => (Kind::NoTarget, "every target is unhealthy, ejected or suspended"),
+            (Knowledge::Known, _) => {
+                (Kind::NoTarget, "every target is unhealthy, ejected or suspended")
+            }
+            (Knowledge::NotAvailable, _) => {
+                (Kind::NoTarget, "DNS says that the service is not available (its target is `.`)")
+            }
+            (Knowledge::Unresolved(why), _) => (Kind::Unresolved, why.as_str()),
+            (Knowledge::Unknown, _) => (Kind::Unresolved, "no look-up has ended yet"),
         };
         Fault::new(kind, format!("upstream {name}: {why}"))
     }
@@ -264,24 +278,40 @@ impl Upstream {
     }
 
     fn may_eject(&self, max_percent: u32) -> bool {
-        let ejected = self.targets.iter().filter(|t| t.is_ejected()).count();
-        (ejected + 1) * 100 <= self.targets.len() * usize::try_from(max_percent).unwrap_or(100)
+        let set = self.set.load();
+        let ejected = set.members().iter().filter(|member| member.target.is_ejected()).count();
+        (ejected + 1) * 100 <= set.members().len() * usize::try_from(max_percent).unwrap_or(100)
     }
 }
 
 impl<'a> Attempts<'a> {
-    fn choose(&self) -> Option<usize> {
-        self.upstream.choose(&mut self.pool.turn.borrow_mut(), self.wish, &self.tried)
+    fn choose(&self) -> Option<Rc<Place>> {
+        self.roster.choose(&self.upstream.settings.balance, &self.wish, &self.tried)
+    }
+
+    /// Chooses a target of those that there are by now.
+    fn choose_again(&mut self) -> Option<Rc<Place>> {
+        self.roster = self.pool.roster(self.upstream);
+        self.choose()
+    }
+
+    /// Pins the client of a reply to the target that gave it, unless it is already.
+    fn pin(&self, target: &Arc<Target>, headers: &mut Headers) {
+        let is_pinned = self.wish.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
+        if let (Some(pins), Some(pin), false) = (&self.upstream.pins, target.pin(), is_pinned) {
+            pins.give(headers, pin);
+        }
     }
 
     /// One attempt within its own time.
-    async fn try_in_time(&mut self, at: usize, target: &Arc<Target>) -> Result<OpenReply, Failure> {
+    async fn try_in_time(&mut self, place: &Rc<Place>) -> Result<OpenReply, Failure> {
         let Some(time) = self.upstream.settings.retry.try_timeout else {
-            return self.try_once(at, target).await;
+            return self.try_once(place).await;
         };
-        let tried = Box::pin(tokio::time::timeout(time, self.try_once(at, target))).await;
+        let tried = Box::pin(tokio::time::timeout(time, self.try_once(place))).await;
         tried.unwrap_or_else(|_| {
-            let why = format!("{}: no reply within {time:?} (`try_timeout`)", target.url());
+            let url = place.target.url();
+            let why = format!("{url}: no reply within {time:?} (`try_timeout`)");
             Err(Failure::unsent(Fault::new(Kind::UpstreamTimeout, why)))
         })
     }
@@ -323,20 +353,21 @@ impl<'a> Attempts<'a> {
         true
     }
 
-    async fn try_once(&mut self, at: usize, target: &Arc<Target>) -> Result<OpenReply, Failure> {
+    async fn try_once(&mut self, place: &Rc<Place>) -> Result<OpenReply, Failure> {
         if self.upstream.settings.protocol == Protocol::Http1 {
-            return self.try_http1(at, target).await.map(OpenReply::Http1);
+            return self.try_http1(place).await.map(OpenReply::Http1);
         }
-        if let Some(begun) = Box::pin(self.try_http2(at, target)).await {
+        if let Some(begun) = Box::pin(self.try_http2(place)).await {
             return begun.map(|begun| OpenReply::Http2(Box::new(begun)));
         }
         // It is a header of the connection, kept for HTTP/2.
         self.request.head.headers.remove("te");
-        Box::pin(self.try_http1(at, target)).await.map(OpenReply::Http1)
+        Box::pin(self.try_http1(place)).await.map(OpenReply::Http1)
     }
 
-    async fn try_http1(&mut self, at: usize, target: &Target) -> Result<Box<Begun>, Failure> {
-        let pooled = if self.was_stale { None } else { self.pool.pop(at) };
+    async fn try_http1(&mut self, place: &Place) -> Result<Box<Begun>, Failure> {
+        let target = &place.target;
+        let pooled = if self.was_stale { None } else { self.pool.pop(place) };
         let connection = match pooled {
             Some(connection) => connection,
             None => {
@@ -406,7 +437,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// If a reply with this head is dropped and the request retried: the target to retry with. None if the reply is passed on.
-    fn repeats(&mut self, at: usize, head: &ReplyHead) -> Option<usize> {
+    fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<Place>> {
         if self.left == 0 || !self.upstream.settings.retry.on.have_reply(head) {
             return None;
         }
@@ -414,8 +445,8 @@ impl<'a> Attempts<'a> {
         if self.spent || !self.may_retry() {
             return None;
         }
-        self.tried.push(at);
-        self.choose()
+        self.tried.push(target.clone());
+        self.choose_again()
     }
 
     /// Takes back a body of which all was sent and kept.
@@ -428,21 +459,16 @@ impl<'a> Attempts<'a> {
     }
 
     /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
-    fn next_attempt(
-        &mut self,
-        at: usize,
-        target: &Target,
-        failure: Failure,
-    ) -> Result<usize, Fault> {
+    fn next_attempt(&mut self, target: &Arc<Target>, failure: Failure) -> Result<Rc<Place>, Fault> {
         // The target is not to blame for the deadline of the whole call.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
-        match !is_late && self.should_retry(at, target, &failure) {
-            true => self.choose().ok_or(failure.fault),
+        match !is_late && self.should_retry(target, &failure) {
+            true => self.choose_again().ok_or(failure.fault),
             false => Err(failure.fault),
         }
     }
 
-    fn should_retry(&mut self, at: usize, target: &Target, failure: &Failure) -> bool {
+    fn should_retry(&mut self, target: &Arc<Target>, failure: &Failure) -> bool {
         self.was_stale |= failure.no_bytes_received;
         self.restore();
         if failure.refused && !self.spent && self.refusals_left > 0 {
@@ -456,7 +482,7 @@ impl<'a> Attempts<'a> {
         let (kind, settings) = (failure.fault.kind, &self.upstream.settings);
         if counts_against(kind) {
             self.upstream.record_outcome(target, false);
-            self.tried.push(at);
+            self.tried.push(target.clone());
         }
         let suspend = settings.suspend.as_ref().filter(|rule| rule.on.have(kind));
         if let Some(rule) = suspend {
@@ -478,7 +504,10 @@ impl<'a> Attempts<'a> {
 
 /// True for a fault of the target, not of the client or of our own limits.
 fn counts_against(kind: Kind) -> bool {
-    let unasked = matches!(kind, Kind::BreakerOpen | Kind::NoTarget | Kind::TargetSuspended);
+    let unasked = matches!(
+        kind,
+        Kind::BreakerOpen | Kind::NoTarget | Kind::Unresolved | Kind::TargetSuspended
+    );
     kind.side() == fault::Side::Upstream && !unasked
 }
 

@@ -1,8 +1,10 @@
 //! The settings of an upstream, made by `compile`. Plain data; upstreams with equal settings may share one [`crate::Upstream`].
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dns::Servers;
 use fault::Kind;
 use grpc::Status;
 use message::ReplyHead;
@@ -16,7 +18,7 @@ pub struct UpstreamSettings {
     pub name: String,
     /// Which addresses are connected to, where clients name the targets; any if absent.
     pub addresses: Option<Arc<AddressRule>>,
-    pub targets: Vec<TargetSettings>,
+    pub targets: Targets,
     pub protocol: Protocol,
     pub balance: Balance,
     pub timeout: Timeouts,
@@ -32,8 +34,7 @@ pub struct UpstreamSettings {
     pub breaker: Breaker,
     /// Idle connections kept per worker and target.
     pub idle_max: usize,
-    /// The interval between look-ups of a target's name.
-    pub dns_refresh: Duration,
+    pub dns: Dns,
     /// Requests are written when they are made. Others let every task that is ready make its own first; calls that are all made by one
     /// task need not.
     pub writes_at_once: bool,
@@ -41,7 +42,39 @@ pub struct UpstreamSettings {
     pub tls: tls::Client,
 }
 
+/// Where the targets come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Targets {
+    /// Each is one target, with all addresses of its name.
+    Fixed(Vec<TargetSettings>),
+    /// Each address of these names is a target.
+    EachAddress(Vec<TargetSettings>),
+    /// The records of a service in DNS say which ones there are.
+    Service(ServiceName),
+}
+
+/// The name of a service in DNS (RFC 2782).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceName {
+    pub https: bool,
+    /// Such as `_orders._tcp.example.com`.
+    pub name: String,
+    /// Each address of a host is a target, not each host.
+    pub each_address: bool,
+    /// Only hosts within this domain are believed: whoever can change an answer of DNS has certificates for names of their own.
+    pub hosts_in: Option<String>,
+}
+
+/// How names are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dns {
+    /// The longest time between two look-ups of a name.
+    pub refresh: Duration,
+    /// The servers that are asked in place of the system's resolver. SRV is never asked by that; if empty, servers of the system are.
+    pub servers: Servers,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetSettings {
     pub https: bool,
     /// A name, an IPv4 address, or an IPv6 address without brackets.
@@ -49,6 +82,36 @@ pub struct TargetSettings {
     pub port: u16,
     /// Share of the traffic, relative to the others. At least 1.
     pub weight: u32,
+}
+
+impl Targets {
+    /// As the configuration names them, for operators.
+    pub fn shown(&self) -> Vec<String> {
+        match self {
+            Targets::Fixed(targets) => targets.iter().map(TargetSettings::url).collect(),
+            Targets::EachAddress(targets) => {
+                targets.iter().map(|target| format!("each address of {}", target.url())).collect()
+            }
+            Targets::Service(service) => vec![match service.each_address {
+                true => format!("each address of {}", service.url()),
+                false => service.url(),
+            }],
+        }
+    }
+}
+
+impl ServiceName {
+    /// `srv+http://NAME`.
+    pub fn url(&self) -> String {
+        format!("srv+{}://{}", if self.https { "https" } else { "http" }, self.name)
+    }
+}
+
+impl Dns {
+    /// Without look-ups of its own: only the system's resolver is asked, and whenever a connection is made.
+    pub fn never() -> Dns {
+        Dns { refresh: Duration::MAX, servers: Servers::default() }
+    }
 }
 
 impl TargetSettings {
@@ -225,8 +288,17 @@ impl Failures {
 pub struct Sticky {
     /// The name of the cookie.
     pub cookie: String,
-    /// The value that stands for each target, in their order.
-    pub pins: Vec<String>,
+    pub secret: StickySecret,
+}
+
+/// What the values of the cookie are made with, so that nobody can guess a target from them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StickySecret(pub String);
+
+impl fmt::Debug for StickySecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
 }
 
 /// Suspension of a target that fails: it gets no requests for a while, longer each time until a request succeeds.
@@ -293,7 +365,7 @@ pub(crate) mod tests {
         UpstreamSettings {
             addresses: None,
             name: "u".to_owned(),
-            targets: (0..targets).map(target).collect(),
+            targets: Targets::Fixed((0..targets).map(target).collect()),
             protocol: Protocol::Http1,
             balance: Balance::RoundRobin,
             timeout: Timeouts {
@@ -309,7 +381,7 @@ pub(crate) mod tests {
             outlier: None,
             breaker: Breaker { connections: 100, requests: 100, pending: 100 },
             idle_max: 100,
-            dns_refresh: Duration::from_secs(5),
+            dns: Dns { refresh: Duration::from_secs(5), servers: Servers::default() },
             writes_at_once: false,
             tls: tls::Client::new(&tls::ClientSpec { verify: true, ..Default::default() }).unwrap(),
         }

@@ -1,35 +1,76 @@
 //! Sticky clients: a cookie that the gateway sets on replies, and by which the next request comes back to the same target.
 //!
-//! Owns the reading, the removal and the setting of the cookie. It never decides whether the target is ready: that is balancing's.
-//! A cookie of the same name with any other value is not the gateway's, so it passes to the target.
+//! Owns the reading, the removal and the setting of the cookie, and the values that stand for targets. It never decides whether the
+//! target is ready: that is balancing's. A cookie of the same name with any other value is not the gateway's, so it passes to the
+//! target.
 
+use std::fmt::Write as _;
+
+use aws_lc_rs::hmac;
 use message::Headers;
 
 use crate::settings::Sticky;
 
-/// The cookie of an upstream, and the targets that its values stand for.
+/// The cookie of an upstream.
 pub(crate) struct Pins {
-    sticky: Sticky,
-    /// Targets by their values, sorted: a client may send many cookies.
-    targets: Vec<(Box<[u8]>, usize)>,
+    cookie: String,
+    key: hmac::Key,
+}
+
+/// The targets that values of the cookie stand for, by their places in a set.
+#[derive(Default)]
+pub(crate) struct PinTable {
+    /// Sorted: a client may send many cookies.
+    places: Vec<(Box<str>, usize)>,
 }
 
 /// It is not for scripts, and holds for all of the host's paths. It ends with the browser's session, as the target's own do.
 const ATTRIBUTES: &[u8] = b"; Path=/; HttpOnly";
 
-impl Pins {
-    pub(crate) fn new(sticky: &Sticky) -> Pins {
-        let values = sticky.pins.iter().map(|pin| Box::from(pin.as_bytes()));
-        let mut targets: Vec<_> = values.zip(0..).collect();
-        targets.sort_unstable();
-        Pins { sticky: sticky.clone(), targets }
+/// Bytes of a pin: enough that a thousand targets have different ones.
+const PIN_BYTES: usize = 8;
+
+impl PinTable {
+    pub(crate) fn new<'p>(pins: impl Iterator<Item = Option<&'p str>>) -> PinTable {
+        // Harmless: either all targets have a pin or none.
+        let pins = pins.enumerate().filter_map(|(at, pin)| Some((Box::from(pin?), at)));
+        let mut places: Vec<_> = pins.collect();
+        places.sort_unstable();
+        PinTable { places }
     }
 
-    /// The target that a request is pinned to. The gateway's own cookies are removed from the request.
-    pub(crate) fn take(&self, headers: &mut Headers) -> Option<usize> {
-        let pinned = cookies(headers).find_map(|pair| self.target(pair))?;
-        let others: Vec<&[u8]> =
-            cookies(headers).filter(|pair| self.target(pair).is_none()).collect();
+    fn find(&self, value: &[u8]) -> Option<usize> {
+        let at = self.places.binary_search_by(|(pin, _)| pin.as_bytes().cmp(value));
+        // Harmless: any other value is not the gateway's.
+        self.places.get(at.ok()?).map(|(_, place)| *place)
+    }
+}
+
+impl Pins {
+    pub(crate) fn new(sticky: &Sticky) -> Pins {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, sticky.secret.0.as_bytes());
+        Pins { cookie: sticky.cookie.clone(), key }
+    }
+
+    /// The value that stands for a target. It depends on nothing but the target's URL and the secret. So it is the same after a restart,
+    /// on every gateway, and for all upstreams with that target, and other targets may come and go.
+    pub(crate) fn pin(&self, url: &str) -> Box<str> {
+        let digest = hmac::sign(&self.key, url.as_bytes());
+        // Harmless: the rest of a digest adds nothing.
+        let bytes = digest.as_ref().iter().take(PIN_BYTES);
+        let pin = bytes.fold(String::new(), |mut pin, byte| {
+            // Harmless: writing to a string does not fail.
+            let _written = write!(pin, "{byte:02x}");
+            pin
+        });
+        pin.into()
+    }
+
+    /// The place of the target that a request is pinned to. The gateway's own cookies are removed from the request.
+    pub(crate) fn read(&self, headers: &mut Headers, table: &PinTable) -> Option<usize> {
+        let place = |pair| table.find(self.value(pair)?);
+        let pinned = cookies(headers).find_map(place)?;
+        let others: Vec<&[u8]> = cookies(headers).filter(|pair| place(pair).is_none()).collect();
         let line = others.join(&b"; "[..]);
         headers.remove("cookie");
         if !line.is_empty() {
@@ -38,30 +79,19 @@ impl Pins {
         Some(pinned)
     }
 
-    /// Pins the client of a reply to the target that gave it, unless it is already. If the target itself sets a cookie of this
-    /// name, that one stays.
-    pub(crate) fn give(&self, headers: &mut Headers, target: usize, pinned: Option<usize>) {
-        if pinned == Some(target) {
-            return;
-        }
-        let Some(pin) = self.sticky.pins.get(target) else { return };
+    /// Pins the client of a reply to the target that gave it. If the target itself sets a cookie of this name, that one stays.
+    pub(crate) fn give(&self, headers: &mut Headers, pin: &str) {
         if headers.get_all("set-cookie").any(|line| self.value(line.trim_ascii()).is_some()) {
             return;
         }
-        let value = [self.sticky.cookie.as_bytes(), b"=", pin.as_bytes(), ATTRIBUTES];
+        let value = [self.cookie.as_bytes(), b"=", pin.as_bytes(), ATTRIBUTES];
         let set = headers.add_joined("Set-Cookie", &value);
         debug_assert!(set.is_ok(), "the name of a cookie is a token");
     }
 
-    fn target(&self, pair: &[u8]) -> Option<usize> {
-        let value = self.value(pair)?;
-        let at = self.targets.binary_search_by(|(pin, _)| (**pin).cmp(value)).ok()?;
-        self.targets.get(at).map(|(_, target)| *target)
-    }
-
     /// The text behind `NAME=`, if this is its name.
     fn value<'a>(&self, pair: &'a [u8]) -> Option<&'a [u8]> {
-        pair.strip_prefix(self.sticky.cookie.as_bytes())?.strip_prefix(b"=")
+        pair.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"=")
     }
 }
 
@@ -74,10 +104,15 @@ pub(crate) fn cookies(headers: &Headers) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::StickySecret;
 
     fn pins() -> Pins {
-        let pins = ["bb", "aa", "cc"].map(str::to_owned).to_vec();
-        Pins::new(&Sticky { cookie: "srv".to_owned(), pins })
+        let secret = StickySecret("tidegate".to_owned());
+        Pins::new(&Sticky { cookie: "srv".to_owned(), secret })
+    }
+
+    fn table() -> PinTable {
+        PinTable::new(["bb", "aa", "cc"].into_iter().map(Some))
     }
 
     fn lines(name: &str, values: &[&str]) -> Headers {
@@ -109,22 +144,27 @@ mod tests {
             (&[], None, &[]),
         ] {
             let mut headers = lines("cookie", sent);
-            assert_eq!(pins().take(&mut headers), pinned, "{sent:?}");
+            assert_eq!(pins().read(&mut headers, &table()), pinned, "{sent:?}");
             assert_eq!(values(&headers, "cookie"), passed, "{sent:?}");
         }
     }
 
     #[test]
-    fn a_client_is_pinned_once_and_the_targets_own_cookie_stays() {
-        let set = |own: &[&str], target, pinned| {
+    fn a_target_keeps_a_cookie_of_its_own() {
+        let set = |own: &[&str]| {
             let mut headers = lines("set-cookie", own);
-            pins().give(&mut headers, target, pinned);
+            pins().give(&mut headers, "aa");
             values(&headers, "set-cookie")
         };
-        assert_eq!(set(&[], 1, None), ["srv=aa; Path=/; HttpOnly"]);
-        assert_eq!(set(&["a=1"], 0, Some(1)), ["a=1", "srv=bb; Path=/; HttpOnly"]);
-        assert!(set(&[], 1, Some(1)).is_empty());
-        assert_eq!(set(&["srv=own; Path=/"], 1, None), ["srv=own; Path=/"]);
-        assert!(set(&[], 3, None).is_empty());
+        assert_eq!(set(&[]), ["srv=aa; Path=/; HttpOnly"]);
+        assert_eq!(set(&["a=1"]), ["a=1", "srv=aa; Path=/; HttpOnly"]);
+        assert_eq!(set(&["srv=own; Path=/"]), ["srv=own; Path=/"]);
+    }
+
+    /// They stand in the browsers of clients: another way to make them would pin everybody anew.
+    #[test]
+    fn a_pin_is_the_same_everywhere_and_for_ever() {
+        assert_eq!(&*pins().pin("http://127.0.0.1:1000"), "8d4f7bd778baae27");
+        assert_ne!(pins().pin("http://a"), pins().pin("http://b"));
     }
 }

@@ -9,7 +9,8 @@ use kit::clock::{self, Instant};
 use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
 use crate::addresses::Addresses;
-use crate::settings::{Outlier, Suspend, TargetSettings};
+use crate::settings::{Outlier, Suspend, TargetSettings, UpstreamSettings};
+use crate::sticky::Pins;
 use crate::suspension::Suspension;
 
 /// One place where an upstream runs.
@@ -17,7 +18,15 @@ pub struct Target {
     settings: TargetSettings,
     url: Arc<str>,
     authority: Box<str>,
+    /// The only address, of a target that is one of a name's addresses or is named by its own.
+    literal: Option<SocketAddr>,
+    /// The same, if the target is one of several addresses of a name.
+    address: Option<SocketAddr>,
+    /// The value of the cookie that keeps clients here, if the upstream has one.
+    pin: Option<Box<str>>,
     pub(crate) known: Addresses,
+    /// True once it is in no set of its upstream any more: it gets no new requests, and its connections are not kept.
+    has_left: AtomicBool,
     /// Active requests, for `least_requests`.
     active: AtomicU32,
     /// End of its ejection, in milliseconds since the Unix epoch; 0 if it is not ejected.
@@ -46,24 +55,37 @@ const CALLBACKS: &str = "(callbacks)";
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    /// `is_named_by_clients`: not by the operator. `checked`: it has health checks. Without them its replies decide its health, and it gets requests whatever that is.
+    /// A target of an upstream with these settings. `address` is the one that it has, where it is one of several of a name.
     pub(crate) fn new(
         settings: &TargetSettings,
-        metrics: &UpstreamMetrics,
-        checked: bool,
-        is_named_by_clients: bool,
+        address: Option<SocketAddr>,
+        of: &UpstreamSettings,
+        (metrics, pins): (&UpstreamMetrics, Option<&Pins>),
     ) -> Target {
-        let url = settings.url();
+        let url = match address {
+            Some(address) => {
+                TargetSettings { host: address.ip().to_string(), ..settings.clone() }.url()
+            }
+            None => settings.url(),
+        };
         // What clients name is no label: there would be as many as they like.
-        let metrics = metrics.target(if is_named_by_clients { CALLBACKS } else { &url });
-        let literal = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
+        let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
+        // Without health checks its replies decide its health, and it gets requests whatever that is.
+        let checked = of.health.is_some();
+        let own = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
+        // Harmless: what is no address is a name, which is looked up.
+        let literal = address.or(own.ok());
         Target {
             authority: settings.authority().into(),
+            literal,
+            address,
+            pin: pins.map(|pins| pins.pin(&url)),
+            has_left: AtomicBool::new(false),
             checked,
             passes_checks: AtomicBool::new(!checked || metrics.health() != TargetHealth::Unhealthy),
             metrics,
             url: url.into(),
-            known: literal.map_or_else(|_| Addresses::default(), Addresses::literal),
+            known: literal.map_or_else(Addresses::default, Addresses::literal),
             active: AtomicU32::new(0),
             ejected_until: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
@@ -86,6 +108,33 @@ impl Target {
     /// `host:port` as in a `Host` header.
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+
+    /// Its only address, if it is never looked up.
+    pub(crate) fn literal(&self) -> Option<SocketAddr> {
+        self.literal
+    }
+
+    /// Which of a name's addresses it is, if it is one of them.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    pub(crate) fn pin(&self) -> Option<&str> {
+        self.pin.as_deref()
+    }
+
+    pub(crate) fn leave(&self) {
+        self.has_left.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
+
+    /// True for an address that its name no longer has.
+    pub(crate) fn has_lost(&self, address: Option<&SocketAddr>) -> bool {
+        address.is_some_and(|address| !self.known.keep(*address))
     }
 
     /// The addresses of the last look-up.

@@ -99,6 +99,7 @@ const RESERVED: &[Reserved] = &[
         users: &["sql", "store"],
         instead: "ask databases through `sql`, which bounds statements",
     },
+    Reserved { names: &["domain"], users: &["dns"], instead: "ask name servers through `dns`" },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
         names: &["prometheus-client"],

@@ -9,7 +9,9 @@ use config::{
     TargetUrl,
 };
 use expression::Kind;
-use plan::upstreams::{AllowedHost, AllowedUrl, Breaker, Endpoints, Timeouts, UpstreamSettings};
+use plan::upstreams::{
+    AllowedHost, AllowedUrl, Breaker, Dns, Endpoints, Timeouts, UpstreamSettings,
+};
 
 use super::{Compiler, Namespaces};
 use crate::policy_builder::PolicyBuilder;
@@ -77,7 +79,7 @@ fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSet
         breaker: Breaker { connections: CONNECTIONS_MAX, requests: CALLS_MAX, pending: CALLS_MAX },
         idle_max: IDLE_MAX,
         // Names are looked up whenever a connection is made.
-        dns_refresh: Duration::MAX,
+        dns: Dns::never(),
         ..settings
     })
 }

@@ -30,7 +30,9 @@ fn is_http1(upstream: &Upstream) -> bool {
     match upstream.protocol {
         UpstreamProtocol::Http1 => true,
         // It is agreed on with TLS.
-        UpstreamProtocol::Auto => upstream.targets.value.iter().all(|target| !target.url.value.tls),
+        UpstreamProtocol::Auto => {
+            upstream.targets.value.iter().all(|target| !target.url.value.tls())
+        }
         UpstreamProtocol::Http2 => false,
     }
 }

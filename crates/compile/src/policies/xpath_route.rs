@@ -10,7 +10,7 @@ use xpath::{Expr, Plain};
 
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
-use crate::{names, upstreams};
+use crate::{names, upstream_targets, upstreams};
 
 /// The defaults of upstreams that are written.
 const TIMEOUTS: Timeouts = Timeouts {
@@ -88,7 +88,7 @@ fn way(
             Some((place.diversion(&name.value), None))
         }
         (None, Some(url)) => {
-            upstreams::warn_of_loop(place.config, &url.value.target, url.at, report);
+            upstream_targets::warn_of_loop(place.config, &url.value.target, url.at, report);
             to_url(&url.value, place, report)
         }
         (Some(_), Some(url)) => {

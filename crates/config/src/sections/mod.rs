@@ -44,7 +44,7 @@ pub use store::Store;
 pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
-    UpstreamProtocol, UpstreamTimeout, UpstreamTls,
+    UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
 };
 
 use crate::decode::keys;

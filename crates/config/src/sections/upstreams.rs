@@ -8,15 +8,20 @@ use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{
-    Between, CookieName, Factor, FilePath, HashBy, Percent, RetryOn, Secret, Size, Spanned,
-    StatusRange, TargetUrl, Timeout,
+    Between, CookieName, Factor, FilePath, HashBy, NameServer, Percent, RetryOn, Secret, Size,
+    Spanned, StatusRange, TargetAddress, Timeout,
 };
 
 keys! {
     /// One service that requests are sent to.
     pub struct Upstream {
-        /// Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`.
+        /// Targets of the service: URLs like `http://10.0.0.1:8080`, or `{ url: ..., weight: 2 }`; or one like
+        /// `srv+http://_orders._tcp.example.com`, whose records of SRV in DNS say hosts, ports, priorities and weights.
         targets: Spanned<Vec<Target>>,
+        /// What the addresses of a target's name are: `together` one target, whose connections take them in turn, or `each` a target of
+        /// its own.
+        // One name is one service, for most.
+        addresses: Spanned<UpstreamAddresses> = Spanned::unwritten(UpstreamAddresses::Together),
         /// The HTTP version towards targets: `http1`, `http2` (by ALPN with TLS, by prior knowledge without), or `auto`, which
         /// is HTTP/2 where a target chooses it by ALPN.
         // Every service speaks HTTP/1.
@@ -59,11 +64,21 @@ words! {
     }
 }
 
+words! {
+    /// What the addresses of a target's name are.
+    pub enum UpstreamAddresses {
+        /// One target, whose connections take them in turn.
+        Together = "together",
+        /// Each a target of its own.
+        Each = "each",
+    }
+}
+
 /// One place where an upstream runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The address of the target.
-    pub url: Spanned<TargetUrl>,
+    pub url: Spanned<TargetAddress>,
     /// Its share of requests, relative to the others' weights.
     pub weight: Weight,
 }
@@ -75,7 +90,7 @@ keys! {
     /// A target with its weight.
     pub(crate) struct WeightedTarget {
         /// The address of the target: `http://HOST:PORT` or `https://HOST:PORT`.
-        url: Spanned<TargetUrl>,
+        url: Spanned<TargetAddress>,
         /// Its share of requests, relative to the others' weights.
         weight: Weight = const { Between::new(1) },
     }
@@ -253,9 +268,13 @@ keys! {
 keys! {
     /// How names of targets are resolved.
     pub struct Dns {
-        /// The time between two look-ups.
+        /// The longest time between two look-ups of a name. Where the answer has a shorter TTL, it is looked up again after that, but not
+        /// within a second.
         // The TTL of most service discovery.
         refresh: Timeout = Timeout(Duration::from_secs(5)),
+        /// Name servers that are asked in place of the system's resolver, one after the other: at most three, as `10.0.0.2` or
+        /// `127.0.0.1:5353`. Names are then full ones. If absent, records of SRV are asked for at the servers of `/etc/resolv.conf`.
+        servers: Option<Spanned<Vec<NameServer>>>,
     }
 }
 
@@ -292,7 +311,7 @@ impl Decode for Target {
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [TargetUrl::schema(schema), WeightedTarget::schema(schema)] })
+        json!({ "anyOf": [TargetAddress::schema(schema), WeightedTarget::schema(schema)] })
     }
 }
 

@@ -31,6 +31,32 @@ pub struct TargetUrl {
     pub port: u16,
 }
 
+/// What an upstream lists as a target.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TargetAddress {
+    Url(TargetUrl),
+    Service(SrvUrl),
+}
+
+/// A service whose targets are in DNS: `srv+http://_orders._tcp.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SrvUrl {
+    /// True for `srv+https`.
+    pub tls: bool,
+    /// The name that has the records, in lower case and without a dot at its end.
+    pub name: String,
+}
+
+/// A name server: an address, and a port if it is not DNS's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameServer(pub SocketAddr);
+
+/// The port of DNS.
+const DNS_PORT: u16 = 53;
+
+/// The longest label of a name (RFC 1035, 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
 /// The longest name DNS can carry.
 const HOST_BYTES_MAX: usize = 253;
 
@@ -108,6 +134,101 @@ impl fmt::Display for TargetUrl {
             false => write!(f, "{scheme}://{}:{}", self.host, self.port),
         }
     }
+}
+
+impl TargetAddress {
+    /// True if it is reached by TLS.
+    pub fn tls(&self) -> bool {
+        match self {
+            TargetAddress::Url(url) => url.tls,
+            TargetAddress::Service(service) => service.tls,
+        }
+    }
+}
+
+impl Decode for TargetAddress {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route";
+        decoder.parse(node, "a target's URL", help, |text| {
+            let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+            match scheme.as_deref() {
+                Some("srv+http") => srv_url(text, false).map(Self::Service),
+                Some("srv+https") => srv_url(text, true).map(Self::Service),
+                Some(_) | None => target_url(text).map(Self::Url),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.to_string().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        text_like("^([Ss][Rr][Vv]\\+)?[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+/?$")
+    }
+}
+
+impl fmt::Display for TargetAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TargetAddress::Url(url) => url.fmt(f),
+            TargetAddress::Service(service) => service.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for SrvUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "srv+https" } else { "srv+http" };
+        write!(f, "{scheme}://{}", self.name)
+    }
+}
+
+impl Decode for NameServer {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write the address of a name server, with a port if it is not 53: \"10.0.0.2\", \"127.0.0.1:5353\"";
+        decoder.parse(node, "a name server", help, |text| {
+            let alone = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DNS_PORT));
+            let read = alone.or_else(|_| text.parse::<SocketAddr>());
+            let read = read.map_err(|_| format!("{} is not an address", quote(text)))?;
+            match read.port() {
+                0 => Err(format!("{} has a bad port", quote(text))),
+                _ => Ok(Self(read)),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.0.to_string().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "string" })
+    }
+}
+
+fn srv_url(text: &str, tls: bool) -> Result<SrvUrl, String> {
+    let bad = |why: &str| format!("the target {} {why}", quote(text));
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let name = rest.strip_suffix('/').unwrap_or(rest);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.contains(['/', '?', '#']) {
+        return Err(bad("has something after its name"));
+    }
+    if name.contains('@') {
+        return Err("a target with a user name or password in it".to_owned());
+    }
+    if name.starts_with('[') || name.parse::<IpAddr>().is_ok() {
+        return Err(bad("is an address, which has no records of SRV"));
+    }
+    if name.contains(':') {
+        return Err(bad("has a port, but the ports are those of the records of SRV"));
+    }
+    let is_label = |label: &str| !label.is_empty() && label.len() <= LABEL_BYTES_MAX;
+    if !is_host(name) || !name.split('.').all(is_label) {
+        return Err(bad("has a name that DNS cannot have"));
+    }
+    Ok(SrvUrl { tls, name: name.to_ascii_lowercase() })
 }
 
 fn target_url(text: &str) -> Result<TargetUrl, String> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-pub use addresses::{Address, Network, TargetUrl};
+pub use addresses::{Address, NameServer, Network, SrvUrl, TargetAddress, TargetUrl};
 pub use database_url::DatabaseUrl;
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;

@@ -1,7 +1,7 @@
 //! An attempt over HTTP/2.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::call::{Begun, Call};
 use super::shared::{Seat, SharedConnection, State};
 use crate::call::{Failure, ReplyTimeouts};
 use crate::connect::PendingConnection;
+use crate::roster::Place;
 use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
@@ -21,11 +22,8 @@ const PLACES_TRIED_MAX: usize = 3;
 
 impl Attempts<'_> {
     /// One attempt over HTTP/2; none if it has to be one over HTTP/1.
-    pub(crate) async fn try_http2(
-        &mut self,
-        at: usize,
-        target: &Arc<Target>,
-    ) -> Option<Result<Begun, Failure>> {
+    pub(crate) async fn try_http2(&mut self, place: &Rc<Place>) -> Option<Result<Begun, Failure>> {
+        let target = &place.target;
         let is_auto = self.upstream.settings.protocol == Protocol::Auto;
         let upgrades = self.request.head.headers.contains("upgrade");
         if is_auto && (upgrades || !target.settings().https) {
@@ -35,14 +33,14 @@ impl Attempts<'_> {
             return Some(Err(refused));
         }
         for _ in 0..PLACES_TRIED_MAX {
-            if is_auto && self.keeps_http1(at) {
+            if is_auto && self.keeps_http1(place) {
                 return None;
             }
-            let seat = match self.seat(at).await {
+            let seat = match self.seat(place).await {
                 Ok(Some(seat)) => seat,
                 // It has chosen just now, whoever takes the connection. Of those that are known to speak HTTP/2, only what
                 // stands in for a service does.
-                Ok(None) if self.chose_http1(at) => return None,
+                Ok(None) if place.lane.borrow().is_http1() => return None,
                 Ok(None) => continue,
                 Err(fault) => return Some(Err(Failure::unsent(fault))),
             };
@@ -63,28 +61,22 @@ impl Attempts<'_> {
     }
 
     /// True if the target has chosen HTTP/1 and has kept a connection. Before a new one it chooses again: it may have been replaced.
-    fn keeps_http1(&self, at: usize) -> bool {
-        !self.was_stale && self.chose_http1(at) && self.pool.has_idle(at)
-    }
-
-    fn chose_http1(&self, at: usize) -> bool {
-        self.pool.lane(at, |lane| lane.is_http1()) == Some(true)
+    fn keeps_http1(&self, place: &Place) -> bool {
+        !self.was_stale && place.lane.borrow().is_http1() && self.pool.has_idle(place)
     }
 
     /// A place on an open connection; none if another has to be looked for.
-    async fn seat(&mut self, at: usize) -> Result<Option<Seat>, Fault> {
+    async fn seat(&mut self, place: &Rc<Place>) -> Result<Option<Seat>, Fault> {
         if self.upstream.has_enough_open() {
             // Makes room by closing an idle connection, perhaps of another target.
             self.pool.close_one();
         }
-        if let Some(Some(shut)) = self.pool.lane(at, |lane| lane.shut()) {
+        let shut = place.lane.borrow().shut();
+        if let Some(shut) = shut {
             self.let_in(&shut).await?;
         }
         let (upstream, pool) = (self.upstream, &self.pool);
-        let Some(seat) = pool.lane(at, |lane| lane.seat(upstream, pool, at)) else {
-            return Ok(None);
-        };
-        let seat = seat?;
+        let seat = place.lane.borrow_mut().seat(upstream, pool, place)?;
         let state = match seat.shared.state() {
             State::Opening => {
                 let _pending = PendingConnection::begin(upstream, self.worker)?;

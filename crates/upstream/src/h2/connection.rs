@@ -14,11 +14,11 @@ use kit::clock;
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use message::Headers;
 
-use super::lane::Lane;
 use super::shared::{Seat, SharedConnection, State};
 use crate::Upstream;
 use crate::connect::Connection;
 use crate::pool::Pool;
+use crate::roster::Place;
 use crate::settings::Timeouts;
 use crate::target::Target;
 
@@ -85,27 +85,26 @@ pub(super) async fn open(
     shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
-    at: usize,
+    place: Rc<Place>,
 ) {
-    let Some(target) = upstream.targets.get(at).cloned() else { return };
     let offer = upstream.settings.protocol.offer();
-    let opened = Box::pin(upstream.connect_now(&target, pool.worker(), offer)).await;
+    let opened = Box::pin(upstream.connect_now(&place.target, pool.worker(), offer)).await;
     let (connection, is_http2) = match opened {
         Ok(opened) => opened,
         Err(fault) => return shared.become_(State::Over(fault.kind, fault.cause.into())),
     };
     if !is_http2 {
-        pool.lane(at, Lane::note_http1);
-        pool.give(at, connection, clock::now());
+        place.lane.borrow_mut().note_http1();
+        pool.give(&place, connection, clock::now());
         return shared.become_(State::Http1);
     }
     if let Some(address) = connection.address.as_deref() {
         shared.address.get_or_init(|| *address);
     }
     let timeouts = upstream.settings.timeout.clone();
-    let h2 = H2::new(shared, connection, &target, timeouts);
+    let h2 = H2::new(shared, connection, &place.target, timeouts);
     // Held any longer, they would keep an upstream that a reload has removed.
-    drop((upstream, pool, target));
+    drop((upstream, pool, place));
     h2.serve().await;
 }
 

@@ -12,6 +12,7 @@ use super::connection;
 use super::shared::{Seat, SharedConnection, State};
 use crate::Upstream;
 use crate::pool::Pool;
+use crate::roster::Place;
 
 /// Connections to one target, in the order in which they are filled, so that those that are not needed become idle.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl Lane {
         &mut self,
         upstream: &Arc<Upstream>,
         pool: &Rc<Pool>,
-        at: usize,
+        place: &Rc<Place>,
     ) -> Result<Seat, Fault> {
         self.sweep();
         let worker = pool.worker();
@@ -56,7 +57,7 @@ impl Lane {
         let shared = SharedConnection::new(State::Opening);
         let seat = Seat::take(shared.clone(), upstream.clone(), worker)?;
         self.connections.push(shared.clone());
-        let opened = connection::open(shared, upstream.clone(), pool.clone(), at);
+        let opened = connection::open(shared, upstream.clone(), pool.clone(), place.clone());
         drop(kit::spawn(Box::pin(opened)));
         Ok(seat)
     }
@@ -72,6 +73,11 @@ impl Lane {
         lost.for_each(|shared| shared.close());
     }
 
+    /// Ends all connections, once nobody uses them any more.
+    pub(crate) fn close(&self) {
+        self.connections.iter().for_each(|shared| shared.close());
+    }
+
     /// Ends one connection that nobody uses, if there is one.
     pub(crate) fn close_one(&mut self) -> bool {
         let idle = self.connections.iter().rposition(|shared| shared.seats() == 0);
@@ -82,6 +88,6 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.connections.iter().for_each(|shared| shared.close());
+        self.close();
     }
 }

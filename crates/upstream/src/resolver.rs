@@ -1,0 +1,72 @@
+//! Look-ups of the addresses of a target's name: by the system's resolver, or at the servers that the operator chose.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use dns::{Failure, Family};
+use futures_util::future;
+use kit::names::LookUps;
+
+use crate::settings::Dns;
+
+/// What a look-up found, for each version of IP: one may fail alone.
+pub(crate) struct Looked {
+    pub(crate) families: [io::Result<Vec<IpAddr>>; 2],
+    /// For how long it holds. The system's resolver does not say.
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// Names of targets, looked up at once. The resolver may be silent for half a minute, and what else needs a thread goes on.
+static LOOK_UPS: LookUps = LookUps::new(128, 128);
+
+pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
+    if host.parse::<IpAddr>().is_err() && !dns.servers.addresses.is_empty() {
+        return ask_servers(dns, host).await;
+    }
+    let families = match LOOK_UPS.find("", host, 0).await {
+        Ok(found) => {
+            let (v4, v6) = found.iter().map(|address| address.ip()).partition(IpAddr::is_ipv4);
+            [Ok(v4), Ok(v6)]
+        }
+        Err(error) => [Err(again(&error)), Err(error)],
+    };
+    Looked { families, ttl: None }
+}
+
+async fn ask_servers(dns: &Dns, host: &str) -> Looked {
+    let asked = Family::ALL.map(|family| dns.servers.addresses(host, family));
+    let [v4, v6] = asked;
+    let (v4, v6) = future::join(v4, v6).await;
+    let mut ttl: Option<Duration> = None;
+    let families = [v4, v6].map(|found| match found {
+        Ok(found) => {
+            ttl = Some(ttl.map_or(found.ttl, |ttl| ttl.min(found.ttl)));
+            Ok(found.records)
+        }
+        Err(Failure::NoRecords) => Ok(Vec::new()),
+        Err(failure) => Err(io::Error::other(failure.to_string())),
+    });
+    Looked { families, ttl }
+}
+
+impl Looked {
+    /// All addresses, at least one, or why there is none.
+    pub(crate) fn all(&self) -> io::Result<Vec<IpAddr>> {
+        // Harmless: a version that failed is the reason if the other has nothing.
+        let all: Vec<IpAddr> = self.families.iter().flatten().flatten().copied().collect();
+        match (all.is_empty(), &self.families) {
+            (false, _) => Ok(all),
+            (true, [Err(error), _] | [_, Err(error)]) => Err(again(error)),
+            (true, [Ok(_), Ok(_)]) => Err(no_address()),
+        }
+    }
+}
+
+pub(crate) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the name has no address")
+}
+
+fn again(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}

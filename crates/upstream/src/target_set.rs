@@ -1,0 +1,92 @@
+//! The targets of an upstream at one moment. A set never changes: another one takes its place, and workers see that between two
+//! requests.
+//!
+//! Targets that stay are the same objects in both sets, with their state.
+
+use std::sync::Arc;
+
+use crate::sticky::PinTable;
+use crate::target::Target;
+
+/// The targets, the best priority first.
+pub struct TargetSet {
+    /// Grows with each set of an upstream.
+    pub(crate) version: u64,
+    members: Vec<Member>,
+    /// Where each priority ends among the members.
+    ends: Vec<usize>,
+    pub(crate) pins: PinTable,
+    knowledge: Knowledge,
+}
+
+/// A target with what may change while it stays.
+#[derive(Clone)]
+pub struct Member {
+    pub target: Arc<Target>,
+    /// Its share of requests, relative to others of its priority. At least 1.
+    pub weight: u32,
+    /// Those with a larger number get requests only when none with a smaller one is available.
+    pub priority: u16,
+}
+
+/// What is known of the targets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Knowledge {
+    /// They are as the configuration or the last good look-up says.
+    Known,
+    /// The first look-up has not ended.
+    Unknown,
+    /// No look-up has succeeded yet, for this reason.
+    Unresolved(String),
+    /// DNS says that the service is not available: its only target is `.` (RFC 2782).
+    NotAvailable,
+}
+
+impl TargetSet {
+    /// A set of these members, whatever their order: targets of one priority stay in it.
+    pub(crate) fn new(version: u64, mut members: Vec<Member>, knowledge: Knowledge) -> TargetSet {
+        members.sort_by_key(|member| member.priority);
+        let ends = members.chunk_by(|a, b| a.priority == b.priority).scan(0, |end, group| {
+            *end += group.len();
+            Some(*end)
+        });
+        let ends = ends.collect();
+        let pins = PinTable::new(members.iter().map(|member| member.target.pin()));
+        TargetSet { version, members, ends, pins, knowledge }
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn knowledge(&self) -> &Knowledge {
+        &self.knowledge
+    }
+
+    /// The places of the members of each priority, the best first.
+    pub(crate) fn priorities(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        // Harmless: the last start is the end of all.
+        starts.zip(self.ends.iter().copied()).map(|(start, end)| start..end)
+    }
+
+    /// True if requests have to wait for the first look-up.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.knowledge == Knowledge::Unknown
+    }
+
+    pub(crate) fn contains(&self, target: &Arc<Target>) -> bool {
+        self.members.iter().any(|member| Arc::ptr_eq(&member.target, target))
+    }
+
+    /// True if both have the same targets with the same shares.
+    pub(crate) fn is_same(&self, members: &[Member], knowledge: &Knowledge) -> bool {
+        let is_same = |(a, b): (&Member, &Member)| {
+            Arc::ptr_eq(&a.target, &b.target) && a.weight == b.weight && a.priority == b.priority
+        };
+        // Harmless: the lengths are compared.
+        self.knowledge == *knowledge
+            && self.members.len() == members.len()
+            && self.members.iter().zip(members).all(is_same)
+    }
+}
