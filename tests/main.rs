@@ -23,6 +23,7 @@ mod basic;
 mod bundles;
 mod cache;
 mod cases;
+mod cel;
 mod certificates;
 mod checklist;
 mod choreo;

@@ -40,7 +40,7 @@ pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use expression::{Expression, Language, is_expression, seems_expression};
 pub use jsonpath::Query;
 pub use markup::parse_levels;
-pub use names::{Member, NameKind, Names, Scope, Slot};
+pub use names::{Member, NameKind, Names, Scope, Slot, TEXT, WHOLE_NUMBER};
 pub use tape::{JsonNode, JsonText};
 pub use template::{Kind, Template};
 pub use value::{JsonNodes, NodeGroup, Nodes, Number, Value};

@@ -15,6 +15,12 @@ pub enum NameKind {
     Group(Slot),
 }
 
+/// The kind of a value that is a whole number whatever a message says, for [`Names::kind`].
+pub const WHOLE_NUMBER: &str = "a whole number";
+
+/// The kind of a value that is a text whatever a message says, for [`Names::kind`].
+pub const TEXT: &str = "a text";
+
 /// The meaning of names at an expression's place.
 pub trait Names {
     /// The meaning of a dotted name, without the `$`: `["body"]`, `["headers", "X-Id"]`, `["reply", "status"]`. It is asked

@@ -1,14 +1,18 @@
 //! CEL over the values of a message, or of a request: `body`, `headers`, `status`, `vars.NAME`, `claims` and whatever else has a
 //! name.
 //!
-//! Owns all of CEL in the program: what is refused before an expression runs ([`analysis`]), its values ([`values`]) and its cost
-//! ([`meter`]). The library counts no steps, so the compiled expression is rewritten to call the meter: for each round of a loop,
+//! Owns all of CEL in the program: what is refused before an expression runs ([`analysis`]), its values ([`values`]), its numbers
+//! ([`numbers`]) and its cost ([`meter`]). The library counts no steps, so the compiled expression is rewritten to call the meter: for each round of a loop,
 //! and for each text or list before it is compared, searched or copied.
 
 mod analysis;
+mod failures;
 mod gives;
 mod meter;
+mod numbers;
+mod operators;
 mod values;
+mod wide;
 
 use std::fmt;
 
@@ -24,7 +28,7 @@ const RULE_BYTES_MAX: usize = 4096;
 
 /// A compiled expression of CEL.
 pub(crate) struct Rule {
-    /// With its calls of the meter.
+    /// With its calls of the meter, and those that stand for operators.
     metered: IdedExpr,
     /// Parts of the expression as written.
     parts: u64,
@@ -33,6 +37,8 @@ pub(crate) struct Rule {
     /// The names that follow `vars.`.
     variables: Vec<(Box<str>, NameKind)>,
     gives: Option<&'static str>,
+    /// It names one value, and computes nothing.
+    is_path: bool,
 }
 
 impl Rule {
@@ -65,8 +71,9 @@ impl Rule {
         let variables = used.variables.iter().map(|name| find(name, format!("vars.{name}")));
         let variables = variables.collect::<Result<_, _>>()?;
         let gives = gives::gives(program.expression(), names);
-        let metered = meter::metered(program.expression());
-        Ok(Rule { metered, parts: used.parts, roots, variables, gives })
+        let is_path = analysis::is_path(program.expression());
+        let metered = operators::mixed(meter::metered(program.expression()), names);
+        Ok(Rule { metered, parts: used.parts, roots, variables, gives, is_path })
     }
 
     /// The kind of its value in words, where that can be seen and is not true or false.
@@ -112,7 +119,11 @@ impl Rule {
         let run = || cel::Value::resolve_val(&self.metered, &context);
         match meter::metering(budget, run)? {
             Ok(value) => values::taken(&*value, budget),
-            Err(error) => Err(FailureKind::Computation(error.to_string().into())),
+            // As with the other languages: a path may find nothing.
+            Err(error) if self.is_path && failures::is_absence(&error) => Ok(Value::Nothing),
+            Err(error) => {
+                Err(FailureKind::Computation(failures::said(&error, &self.metered).into()))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use expression::{NameKind, Names, Slot, Template};
+use expression::{NameKind, Names, Slot, TEXT, Template, WHOLE_NUMBER};
 use policy::KeyParts;
 
 /// The meaning of a slot. All flows of a configuration share one list of these, since they run one another's steps.
@@ -252,6 +252,21 @@ impl Names for FlowNames<'_> {
 
     fn document(&self) -> Slot {
         self.table.slot(SlotMeaning::Document)
+    }
+
+    fn kind(&self, path: &[&str]) -> Result<Option<&'static str>, String> {
+        let holds_reply = |name: &str| {
+            let number = self.table.variable(name);
+            number.and_then(|number| self.variables.holds_reply(number)) == Some(true)
+        };
+        Ok(match path {
+            ["method"] | ["headers" | "query" | "path", _] => Some(TEXT),
+            ["request", "headers", _] | ["error", "kind" | "message" | "detail"] => Some(TEXT),
+            ["status"] | ["error", "code"] => Some(WHOLE_NUMBER),
+            ["vars", name, "status"] if holds_reply(name) => Some(WHOLE_NUMBER),
+            ["vars", name, "headers", _] if holds_reply(name) => Some(TEXT),
+            _ => None,
+        })
     }
 
     fn body(&self) -> Slot {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use ::expression::{
     Budget, ErrorKind, FailureKind, JsonNodes, JsonText, Language, Limits, Member, NameKind, Names,
-    Scope, Slot, Value,
+    Scope, Slot, TEXT, Value,
 };
 use message::RequestHead;
 use policy::{Claims, Exchange, Scheme};
@@ -178,8 +178,8 @@ impl Names for RequestNames {
         match path {
             ["request" | "claims" | "client" | "attributes"] => Ok(Some("a map")),
             ["groups"] => Ok(Some("a list")),
-            ["attributes", _] => Ok(Some("a text")),
-            ["subject" | "tier" | "scheme"] => Ok(Some("a text")),
+            ["attributes", _] => Ok(Some(TEXT)),
+            ["subject" | "tier" | "scheme"] => Ok(Some(TEXT)),
             [name @ ("request" | "client"), member] => {
                 let known = MEMBERS.iter().find(|(known, _)| known == name);
                 let known = known.map_or(&[][..], |(_, members)| *members);
@@ -189,12 +189,12 @@ impl Names for RequestNames {
                         Err(format!("`{name}` has no `{member}`; it has {known}"))
                     }
                     (true, "query" | "headers") => Ok(Some("a map")),
-                    (true, _) => Ok(Some("a text")),
+                    (true, _) => Ok(Some(TEXT)),
                 }
             }
-            ["request", "query", _] => Ok(Some("a text")),
+            ["request", "query", _] => Ok(Some(TEXT)),
             ["request", "headers", header] => match header_name(header) {
-                name if name == *header => Ok(Some("a text")),
+                name if name == *header => Ok(Some(TEXT)),
                 name => Err(format!(
                     "no header is called `{header}` here; write `{name}`, as in `request.headers['{name}']`, for all its spellings"
                 )),

@@ -8,6 +8,8 @@ use cel::{Context, IdedExpr};
 use regex::Regex;
 
 use super::meter;
+use super::operators::is_default;
+use crate::names::TEXT;
 use crate::{ErrorKind, Names};
 
 /// Parts inside one another: whoever evaluates them recurses.
@@ -29,24 +31,26 @@ struct PendingPart<'e> {
     /// Names that loops around it bind.
     bound: Vec<&'e str>,
     depth: usize,
+    /// How often it is computed: twice in the first part of `default`.
+    times: u64,
 }
 
 impl<'e> PendingPart<'e> {
     fn inside(&self, part: &'e IdedExpr) -> PendingPart<'e> {
-        PendingPart { part, bound: self.bound.clone(), depth: self.depth + 1 }
+        PendingPart { part, bound: self.bound.clone(), depth: self.depth + 1, times: self.times }
     }
 }
 
 /// Checks a whole expression. An error has the number of its part.
 pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (ErrorKind, u64)> {
     let mut used = UsedNames::default();
-    let mut waiting = vec![PendingPart { part: whole, bound: Vec::new(), depth: 0 }];
+    let mut waiting = vec![PendingPart { part: whole, bound: Vec::new(), depth: 0, times: 1 }];
     while let Some(next) = waiting.pop() {
         let wrong = |kind| (kind, next.part.id);
         if next.depth > NESTING_MAX {
             return Err(wrong(ErrorKind::Limit { name: "nesting", max: NESTING_MAX as u64 }));
         }
-        used.parts += 1;
+        used.parts += next.times;
         match &next.part.expr {
             Expr::Ident(name) if name == "vars" && !next.bound.contains(&"vars") => {
                 return Err(wrong(ErrorKind::Group("vars".into())));
@@ -64,8 +68,16 @@ pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (Erro
             }
             Expr::Call(call) => {
                 check_call(call, &next.bound, names).map_err(wrong)?;
-                let parts = call.target.as_deref().into_iter().chain(&call.args);
-                waiting.extend(parts.map(|part| next.inside(part)));
+                let twice = is_default(call);
+                if twice && next.times > 1 {
+                    let what = "`default` cannot stand in the first part of another one";
+                    return Err(wrong(ErrorKind::Function(what.into())));
+                }
+                let parts = call.target.as_deref().into_iter().chain(&call.args).enumerate();
+                waiting.extend(parts.map(|(at, part)| match twice && at == 0 {
+                    true => PendingPart { times: 2, ..next.inside(part) },
+                    false => next.inside(part),
+                }));
             }
             Expr::Comprehension(all) => {
                 waiting.extend([&all.iter_range, &all.accu_init].map(|part| next.inside(part)));
@@ -98,7 +110,7 @@ fn is_free(name: &str, bound: &[&str]) -> bool {
     !bound.contains(&name) && !name.starts_with('@')
 }
 
-fn entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
+pub(super) fn entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
     match entry {
         EntryExpr::StructField(field) => vec![&field.value],
         EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
@@ -118,7 +130,48 @@ fn check_call(call: &CallExpr, bound: &[&str], names: &dyn Names) -> Result<(), 
             }
             Some(_) | None => Ok(()),
         },
+        (operators::EQUALS | operators::NOT_EQUALS, [one, other]) => {
+            check_text(one, other, bound, names)?;
+            check_text(other, one, bound, names)
+        }
         (name, _) => check_function(name),
+    }
+}
+
+/// Refuses the comparison of what is always a text with a number: it would be false always.
+fn check_text(
+    text: &IdedExpr,
+    number: &IdedExpr,
+    bound: &[&str],
+    names: &dyn Names,
+) -> Result<(), ErrorKind> {
+    let Some(number) = number_text(number) else { return Ok(()) };
+    let Some(path) = path_of(text) else { return Ok(()) };
+    if path.first().is_some_and(|root| bound.contains(root)) {
+        return Ok(());
+    }
+    match names.kind(&path) {
+        Ok(Some(kind)) if kind == TEXT => {
+            let path = path.join(".");
+            let what = format!(
+                "`{path}` is a text, which no number equals; write `\"{number}\"`, or `double({path})`"
+            );
+            Err(ErrorKind::Type(what.into()))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn number_text(part: &IdedExpr) -> Option<String> {
+    let Expr::Literal(literal) = &part.expr else { return None };
+    match literal {
+        LiteralValue::Int(number) => Some(number.inner().to_string()),
+        LiteralValue::UInt(number) => Some(number.inner().to_string()),
+        LiteralValue::Double(number) => Some(number.inner().to_string()),
+        LiteralValue::Boolean(_)
+        | LiteralValue::Bytes(_)
+        | LiteralValue::Null
+        | LiteralValue::String(_) => None,
     }
 }
 
@@ -179,6 +232,28 @@ pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
             | Expr::Struct(_)
             | Expr::Unspecified => return None,
         }
+    }
+}
+
+/// True if the part names one value: members and items of a name.
+pub(super) fn is_path(part: &IdedExpr) -> bool {
+    let mut at = part;
+    loop {
+        at = match &at.expr {
+            Expr::Ident(_) => return true,
+            Expr::Select(select) if !select.test => &select.operand,
+            Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
+                (operators::INDEX, [of, index]) if matches!(index.expr, Expr::Literal(_)) => of,
+                _ => return false,
+            },
+            Expr::Comprehension(_)
+            | Expr::List(_)
+            | Expr::Literal(_)
+            | Expr::Map(_)
+            | Expr::Select(_)
+            | Expr::Struct(_)
+            | Expr::Unspecified => return false,
+        };
     }
 }
 

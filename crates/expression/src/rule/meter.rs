@@ -18,6 +18,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError};
 use regex::Regex;
 
+use super::{operators as own_operators, wide};
 use crate::{Budget, FailureKind};
 
 /// A part of an expression takes a tenth of a microsecond, where a step is a few nanoseconds.
@@ -75,6 +76,7 @@ pub(super) fn env() -> &'static Arc<Env> {
         all_new &= env.add_overload(COPY, COPY, vec![DYN_TYPE], copy).is_ok();
         all_new &= env.add_overload(MATCHES, MATCHES, texts(), matches).is_ok();
         all_new &= env.add_overload(MATCHES_FOUND, MATCHES_FOUND, texts(), matches_found).is_ok();
+        all_new &= own_operators::declare(&mut env) && wide::declare(&mut env);
         debug_assert!(all_new, "no name of the library begins so");
         Arc::new(env)
     });
@@ -93,7 +95,7 @@ pub(super) fn metering<T>(budget: &mut Budget, run: impl FnOnce() -> T) -> Resul
     }
 }
 
-fn charge(steps: u64) -> Result<(), ExecutionError> {
+pub(super) fn charge(steps: u64) -> Result<(), ExecutionError> {
     let over = || ExecutionError::function_error("cel", "over a limit");
     // Taken, since the run may pause here, and another one begins.
     let mut meter = METER.take().ok_or_else(over)?;
@@ -388,6 +390,11 @@ fn copied(part: &IdedExpr) -> IdedExpr {
         true => metered(part),
         false => call(COPY, None, metered(part)),
     }
+}
+
+/// True for the name of a call that stands around a value and gives that.
+pub(super) fn is_around(name: &str) -> bool {
+    matches!(name, WEIGH | COPY)
 }
 
 fn is_text(expr: &Expr) -> bool {

@@ -9,6 +9,7 @@ use cel::common::value::{Builtin, Val};
 use json::Kind;
 use kit::turns;
 
+use super::wide::WideNumber;
 use crate::expression::made_json;
 use crate::tape::{JsonNode, JsonText};
 use crate::{Budget, FailureKind, Member, NameKind, Number, Scope, Value};
@@ -151,12 +152,15 @@ impl GivenValues<'_> {
     }
 }
 
-/// A whole number where one of 64 bits holds it, else a double.
+/// An int or a uint where one holds it, a double where a decimal point or an exponent asks for one.
 fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
     match (text.parse::<i64>(), text.parse::<u64>()) {
         (Ok(number), _) => Box::new(CelInt::from(number)),
         (Err(_), Ok(number)) => Box::new(CelUInt::from(number)),
-        (Err(_), Err(_)) => Box::new(CelDouble::from(crate::number::value(text))),
+        (Err(_), Err(_)) => match WideNumber::of(text) {
+            Some(wide) => Box::new(wide),
+            None => Box::new(CelDouble::from(crate::number::value(text))),
+        },
     }
 }
 
@@ -198,6 +202,7 @@ fn scalar(value: &dyn Val, budget: &mut Budget) -> Result<Value, FailureKind> {
         .or_else(|| Some(number(value.downcast_ref::<CelInt>()?.inner().to_string())))
         .or_else(|| Some(number(value.downcast_ref::<CelUInt>()?.inner().to_string())))
         .or_else(|| Some(Value::Number(Number::of(*value.downcast_ref::<CelDouble>()?.inner()))))
+        .or_else(|| Some(number(value.downcast_ref::<WideNumber>()?.text().to_owned())))
         .or_else(|| value.downcast_ref::<CelNull>().map(|_| Value::Null));
     known.ok_or_else(|| {
         let of = value.get_type().name();

@@ -8,6 +8,7 @@
     reason = "a test ends where it is surprised, and a suite that is missing says how to get it"
 )]
 
+mod cel;
 mod expressions;
 mod jsonpath;
 mod message;

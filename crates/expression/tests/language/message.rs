@@ -102,6 +102,14 @@ impl Names for Message {
         (prefix == "m").then_some("urn:m")
     }
 
+    fn kind(&self, path: &[&str]) -> Result<Option<&'static str>, String> {
+        Ok(match path {
+            ["headers", _] => Some(expression::TEXT),
+            ["status"] => Some(expression::WHOLE_NUMBER),
+            _ => None,
+        })
+    }
+
     fn document(&self) -> Slot {
         DOCUMENT
     }

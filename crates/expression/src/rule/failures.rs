@@ -1,0 +1,77 @@
+//! What the library says when an expression fails, in words for who wrote the expression. No value of a message is in them.
+
+use cel::common::ast::Expr;
+use cel::{ExecutionError, IdedExpr};
+
+use super::analysis::path_of;
+
+/// True where the failure is that something was not found.
+pub(super) fn is_absence(error: &ExecutionError) -> bool {
+    matches!(error, ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_))
+}
+
+/// The reason of a failure.
+pub(super) fn said(error: &ExecutionError, whole: &IdedExpr) -> String {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
+    match error {
+        ExecutionError::NoSuchKey(member) => absent(member, whole),
+        ExecutionError::IndexOutOfBounds(_) => "a list has no item of that index".to_owned(),
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+            "division by zero".to_owned()
+        }
+        ExecutionError::Overflow(..) => "the result does not fit into 64 bits".to_owned(),
+        ExecutionError::FunctionError { function, message } => format!("`{function}`: {message}"),
+        ExecutionError::NoSuchOverload(_) | ExecutionError::UnexpectedType { .. } => {
+            error.to_string()
+        }
+        ExecutionError::UnsupportedBinaryOperator(..) | ExecutionError::ValuesNotComparable(..) => {
+            "an operator cannot be applied to these two types".to_owned()
+        }
+        ExecutionError::UnsupportedKeyType(_)
+        | ExecutionError::UnsupportedIndex(..)
+        | ExecutionError::UnsupportedTargetType { .. }
+        | ExecutionError::NotSupportedAsMethod { .. } => {
+            "a value is of a type that cannot be used there".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Names a member that is absent, in full where it is clear which one it is.
+fn absent(member: &str, whole: &IdedExpr) -> String {
+    let mut paths = Vec::new();
+    let mut waiting = vec![whole];
+    while let Some(part) = waiting.pop() {
+        if let Some(path) = path_of(part)
+            && path.len() > 1
+            && path.last().is_some_and(|last| *last == member)
+        {
+            paths.push(path.join("."));
+        }
+        waiting.extend(parts(&part.expr));
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    match paths.as_slice() {
+        [path] => format!("`{path}` is absent; `has({path})` tells so"),
+        _ => format!("the member `{member}` is absent; `has(...)` tells so"),
+    }
+}
+
+fn parts(expr: &Expr) -> Vec<&IdedExpr> {
+    match expr {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Comprehension(all) => {
+            vec![&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => {
+            map.entries.iter().flat_map(|e| super::analysis::entry(&e.expr)).collect()
+        }
+        Expr::Struct(made) => {
+            made.entries.iter().flat_map(|e| super::analysis::entry(&e.expr)).collect()
+        }
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+    }
+}
