@@ -137,3 +137,73 @@ fn a_rule_that_fails_refuses() {
         assert_eq!(reply.status(), status, "{rule}");
     }
 }
+
+/// The reply's header `x-r`, set by an API of Micro Integrator with an expression, or by the branch that a condition takes.
+fn imported(expression: &str, is_condition: bool) -> (String, Gateway) {
+    let escaped = expression.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let branch =
+        |word: &str| format!("<header name=\"X-R\" scope=\"transport\" value=\"{word}\"/>");
+    let step = match is_condition {
+        true => format!(
+            "<filter xpath=\"{escaped}\"><then>{}</then><else>{}</else></filter>",
+            branch("then"),
+            branch("else")
+        ),
+        false => format!("<header name=\"X-R\" scope=\"transport\" expression=\"{escaped}\"/>"),
+    };
+    let api = format!(
+        "<api xmlns=\"http://ws.apache.org/ns/synapse\" name=\"A\" context=\"/a\"><resource methods=\"POST\" uri-template=\"/b\"><inSequence><variable name=\"x\" type=\"STRING\" value=\"5\"/>{step}<respond/></inSequence></resource></api>"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.xml");
+    std::fs::write(&file, api).unwrap();
+    let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{expression}: {}", run.stderr);
+    let yaml = run.stdout.replace("127.0.0.1:8081", "127.0.0.1:0");
+    let gateway = Gateway::start(&yaml);
+    (yaml, gateway)
+}
+
+/// Issue 42: `${...}` of Micro Integrator gives here what it gives there.
+#[test]
+fn expressions_of_micro_integrator_give_the_same() {
+    for (expression, is_condition, expected) in [
+        ("${payload.a + payload.b}", false, "3.5"),
+        ("${payload.b * 2 - payload.a}", false, "4"),
+        ("${payload.n / 2}", false, "2.5"),
+        ("${payload.n % 2}", false, "1"),
+        ("${(payload.a + 1) * payload.n}", false, "10"),
+        ("${payload.t + 'x'}", false, "5x"),
+        ("${payload.none + 1}", false, ""),
+        ("${payload.t + 1}", false, ""),
+        ("${payload.a > 0 ? 'yes' : 'no'}", false, "yes"),
+        ("${length(payload.list) + 1}", false, "3"),
+        ("${vars.x == 5}", true, "then"),
+        ("${vars.x != 5}", true, "else"),
+        ("${vars.x == '5'}", true, "then"),
+        ("${payload.t == payload.n}", true, "then"),
+        ("${payload.none > 5}", true, "else"),
+        ("${payload.none < 5}", true, "else"),
+        ("${vars.x > 4}", true, "else"),
+        ("${payload.t < payload.t}", true, "else"),
+        ("${payload.n >= payload.b}", true, "then"),
+        ("${payload.nil == null}", true, "then"),
+        ("${payload.a != null}", true, "then"),
+        ("${headers[\"X-None\"] != 'a'}", true, "then"),
+        ("${headers[\"X-None\"] == null}", true, "then"),
+        ("${params.queryParams.n == 5}", true, "then"),
+        ("${(payload.a == 1) && (payload.n > 4)}", true, "then"),
+        ("${(payload.a == 1) || (payload.none == 1)}", true, "else"),
+        ("${not(payload.a == 2)}", true, "then"),
+        ("${!(payload.a == 1)}", true, "else"),
+    ] {
+        let (yaml, gateway) = imported(expression, is_condition);
+        let body = r#"{"a":1,"b":2.5,"n":5,"t":"5","nil":null,"list":[1,2]}"#;
+        let reply = gateway.wire().ask(format!(
+            "POST /a/b?n=5 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let given = reply.get("x-r").unwrap_or_default();
+        assert_eq!((reply.status(), given), (200, expected), "{expression}: {yaml}");
+    }
+}

@@ -6,6 +6,7 @@
 
 mod archive;
 mod artifacts;
+mod computed;
 mod converter;
 mod dollar;
 mod element;

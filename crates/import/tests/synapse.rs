@@ -658,12 +658,14 @@ fn values_and_headers() {
                         v:
                           value: "$body.a[0].b"
                           type: json
+                    # approximated: variable w, p.xml:3:64: `and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses
                     - set:
                         w:
                           value:
-                            cel: "body.n > 3 && vars.v == 'x'"
+                            cel: "default([body.n > 3, sameText(vars.v, 'x')].all(side, side), '')"
                           type: boolean
                     - respond: {}
+                approximated p.xml:3:64: `and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses
             "#]],
         ),
         (
@@ -726,7 +728,7 @@ fn values_and_headers() {
                   P:
                     - set:
                         computed_1:
-                          cel: "vars.n + 1"
+                          cel: "default(vars.n + 1, '')"
                     - log:
                         level: error
                         message: "order {{ $body.id }} of {{ $headers.X-User }}: {{ $computed_1 }}"
@@ -1022,7 +1024,7 @@ fn expressions() {
                     - set:
                         r:
                           value:
-                            cel: "body.a + 1"
+                            cel: "default(body.a + 1, '')"
                           type: json
                     - respond: {}
             "#]],
@@ -1034,12 +1036,14 @@ fn expressions() {
                   P:
                     - set:
                         set: "1"
+                    # approximated: property r, p.xml:4:1: `and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses
                     - set:
                         r:
                           value:
-                            cel: "!(body.a >= 1) || size(body.b) == 2"
+                            cel: "default([!(body.a >= 1), sameText(size(body.b), 2)].exists(side, side), '')"
                           type: json
                     - respond: {}
+                approximated p.xml:4:1: `and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses
             "#]],
         ),
         (

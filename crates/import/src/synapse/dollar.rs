@@ -1,41 +1,10 @@
 //! Expressions in `${...}`: a place in the message becomes its name, computations and comparisons become CEL.
 
+use super::computed::rule;
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::{Value, header};
 use super::xpath_text::Gives;
-
-/// Operators of both languages, longest first, with their counterparts in CEL.
-const OPERATORS: [(&str, &str); 18] = [
-    ("==", "=="),
-    ("!=", "!="),
-    (">=", ">="),
-    ("<=", "<="),
-    ("&&", "&&"),
-    ("||", "||"),
-    (">", ">"),
-    ("<", "<"),
-    ("+", "+"),
-    ("-", "-"),
-    ("*", "*"),
-    ("/", "/"),
-    ("%", "%"),
-    ("!", "!"),
-    ("(", "("),
-    (")", ")"),
-    ("?", "?"),
-    (":", ":"),
-];
-
-/// Words that are operators.
-const WORDS: [(&str, &str); 6] = [
-    ("and", "&&"),
-    ("or", "||"),
-    ("not", "!"),
-    ("true", "true"),
-    ("false", "false"),
-    ("null", "null"),
-];
 
 /// The value of the text between the braces.
 pub(super) fn value<'a>(
@@ -79,28 +48,39 @@ fn called<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 
 /// A place in the message.
 #[derive(Default)]
-struct MessagePath {
+pub(super) struct MessagePath {
     /// Bytes of the text that it takes.
-    end: usize,
+    pub(super) end: usize,
     /// In the language of flows.
-    path: String,
+    pub(super) path: String,
     /// In CEL.
-    rule: String,
+    pub(super) rule: String,
+    /// In CEL with null where it is absent, of what is null then.
+    pub(super) or_null: Option<String>,
 }
 
 /// Reads `payload.a[0]`, `vars.x`, `headers["X"]`, `params.queryParams.x`, `properties.synapse.x` at the beginning of a text.
-fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<MessagePath>, String> {
+pub(super) fn place(
+    converter: &mut Converter<'_>,
+    text: &str,
+) -> Result<Option<MessagePath>, String> {
     let first: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let end = chain(text, first.len());
     let tail = text.get(first.len()..end).unwrap_or_default();
-    let made = |path: String, rule: String| Ok(Some(MessagePath { end, path, rule }));
+    let made = |path, rule| Ok(Some(MessagePath { end, path, rule, or_null: None }));
+    let member = |path: String, group: &str, name: &str| {
+        let rule = format!("{group}[\"{name}\"]");
+        let or_null = Some(format!("(\"{name}\" in {group} ? {rule} : null)"));
+        Ok(Some(MessagePath { end, path, rule, or_null }))
+    };
     let taken = |count: usize| parts(tail, count).ok_or_else(|| format!("`{text}` names nothing"));
     match first.as_str() {
         "payload" => made(format!("$body{tail}"), format!("body{tail}")),
         "" if text.starts_with("$.") || text.starts_with("$[") => {
             let end = chain(text, 1);
             let tail = text.get(1..end).unwrap_or_default();
-            Ok(Some(MessagePath { end, path: format!("$body{tail}"), rule: format!("body{tail}") }))
+            let (path, rule) = (format!("$body{tail}"), format!("body{tail}"));
+            Ok(Some(MessagePath { end, path, rule, or_null: None }))
         }
         "vars" | "var" => {
             let (names, rest) = taken(1)?;
@@ -111,7 +91,7 @@ fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<MessagePath
         "headers" => {
             let (names, _) = taken(1)?;
             let name = names.first().map_or("", String::as_str);
-            made(header(name)?, format!("headers[\"{}\"]", name.to_ascii_lowercase()))
+            member(header(name)?, "headers", &name.to_ascii_lowercase())
         }
         "params" => {
             let (names, _) = taken(2)?;
@@ -126,7 +106,7 @@ fn place(converter: &mut Converter<'_>, text: &str) -> Result<Option<MessagePath
                     return made(path, rule);
                 }
             };
-            made(format!("${group}.{name}"), format!("{group}[\"{name}\"]"))
+            member(format!("${group}.{name}"), group, name)
         }
         "properties" => {
             let (names, rest) = taken(2)?;
@@ -193,50 +173,4 @@ fn parts(tail: &str, count: usize) -> Option<(Vec<String>, &str)> {
         rest = after;
     }
     Some((names, rest))
-}
-
-/// A text that computes or compares, as CEL.
-fn rule(converter: &mut Converter<'_>, text: &str) -> Result<String, String> {
-    let mut out: Vec<String> = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let at = text.len() - rest.len();
-        let refused =
-            |what: &str| format!("{what} has no counterpart (character {} of `{text}`)", at + 1);
-        let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        let known = WORDS.iter().find(|(name, _)| *name == word);
-        let operator = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
-        let len = if matches!(first, '\'' | '"') {
-            let close = rest.get(1..).and_then(|rest| rest.find(first));
-            let len = close.ok_or_else(|| refused("a text without an end"))? + 2;
-            out.push(rest.get(..len).unwrap_or_default().to_owned());
-            len
-        } else if first.is_ascii_digit() {
-            let len = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-            out.push(rest.get(..len).unwrap_or_default().to_owned());
-            len
-        } else if let Some((name, sign)) = known {
-            out.push((*sign).to_owned());
-            name.len()
-        } else if let Some(found) = place(converter, rest)? {
-            out.push(found.rule);
-            found.end
-        } else if let Some(inside) = rest.strip_prefix("length").filter(|_| word == "length") {
-            let _ = inside;
-            out.push("size".to_owned());
-            word.len()
-        } else if let Some((sign, meant)) = operator {
-            out.push((*meant).to_owned());
-            sign.len()
-        } else {
-            let what = match word.is_empty() {
-                true => format!("`{first}`"),
-                false => format!("`{word}`"),
-            };
-            return Err(refused(&what));
-        };
-        rest = rest.get(len..).unwrap_or_default().trim_start();
-    }
-    let text = out.join(" ");
-    Ok(text.replace("! ", "!").replace("( ", "(").replace(" )", ")").replace("size (", "size("))
 }

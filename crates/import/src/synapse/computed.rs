@@ -1,0 +1,273 @@
+//! `${...}` that computes or compares, as CEL that gives what Micro Integrator gives.
+//!
+//! There `==` compares texts, an order is one of numbers, `and` and `or` look at both sides, and an expression that fails is an
+//! empty text.
+
+use super::converter::Converter;
+use super::dollar::{MessagePath, place};
+
+/// Expressions inside one another.
+const DEPTH_MAX: usize = 32;
+
+/// An `and` of comparisons without parentheses.
+const BINDING: &str = "`and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses";
+
+/// Operators by how strongly they bind, the weakest first. Of two that begin alike the longer one stands first.
+const LEVELS: [&[&str]; 5] = [
+    &["||", "or"],
+    &["&&", "and"],
+    &["==", "!=", ">=", "<=", ">", "<"],
+    &["+", "-"],
+    &["*", "/", "%"],
+];
+
+/// The level of comparisons in [`LEVELS`].
+const COMPARISONS: usize = 2;
+
+/// What is known of a part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Text,
+    Number,
+    Truth,
+    Null,
+    /// Whatever the message has.
+    Any,
+}
+
+/// A part in CEL.
+struct Part {
+    text: String,
+    gives: Gives,
+    /// The level of its operator in [`LEVELS`]; none for what needs no parentheses.
+    level: Option<usize>,
+    /// The value or null, of what may be absent.
+    or_null: Option<String>,
+}
+
+/// A text that is read from its beginning.
+struct Reader<'c, 'a, 't> {
+    converter: &'c mut Converter<'a>,
+    whole: &'t str,
+    rest: &'t str,
+    depth: usize,
+}
+
+/// The whole text in CEL.
+pub(super) fn rule(converter: &mut Converter<'_>, text: &str) -> Result<String, String> {
+    let mut reader = Reader { converter, whole: text, rest: text.trim_start(), depth: 0 };
+    let part = reader.conditional()?;
+    if !reader.rest.is_empty() {
+        return Err(reader.refused_here());
+    }
+    Ok(format!("default({}, '')", part.text))
+}
+
+impl Part {
+    fn plain(text: String, gives: Gives) -> Part {
+        Part { text, gives, level: None, or_null: None }
+    }
+
+    /// As an operand of an operator of this level.
+    fn inside(&self, level: usize) -> String {
+        match self.level {
+            Some(own) if own <= level => format!("({})", self.text),
+            Some(_) | None => self.text.clone(),
+        }
+    }
+
+    /// As an argument; what is absent is null.
+    fn argument(&self) -> &str {
+        self.or_null.as_deref().unwrap_or(&self.text)
+    }
+}
+
+impl<'t> Reader<'_, '_, 't> {
+    fn refused(&self, what: &str) -> String {
+        let at = self.whole.len() - self.rest.len();
+        format!("{what} has no counterpart (character {} of `{}`)", at + 1, self.whole)
+    }
+
+    fn refused_here(&self) -> String {
+        let word = word(self.rest);
+        match (word.is_empty(), self.rest.chars().next()) {
+            (false, _) => self.refused(&format!("`{word}`")),
+            (true, Some(first)) => self.refused(&format!("`{first}`")),
+            (true, None) => self.refused("an expression that ends here"),
+        }
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.rest = after(self.rest, bytes).trim_start();
+    }
+
+    /// Skips a sign or a word, if it is there.
+    fn takes(&mut self, sign: &str) -> bool {
+        let is_word = sign.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_there = match is_word {
+            true => word(self.rest) == sign,
+            false => self.rest.starts_with(sign),
+        };
+        if is_there {
+            self.skip(sign.len());
+        }
+        is_there
+    }
+
+    fn conditional(&mut self) -> Result<Part, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.refused("an expression that is nested so deep"));
+        }
+        let condition = self.operators(0)?;
+        let part = match self.takes("?") {
+            false => condition,
+            true => {
+                let then = self.conditional()?;
+                if !self.takes(":") {
+                    return Err(self.refused("a `?` without `:`"));
+                }
+                let otherwise = self.conditional()?;
+                let text =
+                    format!("({} ? {} : {})", condition.inside(0), then.text, otherwise.text);
+                Part::plain(text, Gives::Any)
+            }
+        };
+        self.depth -= 1;
+        Ok(part)
+    }
+
+    /// Operators of a level and of all that bind stronger.
+    fn operators(&mut self, level: usize) -> Result<Part, String> {
+        let Some(signs) = LEVELS.get(level) else { return self.single() };
+        let mut left = self.operators(level + 1)?;
+        while let Some(sign) = signs.iter().copied().find(|sign| self.takes(sign)) {
+            let right = self.operators(level + 1)?;
+            left = match level {
+                0 | 1 => self.both(level, &left, &right),
+                COMPARISONS => self.compared(sign, &left, &right)?,
+                _ => {
+                    let text = format!("{} {sign} {}", left.inside(level - 1), right.inside(level));
+                    Part { level: Some(level), ..Part::plain(text, Gives::Any) }
+                }
+            };
+        }
+        Ok(left)
+    }
+
+    /// `and` and `or`, both sides of which are computed.
+    fn both(&mut self, level: usize, left: &Part, right: &Part) -> Part {
+        if [left, right].iter().any(|side| side.level == Some(COMPARISONS)) {
+            self.converter.note(BINDING);
+        }
+        let every = if level == 0 { "exists" } else { "all" };
+        let text = format!("[{}, {}].{every}(side, side)", left.text, right.text);
+        Part::plain(text, Gives::Truth)
+    }
+
+    fn compared(&mut self, sign: &str, left: &Part, right: &Part) -> Result<Part, String> {
+        let is_null = [left, right].iter().any(|side| side.gives == Gives::Null);
+        let (first, second) = (left.argument(), right.argument());
+        let (a, b) = (left.inside(COMPARISONS), right.inside(COMPARISONS));
+        let text = match sign {
+            "==" | "!=" if is_null => format!("{first} {sign} {second}"),
+            "==" => format!("sameText({first}, {second})"),
+            "!=" => format!("!sameText({first}, {second})"),
+            _ if is_null || [left, right].iter().any(|side| side.gives == Gives::Text) => {
+                return Err(self.refused(&format!("`{sign}` of what is no number")));
+            }
+            _ if left.gives == Gives::Any && right.gives == Gives::Any => {
+                // Texts are in no order there.
+                format!("{a} + 0 {sign} {b}")
+            }
+            _ => format!("{a} {sign} {b}"),
+        };
+        Ok(Part { level: Some(COMPARISONS), ..Part::plain(text, Gives::Truth) })
+    }
+
+    fn single(&mut self) -> Result<Part, String> {
+        let first = self.rest.chars().next().unwrap_or(' ');
+        if self.takes("(") {
+            let inner = self.conditional()?;
+            return match self.takes(")") {
+                true => Ok(Part { text: inner.inside(LEVELS.len()), level: None, ..inner }),
+                false => Err(self.refused("a parenthesis that is not closed")),
+            };
+        }
+        if self.takes("!") || self.takes("not") {
+            let inner = self.single()?;
+            return Ok(Part::plain(format!("!{}", inner.inside(LEVELS.len())), Gives::Truth));
+        }
+        if matches!(first, '\'' | '"') {
+            return self.literal_text(first);
+        }
+        if first.is_ascii_digit() || first == '-' {
+            return self.number();
+        }
+        for (name, gives) in
+            [("true", Gives::Truth), ("false", Gives::Truth), ("null", Gives::Null)]
+        {
+            if self.takes(name) {
+                return Ok(Part::plain(name.to_owned(), gives));
+            }
+        }
+        if let Some(MessagePath { end, rule, or_null, .. }) = place(self.converter, self.rest)? {
+            if rule.contains("[-") || rule.contains("..") {
+                return Err(self.refused("a path that counts from the end or finds several values"));
+            }
+            self.skip(end);
+            return Ok(Part { or_null, ..Part::plain(rule, Gives::Any) });
+        }
+        let is_length = word(self.rest) == "length" && self.takes("length");
+        if is_length && self.takes("(") {
+            let inner = self.conditional()?;
+            return match self.takes(")") {
+                true => Ok(Part::plain(format!("size({})", inner.text), Gives::Number)),
+                false => Err(self.refused("a parenthesis that is not closed")),
+            };
+        }
+        Err(self.refused_here())
+    }
+
+    fn literal_text(&mut self, quote: char) -> Result<Part, String> {
+        let mut escaped = false;
+        let inner = after(self.rest, 1);
+        let close = inner.char_indices().find(|(_, c)| {
+            let ends = !escaped && *c == quote;
+            escaped = !escaped && *c == '\\';
+            ends
+        });
+        let (len, _) = close.ok_or_else(|| self.refused("a text without an end"))?;
+        let text = before(self.rest, len + 2).to_owned();
+        self.skip(len + 2);
+        Ok(Part::plain(text, Gives::Text))
+    }
+
+    fn number(&mut self) -> Result<Part, String> {
+        let sign = usize::from(self.rest.starts_with('-'));
+        let digits = after(self.rest, sign);
+        let len = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+        let text = before(self.rest, sign + len).to_owned();
+        if len == 0 {
+            return Err(self.refused_here());
+        }
+        self.skip(sign + len);
+        Ok(Part::plain(text, Gives::Number))
+    }
+}
+
+/// The word at the beginning of a text.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    before(text, end)
+}
+
+fn before(text: &str, end: usize) -> &str {
+    // Harmless: all places were found in this text.
+    text.get(..end).unwrap_or_default()
+}
+
+fn after(text: &str, end: usize) -> &str {
+    // Harmless: all places were found in this text.
+    text.get(end..).unwrap_or_default()
+}
