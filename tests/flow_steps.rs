@@ -1,6 +1,6 @@
 //! Steps of flows that keep something, that run programs or that ask databases.
 
-use crate::harness::{Gateway, Message, Origin};
+use crate::harness::{Gateway, Message, Origin, tidegate};
 
 /// A gateway with one flow on two routes, before an origin by the name of `echo`.
 #[track_caller]
@@ -61,6 +61,69 @@ fn a_throttle_counts_by_whom_it_is_told() {
         assert!(last.text().contains(r#""fault":"rate_limited""#), "{by}: {}", last.text());
         let wait: u32 = last.get("retry-after").unwrap().parse().unwrap();
         assert!((3500..=3600).contains(&wait), "{by}: {wait}");
+    }
+}
+
+/// Issue 42: the step has the keys of the policy, and its replies say how much is left.
+#[test]
+fn a_throttle_is_a_rate_limit() {
+    let origin = Origin::saying("unused");
+    let plans = "plans: { Gold: { requests: 2, per: 1h }, Free: { requests: 1, per: 1h } }\n";
+    for (keys, replies) in [
+        ("requests: 9, per: 1h, burst: 2", "200 200 429"),
+        ("requests: 9, per: 1h, windows: [{ requests: 1, per: 30m }]", "200 429 429"),
+        ("requests: 2, per: 1h, algorithm: fixed, status: 503, message: later", "200 200 503"),
+        ("requests: 1, per: 1h, algorithm: sliding", "200 429 429"),
+        ("plans: true, default: Gold", "200 200 429"),
+        ("requests: 2, per: 1h, name: both, keys_max: 1000", "200 200 429"),
+        ("requests: 1, per: 1h, by: 'cel:request.query.k'", "200 200 429"),
+    ] {
+        let gateway = start_with(
+            &origin,
+            &format!("[throttle: {{ {keys} }}, respond: {{ text: in }}]"),
+            plans,
+        );
+        let all: Vec<Message> = ["/?k=a", "/?k=b", "/?k=a"]
+            .into_iter()
+            .map(|path| post(&gateway, path, "", ""))
+            .collect();
+        let statuses: Vec<String> = all.iter().map(|reply| reply.status().to_string()).collect();
+        assert_eq!(statuses.join(" "), replies, "{keys}");
+        for reply in &all {
+            assert!(reply.get("ratelimit").is_some(), "{keys}: {reply:?}");
+            assert!(reply.get("ratelimit-policy").is_some(), "{keys}: {reply:?}");
+        }
+        let last = all.last().unwrap();
+        assert!(last.get("retry-after").is_some(), "{keys}");
+        assert_eq!(last.text().contains("later"), keys.contains("later"), "{keys}");
+    }
+    let kong = "[throttle: { requests: 5, per: 1m, headers: kong }, throttle: { requests: 9, per: 1h, headers: none }, respond: { text: in }]";
+    let reply = post(&start(&origin, kong), "/", "", "");
+    assert_eq!(reply.get("x-ratelimit-remaining-minute"), Some("4"));
+    assert_eq!(reply.get("ratelimit-policy"), None);
+}
+
+#[test]
+fn a_throttle_has_the_complaints_of_a_rate_limit() {
+    let origin = Origin::saying("unused");
+    for (keys, part) in [
+        ("requests: 1", "so many requests, but in how long?"),
+        ("{}", "a rate limit without a limit"),
+        ("requests: 1, per: 1s, default: Gold", "a default plan without `plans`"),
+        ("plans: true, default: Gold", "Gold"),
+        ("requests: 1, per: 1s, shared: ours", "ours"),
+        ("requests: 1, per: 500ms, algorithm: fixed", "a number of whole seconds"),
+        ("requests: 1, per: 1s, by: 'cel:org'", "there is no `org`"),
+        ("requests: 1, per: 1s, by: nobody", "not a key to count by"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tidegate.yaml");
+        let keys = if keys == "{}" { "" } else { keys };
+        let flow = format!("[throttle: {{ {keys} }}, respond: {{ text: in }}]");
+        std::fs::write(&file, yaml(&origin, &flow, "")).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let said = run.stdout + &run.stderr;
+        assert!(run.code == Some(1) && said.contains(part), "{keys}: {said}");
     }
 }
 

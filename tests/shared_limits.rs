@@ -360,3 +360,18 @@ fn counts_are_shared_over_tls_and_metrics_say_whether_the_store_answers() {
         metric(&one, "tidegate_store_calls_total{store=\"ours\",result=\"success\"}") > Some(0)
     );
 }
+
+/// Issue 42: the step `throttle` counts as the policy does, also with other gateways.
+#[test]
+fn gateways_share_a_throttle() {
+    let redis = Redis::start();
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n{}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\n\
+         flows: {{ main: [throttle: {{ requests: 20, per: 1h, shared: ours }}, respond: {{ text: in }}] }}\n",
+        redis.stores()
+    );
+    let gateways = [Gateway::start(&yaml), Gateway::start(&yaml)];
+    assert_eq!(passed([&gateways[0], &gateways[1]], 2, 15), 20);
+    assert!(!passes(&gateways[0]) && !passes(&gateways[1]));
+}

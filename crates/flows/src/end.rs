@@ -97,7 +97,7 @@ impl FlowEnd {
             true => take_lines_about_reply(&mut lines),
             false => None,
         };
-        let (mut ran, state, target, failed) = {
+        let (mut ran, state, target, failed, limit_lines) = {
             let (flow, head) = (&*self.flow, &request.head);
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
             run.recording = Recording::of(&flow.tracer, &flow.name, ex.id.as_str());
@@ -112,7 +112,8 @@ impl FlowEnd {
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
             state.withheld_lines = withheld;
             let ran = flow.block.run(Some(flow.timeout), &run, &mut state).await.map(|_| ());
-            (ran, state, run.target.into_inner(), run.failed.into_inner())
+            let limit_lines = run.limit_lines.into_inner();
+            (ran, state, run.target.into_inner(), run.failed.into_inner(), limit_lines)
         };
         let fault = ran.as_ref().err().map(|fault| fault.kind.label());
         self.flow.metrics.record(ex.caller.worker, Duration::ZERO, Duration::ZERO, fault);
@@ -132,9 +133,14 @@ impl FlowEnd {
                 (None, false) => {}
             }
         }
-        ran.map(|()| match request.head.method() {
+        ran?;
+        let mut reply = match request.head.method() {
             b"HEAD" => state.message.into_reply_to_head(),
             _ => state.message.into_reply(),
-        })
+        };
+        if let Some(lines) = limit_lines {
+            reply.head.headers.add_all(&lines);
+        }
+        Ok(reply)
     }
 }

@@ -11,7 +11,7 @@ use fault::{Fault, Kind, Side};
 use kit::clock::{self, Instant};
 use mediation::soap::Version;
 use message::{Headers, RequestHead};
-use policy::{Exchange, MessageFormat};
+use policy::{Exchange, MessageFormat, RequestLimit};
 
 use crate::content::{Content, Maker};
 use crate::message::{ACCEPT_ENCODING, Message};
@@ -91,6 +91,8 @@ pub(crate) struct Run<'a> {
     pub(crate) target: RefCell<Option<Arc<str>>>,
     /// The label of the step that failed last, and was not caught.
     pub(crate) failed: RefCell<Option<Arc<str>>>,
+    /// What the reply says of the limits of `throttle` steps.
+    pub(crate) limit_lines: RefCell<Option<Headers>>,
     /// The record of its steps, if a trace was requested.
     pub(crate) recording: Option<Recording>,
 }
@@ -258,8 +260,20 @@ impl<'a> Run<'a> {
             ended: Cell::new(None),
             target: RefCell::new(None),
             failed: RefCell::new(None),
+            limit_lines: RefCell::new(None),
             recording: None,
         }
+    }
+
+    /// Lets the message pass a limit, or refuses it.
+    pub(crate) async fn limited(&self, limit: &dyn RequestLimit) -> Result<(), Fault> {
+        let began = clock::now();
+        let told = limit.admit(self.ex, self.head, self.route).await;
+        self.waited.set(clock::now().duration_since(began));
+        if let Some(lines) = told? {
+            self.limit_lines.borrow_mut().get_or_insert_with(Headers::new).add_all(&lines);
+        }
+        Ok(())
     }
 
     /// Keeps the request's body as it came, before the first step, if an expression asks for it.

@@ -8,8 +8,8 @@ use expression::{Expression, Slot, Template};
 use fault::Fault;
 use kit::clock::{self, Instant};
 use kit::{LocalBoxFuture, memory};
-use message::{RequestHead, no_room, room};
-use policy::Exchange;
+use message::{no_room, room};
+use policy::RequestLimit;
 use regex::Regex;
 use telemetry::FlowMetrics;
 
@@ -99,8 +99,8 @@ pub enum Action {
     WireTap(Box<WireTap>),
 }
 
-/// Returns a fault if a message may not pass now; it is of this request and came by this route.
-pub type Throttle = Box<dyn Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> + Send + Sync>;
+/// The limit of a `throttle`, which is that of the policy `rate_limit`.
+pub type Throttle = Box<dyn RequestLimit>;
 
 /// A condition of a `filter`.
 pub struct Condition {
@@ -482,7 +482,7 @@ async fn simple(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEn
         Action::Log { level, message } => log(*level, &run.fill(state, message)?, run),
         Action::Store(made) => return store::store(made, run, state).await,
         Action::WireTap(made) => wire_tap::tap(made, step, run, state),
-        Action::Throttle(passes) => passes(run.ex, run.head, run.route)?,
+        Action::Throttle(limit) => run.limited(&**limit).await?,
         Action::Sql(made) => sql::sql(made, run, state).await?,
         Action::Filter { .. }
         | Action::Switch { .. }

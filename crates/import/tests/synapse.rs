@@ -1828,6 +1828,7 @@ fn what_keeps_and_counts() {
                         requests: 4
                         per: "800s"
                         by: client
+                        headers: none
                     - log:
                         level: info
                         message: ""

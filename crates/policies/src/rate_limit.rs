@@ -14,7 +14,9 @@ use std::sync::Arc;
 use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Headers, ReplyHead, RequestHead};
-use policy::{Decision, Exchange, Flow, OnCall, OnHead, Onward, Policy, Step};
+use policy::{
+    Decision, Exchange, Flow, Limited, OnCall, OnHead, Onward, Policy, RequestLimit, Step,
+};
 
 pub use counts::{KeyCounts, WINDOWS_MAX};
 pub use kong::is_named as has_kong_lines;
@@ -74,9 +76,8 @@ pub fn policy(
     counts: Arc<KeyCounts>,
     shared: Option<Arc<SharedCounts>>,
 ) -> Policy {
-    let RateLimitSettings { by, otherwise, plans, headers, status, message, code } = settings;
-    let tiers = Tiers::new(otherwise, plans);
-    let limit = Limit { by, tiers, headers, status, message, code, counts };
+    let headers = settings.headers;
+    let limit = Limit::new(settings, counts);
     Policy {
         name: "rate_limit",
         request: Some(match shared {
@@ -88,23 +89,14 @@ pub fn policy(
     }
 }
 
-/// The limit alone, for whoever has a message and no place in a list of policies. Requests of an equal `apart` share a count, if they
-/// are by the same.
-pub fn throttle(
-    by: KeySource,
-    window: Window,
+/// The same for a step of a flow. `by_route`: requests by different routes have different counts.
+pub fn step(
+    settings: RateLimitSettings,
     counts: Arc<KeyCounts>,
-) -> impl Fn(&Exchange, &RequestHead, &str) -> Result<(), Fault> {
-    move |ex, head, apart| {
-        let mut hash = counts.hash();
-        hash.write(apart.as_bytes());
-        by.write(ex, head, &mut hash);
-        let taken = counts.take(hash.finish(), 0, std::slice::from_ref(&window));
-        let Some(wait) = taken.wait else { return Ok(()) };
-        let cause = format!("over the limit of {} in {:?}", window.requests, window.per);
-        let wait = seconds(wait).max(1).to_string();
-        Err(Fault::new(Kind::RateLimited, cause).with_header("Retry-After", wait))
-    }
+    shared: Option<Arc<SharedCounts>>,
+    by_route: bool,
+) -> Box<dyn RequestLimit> {
+    Box::new(StepLimit { limit: Limit::new(settings, counts), shared, by_route })
 }
 
 struct Limit {
@@ -121,6 +113,13 @@ struct Limit {
 struct SharedLimit {
     limit: Limit,
     shared: Arc<SharedCounts>,
+}
+
+/// One of a step.
+struct StepLimit {
+    limit: Limit,
+    shared: Option<Arc<SharedCounts>>,
+    by_route: bool,
 }
 
 /// Writes what the limits of a route noted on the way down.
@@ -164,6 +163,11 @@ impl Tier {
 }
 
 impl Limit {
+    fn new(settings: RateLimitSettings, counts: Arc<KeyCounts>) -> Limit {
+        let RateLimitSettings { by, otherwise, plans, headers, status, message, code } = settings;
+        Limit { by, tiers: Tiers::new(otherwise, plans), headers, status, message, code, counts }
+    }
+
     fn refusal(&self, tier: &Tier, taken: &CountVerdict, wait: u64) -> Fault {
         let cause = format!("over the limit {}", tier.told);
         let wait = seconds(wait).max(1).to_string();
@@ -200,18 +204,42 @@ struct CountedKey<'l> {
 }
 
 impl Limit {
-    /// Nothing where there is no limit.
-    fn counted(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<CountedKey<'_>> {
+    /// Nothing where there is no limit. Requests that differ in `apart` have different counts.
+    fn counted(&self, ex: &Exchange, head: &RequestHead, apart: &str) -> Option<CountedKey<'_>> {
         let (index, tier) = self.tiers.of(ex).filter(|(_, tier)| !tier.windows.is_empty())?;
         // Whoever changes its plan begins anew.
         let mut hash = self.counts.hash();
         hash.write(&index.to_le_bytes());
+        hash.write(apart.as_bytes());
         self.by.write(ex, head, &mut hash);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         Some(CountedKey { tier, number, key: hash.finish() })
     }
 
-    fn decided(&self, tier: &Tier, taken: &CountVerdict, ex: &mut Exchange) -> Flow {
+    /// The verdict without anybody else. None: the others who count too have to be asked.
+    fn alone(&self, key: &CountedKey<'_>, shared: Option<&SharedCounts>) -> Option<CountVerdict> {
+        let CountedKey { tier, number, key } = *key;
+        match shared {
+            Some(shared) if !shared.is_away() => {
+                self.counts.take_untold(key, number, &tier.windows, tier.slack)
+            }
+            Some(_) | None => Some(self.counts.take(key, number, &tier.windows)),
+        }
+    }
+
+    async fn together(&self, key: &CountedKey<'_>, shared: &SharedCounts) -> CountVerdict {
+        let CountedKey { tier, number, key } = *key;
+        match shared.ask(key, number).await {
+            Some(StoreAnswer { passes, numbers, now }) => {
+                CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
+            }
+            // Alone, then.
+            None => self.counts.take(key, number, &tier.windows),
+        }
+    }
+
+    /// Adds what replies say of it, or refuses.
+    fn decided(&self, tier: &Tier, taken: &CountVerdict, told: &mut Option<Headers>) -> Flow {
         if let Some(wait) = taken.wait {
             return Err(self.refusal(tier, taken, wait));
         }
@@ -220,12 +248,12 @@ impl Limit {
             LimitHeaders::Draft => {
                 let mut standing = scratch::lend();
                 tier.tell(taken, &mut standing);
-                let lines = ex.limit_lines.get_or_insert_with(Headers::new);
+                let lines = told.get_or_insert_with(Headers::new);
                 lines.add_known("RateLimit", &standing);
                 lines.add_known("RateLimit-Policy", tier.told.as_bytes());
             }
             LimitHeaders::Kong => {
-                let lines = ex.limit_lines.get_or_insert_with(Headers::new);
+                let lines = told.get_or_insert_with(Headers::new);
                 for (name, value) in kong::lines(&tier.windows, &taken.standings) {
                     lines.add_known(name, itoa::Buffer::new().format(value).as_bytes());
                 }
@@ -237,38 +265,43 @@ impl Limit {
 
 impl OnHead<RequestHead> for Limit {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Some(CountedKey { tier, number, key }) = self.counted(ex, head) else {
+        let Some(CountedKey { tier, number, key }) = self.counted(ex, head, "") else {
             return Ok(Onward::Next);
         };
         let taken = self.counts.take(key, number, &tier.windows);
-        self.decided(tier, &taken, ex)
+        self.decided(tier, &taken, &mut ex.limit_lines)
     }
 }
 
 impl OnCall<RequestHead> for SharedLimit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
-        let Some(CountedKey { tier, number, key }) = self.limit.counted(ex, head) else {
+        let Some(key) = self.limit.counted(ex, head, "") else {
             return Decision::Ready(Ok(Onward::Next));
         };
-        let counts = &self.limit.counts;
-        let taken = match self.shared.is_away() {
-            true => Some(counts.take(key, number, &tier.windows)),
-            false => counts.take_untold(key, number, &tier.windows, tier.slack),
-        };
-        if let Some(taken) = taken {
-            return Decision::Ready(self.limit.decided(tier, &taken, ex));
+        if let Some(taken) = self.limit.alone(&key, Some(&self.shared)) {
+            return Decision::Ready(self.limit.decided(key.tier, &taken, &mut ex.limit_lines));
         }
         Decision::Waits(Box::pin(async move {
-            let taken = match self.shared.ask(key, number).await {
-                Some(told) => {
-                    let StoreAnswer { passes, numbers, now } = told;
-                    CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
-                }
-                // Alone, then.
-                None => self.limit.counts.take(key, number, &tier.windows),
-            };
-            self.limit.decided(tier, &taken, ex)
+            let taken = self.limit.together(&key, &self.shared).await;
+            self.limit.decided(key.tier, &taken, &mut ex.limit_lines)
         }))
+    }
+}
+
+impl RequestLimit for StepLimit {
+    fn admit<'a>(&'a self, ex: &'a Exchange, head: &'a RequestHead, route: &'a str) -> Limited<'a> {
+        Box::pin(async move {
+            let apart = if self.by_route { route } else { "" };
+            let Some(key) = self.limit.counted(ex, head, apart) else { return Ok(None) };
+            let shared = self.shared.as_deref();
+            let taken = match (self.limit.alone(&key, shared), shared) {
+                (None, Some(shared)) => self.limit.together(&key, shared).await,
+                (None, None) => self.limit.counts.take(key.key, key.number, &key.tier.windows),
+                (Some(taken), _) => taken,
+            };
+            let mut told = None;
+            self.limit.decided(key.tier, &taken, &mut told).map(|_| told)
+        })
     }
 }
 

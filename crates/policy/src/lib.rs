@@ -16,6 +16,7 @@ mod outside;
 mod public_origin;
 mod relay;
 mod reply_cache;
+mod request_limit;
 mod revoked_tokens;
 mod slot;
 mod step;
@@ -34,6 +35,7 @@ pub use notes::{
 pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
 pub use relay::{Outbox, Relay, TunnelSide};
 pub use reply_cache::{CacheHindrance, CacheTerms, KeptMessage, KeyParts, ReplyCache};
+pub use request_limit::{Limited, RequestLimit};
 pub use revoked_tokens::{Full, REVOKED_MAX, RevokedTokens, TOKEN_ID_BYTES_MAX};
 pub use slot::{Slot, SlotValues, Slots};
 pub use step::{

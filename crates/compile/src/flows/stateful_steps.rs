@@ -4,34 +4,32 @@ use std::sync::Arc;
 
 use ::flows::{Cache, TapPlaces, Throttle, WireTap};
 use config::{
-    CacheCookies, CacheStep, Decode as _, LimitBy, NamedStep, Spanned, ThrottleStep, WireTapStep,
+    CacheCookies, CacheStep, Decode as _, LimitBy, NamedStep, RateLimit, Spanned, WireTapStep,
 };
 use expression::Kind;
 use policies::cache::{self, StepCache, StepCacheSettings, Store};
-use policies::key::KeySource;
-use policies::rate_limit::{self, KeyCounts, Window};
+use policies::rate_limit;
 
 use super::{Compiler, Namespaces};
 use crate::listeners::{bytes, count};
-use crate::policies::rate_limit::by;
-
-/// Clients of one `throttle` that are counted apart, as many as `rate_limit` counts by default: 6 MB.
-const KEYS_MAX: usize = 100_000;
+use crate::policies::rate_limit::{BuiltLimit, LimitPlace, limit};
 
 impl<'a> Compiler<'a, '_> {
-    pub(super) fn throttle(&mut self, keys: &ThrottleStep) -> Throttle {
-        let name = self.name_of("throttle", &keys.encode().to_string());
-        let window =
-            Window::new("throttle", keys.requests.get(), keys.per.value.0, keys.requests.get());
-        let (source, by_route) = match &keys.by {
-            Some(written) => (by(written, self.report), written.value == LimitBy::Route),
-            None => (KeySource::Everybody, false),
+    /// The limit of `rate_limit`. Without `by` all messages of the step share a count.
+    pub(super) fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
+        let whose = self.name_of("throttle", &keys.encode().to_string());
+        let mut place = LimitPlace {
+            config: self.config,
+            builder: &mut *self.builder,
+            kind: "step",
+            whose: &whose,
+            by: if keys.plans { LimitBy::Subject } else { LimitBy::Route },
+            at: step.at,
+            intact: step.intact,
         };
-        let one_key = matches!(source, KeySource::Everybody) && !by_route;
-        let keys_max = if one_key { 1 } else { KEYS_MAX };
-        let counts = self.builder.kept_or(&name, || Arc::new(KeyCounts::new(keys_max, 1)));
-        let passes = rate_limit::throttle(source, window, counts);
-        Box::new(move |ex, head, route| passes(ex, head, if by_route { route } else { "" }))
+        let BuiltLimit { settings, counts, shared } = limit(keys, &mut place, self.report);
+        let by_route = keys.by.as_ref().is_some_and(|by| by.value == LimitBy::Route);
+        rate_limit::step(settings, counts, shared, by_route)
     }
 
     pub(super) fn cache(

@@ -91,7 +91,7 @@ impl<'a> Compiler<'a, '_> {
                 },
                 message: self.template(&keys.message, Kind::Text, namespaces)?,
             },
-            Step::Throttle(keys) => Action::Throttle(self.throttle(keys)),
+            Step::Throttle(keys) => Action::Throttle(self.throttle(keys, step)),
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
             Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
             Step::Sql(keys) => Action::Sql(Box::new(self.sql(keys, namespaces)?)),

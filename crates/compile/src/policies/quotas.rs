@@ -49,7 +49,7 @@ pub(super) fn kept(
             shared: None,
         };
     };
-    let Some(store) = store(name, place, report) else {
+    let Some(store) = store(name, place.config, report) else {
         return ClientUse { quotas: Arc::default(), permits, shared: None };
     };
     let metrics = place.builder.telemetry.store(&name.value);

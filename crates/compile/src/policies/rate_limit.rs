@@ -1,10 +1,10 @@
-//! `rate_limit`, with the plans and the stores it may name.
+//! `rate_limit`, with the plans and the stores it may name; also as the step `throttle` of flows.
 
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow, RateLimit, Report, Requests,
-    Spanned, Timeout,
+    At, Config, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow, RateLimit, Report,
+    Requests, Spanned, Timeout,
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
@@ -17,6 +17,28 @@ use super::stores::store;
 use crate::listeners::count;
 use crate::names;
 use crate::policy::RouteScope;
+use crate::policy_builder::PolicyBuilder;
+
+/// Where a limit stands.
+pub(crate) struct LimitPlace<'a, 'p> {
+    pub(crate) config: &'a Config,
+    pub(crate) builder: &'a mut PolicyBuilder<'p>,
+    /// What tells its counts from those of other places: limits that have a name tell it instead.
+    pub(crate) kind: &'static str,
+    pub(crate) whose: &'a str,
+    /// What it counts by if nothing is written.
+    pub(crate) by: LimitBy,
+    pub(crate) at: At,
+    /// True if a missing key was not written, rather than written wrong.
+    pub(crate) intact: bool,
+}
+
+/// A limit with its counts, and who else counts in them.
+pub(crate) struct BuiltLimit {
+    pub(crate) settings: RateLimitSettings,
+    pub(crate) counts: Arc<KeyCounts>,
+    pub(crate) shared: Option<Arc<SharedCounts>>,
+}
 
 pub(crate) fn build(
     keys: &RateLimit,
@@ -25,22 +47,39 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let by = keys.by.clone().unwrap_or_else(|| {
-        Spanned::unwritten(if keys.plans { LimitBy::Subject } else { LimitBy::Client })
-    });
+    let mut place = LimitPlace {
+        config: place.config,
+        builder: &mut *place.builder,
+        kind: "route",
+        whose: place.route,
+        by: if keys.plans { LimitBy::Subject } else { LimitBy::Client },
+        at,
+        intact,
+    };
+    let BuiltLimit { settings, counts, shared } = limit(keys, &mut place, report);
+    rate_limit::policy(settings, counts, shared)
+}
+
+/// A limit as written, or complaints.
+pub(crate) fn limit(
+    keys: &RateLimit,
+    place: &mut LimitPlace<'_, '_>,
+    report: &mut Report,
+) -> BuiltLimit {
+    let by = keys.by.clone().unwrap_or_else(|| Spanned::unwritten(place.by.clone()));
     let own = WindowKeys {
         requests: &keys.requests,
         per: &keys.per,
         burst: &keys.burst,
         windows: &keys.windows,
-        intact,
+        intact: place.intact,
         algorithm: algorithm(keys),
     };
     let name = keys.name.as_ref().and_then(|name| sent_name(name, report));
     let settings = RateLimitSettings {
         by: self::by(&by, report),
-        otherwise: otherwise(keys, &own, name, at, place, report),
-        plans: plans(keys, place, report),
+        otherwise: otherwise(keys, &own, name, place, report),
+        plans: plans(keys, place.config, report),
         headers: match keys.headers.value {
             config::LimitHeaders::Draft => LimitHeaders::Draft,
             config::LimitHeaders::Kong => LimitHeaders::Kong,
@@ -52,7 +91,7 @@ pub(crate) fn build(
     };
     warn_of_nameless(keys, &settings, report);
     let (counts, shared) = counts(keys, place, &settings, report);
-    rate_limit::policy(settings, counts, shared)
+    BuiltLimit { settings, counts, shared }
 }
 
 fn algorithm(keys: &RateLimit) -> Algorithm {
@@ -196,10 +235,10 @@ fn otherwise(
     keys: &RateLimit,
     own: &WindowKeys<'_>,
     name: Option<&str>,
-    at: At,
-    place: &RouteScope<'_, '_>,
+    place: &LimitPlace<'_, '_>,
     report: &mut Report,
 ) -> Tier {
+    let at = place.at;
     if let Some(default) = &keys.default {
         if !keys.plans {
             report.error(default.at, "a default plan without `plans`", "add `plans: true`");
@@ -239,15 +278,11 @@ fn otherwise(
     own.tier(name, at, report)
 }
 
-fn plans(
-    keys: &RateLimit,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> Vec<(Box<str>, Tier)> {
+fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str>, Tier)> {
     if !keys.plans {
         return Vec::new();
     }
-    let plans = place.config.plans.iter();
+    let plans = config.plans.iter();
     let plans: Vec<_> = plans
         .filter(|(_, plan)| bounds_requests(&plan.value))
         .map(|(name, plan)| {
@@ -307,13 +342,16 @@ fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n s
 /// The counts of the plan before if they were made of the same, and who else counts in them.
 fn counts(
     keys: &RateLimit,
-    place: &mut RouteScope<'_, '_>,
+    place: &mut LimitPlace<'_, '_>,
     settings: &RateLimitSettings,
     report: &mut Report,
 ) -> (Arc<KeyCounts>, Option<Arc<SharedCounts>>) {
-    let whose = keys.name.as_ref().map_or(place.route, |name| &name.value);
+    let whose = keys.name.as_ref().map_or(place.whose, |name| &name.value);
     // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
-    let kind = if keys.name.is_some() { "name" } else { "route" };
+    let kind = match keys.name.is_some() {
+        true => format!("{} name", place.kind),
+        false => place.kind.to_owned(),
+    };
     let key = format!(
         "rate_limit {kind} {whose} {} {:?} {:?}",
         keys.encode(),
@@ -327,7 +365,7 @@ fn counts(
         let new = || Arc::new(KeyCounts::counting(keys_max, windows, algorithm(keys)));
         return (place.builder.kept_or(&key, new), None);
     };
-    let Some(store) = store(name, place, report) else {
+    let Some(store) = store(name, place.config, report) else {
         return (Arc::new(KeyCounts::new(1, 1)), None);
     };
     let metrics = place.builder.telemetry.store(&name.value);

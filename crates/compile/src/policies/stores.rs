@@ -1,19 +1,14 @@
 //! `stores`: where gateways count together.
 
-use config::{Report, Spanned};
+use config::{Config, Report, Spanned};
 use policies::stores::{ServiceAddress, Store};
 
 use crate::names;
-use crate::policy::RouteScope;
 use crate::upstreams;
 
 /// The store of a name, or a complaint.
-pub(super) fn store(
-    name: &Spanned<String>,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> Option<Store> {
-    let stores = &place.config.stores;
+pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report) -> Option<Store> {
+    let stores = &config.stores;
     let Some(written) = stores.get(&name.value) else {
         let meant = report.suggest(&name.value, stores.names());
         report.error(

@@ -20,12 +20,13 @@ pub use steps::{
     CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EnrichAction,
     EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
     LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
-    StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep, ThrottleStep,
-    ValidateStep, WireTapStep, XsltStep,
+    StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep, ValidateStep,
+    WireTapStep, XsltStep,
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};
 use crate::node::{MapEntry, Node, Value};
+use crate::policies::RateLimit;
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Map, Size, Spanned, Timeout};
@@ -169,8 +170,8 @@ steps! {
     Log(LogStep) = "log",
     /// Gives again what steps made before.
     Cache(CacheStep) = "cache",
-    /// Lets so many messages pass in a time.
-    Throttle(ThrottleStep) = "throttle",
+    /// Lets so many messages pass in a time; 429 above. As the policy `rate_limit`, but that without `by` all messages share a count.
+    Throttle(RateLimit) = "throttle",
     /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
     Store(StoreStep) = "store",
     /// Runs steps beside the flow, with a copy of the message and without an answer.

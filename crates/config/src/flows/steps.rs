@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Condition, ExpressionText, JsonTemplate, NamedStep};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
-use crate::policies::{CacheCookies, LimitBy, Requests, XsltEngine};
+use crate::policies::{CacheCookies, XsltEngine};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Size, Spanned, Timeout};
@@ -399,18 +399,6 @@ keys! {
         entries_max: Between<1, 10_000_000> = const { Between::new(10_000) },
         /// The steps that make it.
         steps: Steps,
-    }
-}
-
-keys! {
-    /// Lets so many messages pass in a time; 429 above.
-    pub struct ThrottleStep {
-        /// The number of requests in the time.
-        requests: Requests,
-        /// The time, such as `1s` or `1m`.
-        per: Spanned<Timeout>,
-        /// The key of a count, as in `rate_limit`; the flow's messages all together if absent.
-        by: Option<Spanned<LimitBy>>,
     }
 }
 

@@ -23,7 +23,8 @@ keys! {
         /// More windows, all of which have to hold, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
         windows: Vec<Spanned<LimitWindow>> = Vec::new(),
         /// The key that shares a count: `client`, `subject`, `header:NAME`, `route`, `operation` below a `soap` that validates requests, or
-        /// `cel:EXPRESSION` such as `cel:claims.org`. Without it `client`, or `subject` with `plans`. A request without a subject, without
+        /// `cel:EXPRESSION` such as `cel:claims.org`. Without it `client`, or `subject` with `plans`; in the step
+        /// `throttle` of a flow, which counts alike, all messages together. A request without a subject, without
         /// the header, or for which the expression gives no text, counts for its client.
         by: Option<Spanned<LimitBy>>,
         /// Whether the limits of the client's plan apply, as in the section `plans`; those written here are for clients without one.

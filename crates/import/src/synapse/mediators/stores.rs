@@ -61,7 +61,7 @@ pub(super) fn throttle<'a>(
         c.note("refused requests are answered with 429, not by `onReject`");
     }
     let per = super::super::endpoints::duration(millis);
-    steps.push(json!({ "throttle": { "requests": requests, "per": per, "by": "client" } }));
+    steps.push(json!({ "throttle": { "requests": requests, "per": per, "by": "client", "headers": "none" } }));
     let (made, ended) = match (item.attribute("onAccept"), item.child("onAccept")) {
         (Some(key), _) => super::control::named(c, key)?,
         (None, Some(accept)) => c.steps(&accept.children()),
