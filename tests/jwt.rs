@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Gateway, Message, Origin, Peer, until};
+use crate::harness::{Gateway, Message, Origin, Peer, tidegate, until};
 use crate::tokens::{EC, ED, Key, OTHER_EC, RSA, base64, hmac_token, jwks, now};
 
 /// A gateway whose one route asks for tokens; `issuer` and `jwt` are keys in flow style, `more` other keys of the route.
@@ -775,4 +775,26 @@ fn the_upstream_is_told_by_a_token_of_ours() {
 fn yaml_for_inner(origin: &Origin) -> String {
     yaml(origin, "keys: [own.jwks]", "audiences: [shop]", "")
         .replace("https://idp.test", "tidegate")
+}
+
+/// Issue 42: the ninth key of a set without names was never tried, and the log said that the signature was wrong.
+#[test]
+fn keys_that_are_not_tried_are_told() {
+    let origin = Origin::saying("ok");
+    let keys: Vec<Key> = (0..9).map(|_| Key::new("unnamed")).collect();
+    let pem: String = keys.iter().map(Key::pem).collect();
+    let yaml = yaml(&origin, "keys: [many.pem]", "", "");
+    let gateway = Gateway::start_beside(&yaml, &[("many.pem", &*pem)]);
+    assert_eq!(ask(&gateway, &keys[7].token(&json!({}))).status(), 200);
+    refused(&ask(&gateway, &keys[8].token(&json!({}))), "the ninth");
+    gateway
+        .wait_for_output("the token names no key, and more keys could be its own than are tried");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("many.pem"), &pem).unwrap();
+    let file = folder.path().join("tidegate.yaml");
+    std::fs::write(&file, &yaml).unwrap();
+    let run = tidegate(&["check", file.to_str().unwrap()]);
+    let said = run.stdout + &run.stderr;
+    let told = "9 keys for ES256: only 8 are tried where no `kid` says which one";
+    assert!(run.code == Some(0) && said.contains(told), "{said}");
 }

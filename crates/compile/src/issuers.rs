@@ -205,6 +205,14 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
             }
         }
     }
+    if let (Some((algorithm, count)), Some(file)) = (all.untried(), list.first()) {
+        let what = format!(
+            "{count} keys for {}: only {} are tried where no `kid` says which one",
+            algorithm.name(),
+            jose::TRIED_MAX
+        );
+        report.warn(file.at, what, "remove old keys, or let the issuer name keys by `kid`");
+    }
     whole.then_some(all)
 }
 

@@ -116,6 +116,19 @@ pub(crate) fn one_of(words: &[&str]) -> Json {
     json!({ "enum": words.iter().map(|word| Json::from(*word)).chain(numbers).collect::<Vec<_>>() })
 }
 
+/// A map with exactly one of these keys.
+pub(crate) fn one_key_of(keys: impl IntoIterator<Item = (&'static str, Json)>) -> Json {
+    let one_key = |(name, keys): (&str, Json)| {
+        json!({
+            "type": "object",
+            "properties": { name: keys },
+            "required": [name],
+            "additionalProperties": false,
+        })
+    };
+    json!({ "anyOf": keys.into_iter().map(one_key).collect::<Vec<_>>() })
+}
+
 /// A text of a given shape, or one that is substituted.
 pub(crate) fn text_like(pattern: &str) -> Json {
     json!({ "type": "string", "pattern": format!("{pattern}|\\$\\{{") })

@@ -20,6 +20,6 @@ mod token;
 pub use algorithm::Algorithm;
 pub use json::{Members, Object, object};
 pub use key::{Key, KeyError};
-pub use set::{KEYS_MAX, KeySet, SkippedKey};
+pub use set::{KEYS_MAX, KeySet, SkippedKey, TRIED_MAX};
 pub use sign::{SignError, Signer};
 pub use token::{Error, TOKEN_BYTES_MAX, Token, kind};

@@ -10,8 +10,8 @@ use crate::{Algorithm, pem};
 /// A larger set is refused. Real issuers have two to ten keys.
 pub const KEYS_MAX: usize = 128;
 
-/// The number of keys that are tried for a token without a key name.
-const TRIED_MAX: usize = 8;
+/// The number of keys that are tried for a token without a key name: each may take a quarter of a millisecond.
+pub const TRIED_MAX: usize = 8;
 
 /// Keys that verify an issuer's tokens.
 #[derive(Debug, Default)]
@@ -118,6 +118,13 @@ impl KeySet {
         Err(if tried { Error::Signature } else { Error::KeyUnknown })
     }
 
+    /// An algorithm for which the set has more keys than are tried for a token without a key name, and how many.
+    pub fn untried(&self) -> Option<(Algorithm, usize)> {
+        let all = self.keys.iter().flat_map(Key::algorithms);
+        let counted = all.map(|algorithm| (algorithm, self.candidates(None, algorithm).count()));
+        counted.max_by_key(|(_, count)| *count).filter(|(_, count)| *count > TRIED_MAX)
+    }
+
     /// Keys of this algorithm with the token's key name. If the token or the key has no name (as in PEM files), it may be any.
     fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
@@ -152,4 +159,35 @@ fn unmistakable(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sign::Signer;
+
+    #[test]
+    fn more_keys_than_are_tried_are_told() {
+        let pairs: Vec<rcgen::KeyPair> = (0..=TRIED_MAX)
+            .map(|_| rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
+            .collect();
+        let pem = |pairs: &[rcgen::KeyPair]| {
+            let all: String = pairs.iter().map(rcgen::KeyPair::public_key_pem).collect();
+            KeySet::from_pem(&all).unwrap()
+        };
+        let (few, many) = (pem(&pairs[1..]), pem(&pairs));
+        assert_eq!(few.untried(), None);
+        assert_eq!(many.untried(), Some((Algorithm::Es256, TRIED_MAX + 1)));
+        let claims = serde_json::Map::new();
+        for (at, few_say, many_say) in [
+            (0, Err(Error::Signature), Ok(())),
+            (TRIED_MAX - 1, Ok(()), Ok(())),
+            (TRIED_MAX, Ok(()), Err(Error::Ambiguous)),
+        ] {
+            let signer = Signer::from_pem(&pairs[at].serialize_pem()).unwrap();
+            let text = signer.sign(&claims).unwrap();
+            let token = Token::parse(text.as_bytes()).unwrap();
+            assert_eq!((few.verify(&token), many.verify(&token)), (few_say, many_say), "{at}");
+        }
+    }
 }

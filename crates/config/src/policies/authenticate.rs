@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, list, words};
 use crate::node::Node;
 use crate::policies::{ApiKey, Basic, Jwt, MutualTls, Policy};
-use crate::schema::SchemaBuilder;
+use crate::schema::{SchemaBuilder, one_key_of};
 use crate::values::Spanned;
 
 keys! {
@@ -93,14 +93,6 @@ impl Decode for CredentialKind {
             ("basic", Basic::schema(schema)),
             ("mutual_tls", MutualTls::schema(schema)),
         ];
-        let one_key = |(name, keys): (&str, Json)| {
-            json!({
-                "type": "object",
-                "properties": { name: keys },
-                "required": [name],
-                "additionalProperties": false,
-            })
-        };
-        json!({ "anyOf": kinds.into_iter().map(one_key).collect::<Vec<_>>() })
+        one_key_of(kinds)
     }
 }

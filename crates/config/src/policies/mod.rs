@@ -66,7 +66,7 @@ pub use xslt::{Xslt, XsltEngine, XsltOutput};
 use crate::decode::{Decode, Decoder, did_you_mean, list};
 use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;
-use crate::schema::SchemaBuilder;
+use crate::schema::{SchemaBuilder, one_key_of};
 
 /// Makes the list of kinds: the enum, and reading, writing and schema by name.
 macro_rules! policies {
@@ -208,15 +208,7 @@ impl Decode for Policy {
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        let one_key = |(name, keys): (&str, Json)| {
-            json!({
-                "type": "object",
-                "properties": { name: keys },
-                "required": [name],
-                "additionalProperties": false,
-            })
-        };
-        json!({ "anyOf": Self::schemas(schema).into_iter().map(one_key).collect::<Vec<_>>() })
+        one_key_of(Self::schemas(schema))
     }
 }
 

@@ -229,6 +229,14 @@ impl PublishedKeys {
         if keys.is_empty() {
             return Err("it has no key that verifies tokens".into());
         }
+        if let (true, Some((algorithm, count))) = (is_new, keys.untried()) {
+            let (issuer, algorithm) = (&self.name, algorithm.name());
+            tracing::warn!(
+                issuer,
+                "{count} keys for {algorithm}: only {} are tried where no `kid` says which one",
+                jose::TRIED_MAX
+            );
+        }
         Ok((keys, text))
     }
 
