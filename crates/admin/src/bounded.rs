@@ -76,8 +76,10 @@ impl BoundedListener {
                 self.send_away();
             }
             let place = self.places.clone().acquire_owned();
+            // Harmless: after the time another connection is sent away.
             if let Ok(place) = timeout(LEAVING, place).await {
                 // Nobody closes the semaphore, so a place always comes.
+                // Harmless: nobody closes the semaphore, so a place always comes.
                 return place.ok();
             }
         }
@@ -90,6 +92,7 @@ impl BoundedListener {
         if let Some((phase, at)) = first
             && (!phase.is_busy || phase.since.elapsed() >= BUSY_MIN)
         {
+            // Harmless: the connection has ended by itself.
             let _gone = self.open.swap_remove(at).leave.send(());
         }
     }

@@ -47,6 +47,7 @@ fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static 
         return None;
     }
     let mut hosts = headers.get_all(header::HOST).iter();
+    // Harmless: a Host that is not text is refused below.
     let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next())
     else {
         return Some("The request needs one Host.");
@@ -84,6 +85,7 @@ fn without_port(host: &str) -> &str {
 
 fn is_cross_site(host: &str, headers: &HeaderMap) -> bool {
     let foreign_origin = headers.get_all(header::ORIGIN).iter().any(|origin| {
+        // Harmless: an origin that is not text is foreign.
         let origin = origin.to_str().unwrap_or_default();
         let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         site.is_none_or(|site| !site.eq_ignore_ascii_case(host))

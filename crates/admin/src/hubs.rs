@@ -26,7 +26,7 @@ pub(crate) async fn subscriptions(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    let after = after(&uri);
+    let after = after(&uri)?;
     control.subscriptions(&name, after.as_deref()).await.map(Json).map_err(problem)
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn dead(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    let after = after(&uri);
+    let after = after(&uri)?;
     control.dead(&name, after.as_deref()).await.map(Json).map_err(problem)
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn dead_messages(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    control.dead_messages(&name, after(&uri).as_deref()).await.map(Json).map_err(problem)
+    control.dead_messages(&name, after(&uri)?.as_deref()).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn retry_message(
@@ -140,7 +140,7 @@ pub(crate) async fn queued_messages(
     Path(name): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    control.queued_messages(&name, after(&uri).as_deref()).await.map(Json).map_err(problem)
+    control.queued_messages(&name, after(&uri)?.as_deref()).await.map(Json).map_err(problem)
 }
 
 pub(crate) async fn dead_message(
@@ -181,10 +181,12 @@ pub(crate) async fn resume_queue(
 }
 
 /// The last item of the previous page.
-fn after(uri: &Uri) -> Option<String> {
-    let mut pairs = uri.query().unwrap_or_default().split('&');
-    let value = pairs.find_map(|pair| pair.strip_prefix("after="))?;
-    String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned()).ok()
+fn after(uri: &Uri) -> Result<Option<String>, Problem> {
+    let mut pairs = uri.query().unwrap_or("").split('&');
+    let Some(value) = pairs.find_map(|pair| pair.strip_prefix("after=")) else { return Ok(None) };
+    let value = String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned());
+    let refused = |_| Problem::new(StatusCode::BAD_REQUEST, "`after` must be text in UTF-8.");
+    value.map(Some).map_err(refused)
 }
 
 pub(crate) fn problem(failure: HubFailure) -> Problem {

@@ -47,6 +47,7 @@ pub(crate) fn document() -> Value {
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let more = [hub_paths(), queue_paths()];
+    // Harmless: both are maps.
     let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
     if let Some(paths) = paths {
         paths.extend(more);

@@ -103,6 +103,7 @@ fn elsewhere(destination: &Value) -> String {
 fn targets(upstream: &Value) -> impl Iterator<Item = Vec<String>> {
     list(at(upstream, "/targets")).map(|target| {
         let health = text(at(target, "/health")).to_string();
+        // Harmless: a target without the mark is not ejected.
         let ejected = at(target, "/ejected").as_bool().unwrap_or_default();
         let suspended = at(target, "/suspended_until_unix_ms").is_u64();
         let state = match (at(target, "/healthy").as_bool(), ejected, suspended) {
@@ -139,6 +140,7 @@ fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    // Harmless: the page shows what the view has.
     value.as_array().into_iter().flatten()
 }
 

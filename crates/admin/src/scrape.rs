@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, header};
 
 /// True if `Accept` prefers OpenMetrics to the text format. A range such as `*/*` stands for the text format alone.
 pub(crate) fn wants_openmetrics(headers: &HeaderMap) -> bool {
+    // Harmless: a line that is not text names no format that is known here.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let (mut openmetrics, mut text) = (0, None);
     for range in lines.flat_map(|line| line.split(',')) {
@@ -12,16 +13,20 @@ pub(crate) fn wants_openmetrics(headers: &HeaderMap) -> bool {
         match name.trim().to_ascii_lowercase().as_str() {
             "application/openmetrics-text" => openmetrics = openmetrics.max(weight),
             "text/plain" => text = text.max(Some(weight)),
+            // Harmless: other formats are not offered.
             _ => {}
         }
     }
+    // Harmless: without the text format it is wanted less.
     openmetrics > 0 && openmetrics >= text.unwrap_or_default()
 }
 
 /// The `q` of a range in thousandths (RFC 9110, 12.4.2); one that cannot be read counts as absent.
 fn weight(parameters: &str) -> u32 {
+    // Harmless: a parameter without a value is not a weight.
     let mut pairs = parameters.split(';').filter_map(|pair| pair.split_once('='));
     let q = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    // Harmless: a weight that cannot be read counts as absent, as the comment above says.
     let q = q.and_then(|(_, value)| value.trim().parse::<f32>().ok());
     let q = q.filter(|q| (0.0..=1.0).contains(q)).unwrap_or(1.0);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]

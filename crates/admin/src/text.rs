@@ -58,5 +58,6 @@ async fn body<S: Send + Sync>(
 }
 
 fn length(headers: &HeaderMap) -> Option<usize> {
+    // Harmless: the size that is read counts, and not the announced one.
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -68,6 +68,7 @@ impl Fields {
             return Err(CronError(format!("{count} fields, where 6 are needed: {names}")));
         };
         let mut bits = [0; 6];
+        // Harmless: there are six of each.
         for ((bits, text), kind) in bits.iter_mut().zip(texts).zip(&KINDS) {
             *bits = kind.parse(text)?;
         }
@@ -106,13 +107,16 @@ impl Fields {
             if has(self.minutes, minute)
                 && let Some(second) = first(self.seconds, second)
             {
+                // Harmless: the fields hold valid times alone.
                 return Time::new(hour, minute, second, 0).ok();
             }
             if let Some(minute) = first(self.minutes, minute.saturating_add(1)) {
+                // Harmless: the same.
                 return Time::new(hour, minute, first(self.seconds, 0)?, 0).ok();
             }
         }
         let hour = first(self.hours, hour.saturating_add(1))?;
+        // Harmless: the same.
         Time::new(hour, first(self.minutes, 0)?, first(self.seconds, 0)?, 0).ok()
     }
 
@@ -128,8 +132,10 @@ fn has(bits: u64, value: i8) -> bool {
 
 /// The first value from one on.
 fn first(bits: u64, from: i8) -> Option<i8> {
+    // Harmless: there is no value before the first.
     let from = u32::try_from(from).ok().filter(|from| *from < 64)?;
     let rest = bits >> from;
+    // Harmless: a bit of 64 has a small number.
     (rest != 0).then(|| i8::try_from(from + rest.trailing_zeros()).ok())?
 }
 
@@ -172,7 +178,9 @@ impl Kind {
 
     fn value(&self, item: &str, text: &str) -> Result<u32, CronError> {
         let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
+        // Harmless: the lists of names are short.
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.min);
+        // Harmless: what is neither a name nor a number is refused below.
         let value = named.or_else(|| text.parse().ok());
         let value = value.ok_or_else(|| self.wrong(item, "no number or name"))?;
         if !(self.min..=self.max).contains(&value) {

@@ -54,13 +54,16 @@ impl Cron {
         let after = Timestamp::try_from(std::time::UNIX_EPOCH.checked_add(after)?).ok()?;
         let first = self.search(after);
         let again = self.changes(after).filter(|_| self.fields.is_every_hour());
+        // Harmless: a change after which it is not due again is of no interest.
         let again = again.filter_map(|change| self.again_from(change.max(after), after));
         let next = first.into_iter().chain(again).min()?;
+        // Harmless: a time that is not in the range of clocks never comes.
         Duration::try_from(next.as_duration()).ok()
     }
 
     /// The first instant after another at which a time is due, by the first instant at which the clock shows it.
     fn search(&self, after: Timestamp) -> Option<Timestamp> {
+        // Harmless: the same.
         let instant = |shown| self.zone.to_ambiguous_timestamp(shown).compatible().ok();
         // A time that was skipped is due behind what the clock shows now.
         let begin = self.skipped(after).unwrap_or_else(|| self.zone.to_datetime(after));
@@ -72,6 +75,7 @@ impl Cron {
                 if at.is_some() {
                     return at;
                 }
+                // Harmless: after the last second of a day the next day is searched.
                 from = time.checked_add(1.second()).ok();
             }
             (date, from) = (date.tomorrow().ok()?, Some(Time::midnight()));
@@ -94,6 +98,7 @@ impl Cron {
         let behind = at.checked_add(1.nanosecond()).unwrap_or(at);
         let changes = [self.zone.preceding(behind).next(), self.zone.following(at).next()];
         let near = Duration::from_secs(CHANGE_HOURS * 3600);
+        // Harmless: a zone may have no change on one side.
         let changes = changes.into_iter().flatten().map(|change| change.timestamp());
         changes.filter(move |change| at.duration_since(*change).unsigned_abs() <= near)
     }
@@ -126,6 +131,7 @@ impl Cron {
     fn again(&self, shown: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(shown);
         match ambiguous.offset() {
+            // Harmless: a time that is not in the range of clocks never comes.
             AmbiguousOffset::Fold { .. } => ambiguous.later().ok(),
             AmbiguousOffset::Gap { .. } | AmbiguousOffset::Unambiguous { .. } => None,
         }

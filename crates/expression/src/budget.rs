@@ -85,7 +85,9 @@ impl Budget {
     fn charge_later(&mut self, steps: u64) -> Result<(), FailureKind> {
         turns::pause_if_due();
         let left = self.steps_left().checked_sub(steps);
+        // Harmless: without steps left the error below is given.
         self.steps = left.unwrap_or_default().min(turns::STEPS);
+        // Harmless: the same.
         self.later = left.unwrap_or_default() - self.steps;
         left.map(|_| ()).ok_or_else(|| self.steps_over())
     }

@@ -169,6 +169,7 @@ impl Expression {
         {
             let found = found.and_then(|found| match (found, self.required) {
                 (None, true) => Err(FailureKind::Missing),
+                // Harmless: what is not found is nothing, unless it is required.
                 (found, _) => Ok(found.unwrap_or_default()),
             });
             return found.map_err(|kind| kind.at(self.at));

@@ -148,6 +148,7 @@ fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     // Both are slices of the source.
     let from = own.as_ptr().addr().wrapping_sub(around.as_ptr().addr()).saturating_add(own.len());
     // The end tag of the parent may have a prefix.
+    // Harmless: without an end tag nothing is copied.
     let end = memchr::memmem::rfind(around.as_bytes(), b"</").unwrap_or_default();
     around.get(from..end).is_some_and(|rest| Look::at(rest).is_plain())
 }
@@ -240,6 +241,7 @@ fn push_element(
     let markup = document.markup(node).map(|markup| (markup, Look::at(markup)));
     let markup = markup.filter(|(_, look)| !look.has_references);
     let around = markup.map(|(_, look)| around(document, node, look.has_prefixes));
+    // Harmless: a node without markup needs no namespaces.
     let around = around.unwrap_or_default();
     let markup = markup.filter(|_| around.len() <= AROUND_MAX);
     let parts = markup.and_then(|(markup, look)| {
@@ -381,5 +383,6 @@ fn used(document: &Document, node: NodeId) -> Vec<&str> {
 /// The prefixes of the words: the part before the colon.
 fn prefixes(text: &str) -> impl Iterator<Item = &str> {
     let words = text.contains(':').then(|| text.split_ascii_whitespace());
+    // Harmless: a word without a colon has no prefix.
     words.into_iter().flatten().filter_map(|word| word.split_once(':').map(|(prefix, _)| prefix))
 }

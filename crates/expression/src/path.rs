@@ -196,6 +196,7 @@ impl Statics for Meaning<'_> {
         let mut found = self.found.borrow_mut();
         let taken_as = self.uses.get(found.len()).copied().unwrap_or(Use::Value);
         found.push(Variable { slot, members, taken_as });
+        // Harmless: there are fewer than 2^32 variables.
         u32::try_from(found.len() - 1).ok()
     }
 

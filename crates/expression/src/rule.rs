@@ -62,6 +62,7 @@ impl Rule {
         let find = |path: &str, shown: String| match names.find(&[path]) {
             Some(known) => Ok((path.into(), known)),
             None => {
+                // Harmless: the place is only shown.
                 let at = text.find(&shown).unwrap_or_default();
                 Err(ErrorKind::UnknownName(shown.into()).at(text, at))
             }
@@ -140,9 +141,12 @@ impl VariableResolver for RootValues<'_> {
 
 /// The byte at a line, from 1, and a column, from 0 or 1 as the library has it.
 fn offset(text: &str, line: isize, column: isize) -> usize {
+    // Harmless: the place is only shown.
     let lines = usize::try_from(line - 1).unwrap_or_default();
+    // Harmless: the lines before the place are counted.
     let before: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
     let rest = text.get(before..).unwrap_or_default();
+    // Harmless: the place is only shown.
     let column = usize::try_from(column - 1).unwrap_or_default();
     before + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
 }

@@ -75,6 +75,7 @@ impl JsonText {
     #[inline]
     fn inner(&self, node: JsonNode) -> &str {
         let span = self.entry(node.0).and_then(|e| self.text.get(e.from as usize..e.to as usize));
+        // Harmless: each entry has its place in the text.
         span.unwrap_or_default()
     }
 
@@ -84,6 +85,7 @@ impl JsonText {
             let quote = usize::from(matches!(entry.kind, Kind::Plain | Kind::Escaped));
             self.text.get(entry.from as usize - quote..entry.to as usize + quote)
         });
+        // Harmless: the same.
         span.unwrap_or_default()
     }
 
@@ -120,6 +122,7 @@ impl JsonText {
     pub fn item(&self, node: JsonNode, index: i64) -> Option<JsonNode> {
         let array = self.entry(node.0).filter(|entry| entry.kind == Kind::Array)?;
         let index = if index < 0 { i64::from(array.count) + index } else { index };
+        // Harmless: before the first item there is none.
         let index = u32::try_from(index).ok().filter(|index| *index < array.count)?;
         let mut at = node.0 + 1;
         for _ in 0..index {
@@ -167,6 +170,7 @@ impl JsonText {
     pub fn doubled(&self) -> Option<JsonNode> {
         let doubled = json::doubled(&self.text, &self.tape);
         if doubled.is_none() {
+            // Harmless: it is known already.
             let _known = self.hidden.set(HashSet::new());
         }
         doubled.map(|doubled| JsonNode(doubled.object))
@@ -202,6 +206,7 @@ impl JsonText {
             let text = self.string(JsonNode(name));
             let (rest_at, rest) =
                 (self.entry(name + 1).map_or(name, |v| v.next), names.size_hint().0);
+            // Harmless: there are fewer than 2^32 names.
             let rest = u32::try_from(rest).unwrap_or_default();
             let mut later = self.names(rest_at.saturating_sub(1), rest);
             if later.any(|other| self.is_string(JsonNode(other), &text)) {

@@ -94,6 +94,7 @@ impl Template {
             Kind::Text => (everywhere(&pieces, Site::Text), None),
             Kind::Key => (everywhere(&pieces, Site::Key), None),
         };
+        // Harmless: without changed literals they stand as written.
         let (mut sites, mut literals) = (sites.into_iter(), literals.into_iter().flatten());
         let mut parts = Vec::new();
         for piece in &pieces {

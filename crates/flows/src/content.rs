@@ -109,6 +109,7 @@ pub(crate) enum Format {
 
 impl Format {
     pub(crate) fn of(content_type: Option<&[u8]>) -> Format {
+        // Harmless: a message may have no type.
         let media_type = message::media_type(content_type.unwrap_or_default());
         let is = |name: &str| media_type.eq_ignore_ascii_case(name.as_bytes());
         let suffix = media_type.get(media_type.len().saturating_sub(b"+xml".len())..);
@@ -153,6 +154,7 @@ impl Content {
         let content = Content { levels, refuses_doubled, ..content };
         if let Some(document) = tree {
             let envelope = Envelope::of(&document);
+            // Harmless: the view was made a moment ago and is empty.
             let _first = content.view.set(Ok(View::Xml { document, envelope }));
         }
         content
@@ -184,11 +186,13 @@ impl Content {
 
     /// True if it says that it is a message with attachments.
     pub(crate) fn has_attachments(&self) -> bool {
+        // Harmless: a message may have no type.
         Root::is_in(self.content_type.as_deref().unwrap_or_default())
     }
 
     /// The root part of a message with attachments. No other message is parsed for that.
     pub(crate) fn root(&self) -> Option<&Root> {
+        // Harmless: whoever asks next gets the error.
         let _read = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }
@@ -229,6 +233,7 @@ impl Content {
 
     /// The fields of a form.
     pub(crate) fn fields(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
+        // Harmless: a message may have no type.
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let Some(form) = FormKind::of(content_type) else { return Ok(None) };
         let read = || read_json(&form.fields(content_type, &self.bytes)?, false);
@@ -255,6 +260,7 @@ impl Content {
     /// Parses it for whoever has it alone, looks at so many levels of elements and copies markup: what is further down may have no
     /// nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
+        // Harmless: the same.
         let _parsed = self.view_of(Some(levels));
     }
 

@@ -16,6 +16,7 @@ pub(crate) fn undefaulted(markup: &str, run: &Run<'_>) -> Result<String, Fault> 
     let document = Document::parse(format!("<a>{markup}</a>").as_bytes(), &xml::Options::default())
         .map_err(|error| failed(error.to_string()))?;
     let ids = document.root_element().map(|root| document.children(root).collect());
+    // Harmless: a document has a root.
     let group = NodeGroup { document: document.into(), ids: ids.unwrap_or_default() };
     let nodes = Value::Nodes(Nodes::new(vec![group]));
     let mut out = String::with_capacity(markup.len());
@@ -150,6 +151,7 @@ impl<'d> Writer<'d, '_> {
         });
         if self.document.first_child(node).is_none() && !added {
             self.out.push_str("/>");
+            // Harmless: without a change nothing is put there.
             self.out.push_str(change.map(|change| &*change.after).unwrap_or_default());
             return end;
         }

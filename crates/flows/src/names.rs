@@ -126,6 +126,7 @@ impl NameTable {
     /// The number of a variable.
     pub fn variable(&self, name: &str) -> Option<u32> {
         let at = self.variables.iter().position(|known| &**known == name)?;
+        // Harmless: a flow has fewer variables.
         u32::try_from(at).ok()
     }
 

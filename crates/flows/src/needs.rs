@@ -33,6 +33,7 @@ impl Needs {
             bodies: all.bodies | step.needs().bodies,
             other_methods: all.other_methods | step.needs().other_methods,
             request: all.request | step.needs().request,
+            // Harmless: without a bound on one side there is none.
             levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
         })
     }
@@ -56,6 +57,7 @@ impl Levels<'_> {
             Action::Respond(respond) => {
                 let made = respond.made.as_ref().map(|made| self.source(made));
                 let headers = respond.headers.iter().map(|(_, value)| self.template(value));
+                // Harmless: a fixed status needs nothing.
                 let status = respond.status.iter().filter_map(Status::template);
                 deepest(headers.chain(status.map(|status| self.template(status))).chain(made))
             }

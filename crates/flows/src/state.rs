@@ -176,6 +176,7 @@ impl State {
             let is_coding = name == ACCEPT_ENCODING.as_bytes();
             let goes = if is_coding { !run.reads_replies } else { is_the_clients };
             if goes {
+                // Harmless: the names of withheld lines are ASCII.
                 to.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
             }
         }
@@ -389,5 +390,6 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
 /// The number that Synapse gives to a fault; 0 where it has none.
 pub(crate) fn code(fault: &Fault) -> u32 {
     let of_reply = || fault.more.as_ref()?.code.filter(|_| fault.kind == Kind::UpstreamStatus);
+    // Harmless: 0 stands for a fault without a number.
     fault.kind.synapse_code().or_else(of_reply).unwrap_or_default()
 }

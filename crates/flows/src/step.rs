@@ -226,6 +226,7 @@ impl Step {
             | Action::Sequence(_)
             | Action::Cache(_) => {
                 let uses =
+                    // Harmless: steps that say nothing do not decide.
                     |steps: &&Steps| steps.iter().find_map(Step::uses_message).unwrap_or_default();
                 self.action.inner().iter().any(uses).then_some(true)
             }

@@ -95,12 +95,14 @@ impl Drop for Recording {
 }
 
 fn seen(message: &Message) -> TracedMessage {
+    // Harmless: a message may have no type; it is only shown.
     let content_type = String::from_utf8_lossy(message.content_type().unwrap_or_default());
     let content = message.content();
     TracedMessage {
         status: message.status,
         content_type: content_type.into(),
         bytes: content.map(|content| content.bytes.len()),
+        // Harmless: a message may have no body.
         body: content.map(|content| body(&content.bytes)).unwrap_or_default().into(),
     }
 }

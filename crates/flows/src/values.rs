@@ -102,15 +102,19 @@ impl Values<'_> {
 
     fn query(&self, name: &str) -> Value {
         let found = self.queries().find(|(known, _)| known == name).map(|(_, value)| value);
+        // Harmless: an absent parameter is nothing.
         found.unwrap_or_default()
     }
 
     fn queries(&self) -> impl Iterator<Item = (String, Value)> {
+        // Harmless: a request may have no query.
         let query = self.run.head.query().unwrap_or_default();
         let parts = query.split(|b| *b == b'&').filter(|part| !part.is_empty());
         parts.map(|part| {
             let mut halves = part.splitn(2, |b| *b == b'=');
+            // Harmless: splitting gives a first part.
             let name = percent::decoded(halves.next().unwrap_or_default(), true);
+            // Harmless: a parameter without a value is empty.
             let value = decoded(halves.next().unwrap_or_default(), true);
             (String::from_utf8_lossy(&name).into_owned(), value)
         })
@@ -214,11 +218,13 @@ impl Scope for Values<'_> {
             Some(SlotMeaning::RequestBody) => {
                 let request = self.run.request.borrow();
                 let fields = request.as_deref().map(|content| self.read(content, fields_of));
+                // Harmless: a body that is no form has no fields.
                 Ok(fields.transpose()?.flatten())
             }
             Some(SlotMeaning::ReplyBody(number)) => {
                 let reply = self.reply(*number).and_then(Message::content);
                 let fields = reply.map(|content| self.read(content, fields_of));
+                // Harmless: the same.
                 Ok(fields.transpose()?.flatten())
             }
             _ => Ok(None),
@@ -293,6 +299,7 @@ impl Values<'_> {
 
     /// Variables that hold values.
     fn variables(&self) -> Vec<(Box<str>, Member)> {
+        // Harmless: replies have names of their own.
         let known = self.state.variables.iter().filter_map(|(number, variable)| {
             let name = self.run.slots.variables.get(*number as usize)?;
             match variable {
@@ -309,6 +316,7 @@ impl Values<'_> {
         let body = reply.content().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
             ("status".into(), Member::Value(status)),
+            // Harmless: a reply without a body has an empty one.
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];
         parts.extend(self.group("headers", &SlotMeaning::ReplyHeaders(number)));
@@ -321,6 +329,7 @@ impl Values<'_> {
         let body = request.as_ref().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
             ("method".into(), Member::Value(line(Some(self.run.head.method())))),
+            // Harmless: the same of the request.
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];
         parts.extend(self.group("headers", &SlotMeaning::RequestHeaders));

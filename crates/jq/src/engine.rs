@@ -41,7 +41,9 @@ pub(crate) struct Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // It may have ended by itself; both calls say so then, which changes nothing.
+        // Harmless: it may have ended by itself.
         let _ended = self.process.kill();
+        // Harmless: the same.
         let _gone = self.process.wait();
     }
 }
@@ -80,6 +82,7 @@ impl Engine {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).ok()?;
         // Fields 14 and 15; the second may hold blanks and brackets.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        // Harmless: where the system does not say it, the program counts as a long one.
         let mut ticks = || fields.next()?.parse::<u64>().ok();
         Some(ticks()? + ticks()?)
     }
@@ -101,6 +104,7 @@ impl Engine {
         match kind {
             status::VALUE => Ok(Ok(Some(bytes))),
             status::NOTHING => Ok(Ok(None)),
+            // Harmless: it is a message for people.
             status::FAILED => Ok(Err(String::from_utf8_lossy(&bytes).into_owned())),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -141,6 +145,7 @@ fn answer(compiled: &CompiledProgram, message: &[u8], socket: &mut UnixStream) -
     let (kind, bytes) = match compiled.run(message) {
         Ok(Some(value)) => (status::VALUE, value),
         Ok(None) => (status::NOTHING, Vec::new()),
+        // Harmless: it is a message for people.
         Err(what) => (status::FAILED, what.chars().take(500).collect::<String>().into_bytes()),
     };
     socket.write_all(&[kind])?;

@@ -119,6 +119,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
             let (expected, found) = errors.into_iter().next()?;
             let at = if found.is_empty() { text.get(text.len()..)? } else { found };
             let found = if found.is_empty() { "the end" } else { found };
+            // Harmless: it is only shown.
             let found: String = found.chars().take(20).collect();
             ProgramError::at(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
         }

@@ -183,6 +183,7 @@ impl Reader<'_> {
         let from = self.at;
         let mut kind = Kind::Plain;
         loop {
+            // Harmless: past the end there is nothing ordinary.
             self.at += self.bytes.get(self.at..).map(ordinary).unwrap_or_default();
             match self.peek() {
                 Some(b'"') => break,
@@ -216,6 +217,7 @@ impl Reader<'_> {
                         self.at += 6;
                     }
                     0xDC00..=0xDFFF => return self.refuse("a whole character"),
+                    // Harmless: any other unit is a character by itself.
                     _ => {}
                 }
             }
@@ -274,6 +276,7 @@ fn ordinary(bytes: &[u8]) -> usize {
     let means = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     let word = |piece: &[u8; 8]| {
         let found = meaning(u64::from_le_bytes(*piece));
+        // Harmless: it is below eight.
         (found != 0).then(|| usize::try_from(found.trailing_zeros() / 8).unwrap_or_default())
     };
     // Most names end here.
@@ -331,6 +334,8 @@ fn meaning(word: u64) -> u64 {
 pub(crate) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 4)?;
     let all = digits.iter().all(u8::is_ascii_hexdigit);
+    // Harmless: the caller refuses what is not a number.
     let text = std::str::from_utf8(digits).ok().filter(|_| all)?;
+    // Harmless: the same.
     u32::from_str_radix(text, 16).ok()
 }

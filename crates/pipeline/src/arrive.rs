@@ -100,8 +100,11 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
 
 /// An address. Some proxies append the port.
 fn address(name: &str) -> Option<IpAddr> {
+    // Harmless: another form of an address is tried, or the caller has none.
     let bracketed = || name.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    // Harmless: the same.
     let with_port = || name.parse::<SocketAddr>().ok().map(|address| address.ip());
+    // Harmless: the same.
     name.parse().ok().or_else(with_port).or_else(bracketed)
 }
 

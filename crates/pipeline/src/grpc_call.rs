@@ -29,6 +29,7 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
         (Some(timeout), None) => grpc::read_timeout(timeout).map(Some),
         (Some(_), Some(_)) => Err(grpc::InvalidTimeout),
     };
+    // Harmless: an error is refused below.
     if let Ok(Some(time)) = read {
         call.deadline = ex.started.checked_add(time);
     }

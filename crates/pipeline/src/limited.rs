@@ -34,6 +34,7 @@ impl Source for LimitedBody {
         match self.left.checked_sub(added) {
             Some(left) => self.left = left,
             None => {
+                // Harmless: the fault says that the body is too large.
                 out.truncate(before);
                 return Poll::Ready(Err(too_large(self.max)));
             }

@@ -59,6 +59,7 @@ fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(&'static str, Box<str>)>
     if let Some((name, value)) = told_by(kind) {
         lines.add_known(name, value);
     }
+    // Harmless: a fault may have no lines.
     for (name, value) in more.into_iter().flatten() {
         let written = lines.add(name, value.as_bytes());
         debug_assert!(written.is_ok());
@@ -79,6 +80,7 @@ fn problem(ex: &Exchange, status: u16, fault: &Fault) -> String {
         text.push_str(r#","detail":"#);
         json::push_string(&mut text, detail);
     }
+    // Harmless: a fault may have no list of errors.
     let errors = fault.more.as_ref().map(|more| &more.errors[..]).unwrap_or_default();
     for (index, error) in errors.iter().enumerate() {
         text.push_str(if index == 0 { r#","errors":["# } else { "," });

@@ -45,6 +45,7 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
 
 /// Runs the response steps from bottom to top, beginning above the policy at `depth`.
 pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
+    // Harmless: the policies below did not run.
     for (depth, policy) in route.policies.iter().enumerate().take(depth).rev() {
         let Some(step) = &policy.response else { continue };
         match run_at((route, depth), step, ex, (&mut reply.head, &mut reply.body)).await {

@@ -50,6 +50,7 @@ impl CarriedState {
     }
 
     fn get<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
+        // Harmless: a state of another type is another one.
         self.things.get(key).cloned()?.downcast().ok()
     }
 }

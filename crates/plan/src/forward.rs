@@ -179,10 +179,12 @@ impl PathSent {
         match self {
             PathSent::AsItCame => "the path as it came".to_owned(),
             PathSent::Without(prefix) => {
+                // Harmless: it is only shown.
                 format!("the path without {}", String::from_utf8_lossy(prefix))
             }
             PathSent::Made(pieces) => {
                 let name =
+                    // Harmless: it is only shown.
                     |index| format!("{{{}}}", parameters.get(index).copied().unwrap_or_default());
                 format!("the path {}", template(pieces, name))
             }
@@ -192,6 +194,7 @@ impl PathSent {
     pub(crate) fn view(&self) -> Value {
         match self {
             PathSent::AsItCame => json!("preserve"),
+            // Harmless: it is only shown.
             PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
             PathSent::Made(pieces) => {
                 json!({ "rewrite": template(pieces, |index| format!("{{{index}}}")) })
@@ -212,6 +215,7 @@ fn made(pieces: &[PathPiece], parameters: &Parameters, rest: &[u8]) -> Option<Ve
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
             PathPiece::Text(text) => text,
+            // Harmless: each piece has a parameter of its route.
             PathPiece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
             PathPiece::Rest => rest,
         });
@@ -229,6 +233,7 @@ fn rooted(path: &[u8]) -> Vec<u8> {
 /// The pieces as they were written, with `name` for each parameter.
 fn template(pieces: &[PathPiece], name: impl Fn(usize) -> String) -> String {
     let piece = |piece: &PathPiece| match piece {
+        // Harmless: it is only shown.
         PathPiece::Text(text) => String::from_utf8_lossy(text).into_owned(),
         PathPiece::Parameter(index) => name(*index),
         PathPiece::Rest => "{**}".to_owned(),

@@ -131,6 +131,7 @@ impl Plan {
                 CertificateExpiry { place: place.into(), not_after: shown.not_after }
             })
         });
+        // Harmless: an upstream without a certificate has none that ends.
         let upstreams = self.upstreams.iter().filter_map(|upstream| {
             let place = format!("upstreams.{}.tls", upstream.settings().name).into();
             Some(CertificateExpiry { place, not_after: upstream.settings().tls.not_after()? })
@@ -148,6 +149,7 @@ impl Plan {
     /// each.
     pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::Concern)> {
         let ends = self.certificates().into_iter();
+        // Harmless: only those that end soon are asked for.
         ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
             .collect()
     }

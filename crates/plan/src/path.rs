@@ -75,6 +75,7 @@ fn is_plain(path: &[u8]) -> bool {
         let is_special = (*byte == b'%') | (*byte == b';') | (*byte == b'\\');
         is_special | (*before == b'/') & ((*byte == b'.') | (*byte == b'/'))
     };
+    // Harmless: each byte is compared with the next.
     let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
     // The first byte is the slash, or the `*` of OPTIONS.
     matches!(path, [b'/' | b'*', ..]) & !pairs.fold(false, |odd, pair| odd | is_odd(pair))
@@ -95,6 +96,7 @@ fn overlong(path: &[u8], _: PathRules) -> Read {
         )
     };
     let escapes = path.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+    // Harmless: each offset is in the path.
     let mut rests = escapes.filter_map(|(at, _)| path.get(at..));
     match rests.any(is_overlong) {
         true => Err(PathRefusal::Escapes),
@@ -224,6 +226,7 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
             (b'%', Some((byte, after))) => {
                 match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
                     true => out.push(byte),
+                    // Harmless: an escape has three bytes.
                     false => out.extend(rest.iter().take(3).map(u8::to_ascii_uppercase)),
                 }
                 rest = after;
@@ -253,6 +256,7 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
 
 /// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
 pub fn shown(bytes: &[u8]) -> String {
+    // Harmless: it is only shown.
     String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }
 

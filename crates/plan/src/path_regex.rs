@@ -43,6 +43,7 @@ impl PathRegex {
         }
         let regex = compiled(&format!(r"\A(?:{text})\z"))?;
         let is_odd = |name: &&str| name.contains(['.', '[', ']']);
+        // Harmless: a group without a name is not a parameter.
         if let Some(name) = regex.capture_names().flatten().find(is_odd) {
             return Err(RegexError::Group(name.to_owned()));
         }
@@ -55,6 +56,7 @@ impl PathRegex {
 
     /// Names of the groups, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        // Harmless: the same.
         self.regex.capture_names().flatten()
     }
 
@@ -68,10 +70,12 @@ impl PathRegex {
             return self.is_met(path).then(Vec::new);
         }
         let found = self.regex.captures(path)?;
+        // Harmless: there is a name for each group.
         let groups = self.regex.capture_names().zip(found.iter());
         let named = groups.filter(|(name, _)| name.is_some());
         Some(
             named
+                // Harmless: a group that took no part is empty.
                 .map(|(_, group)| group.map(|group| group.as_bytes()).unwrap_or_default())
                 .collect(),
         )
@@ -93,6 +97,7 @@ fn compiled(text: &str) -> Result<Regex, RegexError> {
 
 /// The last line of an error message; the lines before it draw the place in the text.
 fn why(error: &str) -> String {
+    // Harmless: an error has a text.
     let last = error.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
@@ -101,6 +106,7 @@ fn why(error: &str) -> String {
 pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {
     let all: Vec<&str> = all.map(|regex| regex.regex.as_str()).collect();
     let bytes_max = COMPILED_BYTES_MAX.saturating_mul(all.len().min(SET_MAX));
+    // Harmless: each expression is then matched by itself.
     RegexSetBuilder::new(all).unicode(false).size_limit(bytes_max).build().ok()
 }
 

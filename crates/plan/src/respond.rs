@@ -74,6 +74,7 @@ impl FixedReply {
         };
         let mut reply = Reply::new(self.status, Body::whole(body));
         reply.head.headers = self.headers.clone();
+        // Harmless: a fixed reply may have no filled lines.
         for (name, value) in filled.map(|filled| filled.lines.as_slice()).unwrap_or_default() {
             let value = value.fill(ex, Some(head), Escape::Plain);
             reply.head.headers.add(name, value.trim_ascii()).map_err(|_| {

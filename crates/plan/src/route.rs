@@ -115,6 +115,7 @@ impl Split {
 impl Route {
     /// The operation with this index, which may be [`policy::UNKNOWN_OPERATION`].
     pub fn operation(&self, index: u32) -> Option<&Operation> {
+        // Harmless: an unknown operation is counted as the last.
         let known = usize::try_from(index).ok().and_then(|index| self.operations.get(index));
         known.or(self.operations.last())
     }
@@ -144,6 +145,7 @@ impl Route {
     pub fn view(&self) -> Value {
         let mut view = self.destination.view();
         if let (Some(split), Some(view)) = (&self.split, view.as_object_mut()) {
+            // Harmless: each share leads to an upstream.
             let shares = self.shares(split).filter_map(|(weight, destination)| {
                 Some((destination.upstream()?.to_owned(), json!(weight)))
             });
@@ -156,6 +158,7 @@ impl Route {
         split
             .shares()
             .iter()
+            // Harmless: each share has a diversion.
             .filter_map(|share| Some((share.weight, self.diversions.get(share.diversion)?)))
     }
 }

@@ -197,6 +197,7 @@ impl Table {
         let taken: Vec<(&str, &Arc<Route>)> = USUAL
             .into_iter()
             .chain(named)
+            // Harmless: methods that no route takes are not listed.
             .filter_map(|name| {
                 Some((name, self.find_for(name.as_bytes(), listener, head, path)?.route))
             })
@@ -227,6 +228,7 @@ impl Table {
                 false => search.with_regexes(tree, &segments, path),
             };
             let (entry, depth) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
+            // Harmless: the rest begins after the segments that matched.
             let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
@@ -320,6 +322,7 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 
     fn first(&self, list: &[usize]) -> Option<&'t TableRoute> {
+        // Harmless: the lists hold places of entries.
         let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
         let is_met =
             |e: &&TableRoute| e.matcher.unmet(self.listener, self.method, self.head).is_none();
@@ -327,6 +330,7 @@ impl<'t, 'r> Search<'t, 'r> {
             let names = |e: &&TableRoute| e.matcher.methods.iter().any(|method| method == "HEAD");
             entries().filter(names).find(is_met)
         });
+        // Harmless: a route for HEAD comes first, if there is one.
         named.flatten().or_else(|| entries().find(is_met))
     }
 }
@@ -470,6 +474,7 @@ impl Matcher {
         if let Some((name, _)) = header {
             return Some(Refusal::Header(name.clone()));
         }
+        // Harmless: a request may have no query.
         let query = || head.query().unwrap_or_default();
         let parameter = self.query.iter().find(|(name, want)| {
             !path::query_pairs(query()).any(|(n, v)| n == name.as_bytes() && want.is_met(&v))

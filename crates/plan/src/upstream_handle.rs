@@ -17,6 +17,7 @@ pub struct UpstreamHandle {
 impl UpstreamHandle {
     /// Connects it to this upstream; only the first call counts.
     pub fn connect(&self, upstream: Arc<Upstream>) {
+        // Harmless: only the first call counts.
         let _first = self.upstream.set(upstream);
     }
 }

@@ -105,6 +105,7 @@ impl Notes {
 impl MessageFormat {
     /// By a request's `Content-Type`. A missing or unknown one is SOAP 1.1.
     pub fn of(content_type: Option<&[u8]>) -> MessageFormat {
+        // Harmless: a missing type is that of SOAP 1.1.
         let media = message::media_type(content_type.unwrap_or_default());
         if media.eq_ignore_ascii_case(b"application/soap+xml") {
             MessageFormat::Soap12

@@ -54,6 +54,7 @@ impl<T: 'static> Slot<T> {
 
     pub fn remove(self, ex: &mut Exchange) -> Option<T> {
         let value = ex.slots.0.get_mut(self.index)?.take()?;
+        // Harmless: a slot holds values of one type.
         value.downcast().ok().map(|value| *value)
     }
 }
@@ -74,6 +75,7 @@ impl<T> fmt::Debug for Slot<T> {
 
 impl fmt::Debug for SlotValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Harmless: empty slots are not counted.
         write!(f, "{} filled", self.0.iter().flatten().count())
     }
 }

@@ -220,6 +220,7 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
 
 impl PlaceholderValue {
     fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
+        // Harmless: without a request there is nothing to fill in.
         let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
         let identity = ex.identity.as_deref();
         let told: &[u8] = match self {
@@ -227,6 +228,7 @@ impl PlaceholderValue {
                 identity.map_or("", |identity| &identity.subject).as_bytes()
             }
             PlaceholderValue::Tier => {
+                // Harmless: a client without a tier has an empty one.
                 identity.and_then(|i| i.tier.as_deref()).unwrap_or_default().as_bytes()
             }
             PlaceholderValue::RequestId => ex.id.as_bytes(),
@@ -236,23 +238,29 @@ impl PlaceholderValue {
             PlaceholderValue::Method => of_head(RequestHead::method),
             PlaceholderValue::Host => of_head(RequestHead::host),
             PlaceholderValue::PublicHost => {
+                // Harmless: without a request there is nothing to fill in.
                 head.map(|head| ex.public_origin(head).1).unwrap_or_default()
             }
             PlaceholderValue::Path => of_head(RequestHead::path),
+            // Harmless: a request may have no query.
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Groups => {
+                // Harmless: without a client identity there are no groups.
                 let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
                 return groups.join(",").into_bytes().into();
             }
             PlaceholderValue::Attribute(name) => {
+                // Harmless: an absent attribute is empty.
                 identity.and_then(|i| i.attribute(name)).unwrap_or_default().as_bytes()
             }
             PlaceholderValue::Claim(name) => {
                 let claims = identity.and_then(|identity| identity.claims.as_deref());
                 let claim = claims.and_then(|claims| claim(claims.members(), name));
+                // Harmless: an absent claim is empty.
                 return claim.map(words).unwrap_or_default().into_bytes().into();
             }
             PlaceholderValue::Parameter(at) => {
+                // Harmless: each placeholder has a parameter of its route.
                 ex.parameters.get(*at).map(|p| &**p).unwrap_or_default()
             }
         };
@@ -295,6 +303,7 @@ impl Escape {
             Escape::Json => {
                 let quoted = Json::from(String::from_utf8_lossy(value).as_ref()).to_string();
                 let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+                // Harmless: a text of JSON stands in quotes.
                 out.extend_from_slice(inner.unwrap_or_default().as_bytes());
             }
             Escape::Xml => {

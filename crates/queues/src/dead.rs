@@ -7,6 +7,7 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use store::{Change, Error, Guard, Row, Scan, Watch};
 
+use crate::admin::number;
 use crate::queue::{Dead, Queue};
 
 /// Rows that are read, or messages that are removed, at once. A removal is two changes of a call, which takes a thousand.
@@ -72,7 +73,7 @@ impl DeadCount {
         loop {
             let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
             let found = queue.entrance.store.scan(&queue.tables.dead, scan).await?;
-            for dead in found.rows.iter().filter_map(read) {
+            for dead in found.rows.iter().map(read) {
                 messages += 1;
                 bytes = bytes.saturating_add(dead.bytes);
                 // Of one that died before times were kept nobody knows when.
@@ -107,7 +108,7 @@ impl DeadCount {
             let found = queue.entrance.store.scan(&queue.tables.dead, scan).await?;
             let (mut messages, mut bytes) = (self.messages, self.bytes);
             let mut changes: Vec<Change> = Vec::new();
-            for dead in found.rows.iter().filter_map(read) {
+            for dead in found.rows.iter().map(read) {
                 let is_many = messages > bounds.messages_max || bytes > bounds.bytes_max;
                 let why = match (is_many && messages > 1, is_expired(queue, dead.died)) {
                     (true, _) => "there are more than the bounds of `dead` allow",
@@ -125,7 +126,7 @@ impl DeadCount {
             }
             after = found.rows.last().map(|row| row.key.to_vec());
             if !changes.is_empty() {
-                let removed = u64::try_from(changes.len() / 2).unwrap_or_default();
+                let removed = u64::try_from(changes.len() / 2).unwrap_or(u64::MAX);
                 queue.entrance.store.change(changes, guard).await?;
                 queue.entrance.metrics.dead_removed(removed);
                 self.count(queue).await?;
@@ -168,8 +169,22 @@ fn is_expired(queue: &Queue, died: u64) -> bool {
     died > 0 && now().saturating_sub(died) > millis(queue.settings.dead.age_max)
 }
 
-pub(crate) fn read(row: &Row) -> Option<Dead> {
-    serde_json::from_slice(&row.value).ok()
+/// A dead message. One whose row cannot be read is known by its key, so that it is counted, shown, put back and removed as well.
+pub(crate) fn read(row: &Row) -> Dead {
+    serde_json::from_slice(&row.value).unwrap_or_else(|error| {
+        // Harmless: the key of a row is a number.
+        let message = std::str::from_utf8(&row.key).ok().and_then(number);
+        Dead {
+            message: message.unwrap_or(0),
+            attempts: 0,
+            last: format!("what is known of it cannot be read: {error}"),
+            failures: Vec::new(),
+            stored: 0,
+            died: 0,
+            bytes: 0,
+            returning: 0,
+        }
+    })
 }
 
 /// Milliseconds since the Unix epoch.

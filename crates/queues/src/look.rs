@@ -27,7 +27,10 @@ impl Queue {
     /// The position of the processing.
     pub(crate) async fn cursor(&self) -> Result<Cursor, Error> {
         let row = self.entrance.store.get(&self.tables.cursor, CURSOR).await?;
-        Ok(row.and_then(|row| serde_json::from_slice(&row.value).ok()).unwrap_or_default())
+        let Some(row) = row else { return Ok(Cursor::default()) };
+        let unread =
+            |error| Error::Corrupt(format!("the position of the queue `{}`: {error}", self.name()));
+        serde_json::from_slice(&row.value).map_err(unread)
     }
 
     /// The first messages that the queue holds, with their bodies: for tests of configurations. Nothing is masked.
@@ -46,7 +49,8 @@ impl Queue {
     pub async fn messages(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let cursor = self.cursor().await?;
         let entrance = &self.entrance;
-        let mut read = ReadQuery::after(after.and_then(number).unwrap_or(0));
+        let after = after.map(|after| number(after).ok_or(ActionError::Unknown)).transpose()?;
+        let mut read = ReadQuery::after(after.unwrap_or(0));
         read.records_max = LOOKED_MAX;
         let found = match entrance.store.read(&entrance.log, read).await {
             Err(Error::Trimmed { oldest }) => {
@@ -93,7 +97,7 @@ impl Queue {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let store = &self.entrance.store;
         let row = store.get(&self.tables.dead, &key(message)).await?;
-        let dead = row.as_ref().and_then(read).ok_or(ActionError::Unknown)?;
+        let dead = row.as_ref().map(read).ok_or(ActionError::Unknown)?;
         let record = store.get(&self.tables.messages, &key(message)).await?;
         let mut view = shown(&dead);
         let request = record.and_then(|row| stored::request(&row.value));
@@ -145,6 +149,7 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
         Ok(text) => Some(text),
         // The cut may be within a character.
         Err(error) if is_cut && error.error_len().is_none() => {
+            // Harmless: it is text up to there.
             begin.get(..error.valid_up_to()).and_then(|begin| std::str::from_utf8(begin).ok())
         }
         Err(_) => None,
@@ -168,5 +173,6 @@ fn whole(body: Body) -> Bytes {
 }
 
 fn text(bytes: &[u8]) -> String {
+    // Harmless: it is only shown.
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -212,6 +212,7 @@ impl Process {
             match (is_ending, is_leaving) {
                 (true, _) if self.runs.is_empty() => return ProcessEnd::Asked,
                 (_, true) if self.runs.is_empty() => return ProcessEnd::Lost,
+                // Harmless: it goes on below.
                 _ => {}
             }
             let now = clock::now();
@@ -293,10 +294,7 @@ impl Process {
     }
 
     async fn load(&mut self) -> Result<(), Error> {
-        let store = &self.queue.entrance.store;
-        let row = store.get(&self.queue.tables.cursor, CURSOR).await?;
-        let read = row.and_then(|row| serde_json::from_slice(&row.value).ok());
-        self.cursor = read.unwrap_or_default();
+        self.cursor = self.queue.cursor().await?;
         self.is_paused = self.queue.is_paused().await?;
         Ok(())
     }
@@ -354,8 +352,13 @@ impl Process {
         };
         if !self.failures.contains_key(&message) {
             let row = entrance.store.get(&self.queue.tables.failures, &key(message)).await?;
-            let kept = row.and_then(|row| serde_json::from_slice(&row.value).ok());
-            self.failures.insert(message, kept.unwrap_or_default());
+            let kept = row.map_or(Ok(Vec::new()), |row| serde_json::from_slice(&row.value));
+            let kept = kept.unwrap_or_else(|error| {
+                let queue = self.queue.name();
+                tracing::error!(queue, id = message, %error, "the failures of a message cannot be read, and are told from here on");
+                Vec::new()
+            });
+            self.failures.insert(message, kept);
         }
         self.begin(record);
         Ok(())
@@ -443,6 +446,7 @@ impl Process {
         if !self.queue.settings.dead_letter {
             return;
         }
+        // Harmless: a message that never failed before has none.
         let mut failures = self.failures.get(&message).cloned().unwrap_or_default();
         let died = now();
         note_failure(&mut failures, died, &why);
@@ -466,6 +470,7 @@ impl Process {
     async fn write(&mut self, changes: Vec<Change>) {
         loop {
             let mut changes = changes.clone();
+            // Harmless: numbers can always be written.
             let value = serde_json::to_vec(&self.cursor).ok().map(Bytes::from);
             let table = self.queue.tables.cursor.clone();
             changes.push(Change { table, key: CURSOR.to_vec(), value, expect: Expect::Anything });
@@ -500,6 +505,7 @@ impl Process {
             _ => {
                 let read = ReadQuery { records_max: 1, ..ReadQuery::after(0) };
                 let oldest = entrance.store.read(&entrance.log, read).await;
+                // Harmless: the next round tells the age.
                 let oldest = oldest.ok().and_then(|read| read.records.into_iter().next());
                 oldest.map_or(Duration::ZERO, |record| clock::wall().saturating_sub(record.time))
             }

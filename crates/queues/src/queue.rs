@@ -165,6 +165,7 @@ impl Queue {
 
     /// The changes that make a message dead.
     pub(crate) fn bury(&self, dead: &Dead, record: Bytes) -> [Change; 2] {
+        // Harmless: numbers and texts can always be written.
         let value = serde_json::to_vec(dead).ok().map(Bytes::from);
         let rows = [(&self.tables.dead, value), (&self.tables.messages, Some(record))];
         rows.map(|(table, value)| self.dead_change(table, dead.message, value))
@@ -187,6 +188,7 @@ impl Queue {
         message: u64,
         failures: Option<&[AttemptFailure]>,
     ) -> Change {
+        // Harmless: the same.
         let value = failures.and_then(|failures| serde_json::to_vec(failures).ok());
         let table = self.tables.failures.clone();
         Change { table, key: key(message), value: value.map(Bytes::from), expect: Expect::Anything }

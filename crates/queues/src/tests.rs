@@ -14,11 +14,13 @@ use policy::{
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
-use store::{Faults, Memory, Store};
+use store::{Change, Error, Expect, Faults, Memory, Store};
 use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
+use crate::admin::ActionError;
+use crate::queue::{CURSOR, key};
 use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
 /// What ran, on which node: its beginning, and whether it came to its end.
@@ -228,6 +230,39 @@ async fn of_two_that_put_a_dead_message_back_at_once_one_does() {
             assert_eq!(done.get(), 1);
             sleep(Duration::from_secs(10)).await;
             assert_eq!(texts(&runs).len(), 4, "two tries more");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_cannot_be_read_are_told() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let (owner, _other) = two(&store, &runs).await;
+            owner.put("bad").await;
+            sleep(Duration::from_secs(10)).await;
+            let queue = &owner.queue;
+            let id = queue.dead(None).await.unwrap()["dead"][0]["id"].as_str().unwrap().to_owned();
+            let spoil = async |mut change: Change| {
+                (change.value, change.expect) = (Some("?".into()), Expect::Anything);
+                queue.entrance.store.change(vec![change], None).await.unwrap();
+            };
+            let (table, expect) = (queue.tables.dead.clone(), Expect::Anything);
+            let key = key(id.parse().unwrap());
+            spoil(Change { table, key, value: None, expect }).await;
+            let dead = queue.dead(None).await.unwrap();
+            assert_eq!(dead["dead"][0]["id"].as_str(), Some(&*id));
+            assert!(dead["dead"][0]["last"].as_str().unwrap().contains("cannot be read"));
+            queue.retry_dead(&id).await.unwrap();
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(texts(&runs).len(), 4, "it was put back");
+            // The position of another version is not taken for the beginning.
+            let (table, expect) = (queue.tables.cursor.clone(), Expect::Anything);
+            spoil(Change { table, key: CURSOR.to_vec(), value: None, expect }).await;
+            let messages = queue.messages(None).await;
+            assert!(matches!(messages, Err(ActionError::Store(Error::Corrupt(_)))));
+            assert!(matches!(queue.dead(Some("x")).await, Err(ActionError::Unknown)));
         })
         .await;
 }

@@ -34,6 +34,7 @@ impl EngineMetrics {
     /// Sets the engine to read; a process has only one.
     pub(crate) fn set(&self, ask: ReadEngine) {
         // A second call is for the same engine.
+        // Harmless: a second call is for the same engine.
         let _known = self.0.set(ask);
     }
 

@@ -103,6 +103,7 @@ impl FlowMetrics {
         };
         let by_reason = |faults: fn(&FlowShard) -> Option<&Box<Faults>>| {
             let sums = (0..REASONS_MAX).map(|index| {
+                // Harmless: a shard without faults counts none.
                 let counters = self.shards.all().filter_map(|shard| faults(shard)?.get(index));
                 (self.reasons.label(index), counters.map(Counter::get).sum::<u64>())
             });

@@ -73,6 +73,7 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
     /// Adds this shard to a sum.
     pub(crate) fn add_to(&self, sum: &mut Sum<BUCKETS>) {
         sum.nanos = sum.nanos.wrapping_add(self.nanos.get());
+        // Harmless: both have the same buckets.
         for (total, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
             *total = total.wrapping_add(bucket.get());
         }

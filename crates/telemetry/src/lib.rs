@@ -184,6 +184,7 @@ impl Telemetry {
         worker.requests.add(1);
         let parsed = parses::take();
         if parsed != parses::Parses::default() {
+            // Harmless: both are arrays of one length.
             worker.parses.iter().zip(parsed).for_each(|(counter, count)| counter.add(count));
         }
         record.route.unwrap_or(&self.unmatched).record(record);

@@ -31,6 +31,7 @@ pub fn plain_text(openmetrics: &str) -> String {
                     "unknown" => ("", "untyped"),
                     other => ("", other),
                 };
+                // Harmless: a metric may have no help.
                 let help = help.take().unwrap_or_default();
                 writeln!(out, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}")
             }

@@ -25,6 +25,7 @@ impl Reasons {
         let last = REASONS_MAX - 1;
         self.0
             .iter()
+            // Harmless: the last slot is that of all others.
             .take(last)
             .position(|slot| same(slot.get_or_init(|| label), label))
             .unwrap_or(last)

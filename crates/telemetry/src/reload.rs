@@ -74,6 +74,7 @@ impl ReloadMetrics {
             failed: self.failed.get(),
             generation: self.generation.get(),
             succeeded_unix_millis: self.succeeded_unix_millis.get(),
+            // Harmless: the count holds one reference itself.
             plans: u64::try_from(Arc::strong_count(&self.plans) - 1).unwrap_or_default(),
             hash: self.hash.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             certificates: self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone(),

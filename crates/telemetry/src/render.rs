@@ -83,6 +83,7 @@ impl Snapshot {
         }
         let mut parses = family(encoder, Metric::MessageParses)?;
         for (at, format) in Format::ALL.into_iter().enumerate() {
+            // Harmless: a worker has a counter for each format.
             let counts = self.workers.iter().filter_map(|worker| worker.parses.get(at));
             let labels = [(Label::Format, format.label())];
             labelled_counter(&mut parses, labels, counts.sum::<u64>())?;
@@ -101,6 +102,7 @@ impl Snapshot {
         }
         let mut refused = family(encoder, Metric::ConnectionsRefused)?;
         for listener in &self.listeners {
+            // Harmless: there is a count for each kind.
             for (refusal, count) in Refusal::ALL.iter().zip(listener.refused) {
                 let labels = [(Label::Listener, &*listener.name), (Label::Reason, refusal.label())];
                 labelled_counter(&mut refused, labels, count)?;
@@ -116,6 +118,7 @@ impl Snapshot {
     fn routes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut requests = family(encoder, Metric::Requests)?;
         for route in &self.routes {
+            // Harmless: the same.
             for (class, count) in STATUS_CLASSES.into_iter().zip(route.classes) {
                 let labels = [(Label::Route, &*route.name), (Label::StatusClass, class)];
                 labelled_counter(&mut requests, labels, count)?;
@@ -138,6 +141,7 @@ impl Snapshot {
         }
         let mut calls = family(encoder, Metric::GrpcCalls)?;
         for route in &self.routes {
+            // Harmless: a route without calls has no counts.
             let counts = route.grpc.iter().flatten().enumerate();
             for (index, count) in counts.filter(|(_, count)| **count > 0) {
                 let status = Outcome::at(index).label();
@@ -147,6 +151,7 @@ impl Snapshot {
         }
         let mut mirrored = family(encoder, Metric::Mirrored)?;
         for route in &self.routes {
+            // Harmless: a route without copies has no counts.
             for (outcome, count) in MirrorOutcome::ALL.iter().zip(route.mirrored.iter().flatten()) {
                 let labels = [(Label::Route, &*route.name), (Label::Outcome, outcome.label())];
                 labelled_counter(&mut mirrored, labels, *count)?;
@@ -157,6 +162,7 @@ impl Snapshot {
 
     fn streams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let streams =
+            // Harmless: a route without streams has no counts.
             || self.routes.iter().filter_map(|route| Some((&*route.name, route.streams.as_ref()?)));
         let mut events = family(encoder, Metric::SseEvents)?;
         for (route, streams) in streams() {
@@ -164,6 +170,7 @@ impl Snapshot {
         }
         let mut messages = family(encoder, Metric::WebSocketMessages)?;
         for (route, streams) in streams() {
+            // Harmless: there is a count for each direction.
             for (direction, count) in ["received", "sent"].into_iter().zip(streams.messages) {
                 let labels = [(Label::Route, route), (Label::Direction, direction)];
                 labelled_counter(&mut messages, labels, count)?;
@@ -175,6 +182,7 @@ impl Snapshot {
         }
         let mut open = family(encoder, Metric::StreamsOpen)?;
         for route in &self.routes {
+            // Harmless: a route without streams has no counts.
             for (kind, count) in StreamKind::ALL.iter().zip(route.open.into_iter().flatten()) {
                 let labels = [(Label::Route, &*route.name), (Label::Kind, kind.label())];
                 labelled_gauge(&mut open, labels, count)?;
@@ -182,6 +190,7 @@ impl Snapshot {
         }
         let mut ends = family(encoder, Metric::StreamEnds)?;
         for (route, streams) in streams() {
+            // Harmless: there is a count for each kind.
             for (end, count) in StreamEnd::ALL.iter().zip(streams.ends) {
                 let labels = [(Label::Route, route), (Label::Reason, end.label())];
                 labelled_counter(&mut ends, labels, count)?;
@@ -337,6 +346,7 @@ impl Snapshot {
                 labelled_counter(&mut faults, labels, *count)?;
             }
         }
+        // Harmless: the sum of a flow has no step.
         let steps = || self.flows.iter().filter_map(|sum| Some((sum, sum.step.as_deref()?)));
         let mut runs = family(encoder, Metric::FlowStepRuns)?;
         for (sum, step) in steps() {
@@ -548,6 +558,7 @@ fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> 
 
 /// Successes and failures of a definition's compilations or fetches.
 fn results(encoder: &mut MetricEncoder<'_>, definition: &str, counts: [u64; 2]) -> fmt::Result {
+    // Harmless: there are two of each.
     for (result, count) in ["success", "failure"].into_iter().zip(counts) {
         let labels = [(Label::Definition, definition), (Label::Result, result)];
         labelled_counter(encoder, labels, count)?;
@@ -580,7 +591,9 @@ fn histogram<const BUCKETS: usize>(
     micros: &[u32],
 ) -> fmt::Result {
     let bounds = micros.iter().map(|bound| f64::from(*bound) / 1e6).chain([f64::INFINITY]);
+    // Harmless: there is a bound for each bucket.
     let mut bounds = bounds.zip(sum.buckets);
+    // Harmless: the same.
     let buckets: [(f64, u64); BUCKETS] = std::array::from_fn(|_| bounds.next().unwrap_or_default());
     let labels = [(Label::Route.name(), route)];
     let mut encoder = encoder.encode_family(&labels)?;

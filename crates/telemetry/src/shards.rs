@@ -34,6 +34,7 @@ impl<T: Default> Shards<T> {
     /// The shards that were ever written.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         let shards = self.workers.iter().chain(std::iter::once(&self.stray));
+        // Harmless: a shard that was never written counts nothing.
         shards.filter_map(|shard| shard.get().map(|shard| &**shard))
     }
 }

@@ -169,6 +169,7 @@ impl Snapshot {
 }
 
 fn sums<T, S>(all: Vec<(Box<str>, Arc<T>)>, sum: impl Fn(Box<str>, &T) -> Option<S>) -> Vec<S> {
+    // Harmless: what has nothing to tell is not told.
     all.into_iter().filter_map(|(name, thing)| sum(name, &thing)).collect()
 }
 
@@ -181,6 +182,7 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
     let mut sum = RouteSum { name, ..RouteSum::default() };
     let mut faults = [0_u64; REASONS_MAX];
     for shard in metrics.shards.all() {
+        // Harmless: both are arrays of one length.
         for (total, class) in sum.classes.iter_mut().zip(&shard.classes) {
             *total += class.get();
         }
@@ -189,27 +191,33 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         shard.total.add_to(&mut sum.total);
         shard.own.add_to(&mut sum.own);
         shard.upstream.add_to(&mut sum.upstream);
+        // Harmless: both are arrays of one length.
         for (total, fault) in faults.iter_mut().zip(shard.faults.get().iter().flat_map(|f| &f.0)) {
             *total += fault.get();
         }
         if let Some(counts) = shard.grpc.get() {
             let totals = sum.grpc.get_or_insert_default();
+            // Harmless: the same.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
         if let Some(counts) = shard.mirrored.get() {
             let totals = sum.mirrored.get_or_insert_default();
+            // Harmless: the same.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
         if let Some(counts) = shard.open.get() {
             let totals = sum.open.get_or_insert_default();
+            // Harmless: the same.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, open)| *total += open.get());
         }
         if let Some(counts) = shard.streams.get() {
             let totals = sum.streams.get_or_insert_default();
             totals.events += counts.events.get();
             totals.dropped += counts.dropped.get();
+            // Harmless: the same.
             let messages = totals.messages.iter_mut().zip(&counts.messages);
             messages.for_each(|(total, count)| *total += count.get());
+            // Harmless: the same.
             totals.ends.iter_mut().zip(&counts.ends).for_each(|(total, end)| *total += end.get());
         }
     }
@@ -251,6 +259,7 @@ fn listener(name: Box<str>, metrics: &ListenerMetrics) -> Option<ListenerSum> {
     for shard in metrics.shards.all() {
         sum.open += shard.open.get();
         sum.opened += shard.opened.get();
+        // Harmless: the same.
         for (total, refused) in sum.refused.iter_mut().zip(&shard.refused) {
             *total += refused.get();
         }

@@ -176,6 +176,7 @@ pub fn body(bytes: &[u8]) -> String {
         (begin, rest) = bytes.split_at_checked(cut.valid_up_to()).unwrap_or((begin, rest));
     }
     // Of UTF-16 the names of secrets are readable without the zeros.
+    // Harmless: the text is only shown.
     let mut text = masked(&String::from_utf8_lossy(begin).replace('\0', ""));
     if !rest.is_empty() {
         text.push_str(&format!("... ({} more bytes)", rest.len()));
@@ -204,12 +205,14 @@ pub fn masked(text: &str) -> String {
 
 /// True if the name of a header says that its value is a secret.
 pub fn is_secret(header: &[u8]) -> bool {
+    // Harmless: the text is only compared with names.
     let name = String::from_utf8_lossy(header).to_ascii_lowercase();
     SECRET_HEADERS.contains(&name.as_str()) || SECRETS.iter().any(|word| name.contains(word))
 }
 
 /// The target of a request, with the values of parameters masked whose names say that they are secrets.
 pub fn target(target: &[u8]) -> String {
+    // Harmless: the text is only shown.
     let target = String::from_utf8_lossy(target);
     match target.split_once('?') {
         Some((path, query)) => format!("{path}?{}", masked(query)),
@@ -220,6 +223,7 @@ pub fn target(target: &[u8]) -> String {
 /// The next whole name that has one of the words in it.
 fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
     let rest = lower.get(from..)?;
+    // Harmless: a word that is not there has no place.
     let found = SECRETS.iter().filter_map(|word| rest.find(word)).min()? + from;
     let (before, behind) = lower.split_at_checked(found)?;
     let start = before.trim_end_matches(is_of_name).len();
@@ -282,6 +286,7 @@ fn content(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
         match (quote, c) {
             (None, '"' | '\'') => quote = Some(c),
             (Some(open), c) if open == c => quote = None,
+            // Harmless: any other character is a part of the tag.
             _ => {}
         }
         quote.is_none() && c == '>'
@@ -340,6 +345,7 @@ fn bracketed(rest: &str) -> Option<usize> {
             '"' if !is_escaped => is_text = !is_text,
             '{' | '[' if !is_text => depth += 1,
             '}' | ']' if !is_text => depth = depth.saturating_sub(1),
+            // Harmless: any other character is a part of the text.
             _ => {}
         }
         is_escaped = c == '\\' && !is_escaped;

@@ -156,6 +156,7 @@ impl UpstreamMetrics {
     /// Connections of all workers, idle ones included.
     pub fn connections_open(&self) -> u64 {
         let open: i64 = self.pools().map(|pool| pool.connections_open.get()).sum();
+        // Harmless: a sum below zero passes while a connection moves.
         u64::try_from(open).unwrap_or_default()
     }
 
@@ -167,6 +168,7 @@ impl UpstreamMetrics {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         targets
             .iter()
+            // Harmless: a target that is gone has no metrics.
             .filter_map(|(name, target)| Some((name.clone(), target.upgrade()?)))
             .collect()
     }

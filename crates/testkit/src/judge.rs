@@ -59,6 +59,7 @@ pub fn token(bytes: &[u8]) {
         return;
     }
     assert!(!keys.is_empty(), "verified by nobody");
+    // Harmless: a text without a dot was no token.
     for at in 0..text.iter().rposition(|byte| *byte == b'.').unwrap_or_default() {
         let mut other = text.to_vec();
         if let Some(byte) = other.get_mut(at) {

@@ -45,9 +45,12 @@ impl Message {
     pub fn text(&self) -> String {
         let mut text = format!("{} {}\n", self.is, self.target);
         for (name, value) in &self.lines {
+            // Harmless: the text is only shown.
             text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value)));
         }
+        // Harmless: the same.
         text.push_str(&format!("\n{}\n", String::from_utf8_lossy(&self.body)));
+        // Harmless: the same.
         text.push_str(&String::from_utf8_lossy(&self.trailers));
         text
     }
@@ -88,6 +91,7 @@ fn read_one(
     }
     let (mut lines, limits) = (Vec::new(), Limits::default());
     let broken = |e: http1::Error| format!("{e}: {}", bytes.escape_ascii());
+    // Harmless: names and targets of tests are ASCII.
     let text = |span: http1::Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
     let (is, target, framing, head_len) = match to_head {
         None => {

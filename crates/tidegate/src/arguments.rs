@@ -495,6 +495,7 @@ fn target(text: &str) -> Result<String, String> {
 
 fn admin_url(text: &str) -> Result<String, String> {
     let authority = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    // Harmless: a URL without a port is refused below.
     let port = authority.and_then(|authority| authority.rsplit_once(':')?.1.parse::<u16>().ok());
     port.map(|_| text.to_owned()).ok_or_else(|| "write it as `http://ADDRESS:PORT`".to_owned())
 }
@@ -534,6 +535,7 @@ fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
 /// A duration as the configuration writes it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    // Harmless: the digits begin the text.
     let unit = text.strip_prefix(digits).unwrap_or_default();
     let count: f64 = digits.parse().map_err(|_| "write it as `250ms`, `2s` or `5m`".to_owned())?;
     let seconds = match unit {

@@ -51,12 +51,14 @@ pub(crate) fn ask(
     let asked = stream
         .write_all(head.as_bytes())
         .and_then(|()| stream.write_all(text.as_bytes()))
+        // Harmless: an answer that is cut is not JSON, which the caller says.
         .and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer));
     asked.map_err(|error| match error.kind() == ErrorKind::WouldBlock {
         true => anyhow!("no answer within {patience:?}"),
         false => error.into(),
     })?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no whole head")?;
+    // Harmless: an absent status is an error below.
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.context("no status")?, body.to_owned()))
 }

@@ -67,8 +67,9 @@ fn against(url: &str, new: &Path) -> anyhow::Result<Vec<Difference>> {
     if status != 200 {
         bail!("{}", refusal(&answer));
     }
-    let told = answer.get("differences").and_then(Value::as_array).into_iter().flatten();
-    let found: Option<Vec<_>> = told.map(Difference::from_json).collect();
+    let told = answer.get("differences").and_then(Value::as_array);
+    let told = told.with_context(|| format!("{url} answers without a list of differences"))?;
+    let found: Option<Vec<_>> = told.iter().map(Difference::from_json).collect();
     found.context("the gateway tells a kind of difference that is not known here")
 }
 

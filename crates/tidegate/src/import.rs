@@ -254,8 +254,10 @@ fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json
     let routes: Map<String, Json> =
         made.routes.into_iter().map(|made| (made.name, made.route)).collect();
     let mut all = Map::new();
+    // Harmless: an upstream without targets listens nowhere.
     let targets = upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
     let url = |target: &'_ Json| target.get("url").unwrap_or(target).as_str().map(str::to_owned);
+    // Harmless: each target has a URL.
     let targets: Vec<String> = targets.flatten().filter_map(url).collect();
     let address = ::import::listen_beside(targets.iter().map(String::as_str));
     all.insert("listen".to_owned(), json!({ "public": { "address": address } }));
@@ -271,5 +273,6 @@ fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json
 
 fn asks_for_token(route: &Json) -> bool {
     let policies = route.get("policies").and_then(Json::as_array);
+    // Harmless: a route may have no policies.
     policies.into_iter().flatten().any(|policy| policy.get("jwt").is_some())
 }

@@ -24,12 +24,14 @@ static IS_JSON: AtomicBool = AtomicBool::new(false);
 /// Starts the log on standard error: warnings and news for an operator, unless `TIDEGATE_LOG` says otherwise. The
 /// error is a fault of that variable.
 pub(crate) fn start() -> Result<(), String> {
+    // Harmless: an absent variable is an empty one.
     let written = std::env::var_os(LEVEL).unwrap_or_default();
     let level = filter(&written.to_string_lossy())?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(level)
         .with_writer(|| pending::Records)
         .with_target(false);
+    // Harmless: the same.
     let format = std::env::var_os(FORMAT).unwrap_or_default();
     let started = match format.to_str() {
         Some("json") => {
@@ -77,11 +79,13 @@ pub(crate) fn say_error(line: &str) {
         return tracing::error!("{line}");
     }
     // Nobody is left to tell if this fails.
+    // Harmless: nobody is left to tell if this fails.
     let _unheard = writeln!(stderr(), "{line}");
 }
 
 /// Writes a line to standard output, as far as somebody listens.
 pub(crate) fn say(line: &str) {
+    // Harmless: the program goes on if nobody listens.
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }
 

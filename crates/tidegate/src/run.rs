@@ -254,6 +254,7 @@ impl Signals {
                 SignalAction::Reload => {
                     running.gateway.reopen_log();
                     // The outcome is logged and counted where it is decided.
+                    // Harmless: the outcome is logged and counted where it is decided.
                     let _told = notify::reloading(running.control.reload()).await;
                 }
                 SignalAction::Reopen => reopen(&running.gateway),

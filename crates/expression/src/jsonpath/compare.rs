@@ -61,6 +61,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
         match (text.kind(a), text.kind(b)) {
             _ if a == b => {}
             (Kind::Array, Kind::Array) if text.count(a) == text.count(b) => {
+                // Harmless: both have as many items.
                 let items = text.children(a).zip(text.children(b));
                 pairs.extend(items.map(|((_, a), (_, b))| (a, b)));
             }
@@ -71,6 +72,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
                 if !same {
                     return Ok(false);
                 }
+                // Harmless: both have the same names.
                 pairs.extend(a.iter().zip(&b).map(|((_, a), (_, b))| (*a, *b)));
             }
             (Kind::Array | Kind::Object, _) | (_, Kind::Array | Kind::Object) => return Ok(false),
@@ -89,6 +91,7 @@ fn members<'t>(run: &Run<'t>, object: JsonNode) -> Vec<(Cow<'t, str>, JsonNode)>
     let text = run.text;
     let children = text.children(object);
     let mut members: Vec<_> =
+        // Harmless: the members of an object have names.
         children.filter_map(|(name, value)| Some((text.string(name?), value))).collect();
     members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     members

@@ -118,6 +118,7 @@ impl<'t> Cursor<'t> {
         let rest = self.rest();
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii();
         let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        // Harmless: the length is that of characters of the text.
         let (name, _) = rest.split_at_checked(len).unwrap_or_default();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
             return self.refuse("a member's name, `*` or `[` is expected here");
@@ -201,8 +202,10 @@ impl<'t> Cursor<'t> {
                 let what = ErrorKind::syntax("a whole number has no zeros in front, and no `-0`");
                 return self.refuse_at(from, what);
             }
+            // Harmless: other numbers are read below.
             _ => {}
         }
+        // Harmless: what is too large is refused below.
         let number = text.parse::<i64>().ok().filter(|n| n.abs() <= INTEGER_MAX);
         match number {
             Some(number) => Ok(Some(number)),

@@ -141,6 +141,7 @@ impl GivenValues<'_> {
             Kind::Object => {
                 let mut all = HashMap::new();
                 for (name, value) in text.children(node) {
+                    // Harmless: the members of an object have names.
                     let name = name.map(|name| text.string(name)).unwrap_or_default();
                     self.budget.text(name.len())?;
                     let key = CelMapKey::String(CelString::from(name));

@@ -32,6 +32,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     }
     let wrong = |place: usize, what: String| {
         let start = starts.iter().rev().find(|(start, _)| *start <= place);
+        // Harmless: the place is only shown.
         let (start, at) = start.copied().unwrap_or_default();
         Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start)))
     };
@@ -58,6 +59,7 @@ fn string_behind(text: &str, mut in_string: bool) -> bool {
         match byte {
             b'"' => in_string = !in_string,
             b'\\' if in_string => drop(bytes.next()),
+            // Harmless: any other byte is a part of the text.
             _ => {}
         }
     }

@@ -172,6 +172,7 @@ fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> 
 
 /// True if the value that begins behind a text is that of `xmlns` or `xmlns:prefix`.
 fn is_declaration(before: &str) -> bool {
+    // Harmless: a value without a name does not declare.
     let name = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
     let from = name.rfind([' ', '\t', '\r', '\n']).map_or(0, |at| at + 1);
     let name = name.get(from..).unwrap_or_default();
@@ -183,8 +184,10 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
     let options = xml::Options { doctype: Doctype::Refuse, ..xml::Options::default() };
     let mut reading = XmlReader { defaults: Vec::new(), found: Vec::new() };
     if let Err(error) = xml::parse(filled.text.as_bytes(), &options, &mut reading) {
+        // Harmless: the place is only shown.
         let place = usize::try_from(error.at.offset).unwrap_or_default();
         let start = filled.starts.iter().rev().find(|(start, _)| *start <= place);
+        // Harmless: the place is only shown.
         let (start, at) = start.copied().unwrap_or_default();
         let kind = error.kind.to_string();
         // The end tag around all of it is not the author's.
@@ -196,6 +199,7 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
         return Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start.min(place))));
     }
     let content = sites.iter_mut().filter(|site| matches!(site, Site::XmlContent { .. }));
+    // Harmless: there is one for each of these places.
     for (site, default_namespace) in content.zip(reading.found) {
         *site = Site::XmlContent { default_namespace };
     }
@@ -229,6 +233,7 @@ impl Sink for XmlReader {
 
     fn instruction(&mut self, target: &str, _: &str, _: Here<'_>) -> Result<(), xml::Error> {
         if target == CONTENT {
+            // Harmless: outside of an element no default is declared.
             self.found.push(self.defaults.last().copied().unwrap_or_default());
         }
         Ok(())

@@ -52,6 +52,7 @@ pub(crate) async fn cached(
 ) -> Result<StepsEnd, Fault> {
     let key = run.fill(state, &cache.key)?;
     let found = cache.kept.find(run.ex, run.head, &key);
+    // Harmless: what stands against the cache is told below.
     if let Ok(Some(known)) = found {
         if let Some(outer) = &state.noted {
             outer.note(run, &state.request_lines, &known.head);
@@ -106,6 +107,7 @@ fn made(state: &State, ended: StepsEnd) -> Option<KeptMessage> {
 fn give(known: KeptMessage, state: &mut State) -> StepsEnd {
     let KeptMessage { head, body, mark } = known;
     let (last, is_request) = (mark >> 2, mark & 1 == 1);
+    // Harmless: the number was written from a status.
     state.status = last.checked_sub(1).and_then(|status| u16::try_from(status).ok());
     state.message.status = (!is_request).then_some(head.status);
     state.message.lines = head.headers;

@@ -99,6 +99,7 @@ impl CallTo {
             if text.contains('?') {
                 return Err(bad("url", &text, "there must be no query before the path"));
             }
+            // Harmless: the slash is written again with the path.
             text.truncate(text.trim_end_matches('/').len());
             text.push_str(&run.fill(state, rest)?);
         }
@@ -174,6 +175,7 @@ impl Call {
     fn method<'m>(&'m self, run: &Run<'m>, state: &State) -> Result<Cow<'m, str>, Fault> {
         match &self.method {
             Some(method) => method.get(run, state),
+            // Harmless: a method is ASCII.
             None => Ok(String::from_utf8_lossy(run.head.method())),
         }
     }
@@ -301,6 +303,7 @@ const METHOD_BYTES_MAX: usize = 64;
 
 /// The fault of a value that cannot stand in a call.
 fn bad(what: &str, value: &str, why: &str) -> Fault {
+    // Harmless: it is only shown.
     let shown: String = value.chars().take(100).collect();
     Fault::new(Kind::Template, format!("call: the {what} is `{}`: {why}", shown.escape_debug()))
 }

@@ -102,6 +102,7 @@ fn converted(
 }
 
 fn text_of(value: &Value) -> String {
+    // Harmless: what has no text is empty.
     value.text().map(|text| text.into_owned()).unwrap_or_default()
 }
 
@@ -127,6 +128,7 @@ impl ToJson<'_> {
 
     /// The names of arrays directly below a path.
     fn arrays_below(&self, path: &str) -> impl Iterator<Item = &str> {
+        // Harmless: only the names below the path are asked for.
         self.arrays.iter().filter_map(move |array| {
             let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
             [below, Some(&**array)].into_iter().flatten().find_map(|array| {

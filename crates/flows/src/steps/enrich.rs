@@ -129,6 +129,7 @@ fn in_variable(
     let (text, content_type) = payload::bytes_of(&old, run)?;
     let format = Format::of(Some(content_type.as_bytes()));
     let read = |text: &str| payload::read(text, format).map(|value| whole_again(value, is_whole));
+    // Harmless: the bytes were made of a value, which is text.
     let own = read(&String::from_utf8_lossy(&text))?;
     state.set(number, Variable::Value(own.clone()));
     let text = match (run.value(state, &enrich.target)?, &own) {
@@ -289,6 +290,7 @@ fn names_in(text: &str) -> Result<HashSet<String>, Fault> {
         return Ok(HashSet::new());
     };
     let members = object.text.members(JsonText::ROOT);
+    // Harmless: the members of an object have names.
     Ok(members.filter_map(|(name, _)| Some(object.text.string(name?).into_owned())).collect())
 }
 
@@ -351,6 +353,7 @@ fn push_child(
     let raw = text.raw(node);
     let inside = |raw: &str| -> String {
         let raw = raw.strip_prefix(['[', '{']).and_then(|raw| raw.strip_suffix([']', '}']));
+        // Harmless: an object or a list stands in brackets.
         raw.unwrap_or_default().trim().to_owned()
     };
     let is_new = |name: JsonNode| names.contains(&*text.string(name));
@@ -361,6 +364,7 @@ fn push_child(
             let before = match takes_a_place {
                 false => inside(raw),
                 true => {
+                    // Harmless: members of the same name are replaced.
                     let kept = text.members(node).filter_map(|(name, value)| {
                         let name = name.filter(|name| !is_new(*name))?;
                         Some([text.raw(name), ":", text.raw(value)].concat())

@@ -220,6 +220,7 @@ pub(crate) async fn foreach(
         results.resize_with(parts.items.len(), || None);
         let outer = &*state;
         let parts = &parts;
+        // Harmless: it is held until all have ended.
         let _at_once = AtOnce::new(clock::now(), &run.ex.totals);
         let mut jobs = (0..parts.items.len()).map(|at| {
             Box::pin(async move {
@@ -231,6 +232,7 @@ pub(crate) async fn foreach(
             })
         });
         let (mut under_way, mut ended) = (FuturesUnordered::new(), 0);
+        // Harmless: the others follow as these end.
         under_way.extend(jobs.by_ref().take(made.parallel));
         while let Some(done) = under_way.next().await {
             let (at, text) = done?;
@@ -322,6 +324,7 @@ async fn collect<'a>(
     let ended = {
         let waiting = async {
             let mut under_way = FuturesUnordered::new();
+            // Harmless: the others follow as these end.
             under_way.extend(jobs.by_ref().take(parallel.max(1)));
             while good < needed {
                 let Some((at, taken)) = under_way.next().await else { break };
@@ -536,6 +539,7 @@ fn join(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
+    // Harmless: a branch that failed is in the list of those.
     let there = || results.iter().flatten();
     // Where there was nothing to split, a SOAP message keeps its own envelope.
     let own = match results.is_empty() && gather.into != Some(Into::Json) {

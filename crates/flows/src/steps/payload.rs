@@ -84,8 +84,10 @@ impl Status {
         };
         let text = run.fill(state, template)?;
         let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        // Harmless: what is no status is refused below.
         let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
         status.ok_or_else(|| {
+            // Harmless: it is only shown.
             let shown: String = text.chars().take(40).collect();
             let what = format!(
                 "respond: the status is `{}`, and not a number from 200 to 599",
@@ -207,6 +209,7 @@ impl Payload {
 impl Respond {
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let headers = self.headers.iter().flat_map(|(_, template)| template.slots());
+        // Harmless: a fixed status has no slots.
         let status = self.status.iter().filter_map(Status::template).flat_map(Template::slots);
         headers.chain(status).chain(self.made.iter().flat_map(PayloadSource::slots)).collect()
     }

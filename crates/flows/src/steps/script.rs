@@ -44,6 +44,7 @@ pub(crate) async fn script(
         })?,
         None => return Err(flow_timeout()),
     };
+    // Harmless: a program without a result makes an empty message.
     let text = Bytes::from(value.unwrap_or_default());
     run.bound(text.len())?;
     state.message.replace(text, payload::JSON.as_bytes());

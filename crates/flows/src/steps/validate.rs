@@ -50,6 +50,7 @@ pub(crate) fn check<'a>(
     if errors.is_empty() {
         return Ok(Outcome::Valid);
     }
+    // Harmless: there is a first error.
     let cause = errors.first().cloned().unwrap_or_default();
     let fault = Fault::with_detail(Kind::RequestInvalid, cause, "The message is not valid.");
     let fault = fault.with_errors(errors);
@@ -124,5 +125,6 @@ fn of_json(schema: &json_schema::Schema, bytes: &[u8]) -> Vec<Box<str>> {
 }
 
 fn shortened(text: &str) -> Box<str> {
+    // Harmless: the beginning of an error tells its place and its kind.
     text.chars().take(ERROR_CHARS_MAX).collect::<String>().into()
 }

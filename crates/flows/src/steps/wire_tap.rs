@@ -89,6 +89,7 @@ impl Drop for TapPlace {
 pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let worker = run.ex.caller.worker;
     let (flow, label) = (&*made.flow, &**step.label());
+    // Harmless: the step is counted as dropped below.
     let Some(place) = made.places.take(made.max) else {
         step.metrics().dropped(worker);
         if let Some(count) = made.places.dropped() {
@@ -120,6 +121,7 @@ pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let (flow, label): (Box<str>, Arc<str>) = (flow.into(), step.label().clone());
     drop(kit::spawn(async move {
         // Moved as a whole, so that they are dropped at the end of the task.
+        // Harmless: both are held until the task ends.
         let _held = (place, work);
         let id = copy.ex.id;
         let ran = {

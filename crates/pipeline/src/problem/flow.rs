@@ -43,6 +43,7 @@ pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> b
         return false;
     }
     let is_known = || ex.notes.as_ref().is_some_and(|notes| notes.message_format.is_some());
+    // Harmless: a message may have no type.
     let content_type = head.headers.get("content-type").unwrap_or_default();
     message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml") && !is_known()
 }

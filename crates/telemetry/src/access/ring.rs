@@ -50,10 +50,12 @@ impl Ring {
         }
         self.put(head, line.len() as u64);
         let (whole, rest) = line.as_chunks::<WORD>();
+        // Harmless: there is a place for each word.
         for (at, chunk) in (head + 1..).zip(whole) {
             self.put(at, u64::from_le_bytes(*chunk));
         }
         let mut last = [0; WORD];
+        // Harmless: the rest is shorter than a word.
         last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         if !rest.is_empty() {
             self.put(head + needed - 1, u64::from_le_bytes(last));
@@ -76,6 +78,7 @@ impl Ring {
             tail += 1;
             while left > 0 {
                 let taken = left.min(WORD);
+                // Harmless: the last word is filled up.
                 lines.extend(self.word(tail).to_le_bytes().iter().take(taken));
                 left -= taken;
                 tail += 1;

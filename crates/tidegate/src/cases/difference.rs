@@ -78,6 +78,7 @@ fn headers(expected: &Map<Spanned<String>>, message: &Message, found: &mut Vec<D
 
 impl Body<'_> {
     fn compare(&self, message: &Message, found: &mut Vec<Difference>) {
+        // Harmless: the text is only shown.
         let came = String::from_utf8_lossy(&message.body);
         if let Some(expected) = self.bytes
             && expected.as_bytes() != message.body
@@ -119,6 +120,7 @@ fn texts(at: &str, expected: &str, came: &str) -> Option<Difference> {
 
 /// The first difference of two bodies, with the text around it.
 fn bytes(expected: &str, came: &str) -> Option<Difference> {
+    // Harmless: the rest of the longer one is the difference.
     let pairs = expected.chars().zip(came.chars());
     let same: usize =
         pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum();

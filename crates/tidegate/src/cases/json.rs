@@ -79,6 +79,7 @@ impl<'t> TapeValue<'t> {
     fn members(self) -> BTreeMap<Cow<'t, str>, TapeValue<'t>> {
         let inner = self.inner();
         let pairs = inner.chunks_exact(2);
+        // Harmless: a pair has two values.
         pairs.filter_map(|pair| Some((pair.first()?.string(), *pair.last()?))).collect()
     }
 

@@ -26,6 +26,7 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
             continue;
         };
         let all = content(&outcome.failures.join("\n"));
+        // Harmless: a failure has a first line.
         let first = attribute(first.lines().next().unwrap_or_default());
         let _infallible =
             write!(text, ">\n<failure message=\"{first}\">{all}</failure>\n</testcase>\n");
@@ -38,6 +39,7 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
 pub(super) fn not_run(file: &str, why: &str) -> String {
     let counts = r#"tests="1" failures="0" errors="1" time="0.000""#;
     let (file, all) = (attribute(file), content(why));
+    // Harmless: the same.
     let first = attribute(why.lines().next().unwrap_or_default());
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n\

@@ -153,6 +153,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                     });
                     let outcome = ran.unwrap_or_else(|_| Outcome::broken(name));
                     // There is room for all.
+                    // Harmless: there is room for all.
                     let _sent = send.send((number, outcome));
                 }
             });
@@ -167,6 +168,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                 told += 1;
             }
         }
+        // Harmless: each case has put its outcome there.
         Ok(slots.into_iter().flatten().collect())
     })
 }
@@ -311,6 +313,7 @@ fn wrong_calls(services: &Services) -> Vec<String> {
         let line = format!("{} {} to `{}`", request.method, request.target, came.upstream);
         let meant = missing.iter().position(|(_, call)| call.peer() == came.upstream);
         let Some((number, call)) = meant.map(|at| missing.remove(at)) else {
+            // Harmless: the text is only shown.
             let body = difference::shown(&String::from_utf8_lossy(&request.body));
             told.push(format!("call: {line} came, and the case does not list it\n  body: {body}"));
             continue;

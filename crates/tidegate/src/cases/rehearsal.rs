@@ -125,6 +125,7 @@ async fn settle(services: &Services) {
     for _ in 0..ROUNDS {
         kit::task::yield_to_ready().await;
     }
+    // Harmless: a call that was not made is told as missing.
     let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
 }
 
@@ -175,6 +176,7 @@ async fn exchange(
     let bytes = sent.bytes();
     // The reply may come before all of the request is taken. The half is kept open: closing it would abort the exchange.
     let writing = kit::spawn(async move {
+        // Harmless: the gateway may answer before it has read all.
         let _refused = write.write_all(&bytes).await;
         write
     });
@@ -196,6 +198,7 @@ async fn begin(plan: &Plan, services: &Services) {
     let local = SocketAddr::from(LOCAL);
     let caller = Rc::new(Caller::new(local, local, Scheme::Http, 0));
     for background in &plan.background {
+        // Harmless: what is late is as in a gateway that has just begun.
         let _late = tokio::time::timeout(BACKGROUND_MAX, background.round(&caller)).await;
     }
     services.forget_unlisted();
@@ -227,6 +230,7 @@ impl SentRequest {
         }
         for (name, value) in &self.lines {
             // A name that cannot be a header's finds no route, and is refused as it should be.
+            // Harmless: a name that cannot be a header's finds no route.
             let _refused = head.headers.add(name, value.as_bytes());
         }
         head

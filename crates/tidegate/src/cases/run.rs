@@ -37,6 +37,7 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
             return Ok(ExitCode::from(WRONG_USAGE));
         }
     };
+    // Harmless: a configuration that could not be read was refused above.
     let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
     let services = Services::again(calls.into_iter());
     let tracer = telemetry.tracer();
@@ -95,6 +96,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
         }
         let end = rest.iter().position(|byte| *byte == b'\n');
         let (line, after) =
+            // Harmless: the end of a line is in the text.
             rest.split_at_checked(end.map_or(rest.len(), |end| end + 1)).unwrap_or_default();
         rest = after;
         let text = std::str::from_utf8(line).context("its head is no text in UTF-8")?;
@@ -102,6 +104,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     };
     let start = line()?.context("it begins with no request line: write `POST /path HTTP/1.1`")?;
     let mut words = start.split(' ');
+    // Harmless: an absent word is refused below.
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     anyhow::ensure!(
         is_target(method, target)
@@ -172,6 +175,7 @@ fn told(
         line(&mut text, 0, &format!("fault: {fault}"));
     }
     let reply = end.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))?;
+    // Harmless: a reply may have no type.
     let content_type = reply.get("content-type").unwrap_or_default();
     line(&mut text, 0, format!("reply: {} {content_type}", reply.status).trim_end());
     body(&mut text, 1, &masked(&reply.body));

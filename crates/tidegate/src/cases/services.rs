@@ -100,6 +100,7 @@ impl Services {
         let (services, upstream) = (self.clone(), upstream.to_owned());
         // It ends with the connection.
         kit::spawn(async move {
+            // Harmless: the connection has ended, which the gateway sees.
             let _cut = services.serve(&upstream, far).await;
         });
         Box::new(near)

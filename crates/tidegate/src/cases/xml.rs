@@ -22,6 +22,7 @@ pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
         Some(Difference::new(
             "body",
             expected,
+            // Harmless: the text is only shown.
             &format!("(no XML: {what}) {}", String::from_utf8_lossy(came)),
         ))
     };

@@ -110,6 +110,7 @@ fn write_all() {
             (std::mem::take(&mut state.bytes), std::mem::take(&mut state.dropped));
         drop(state);
         // Nobody is left to tell if this fails.
+        // Harmless: nobody is left to tell if this fails.
         let _unheard = stderr().write_all(&bytes);
         if dropped > 0 {
             tracing::warn!(dropped, "records are missing here: nobody read standard error");

@@ -63,7 +63,9 @@ impl Gathered {
         if self.failed.is_empty() || !is_kept {
             return;
         }
+        // Harmless: the dots at the end tell that there are more.
         let told = self.failed.iter().take(TOLD_MAX).map(|(at, fault)| {
+            // Harmless: it is the beginning of a message for people.
             let fault: String = fault.to_string().chars().take(TOLD_CHARS_MAX).collect();
             format!("{} ({})", at + 1, fault.replace(char::is_control, " "))
         });
