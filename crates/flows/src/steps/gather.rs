@@ -5,6 +5,7 @@
 //! levels that the expression looks at, and no further; that tree is dropped with it.
 
 mod gathered;
+mod missing;
 mod parts;
 
 use std::cell::Cell;
@@ -31,6 +32,7 @@ use crate::step::{Step, Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within_from};
 use crate::steps::payload;
 pub(crate) use gathered::Gathered;
+use missing::{add_late, too_few};
 use parts::Parts;
 
 /// Branches that run at once, each with a copy of the message.
@@ -366,28 +368,6 @@ async fn collect<'a>(
         add_late(&results, limit, &mut failed);
     }
     Collected { results, failed, ended }
-}
-
-/// Branches that have neither a result nor a fault when the time is over have failed.
-fn add_late(results: &[Option<TakenPart>], limit: Duration, failed: &mut Vec<(usize, Fault)>) {
-    let is_open = |at: usize| failed.iter().all(|(of, _)| *of != at);
-    let open = results.iter().enumerate().filter(|(at, result)| result.is_none() && is_open(*at));
-    let open: Vec<usize> = open.map(|(at, _)| at).collect();
-    failed.extend(open.into_iter().map(|at| (at, late(limit))));
-}
-
-fn late(limit: Duration) -> Fault {
-    Fault::new(Kind::GatherTimeout, format!("no result came within {limit:?}"))
-}
-
-/// The fault where too few results came. With `keep` it is the last one of a branch.
-fn too_few(good: usize, needed: usize, keep: bool, failed: &[(usize, Fault)]) -> Fault {
-    let last = failed.last().map(|(_, fault)| fault);
-    if let Some(last) = last.filter(|_| keep) {
-        return last.clone();
-    }
-    let why = last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
-    Fault::new(Kind::GatherTimeout, format!("{good} of {needed} results came{why}"))
 }
 
 /// Takes the gather's part of a branch's result.
