@@ -54,7 +54,7 @@ fn explain_names_no_destination() {
     let file = folder.path().join("gate.yaml");
     std::fs::write(&file, "listen: { public: { address: \"127.0.0.1:0\" } }\nroutes: { a: { match: { path: /a }, policies: [{ redirect: { to: /b } }] } }\n").unwrap();
     let said = tidegate(&["explain", file.to_str().unwrap(), "GET", "/a"]);
-    let policy = "  policy redirect: answers with 302\n";
+    let policy = format!("  policy redirect: answers with 302 ({}:2:48)\n", file.display());
     let end = "  not reached: no destination, since the policies answer every request\n";
     assert!(said.stdout.contains(&format!("{policy}{end}")), "{said:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Cursor, Read, Write as _};
+use std::io::{self, Cursor, Read, Write as _};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -98,8 +98,8 @@ fn each_of_tar(
     mut file: impl FnMut(&str, u64, &mut dyn Read) -> Result<(), String>,
 ) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("this .tar.gz cannot be read: {error}");
-    // Harmless: an archive that is cut there is refused as one that ends early.
-    let mut tar = tar::Archive::new(MultiGzDecoder::new(archive).take(TAR_BYTES_MAX));
+    let unpacked = BoundedReader { inner: MultiGzDecoder::new(archive), left: TAR_BYTES_MAX };
+    let mut tar = tar::Archive::new(unpacked);
     for (at, entry) in tar.entries().map_err(failed)?.enumerate() {
         if at >= FILES_MAX {
             return Err(too_many());
@@ -127,6 +127,22 @@ fn each_of_tar(
     }
     // Behind the last entry is the checksum.
     std::io::copy(&mut tar.into_inner(), &mut std::io::sink()).map(drop).map_err(failed)
+}
+
+/// Fails where more bytes come than are left.
+struct BoundedReader<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for BoundedReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            io::Error::other(format!("it is too large: it unpacks to over {TAR_BYTES_MAX} bytes"))
+        })?;
+        Ok(read)
+    }
 }
 
 /// The files of an archive as they are written.
@@ -457,6 +473,12 @@ mod tests {
         let bytes = tar_gz(&[(Regular, "a.yaml", &large)]);
         assert!(bytes.len() < 200_000);
         assert!(refused(&bytes).contains("too large"));
+        let full = vec![b'x'; usize::try_from(FILE_BYTES_MAX).unwrap()];
+        let all: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+            .map(|name| (Regular, name, &*full))
+            .into();
+        let why = refused(&tar_gz(&all));
+        assert!(why.contains("too large: it unpacks to over"), "{why}");
         let good = tar_gz(&[(Regular, "a.yaml", &large[..1 << 20])]);
         for end in [3, 20, good.len() / 2, good.len() - 12] {
             refused(&good[..end]);

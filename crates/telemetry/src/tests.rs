@@ -242,75 +242,79 @@ fn connections_pools_targets_and_the_configuration_are_shown() {
         &telemetry,
         &wanted,
         expect![[r##"
-        # TYPE tidegate_workers gauge
-        tidegate_workers 2
-        # TYPE tidegate_access_log_dropped counter
-        tidegate_access_log_dropped_total 0
-        # TYPE tidegate_worker_panics counter
-        tidegate_worker_panics_total{worker="0"} 0
-        tidegate_worker_panics_total{worker="1"} 1
-        # TYPE tidegate_worker_connections_open gauge
-        tidegate_worker_connections_open{worker="0"} 1
-        tidegate_worker_connections_open{worker="1"} 0
-        # TYPE tidegate_connections_open gauge
-        tidegate_connections_open{listener="public"} 1
-        # TYPE tidegate_connections counter
-        tidegate_connections_total{listener="public"} 2
-        # TYPE tidegate_connections_refused counter
-        tidegate_connections_refused_total{listener="public",reason="connections_max"} 0
-        tidegate_connections_refused_total{listener="public",reason="connections_per_client"} 0
-        tidegate_connections_refused_total{listener="public",reason="tls"} 1
-        tidegate_connections_refused_total{listener="public",reason="proxy_header"} 0
-        tidegate_connections_refused_total{listener="public",reason="accept"} 0
-        # TYPE tidegate_connections_displaced counter
-        tidegate_connections_displaced_total{listener="public"} 0
-        # TYPE tidegate_upstream_duration_seconds histogram
-        # TYPE tidegate_upstream_connections_open gauge
-        tidegate_upstream_connections_open{upstream="orders"} 6
-        # TYPE tidegate_upstream_connections_idle gauge
-        tidegate_upstream_connections_idle{upstream="orders"} 4
-        # TYPE tidegate_upstream_requests_active gauge
-        tidegate_upstream_requests_active{upstream="orders"} 2
-        # TYPE tidegate_upstream_requests_pending gauge
-        tidegate_upstream_requests_pending{upstream="orders"} 0
-        # TYPE tidegate_upstream_connections_created counter
-        tidegate_upstream_connections_created_total{upstream="orders"} 8
-        # TYPE tidegate_upstream_connections_failed counter
-        tidegate_upstream_connections_failed_total{upstream="orders"} 0
-        # TYPE tidegate_upstream_retries counter
-        tidegate_upstream_retries_total{upstream="orders"} 2
-        # TYPE tidegate_upstream_breaker_refused counter
-        tidegate_upstream_breaker_refused_total{upstream="orders"} 0
-        # TYPE tidegate_upstream_target_healthy gauge
-        tidegate_upstream_target_healthy{upstream="orders",target="10.0.0.1:80"} 0
-        # TYPE tidegate_upstream_target_health gauge
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unknown"} 0
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="healthy"} 0
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="failing"} 0
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unhealthy"} 1
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unknown"} 1
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="healthy"} 0
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="failing"} 0
-        tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unhealthy"} 0
-        # TYPE tidegate_upstream_target_ejected gauge
-        tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.1:80"} 1
-        tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.2:80"} 0
-        # TYPE tidegate_upstream_target_ejections counter
-        tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.1:80"} 1
-        tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.2:80"} 0
-        # TYPE tidegate_upstream_target_suspended gauge
-        tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.1:80"} 1
-        tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.2:80"} 0
-        # TYPE tidegate_upstream_target_suspensions counter
-        tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.1:80"} 1
-        tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.2:80"} 0
-        tidegate_config_info{hash="abc"} 1
-        # TYPE tidegate_config_generation gauge
-        tidegate_config_generation 7
-        # TYPE tidegate_config_reloads counter
-        tidegate_config_reloads_total{result="success"} 1
-        tidegate_config_reloads_total{result="failure"} 1
-    "##]],
+            # TYPE tidegate_workers gauge
+            tidegate_workers 2
+            # TYPE tidegate_access_log_dropped counter
+            tidegate_access_log_dropped_total 0
+            # TYPE tidegate_worker_panics counter
+            tidegate_worker_panics_total{worker="0"} 0
+            tidegate_worker_panics_total{worker="1"} 1
+            # TYPE tidegate_worker_connections_open gauge
+            tidegate_worker_connections_open{worker="0"} 1
+            tidegate_worker_connections_open{worker="1"} 0
+            # TYPE tidegate_connections_open gauge
+            tidegate_connections_open{listener="public"} 1
+            # TYPE tidegate_connections counter
+            tidegate_connections_total{listener="public"} 2
+            # TYPE tidegate_connections_refused counter
+            tidegate_connections_refused_total{listener="public",reason="connections_max"} 0
+            tidegate_connections_refused_total{listener="public",reason="connections_per_client"} 0
+            tidegate_connections_refused_total{listener="public",reason="tls"} 1
+            tidegate_connections_refused_total{listener="public",reason="proxy_header"} 0
+            tidegate_connections_refused_total{listener="public",reason="accept"} 0
+            # TYPE tidegate_connections_displaced counter
+            tidegate_connections_displaced_total{listener="public"} 0
+            # TYPE tidegate_upstream_duration_seconds histogram
+            # TYPE tidegate_upstream_connections_open gauge
+            tidegate_upstream_connections_open{upstream="orders"} 6
+            # TYPE tidegate_upstream_connections_idle gauge
+            tidegate_upstream_connections_idle{upstream="orders"} 4
+            # TYPE tidegate_upstream_requests_active gauge
+            tidegate_upstream_requests_active{upstream="orders"} 2
+            # TYPE tidegate_upstream_requests_pending gauge
+            tidegate_upstream_requests_pending{upstream="orders"} 0
+            # TYPE tidegate_upstream_targets_left_out gauge
+            tidegate_upstream_targets_left_out{upstream="orders"} 0
+            # TYPE tidegate_upstream_connections_created counter
+            tidegate_upstream_connections_created_total{upstream="orders"} 8
+            # TYPE tidegate_upstream_connections_failed counter
+            tidegate_upstream_connections_failed_total{upstream="orders"} 0
+            # TYPE tidegate_upstream_retries counter
+            tidegate_upstream_retries_total{upstream="orders"} 2
+            # TYPE tidegate_upstream_breaker_refused counter
+            tidegate_upstream_breaker_refused_total{upstream="orders"} 0
+            # TYPE tidegate_upstream_lookups_failed counter
+            tidegate_upstream_lookups_failed_total{upstream="orders"} 0
+            # TYPE tidegate_upstream_target_healthy gauge
+            tidegate_upstream_target_healthy{upstream="orders",target="10.0.0.1:80"} 0
+            # TYPE tidegate_upstream_target_health gauge
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unknown"} 0
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="healthy"} 0
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="failing"} 0
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.1:80",state="unhealthy"} 1
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unknown"} 1
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="healthy"} 0
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="failing"} 0
+            tidegate_upstream_target_health{upstream="orders",target="10.0.0.2:80",state="unhealthy"} 0
+            # TYPE tidegate_upstream_target_ejected gauge
+            tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.1:80"} 1
+            tidegate_upstream_target_ejected{upstream="orders",target="10.0.0.2:80"} 0
+            # TYPE tidegate_upstream_target_ejections counter
+            tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.1:80"} 1
+            tidegate_upstream_target_ejections_total{upstream="orders",target="10.0.0.2:80"} 0
+            # TYPE tidegate_upstream_target_suspended gauge
+            tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.1:80"} 1
+            tidegate_upstream_target_suspended{upstream="orders",target="10.0.0.2:80"} 0
+            # TYPE tidegate_upstream_target_suspensions counter
+            tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.1:80"} 1
+            tidegate_upstream_target_suspensions_total{upstream="orders",target="10.0.0.2:80"} 0
+            tidegate_config_info{hash="abc"} 1
+            # TYPE tidegate_config_generation gauge
+            tidegate_config_generation 7
+            # TYPE tidegate_config_reloads counter
+            tidegate_config_reloads_total{result="success"} 1
+            tidegate_config_reloads_total{result="failure"} 1
+        "##]],
     );
 }
 
