@@ -380,7 +380,7 @@ impl UnresolvedDestination<'_> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
         // A diverted request has the same form as any other.
         let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>, is_call| {
-            // Harmless: a name that is no upstream's was complained of.
+            // Harmless: an unknown upstream got a complaint earlier.
             let forwards = diversions.iter().filter_map(|name| {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
                 let upstream = to(name)?;

@@ -239,7 +239,7 @@ fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[
     let mut told: HashSet<*const Route> = taken.into_iter().collect();
     refused.retain(|(_, route, _)| told.insert(std::ptr::from_ref(*route)));
     text.push_str("not taken:\n");
-    // Harmless: the number of those left out is told.
+    // Harmless: the number of omitted ones is reported.
     for (matcher, route, refusal) in refused.iter().take(OTHERS_MAX) {
         line(text, format_args!("  `{}`: {}", route.name, why(matcher, refusal, head)));
     }
@@ -297,7 +297,7 @@ fn host(matcher: &Matcher) -> String {
 
 /// Bytes as a person reads them.
 fn shown(bytes: &[u8]) -> String {
-    // Harmless: nothing is made of the text, and a sign stands for what is not text.
+    // Harmless: the text is only displayed, with a replacement character for each invalid byte.
     String::from_utf8_lossy(bytes).into_owned()
 }
 

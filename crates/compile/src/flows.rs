@@ -113,7 +113,7 @@ pub(crate) fn compile(
         config.flows.names().map(|name| (name.to_owned(), None)).collect();
     for (name, block) in blocks {
         let keys = config.flows.get(&name.value).map(|flow| &flow.value.0);
-        // Harmless: a flow without steps was complained of.
+        // Harmless: a flow without steps got a complaint earlier.
         let flow = block.zip(keys).map(|(block, keys)| {
             Arc::new(Flow {
                 name: name.value.as_str().into(),
@@ -207,7 +207,7 @@ fn declare<'c>(
         }
         let passed = reach(name, &outlines);
         let mut all = Variables::default();
-        // Harmless: a flow that is not there is complained of where it is run.
+        // Harmless: an unknown flow gets a complaint where it is run.
         passed.iter().filter_map(|name| outlines.get(name)).for_each(|outline| {
             all.add_all(&outline.variables);
         });

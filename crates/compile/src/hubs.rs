@@ -42,7 +42,7 @@ const FACTOR_PERMILLE: u32 = 2000;
 impl Hubs {
     /// Those that serve, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Hub>> {
-        // Harmless: a hub that cannot be made was complained of.
+        // Harmless: an invalid hub got a complaint earlier.
         self.hubs.values().flatten()
     }
 
@@ -109,7 +109,7 @@ pub(crate) fn compile(
         }
         let log = kafka::log(&hub.value, report);
         let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
-        // Harmless: a hub without settings was complained of.
+        // Harmless: a hub without settings got a complaint earlier.
         let made = settings.filter(|_| hub.intact).zip(tls).map(|(mut settings, tls)| {
             let telemetry = builder.telemetry;
             // Readers and deliveries of another log stand elsewhere.

@@ -110,7 +110,7 @@ fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<
     }
     let broker = |broker: &Spanned<String>| {
         let parts = broker.value.rsplit_once(':').filter(|_| names::is_authority(&broker.value));
-        // Harmless: an address without a port is complained of below.
+        // Harmless: an address without a port gets a complaint below.
         let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let Some((host, port)) = parts else {
             let what = format!("`{}` is no address of a broker", broker.value.escape_debug());
@@ -120,7 +120,7 @@ fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Some(Broker { host, port })
     };
-    // Harmless: `broker` complains.
+    // Harmless: `broker` reports it.
     written.value.iter().filter_map(broker).collect()
 }
 

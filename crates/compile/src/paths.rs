@@ -128,7 +128,7 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
     if text.is_empty() {
         return Some(PathSent::AsItCame);
     }
-    // Harmless: what is no pattern is complained of below.
+    // Harmless: an invalid pattern gets a complaint below.
     let cut =
         Pattern::parse(text).ok().filter(|cut| !cut.open && cut.parameters().next().is_none());
     let Some(cut) = cut else {

@@ -232,7 +232,7 @@ fn draft<'c>(
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
-    // Harmless: a path that cannot be matched was complained of.
+    // Harmless: an invalid path got a complaint earlier.
     let paths = paths::wants(matches, report).unwrap_or_default();
     // Harmless: there is one for each path, or none at all.
     for (path, want) in matches.value.path.0.iter().zip(&paths) {

@@ -8,7 +8,7 @@ use crate::names;
 /// The path parameters of a route.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
     let want = matches.path.0.first().and_then(|path| match &path.value {
-        // Harmless: a path that cannot be parsed was complained about.
+        // Harmless: an invalid path got a complaint earlier.
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
         // Harmless: the same.
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),

@@ -149,7 +149,7 @@ fn check_each(upstream: &Upstream, report: &mut Report) {
     }
 }
 
-/// True if it is looked up in DNS.
+/// True if the target's host is a name that DNS resolves.
 fn has_name(target: &Target) -> bool {
     match &target.url.value {
         TargetAddress::Url(url) => url.host.parse::<IpAddr>().is_err(),

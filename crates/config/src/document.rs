@@ -130,7 +130,7 @@ fn number(text: &str) -> Option<Number> {
     if !bare {
         return None;
     }
-    // Harmless: what is no whole number may be a fraction.
+    // Harmless: anything but a whole number may be a fraction.
     if let Ok(whole) = text.parse::<i64>() {
         return Some(whole.into());
     }
@@ -138,7 +138,7 @@ fn number(text: &str) -> Option<Number> {
     if let Ok(whole) = text.parse::<u64>() {
         return Some(whole.into());
     }
-    // Harmless: what is no number stays a text.
+    // Harmless: anything but a number stays a text.
     text.parse().ok().and_then(Number::from_f64)
 }
 

@@ -239,7 +239,7 @@ fn cut(whole: Excerpt) -> Excerpt {
     let from = column.saturating_sub(SHOWN_CHARS_MAX / 2).min(chars - SHOWN_CHARS_MAX);
     let before = if from > 0 { CUT } else { "" };
     let after = if from + SHOWN_CHARS_MAX < chars { CUT } else { "" };
-    // Harmless: `...` stands for the rest.
+    // Harmless: `...` matches the rest.
     let piece: String = line.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
     Excerpt { line: format!("{before}{piece}{after}"), column: column - from + before.len() }
 }

@@ -230,7 +230,7 @@ impl Report {
         // One slip in short words, about one in three letters in long ones: `adress` finds `address`,
         // `flow` finds nothing.
         let slips_max = (letters / 3).max(1);
-        // Harmless: a complaint without a suggestion is one still.
+        // Harmless: a complaint may have no suggestion.
         candidates
             .into_iter()
             .take(SUGGESTIONS_MAX)
@@ -342,7 +342,7 @@ fn index(number: u32) -> usize {
 
 /// A piece of the file as a complaint quotes it: on one line, printable, and not too long.
 pub(crate) fn quote(text: &str) -> String {
-    // Harmless: `...` stands for the rest.
+    // Harmless: `...` matches the rest.
     let mut quoted: String =
         text.chars().take(QUOTE_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(QUOTE_CHARS_MAX).is_some() {

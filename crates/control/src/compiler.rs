@@ -29,7 +29,7 @@ impl Compiler {
         let sender = self.sender().map_err(|error| Failure::Internal(error.to_string()))?;
         let (done, outcome) = sync_channel(1);
         let work: Work = Box::new(move || {
-            // Harmless: the thread outlives a panic, and whoever waits hears of it by the closed channel.
+            // Harmless: the thread survives a panic, and the waiting task learns of it when the channel closes.
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
                 // Harmless: nobody waits for it any more.
                 let _gone = done.send(made);
@@ -37,7 +37,7 @@ impl Compiler {
         });
         // The wait blocks, so that a paused clock stands still as for all that blocks.
         let waited = kit::task::beside(move || {
-            // Harmless: without an outcome the work is told to have panicked.
+            // Harmless: without an outcome the work is reported as panicked.
             sender.send(work).ok()?;
             // Harmless: the same.
             outcome.recv().ok()

@@ -137,7 +137,7 @@ fn hash_of(path: &Path) -> io::Result<u128> {
         let mut paths = listed.collect::<io::Result<Vec<_>>>()?;
         paths.retain(|path| config::is_configuration(path));
         let holds = |path: &PathBuf| {
-            // Harmless: a bundle that cannot be listed is a complaint of the reading that its folder's own change starts.
+            // Harmless: a bundle that cannot be listed gets a complaint when the change of its own folder is read.
             let inside = fs::read_dir(path).into_iter().flatten().flatten();
             inside.map(|entry| entry.path()).any(|path| config::is_configuration(&path))
         };

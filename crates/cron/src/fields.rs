@@ -107,7 +107,7 @@ impl Fields {
             if has(self.minutes, minute)
                 && let Some(second) = first(self.seconds, second)
             {
-                // Harmless: the fields hold valid times alone.
+                // Harmless: the fields only hold valid times.
                 return Time::new(hour, minute, second, 0).ok();
             }
             if let Some(minute) = first(self.minutes, minute.saturating_add(1)) {
@@ -132,7 +132,7 @@ fn has(bits: u64, value: i8) -> bool {
 
 /// The first value from one on.
 fn first(bits: u64, from: i8) -> Option<i8> {
-    // Harmless: there is no value before the first.
+    // Harmless: no value comes before the first.
     let from = u32::try_from(from).ok().filter(|from| *from < 64)?;
     let rest = bits >> from;
     // Harmless: a bit of 64 has a small number.

@@ -52,7 +52,7 @@ pub enum Family {
     V6,
 }
 
-/// Why there is no answer with records.
+/// The reason why a lookup found no records.
 #[derive(Debug)]
 pub enum Failure {
     /// The text cannot be a name.
@@ -69,7 +69,7 @@ pub enum Failure {
     Silent(SocketAddr),
     /// The last server that was asked cannot be reached.
     Io(SocketAddr, io::Error),
-    /// There is no server to ask.
+    /// No name server is configured or known.
     NoServer(String),
 }
 

@@ -73,7 +73,7 @@ async fn by_udp(server: SocketAddr, query: &Message<Vec<u8>>) -> io::Result<Mess
         let length = socket.recv(&mut bytes).await?;
         // Harmless: a socket receives no more than it has room for.
         let received = bytes.get(..length).unwrap_or_default().to_vec();
-        // Harmless: what is no answer to this question was not sent by the server, and the answer may still come.
+        // Harmless: a datagram that does not answer this question did not come from the server, and the answer may still come.
         if let Ok(answer) = Message::from_octets(received)
             && answer.is_answer(query)
         {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use json::{JsonError, Kind, Limits, TapeEntry};
 
-/// Up to so many members names are compared with one another; a table costs more.
+/// With at most this many members, names are compared pairwise; a table would cost more.
 const COMPARED_MAX: u32 = 8;
 
 /// A value of a [`JsonText`]: its place on the tape.
@@ -122,7 +122,7 @@ impl JsonText {
     pub fn item(&self, node: JsonNode, index: i64) -> Option<JsonNode> {
         let array = self.entry(node.0).filter(|entry| entry.kind == Kind::Array)?;
         let index = if index < 0 { i64::from(array.count) + index } else { index };
-        // Harmless: before the first item there is none.
+        // Harmless: no item comes before the first.
         let index = u32::try_from(index).ok().filter(|index| *index < array.count)?;
         let mut at = node.0 + 1;
         for _ in 0..index {

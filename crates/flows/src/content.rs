@@ -192,7 +192,7 @@ impl Content {
 
     /// The root part of a message with attachments. No other message is parsed for that.
     pub(crate) fn root(&self) -> Option<&Root> {
-        // Harmless: whoever asks next gets the error.
+        // Harmless: the next caller gets the error.
         let _read = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }

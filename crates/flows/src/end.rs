@@ -76,7 +76,7 @@ const STEPS_SHOWN_MAX: usize = 20;
 
 fn explained(labels: &[&str]) -> String {
     let shown: Vec<String> =
-        // Harmless: the number of those left out is told.
+        // Harmless: the number of omitted ones is reported.
         labels.iter().take(STEPS_SHOWN_MAX).map(|label| format!("`{label}`")).collect();
     let more = match labels.len().saturating_sub(STEPS_SHOWN_MAX) {
         0 => String::new(),

@@ -33,7 +33,7 @@ impl Needs {
             bodies: all.bodies | step.needs().bodies,
             other_methods: all.other_methods | step.needs().other_methods,
             request: all.request | step.needs().request,
-            // Harmless: without a bound on one side there is none.
+            // Harmless: a side without a bound has none here.
             levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
         })
     }

@@ -390,6 +390,6 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
 /// The number that Synapse gives to a fault; 0 where it has none.
 pub(crate) fn code(fault: &Fault) -> u32 {
     let of_reply = || fault.more.as_ref()?.code.filter(|_| fault.kind == Kind::UpstreamStatus);
-    // Harmless: 0 stands for a fault without a number.
+    // Harmless: 0 is a fault without a number.
     fault.kind.synapse_code().or_else(of_reply).unwrap_or_default()
 }

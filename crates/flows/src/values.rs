@@ -218,7 +218,7 @@ impl Scope for Values<'_> {
             Some(SlotMeaning::RequestBody) => {
                 let request = self.run.request.borrow();
                 let fields = request.as_deref().map(|content| self.read(content, fields_of));
-                // Harmless: a body that is no form has no fields.
+                // Harmless: a body that is not a form has no fields.
                 Ok(fields.transpose()?.flatten())
             }
             Some(SlotMeaning::ReplyBody(number)) => {

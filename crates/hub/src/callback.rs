@@ -73,7 +73,7 @@ impl Callback {
 
     /// Its address, where its host is one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        // Harmless: a name is no address.
+        // Harmless: a name is not an address.
         self.host.parse().ok()
     }
 }
@@ -138,7 +138,7 @@ fn host_of(host: &str) -> Option<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return Some(inner.parse::<Ipv6Addr>().ok()?.to_string());
     }
-    // Harmless: what is no address may be a name.
+    // Harmless: anything but an address may be a name.
     if let Ok(address) = host.parse::<Ipv4Addr>() {
         return Some(address.to_string());
     }

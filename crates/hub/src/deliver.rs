@@ -317,7 +317,7 @@ impl Deliveries {
                 let open = cursor.open.iter().map(|open| open.event.saturating_sub(1));
                 Some(newest.saturating_sub(open.chain([cursor.head]).min()?))
             };
-            // Harmless: a subscription that is gone is not behind.
+            // Harmless: a removed subscription has no lag.
             let lag = members.ids.iter().filter_map(behind).max();
             topic.metrics.set_lag(worker, lag.unwrap_or(0));
         }

@@ -157,7 +157,7 @@ impl Feed {
                 bytes += event.body.len().max(1);
                 is_first || bytes <= most.bytes
             };
-            // Harmless: the reader asks for what is behind the last that it got.
+            // Harmless: the reader asks for what follows the last event it got.
             return Ok(recent.range(from..).take(most.events).take_while(fits).cloned().collect());
         }
         self.read_log(after, most).await

@@ -382,7 +382,7 @@ impl Job {
                 if !is_known {
                     let plan = subscription.plan.as_deref();
                     let reserved = self.hub.reserved(&subscription.subject, plan, 0).await;
-                    // Harmless: the store is asked again where it is away, and the subscriber is told where there is no place.
+                    // Harmless: if the store is away it is asked again, and if the limit is reached the subscriber gets a reply that says so.
                     reservation = reserved.ok()?.ok();
                 }
                 if !is_known && reservation.is_none() {

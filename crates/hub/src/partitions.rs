@@ -86,14 +86,14 @@ fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> 
         let notice = |row: store::Row| {
             let (id, event) = row.key.split_at_checked(32)?;
             let again = event.strip_prefix(b"-").map(std::str::from_utf8);
-            // Harmless: without a number it is news of the subscription.
+            // Harmless: without a number the change concerns the subscription itself.
             let again = again.and_then(Result::ok).and_then(|event| event.parse().ok());
             let id = Id::parse(id)?;
             Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
         };
         JobOutcome::Noticed(rows.map(|rows| Notices {
             is_paused: rows.iter().any(|row| *row.key == *PAUSED),
-            // Harmless: the other rows are no news of subscriptions.
+            // Harmless: the other rows do not concern subscriptions.
             of: rows.into_iter().filter_map(notice).collect(),
         }))
     })
@@ -106,7 +106,7 @@ fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, Jo
         let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
         if row.is_ok() {
             let change = hub.news_change(notice.key, None, Expect::Version(notice.version));
-            // Harmless: newer news of it stay, and are seen again.
+            // Harmless: newer changes stay, and are seen again.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
         let row =

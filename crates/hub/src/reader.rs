@@ -65,7 +65,7 @@ impl From {
     pub(crate) fn of(text: Option<&[u8]>) -> Result<From, Fault> {
         let Some(text) = text else { return Ok(From::Now) };
         let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-        // Harmless: what is no number is refused.
+        // Harmless: an invalid number is refused.
         let id = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
         id.filter(|_| is_number).map(From::After).ok_or_else(|| {
             let what = "The id must be one of an event.";

@@ -72,7 +72,7 @@ impl Representation {
 
     /// The names and values of its lines beside the content type.
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        // Harmless: each line has a colon; behind the last line end is nothing.
+        // Harmless: each line has a colon, and nothing follows the last line end.
         self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
             let at = line.iter().position(|byte| *byte == b':')?;
             let (name, value) = line.split_at_checked(at)?;

@@ -80,7 +80,7 @@ impl Documents {
     pub fn origin(&self, spot: &JsonLocation) -> String {
         let defined = spot.pointer.strip_prefix("/$defs/").and_then(|rest| {
             let (index, below) = rest.split_once('/').unwrap_or((rest, ""));
-            // Harmless: other places are told as they are.
+            // Harmless: the other places are reported as they are.
             let origin = self.origins.get(index.parse::<usize>().ok()?)?;
             let divider = if below.is_empty() { "" } else { "/" };
             Some(format!("{origin}{divider}{below}"))

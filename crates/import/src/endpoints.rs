@@ -181,7 +181,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
 
 /// A whole number. Some documents write it as a text.
 pub(crate) fn whole(value: &Json) -> Option<u64> {
-    // Harmless: the callers name what is no number.
+    // Harmless: the callers report an invalid number.
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
@@ -245,7 +245,7 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
             ("maxRequests", "requests"),
             ("maxPendingRequests", "pending"),
         ];
-        // Harmless: `number` names what is no number.
+        // Harmless: `number` reports a value that is not a number.
         let written = names
             .into_iter()
             .filter_map(|(theirs, ours)| Some((ours.to_owned(), json!(number(breakers, theirs)?))));

@@ -58,7 +58,7 @@ impl<'l> Files<'l> {
 
     /// A file, if it could be read; else that is a fault already.
     fn read(&self, uri: &str) -> Option<&Arc<SourceFile>> {
-        // Harmless: the fault was told when the file was read.
+        // Harmless: the fault was reported when the file was read.
         self.files.get(uri)?.as_ref().ok()
     }
 
@@ -301,7 +301,7 @@ pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
 }
 
 fn unescaped(text: &str) -> String {
-    // Harmless: a name that is no text then names no file, which is a fault.
+    // Harmless: a name that is not text then names no file, which is a fault.
     String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
 }
 

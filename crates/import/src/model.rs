@@ -85,7 +85,7 @@ impl Model {
         let root = documents.root();
         let info = |name: &str| documents.document().pointer(&format!("/info/{name}")).map(text);
         let mut model = Model {
-            // Harmless: both are only told to others.
+            // Harmless: both are only reported to others.
             title: info("title").unwrap_or_default(),
             // Harmless: the same.
             version: info("version").unwrap_or_default(),

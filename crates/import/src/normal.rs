@@ -176,7 +176,7 @@ impl Reader<'_> {
     fn document(&mut self) -> Map<String, Json> {
         let mut made = Map::new();
         let root = self.root.clone();
-        // Harmless: `names` tells what is no map.
+        // Harmless: `names` reports a value that is not a map.
         for name in self.names(&root, "a document").unwrap_or_default() {
             let at = root.child(&name);
             let value = match name.as_str() {

@@ -22,7 +22,7 @@ pub(crate) fn convert(members: &mut Map<String, Json>) -> Vec<(String, Json)> {
     }
     let mut reading = SwaggerReader { root: &old, forms: Vec::new() };
     if let Some(Json::Object(paths)) = members.get_mut("paths") {
-        // Harmless: what is no map is refused when the model is read.
+        // Harmless: a value that is not a map is refused when the model is read.
         paths.values_mut().filter_map(Json::as_object_mut).for_each(|item| reading.path(item));
     }
     reading.forms
@@ -80,7 +80,7 @@ impl SwaggerReader<'_> {
         let produces = self.types(operation, "produces", "application/json");
         let downloads = self.types(operation, "produces", "*/*");
         let Some(Json::Object(replies)) = operation.get_mut("responses") else { return };
-        // Harmless: what is no map is refused before.
+        // Harmless: a value that is not a map is refused earlier.
         for members in replies.values_mut().filter_map(Json::as_object_mut) {
             match members.remove("schema") {
                 Some(schema) if schema == file() => {
@@ -111,7 +111,7 @@ impl SwaggerReader<'_> {
             "properties": properties.collect::<Map<_, _>>(),
             "required": required,
         });
-        // Harmless: what is no list has no style.
+        // Harmless: only a list has a style.
         let encoding = form.iter().filter_map(|p| {
             let (style, explode) = format(p)?;
             Some((named(p)?, json!({ "style": style, "explode": explode })))
@@ -129,7 +129,7 @@ impl SwaggerReader<'_> {
     /// The content types of an operation, or of the document if it has none.
     fn types(&self, operation: &Map<String, Json>, name: &str, default: &str) -> Vec<String> {
         let list = operation.get(name).or_else(|| self.root.get(name)).and_then(Json::as_array);
-        // Harmless: a type that is no text is none, and then the default holds.
+        // Harmless: a type that is not text counts as absent, and the default holds.
         let types: Vec<String> =
             list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect();
         if types.is_empty() { vec![default.to_owned()] } else { types }
@@ -190,7 +190,7 @@ fn servers(root: &Json) -> Json {
 
 /// `basic` becomes `http`; the other schemes are told apart by their type alone.
 fn security(schemes: &Json) -> Json {
-    // Harmless: what is no map has no schemes, and each requirement then names one that is not there.
+    // Harmless: without a map no scheme is defined, and each requirement then names an unknown scheme.
     let schemes = schemes.as_object().into_iter().flatten();
     let converted = schemes.map(|(name, scheme)| {
         let converted = match scheme.get("type").and_then(Json::as_str) {

@@ -18,7 +18,7 @@ pub fn check_once(archive: &[u8], directory: u64, count: usize) -> Result<(), St
     let mut rest = archive.get(start..).unwrap_or_default();
     while let Some((name, behind)) = first(rest) {
         if !names.insert(name) && !name.ends_with(b"/") {
-            // Harmless: the name is only told.
+            // Harmless: the name is only reported.
             return Err(format!("the archive has {:?} twice", String::from_utf8_lossy(name)));
         }
         rest = behind;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::{Kind, TapeEntry, unescaped};
 
-/// Up to so many members names are compared with one another; a table costs more.
+/// With at most this many members, names are compared pairwise; a table would cost more.
 const COMPARED_MAX: u32 = 8;
 
 /// A name that an object has twice, by its entries on the tape.

@@ -183,7 +183,7 @@ impl Reader<'_> {
         let from = self.at;
         let mut kind = Kind::Plain;
         loop {
-            // Harmless: past the end there is nothing ordinary.
+            // Harmless: past the end nothing is ordinary.
             self.at += self.bytes.get(self.at..).map(ordinary).unwrap_or_default();
             match self.peek() {
                 Some(b'"') => break,

@@ -77,7 +77,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
             }
             Err(error) => {
                 for append in batch {
-                    // Harmless: whoever does not wait any more needs no answer.
+                    // Harmless: a caller that has stopped waiting needs no answer.
                     let _unheard = append.done.send(Err(error.clone()));
                 }
             }
@@ -92,7 +92,7 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
         let behind = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
         let last = behind.saturating_sub(1);
         topic.appended.set(last);
-        // Harmless: whoever does not wait any more needs no answer.
+        // Harmless: a caller that has stopped waiting needs no answer.
         let _unheard = append.done.send(Ok(next..=last));
         next = behind;
     }

@@ -53,7 +53,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
             tracing::warn!(topic, "waits for Kafka: {error}");
         }
         is_away = why.is_some();
-        // Harmless: it looks again, whether there is news or not.
+        // Harmless: it checks again, whether anything is new or not.
         let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
     }
 }

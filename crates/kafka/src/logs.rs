@@ -168,7 +168,7 @@ impl Logs for Kafka {
 
     fn follow(&self, log: &str) -> Watch {
         let watch = self.watches.watch(Subject::Log(log.to_owned()));
-        // Harmless: where the thread is not there, no call gets an answer, and whoever watches hears that from the others.
+        // Harmless: without the thread no call gets an answer, and watchers learn that from the other calls.
         let _unheard = self.send(Command::Follow(log.to_owned()));
         watch
     }
@@ -201,7 +201,7 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             let cluster = cluster.clone();
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
-                // Harmless: whoever does not wait any more needs no answer.
+                // Harmless: a caller that has stopped waiting needs no answer.
                 let _unheard = done.send(in_time(cluster.read(&topic, read)).await);
             });
         }
@@ -209,7 +209,7 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
             let cluster = cluster.clone();
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
-                // Harmless: whoever does not wait any more needs no answer.
+                // Harmless: a caller that has stopped waiting needs no answer.
                 let _unheard = done.send(in_time(cluster.span(&topic)).await);
             });
         }

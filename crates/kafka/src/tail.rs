@@ -112,7 +112,7 @@ pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: ReadQuery) ->
         room = room.saturating_sub(record.bytes.len());
         fits
     };
-    // Harmless: the reader asks for what is behind the last that it got.
+    // Harmless: the reader asks for what follows the last event it got.
     records.take(read.records_max).take_while(fits).collect()
 }
 

@@ -21,7 +21,7 @@ where
 /// how much of it runs at once.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    // Harmless: whoever gets none knows that it panicked.
+    // Harmless: a receiver without a value knows that the sender panicked.
     tokio::task::spawn_blocking(work).await.ok()
 }
 

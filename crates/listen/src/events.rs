@@ -92,7 +92,7 @@ impl Source for Events {
         while let Some(block) = scanner.next_block(out.get(at..).unwrap_or_default()) {
             at += block.len;
             if is_leaving {
-                // Harmless: whoever leaves asks for the next events elsewhere.
+                // Harmless: a reader that leaves asks for the next events elsewhere.
                 out.truncate(at);
                 self.stay.left();
                 return Poll::Ready(Ok(Fill::End));

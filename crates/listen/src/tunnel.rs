@@ -282,7 +282,7 @@ impl Direction {
         let Some(passed) = websocket.frames.pass_to_between(bytes) else { return };
         let is_told = websocket.frames.is_closed();
         websocket.frames.pass(bytes.get(passed..).unwrap_or_default());
-        // Harmless: what is cut is of messages that the side that leaves does not get, as it is told.
+        // Harmless: the cut bytes are of messages that the closing side does not get, and the close frame says so.
         bytes.truncate(passed);
         if !is_told {
             bytes.extend_from_slice(&websocket.close());

@@ -144,7 +144,7 @@ fn as_object(
     let written = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("{}:{}", string(name), string(&value)))
     };
-    // Harmless: what a part does not have is no member.
+    // Harmless: a member that the part lacks is absent.
     let members: Vec<String> = members.into_iter().filter_map(written).collect();
     Ok(format!("{{{}}}", members.join(",")))
 }

@@ -257,7 +257,7 @@ impl Outgoing {
             let fill = match self.body.poll_fill(cx, out) {
                 Poll::Ready(Ok(fill)) => fill,
                 Poll::Ready(Err(fault)) => {
-                    // Harmless: the bytes have no frame yet, and the fault is told.
+                    // Harmless: the bytes are not in a frame yet, and the fault is reported.
                     out.truncate(start);
                     return Poll::Ready(Err(fault));
                 }

@@ -50,7 +50,7 @@ impl HashedSecret {
                 .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
         }
         if text.starts_with("$2") {
-            // Harmless: where the cost is no number, a complaint says so.
+            // Harmless: an invalid cost gets a complaint.
             let cost = text.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
             return match cost {
                 Some(cost) if cost > BCRYPT_COST_MAX => {
@@ -131,7 +131,7 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
-    // Harmless: two digits fit a byte; otherwise there is no result at all.
+    // Harmless: two digits fit a byte; otherwise no result is returned.
     let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).ok());
     if odd.is_empty() { bytes.collect() } else { None }
 }

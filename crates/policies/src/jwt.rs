@@ -337,7 +337,7 @@ impl Verifier {
 
     /// True if asking may help: for newer keys, or about the token itself.
     fn may_learn(&self, token: &Token<'_>) -> bool {
-        // Harmless: whoever verifies the token says why it has no issuer.
+        // Harmless: the verifier of the token says why it has no issuer.
         let index = token.claims().and_then(|claims| self.issuer_of(&claims).ok());
         let issuer = index.and_then(|index| self.issuers.get(index));
         issuer.is_some_and(|issuer| issuer.keys.published().is_some())

@@ -80,7 +80,7 @@ impl CredentialCheck for OnCertificate {
 /// Reads a fingerprint as people write it.
 pub fn fingerprint(text: &str) -> Option<[u8; 32]> {
     let hex: String = text.chars().filter(|c| *c != ':').collect();
-    // Harmless: the caller complains of what has not 32 bytes.
+    // Harmless: the caller reports a value that does not have 32 bytes.
     unhex(&hex)?.try_into().ok()
 }
 
@@ -181,7 +181,7 @@ fn der(value: &[u8]) -> Option<Vec<u8>> {
     let inner = text.strip_prefix("-----BEGIN CERTIFICATE-----");
     let inner = inner.map_or(text, |rest| rest.split("-----END").next().unwrap_or_default());
     let base64: String = inner.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    // Harmless: the caller refuses what is no certificate.
+    // Harmless: the caller refuses an invalid certificate.
     STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
 }
 

@@ -152,7 +152,7 @@ impl Stream {
         let EventCounter { key, tier } = self.counted;
         let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        // Harmless: whoever has nothing left is told by what this gives.
+        // Harmless: the return value tells a client that it has nothing left.
         self.sse.quotas.take(key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
     }
 

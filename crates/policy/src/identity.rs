@@ -68,7 +68,7 @@ impl Claims {
 
     /// All claims, by name.
     pub fn members(&self) -> &Map<String, Value> {
-        // Harmless: a verified token has a map, and without a token there are no claims.
+        // Harmless: a verified token has a map, and a request without a token has no claims.
         let read = || Box::new(serde_json::from_slice(&self.text).unwrap_or_default());
         self.members.get_or_init(read)
     }

@@ -220,7 +220,7 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
 
 impl PlaceholderValue {
     fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
-        // Harmless: without a request there is nothing to fill in.
+        // Harmless: without a request nothing has to be filled in.
         let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
         let identity = ex.identity.as_deref();
         let told: &[u8] = match self {
@@ -238,14 +238,14 @@ impl PlaceholderValue {
             PlaceholderValue::Method => of_head(RequestHead::method),
             PlaceholderValue::Host => of_head(RequestHead::host),
             PlaceholderValue::PublicHost => {
-                // Harmless: without a request there is nothing to fill in.
+                // Harmless: without a request nothing has to be filled in.
                 head.map(|head| ex.public_origin(head).1).unwrap_or_default()
             }
             PlaceholderValue::Path => of_head(RequestHead::path),
             // Harmless: a request may have no query.
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Groups => {
-                // Harmless: without a client identity there are no groups.
+                // Harmless: without a client identity no groups apply.
                 let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
                 return groups.join(",").into_bytes().into();
             }
@@ -303,7 +303,7 @@ impl Escape {
             Escape::Json => {
                 let quoted = Json::from(String::from_utf8_lossy(value).as_ref()).to_string();
                 let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-                // Harmless: a text of JSON stands in quotes.
+                // Harmless: a JSON string is in quotes.
                 out.extend_from_slice(inner.unwrap_or_default().as_bytes());
             }
             Escape::Xml => {

@@ -243,6 +243,6 @@ impl Queue {
 
 pub(crate) fn number(id: &str) -> Option<u64> {
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: there is no message with another id, which the callers say.
+    // Harmless: no message has another id, and the callers report an unknown one.
     id.parse().ok().filter(|_| is_number)
 }

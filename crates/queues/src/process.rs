@@ -212,7 +212,7 @@ impl Process {
             match (is_ending, is_leaving) {
                 (true, _) if self.runs.is_empty() => return ProcessEnd::Asked,
                 (_, true) if self.runs.is_empty() => return ProcessEnd::Lost,
-                // Harmless: it goes on below.
+                // Harmless: processing continues below.
                 _ => {}
             }
             let now = clock::now();

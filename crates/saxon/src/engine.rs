@@ -113,7 +113,7 @@ impl Engine {
         let ready = spawned
             .map_err(|error| error.to_string())
             .and_then(|_| ready.recv_timeout(START_MAX).map_err(|_| "it does not start".to_owned()))
-            // Harmless: both errors are texts, and one is told.
+            // Harmless: both errors are texts, and one is reported.
             .flatten();
         ready.map_err(|error| Unavailable {
             what: format!("{}: {error}", libjvm.display()),

@@ -63,7 +63,7 @@ fn on_path() -> Vec<PathBuf> {
 fn newest() -> Option<PathBuf> {
     // Harmless: a folder that is not there holds no Java.
     let folders = INSTALLED.iter().filter_map(|folder| fs::read_dir(folder).ok());
-    // Harmless: an entry that cannot be read is no home.
+    // Harmless: an entry that cannot be read is not a home.
     let homes = folders.flatten().flatten().map(|entry| entry.path());
     let usable = homes.filter(|home| home.join(LIBJVM).is_file());
     let best = usable.max_by_key(|home| (version(home), home.clone()))?;
@@ -97,7 +97,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     };
     let entries = fs::read_dir(&folder)
         .map_err(|error| format!("cannot read the folder {}: {error}", folder.display()))?;
-    // Harmless: a jar that is missing is told below.
+    // Harmless: a missing jar is reported below.
     let paths = entries.flatten().map(|entry| entry.path());
     let mut jars: Vec<PathBuf> =
         paths.filter(|path| path.extension() == Some(OsStr::new("jar"))).collect();
@@ -105,7 +105,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     jars.sort_unstable();
     for (name, what) in [("tidegate-saxon", BRIDGE), ("saxon-he", "jar of Saxon-HE")] {
         let starts = |path: &PathBuf| {
-            // Harmless: a path without a name is no jar.
+            // Harmless: a path without a name is not a jar.
             let file = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             file.starts_with(name)
         };

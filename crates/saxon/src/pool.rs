@@ -310,7 +310,7 @@ fn started(
             add(&shared.counts.threads, 1);
             vm::behind_workers();
             // If there is no memory for a thread, the next tick tries again.
-            // Harmless: if there is no memory for a thread, the next tick tries again.
+            // Harmless: if memory for a thread is short, the next tick tries again.
             if let Ok(seated) = SeatedThread::take(vm, &title, seat) {
                 serve(seated, &shared);
             }

@@ -201,7 +201,7 @@ impl Vm {
 fn plain_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
-    // Harmless: a thread that keeps its stack goes on as before.
+    // Harmless: a thread that keeps its stack works as before.
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
@@ -211,7 +211,7 @@ fn plain_stack() {
 pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which is about this thread. If the system refuses, it goes on as before.
-    // Harmless: if the system refuses, it goes on as before.
+    // Harmless: if the system refuses, nothing changes.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 

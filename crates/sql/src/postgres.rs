@@ -154,14 +154,14 @@ impl Job {
     fn done(self, outcome: Result<Answer, Failure>) {
         let (lent, answer) = self.split();
         lent.give_back();
-        // Harmless: nobody may be there to hear it.
+        // Harmless: nobody may be listening.
         let _heard = answer.send(outcome);
     }
 
     /// Tells the outcome. The connection is not free yet.
     fn tell(self, outcome: Result<Answer, Failure>) -> Lent {
         let (lent, answer) = self.split();
-        // Harmless: nobody may be there to hear it.
+        // Harmless: nobody may be listening.
         let _heard = answer.send(outcome);
         lent
     }

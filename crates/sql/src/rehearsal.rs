@@ -81,7 +81,7 @@ fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
         _ => return Err(Failure::Refused(body.to_owned())),
     }
     let body = body.trim();
-    // Harmless: what is no number is rows.
+    // Harmless: anything but a number is rows.
     if let Ok(count) = body.parse() {
         return Ok(Answer::Affected(count));
     }

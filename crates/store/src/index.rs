@@ -120,7 +120,7 @@ impl LogIndex {
         }
         let start = self.entries.partition_point(|entry| entry.position <= from).saturating_sub(1);
         let first = self.entries.get(start).map_or(0, |entry| entry.before);
-        // Harmless: a read goes on behind what it got.
+        // Harmless: a read continues after the bytes it already has.
         let planned = self.entries.range(start..).take(entries).enumerate();
         let planned =
             planned.take_while(|(index, entry)| *index < 2 || entry.before - first <= bytes);

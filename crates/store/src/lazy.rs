@@ -163,7 +163,7 @@ impl LazyStore {
 
 /// The name of this process for operators: its machine and its number.
 fn own_name() -> String {
-    // Harmless: without a host the number stands alone.
+    // Harmless: without a host only the number is shown.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
 }

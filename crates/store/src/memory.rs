@@ -194,9 +194,9 @@ impl LogContent {
         let mut room = read.bytes_max.min(limits::READ_BYTES_MAX);
         let from = self.records.partition_point(|record| record.position <= read.after);
         let behind = self.records.iter().skip(from);
-        // Harmless: a read goes on behind what it got.
+        // Harmless: a read continues after the bytes it already has.
         let fitting = behind.take(read.records_max.min(limits::READ_RECORDS_MAX)).enumerate();
-        // Harmless: a read goes on behind what it got.
+        // Harmless: a read continues after the bytes it already has.
         let records = fitting.map_while(|(index, record)| {
             let fits = record.bytes.len() <= room || index == 0;
             room = room.saturating_sub(record.bytes.len());

@@ -112,7 +112,7 @@ fn find_segments(
     for name in names.iter().filter(|name| name.ends_with(".new")) {
         disk.remove(name)?;
     }
-    // Harmless: the other files are no segments.
+    // Harmless: the other files are not segments.
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment::number(name)).collect();
     numbers.sort_unstable();
     let last = numbers.last().copied();

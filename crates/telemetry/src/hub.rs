@@ -97,7 +97,7 @@ impl TopicMetrics {
             topic: topic.into(),
             published: self.published.get(),
             outcomes: DeliveryOutcome::ALL.map(count),
-            // Harmless: without a worker there is no lag.
+            // Harmless: without a worker no lag exists.
             lag: self.lag.all().map(Gauge::get).max().unwrap_or_default(),
         })
     }

@@ -18,7 +18,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Process {
     pub(crate) fn read() -> Process {
-        // Harmless: what the system does not say is not told.
+        // Harmless: what the system does not report is left out.
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         // Harmless: the same.
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

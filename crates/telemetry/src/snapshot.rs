@@ -169,7 +169,7 @@ impl Snapshot {
 }
 
 fn sums<T, S>(all: Vec<(Box<str>, Arc<T>)>, sum: impl Fn(Box<str>, &T) -> Option<S>) -> Vec<S> {
-    // Harmless: what has nothing to tell is not told.
+    // Harmless: a part without a report is left out.
     all.into_iter().filter_map(|(name, thing)| sum(name, &thing)).collect()
 }
 

@@ -162,7 +162,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // Left behind, it is a small file in the folder for temporary files.
-        // Harmless: left behind, it is a small file in the folder for temporary files.
+        // Harmless: at worst a small file stays in the folder for temporary files.
         let _left = std::fs::remove_dir_all(&self.path);
     }
 }

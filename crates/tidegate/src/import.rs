@@ -120,7 +120,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Harmless: what cannot be removed is left to whoever cleans the folder for such files.
+        // Harmless: a file that cannot be removed is left to whatever cleans the temporary folder.
         let _left = std::fs::remove_dir_all(&self.0);
     }
 }

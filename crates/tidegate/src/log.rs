@@ -85,7 +85,7 @@ pub(crate) fn say_error(line: &str) {
 
 /// Writes a line to standard output, as far as somebody listens.
 pub(crate) fn say(line: &str) {
-    // Harmless: the program goes on if nobody listens.
+    // Harmless: the program continues if nobody listens.
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }
 

@@ -73,7 +73,7 @@ impl Target {
         // Without health checks its replies decide its health, and it gets requests whatever that is.
         let checked = of.health.is_some();
         let own = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
-        // Harmless: what is no address is a name, which is looked up.
+        // Harmless: anything but an address is a name, which is resolved.
         let literal = address.or(own.ok());
         Target {
             authority: settings.authority().into(),

@@ -108,7 +108,7 @@ pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
         }
     }
     let rest = chunks.into_remainder().iter_mut();
-    // Harmless: the key goes on for ever.
+    // Harmless: the key never expires.
     rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn is_ascii(bytes: &[u8], mask: Mask, offset: u64) -> bool {
     let eight = repeated(key);
     let (chunks, rest) = bytes.as_chunks::<8>();
     let seen = chunks.iter().fold(0, |seen, chunk| seen | (u64::from_ne_bytes(*chunk) ^ eight));
-    // Harmless: the key goes on for ever.
+    // Harmless: the key never expires.
     seen & repeated([0x80; 4]) == 0
         && rest.iter().zip(key.iter().cycle()).all(|(byte, key)| (byte ^ key).is_ascii())
 }

@@ -56,7 +56,7 @@ pub fn outline(
     let schemas = schemas(&documents, resolver, limits, &mut report);
     let read = ReadDefinitions::of(&documents, &mut report);
     if let (Some(first), true) = (documents.files.first(), schemas.iter().all(Result::is_ok)) {
-        // Harmless: there are no errors among them, as was found above.
+        // Harmless: no error is among them, as was checked above.
         let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
         read::check_payloads(first.root(), &read, &all, &mut report);
     }

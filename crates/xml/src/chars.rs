@@ -361,7 +361,7 @@ pub(crate) fn short_name(word: u64) -> Option<usize> {
 /// Returns the offset of the first character that XML does not allow in a part of the text.
 fn first_forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
     let (blocks, rest) = bytes.get(from..to).unwrap_or_default().as_chunks::<BLOCK>();
-    // Harmless: the blocks begin one behind the other.
+    // Harmless: the blocks follow one another.
     let mut suspects = (from..).step_by(BLOCK).zip(blocks).filter(|(_, block)| is_suspect(block));
     let found = suspects.find_map(|(at, _)| forbidden_between(bytes, at, at + BLOCK));
     found.or_else(|| forbidden_between(bytes, to - rest.len(), to))

@@ -162,7 +162,7 @@ impl Interner {
     /// Forgets all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
         if self.long {
-            // Harmless: what was kept for one document is forgotten behind it.
+            // Harmless: data kept for one document is dropped after it.
             self.texts.truncate(len);
             self.distinct = self.distinct.min(len);
             self.long = false;

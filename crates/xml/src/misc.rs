@@ -41,7 +41,7 @@ impl Machine {
             match (window.byte(from), window.byte(from + 1)) {
                 (None, _) | (Some(b'?'), None) => return Err(Stop::More(WHAT)),
                 (Some(b'?'), Some(b'>')) if expected.len() < 3 => return Ok(from + 2),
-                // Harmless: the declaration goes on.
+                // Harmless: the declaration continues.
                 _ => {}
             }
             let name_to = self.name_end(window, from, WHAT)?;

@@ -179,19 +179,19 @@ impl Transcript {
         let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
         let prefix = |from: usize, len: usize| {
             let prefix = written.get(from..from + len)?;
-            // Harmless: what was not UTF-8 is no prefix.
+            // Harmless: bytes that are not UTF-8 are not a prefix.
             std::str::from_utf8(prefix).ok()
         };
         let mut found = prefix(start.at as usize + 1, usize::from(start.prefix_len))
             .and_then(|prefix| notes.spaces.resolve(prefix));
-        // Harmless: a prefix that is not found is told below.
+        // Harmless: an unknown prefix is reported below.
         start.namespace = found.unwrap_or_default();
         let own = notes.attributes.len().saturating_sub(usize::from(start.attributes));
         let own = notes.attributes.get_mut(own..).unwrap_or(&mut []);
         for raw in own.iter_mut().filter(|raw| raw.prefix_len > 0) {
             let namespace = prefix(raw.name.from, raw.prefix_len)
                 .and_then(|prefix| notes.spaces.resolve(prefix));
-            // Harmless: a prefix that is not found is told below.
+            // Harmless: an unknown prefix is reported below.
             raw.namespace = namespace.unwrap_or_default();
             found = found.and(namespace);
         }

@@ -314,7 +314,7 @@ fn given(
     DefaultValue {
         fixed: constraint.fixed,
         text: Arc::clone(&constraint.text),
-        // Harmless: a default that is no value of its type was complained of.
+        // Harmless: a default that does not fit its type got a complaint earlier.
         value: simple.and_then(|simple| simple.validate(&constraint.text, &scope).ok()),
     }
 }

@@ -79,7 +79,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
                 (name.value.clone(), wanted)
             })
             .collect(),
-        // Harmless: a name that cannot be a header's was complained of.
+        // Harmless: an invalid header name got a complaint earlier.
         header: header.unwrap_or_default(),
         query: keys.query.as_ref().and_then(|name| parameter(name, report)),
         forward: keys.forward,

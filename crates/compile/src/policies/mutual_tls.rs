@@ -51,7 +51,7 @@ pub(super) fn trusted(
     TrustedCertificates {
         subjects: keys.subjects.clone(),
         names: keys.names.clone(),
-        // Harmless: `read` complains.
+        // Harmless: `read` reports it.
         fingerprints: keys.fingerprints.iter().filter_map(read).collect(),
         header,
         optional: keys.optional,

@@ -282,7 +282,7 @@ impl OperationsBuilder<'_> {
             checks::RequestBody { required: body.required, content: content.collect() }
         });
         let replies = match self.response.is_some() {
-            // Harmless: `reply` says what is no status.
+            // Harmless: `reply` reports an invalid status.
             true => operation.replies.iter().filter_map(|reply| self.reply(reply)).collect(),
             false => Vec::new(),
         };
@@ -293,7 +293,7 @@ impl OperationsBuilder<'_> {
         let status = reply.status.to_ascii_uppercase();
         let statuses = match status.strip_suffix("XX") {
             _ if status == "DEFAULT" => Some(Statuses::Default),
-            // Harmless: what is no status is a fault below.
+            // Harmless: an invalid status is a fault below.
             Some(class) => class.parse().ok().map(Statuses::Class),
             // Harmless: the same.
             None => status.parse().ok().map(Statuses::One),

@@ -15,7 +15,7 @@ pub(crate) fn build(
     report: &mut Report,
 ) -> Option<plan::Policy> {
     let Redirect { status, to, keep_path, keep_query } = keys;
-    // Harmless: what is no status of a redirect is complained of below.
+    // Harmless: an invalid redirect status gets a complaint below.
     let known = u16::try_from(status.value.get()).ok().filter(|known| STATUSES.contains(known));
     if known.is_none() {
         let what = format!("{} is no status of a redirect", status.value.get());

@@ -215,7 +215,7 @@ const UNRESOLVED_MAX: usize = 20;
 /// Warns of references in a description that lead nowhere and are not needed.
 fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
-    // Harmless: the number of those left out is told.
+    // Harmless: the number of omitted ones is reported.
     for what in flaws.iter().take(UNRESOLVED_MAX) {
         report.warn(at, what.as_str(), help);
     }

@@ -46,7 +46,7 @@ fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
         None => (false, url.strip_prefix("redis://")?),
     };
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    // Harmless: the caller complains of a URL that is not understood.
+    // Harmless: the caller reports a URL that cannot be parsed.
     let database = if database.is_empty() { 0 } else { database.parse().ok()? };
     let (host, port) = match authority.rsplit_once(':') {
         // Harmless: the same.

@@ -60,7 +60,7 @@ pub(crate) fn build(
 
 /// The upstreams that its cases may mean.
 pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
-    // Harmless: a case without either is complained of where it is made.
+    // Harmless: a case without either gets a complaint where it is built.
     let named = keys.cases.value.iter().filter_map(|case| {
         let host = case.value.url.as_ref().map(|url| url.value.target.host.as_str());
         case.value.upstream.as_ref().map(|name| name.value.as_str()).or(host)

@@ -308,11 +308,11 @@ fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
 /// The version a stylesheet says it is of, and where.
 fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
-    // Harmless: the compiler complains of what it cannot read.
+    // Harmless: the compiler reports what it cannot read.
     let document = xml::Document::parse(bytes, &options).ok()?;
     let root = document.root_element()?;
     let uri = if document.name(root).namespace.uri == XSLT { "" } else { XSLT };
-    // Harmless: the compiler complains of what is no version.
+    // Harmless: the compiler reports an invalid version.
     let version = document.attribute(root, uri, "version")?.trim().parse().ok()?;
     Some((document.position(root), version))
 }

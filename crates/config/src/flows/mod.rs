@@ -170,7 +170,7 @@ steps! {
     Log(LogStep) = "log",
     /// Gives again what steps made before.
     Cache(CacheStep) = "cache",
-    /// Lets so many messages pass in a time; 429 above. As the policy `rate_limit`, but that without `by` all messages share a count.
+    /// Limits the rate of messages, as the policy `rate_limit` does; a message above the limit gets 429. Without `by` all messages share one count.
     Throttle(RateLimit) = "throttle",
     /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
     Store(StoreStep) = "store",

@@ -136,7 +136,7 @@ policies! {
     Redirect = "redirect",
     /// Allows so many requests in so long.
     RateLimit = "rate_limit",
-    /// Lets so many exchanges be under way at once.
+    /// Limits the number of concurrent requests.
     Concurrency = "concurrency",
     /// Counts the events of event streams and bounds them.
     Sse = "sse",

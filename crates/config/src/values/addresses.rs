@@ -266,7 +266,7 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(bracketed) = authority.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']')?;
-        // Harmless: the caller complains of it.
+        // Harmless: the caller reports it.
         host.parse::<Ipv6Addr>().ok()?;
         return match rest.strip_prefix(':') {
             Some(port) => Some((host, Some(port))),

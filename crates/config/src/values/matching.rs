@@ -109,7 +109,7 @@ impl RetryOn {
 
 impl Decode for RetryOn {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        // Harmless: what is no number is read as a word.
+        // Harmless: anything but a number is read as a word.
         if let Some(status) = node.bare_text().and_then(|text| text.parse::<u16>().ok()) {
             if (500..=599).contains(&status) {
                 return Some(Self::Status(status));
@@ -171,7 +171,7 @@ impl Decode for StatusRange {
         let help = "write a status like `200`, or a range like `200-399`";
         decoder.parse(node, "a status or a range of them", help, |text| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
-            // Harmless: what is no status is refused below.
+            // Harmless: an invalid status is refused below.
             let status = |text: &str| text.trim().parse().ok().filter(|s| (100..=599).contains(s));
             match (status(first), status(last)) {
                 (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),

@@ -331,7 +331,7 @@ impl Decode for bool {
 
 impl<const MIN: u32, const MAX: u32> Decode for Between<MIN, MAX> {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        // Harmless: what is no number is complained of below.
+        // Harmless: an invalid number gets a complaint below.
         let number = node.bare_text().and_then(|text| text.parse().ok());
         let within = number.filter(|number| (MIN..=MAX).contains(number));
         if within.is_none() {

@@ -252,7 +252,7 @@ fn decimal(text: &str, decimals: usize) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let fits = is_number(whole) && is_number(part) && part.len() <= decimals;
-    // Harmless: the caller complains of what is no decimal.
+    // Harmless: the caller reports an invalid decimal.
     fits.then(|| format!("{whole}{part:0<decimals$}").parse().ok())?
 }
 

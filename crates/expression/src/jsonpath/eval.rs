@@ -172,7 +172,7 @@ impl<'r> Run<'r> {
             false => (first.clamp(-1, len - 1), last.clamp(-1, len - 1)),
         };
         while if forward { at < stop } else { at > stop } {
-            // Harmless: before the first item there is none.
+            // Harmless: no item comes before the first.
             let item = usize::try_from(at).ok().and_then(|at| items.get(at));
             found.extend(item);
             at = at.saturating_add(step);

@@ -59,7 +59,7 @@ impl Regex {
     /// Compiles a pattern of a query. None: it is not an I-Regexp, or too large.
     pub(super) fn compile(pattern: &str, whole: bool) -> Option<Regex> {
         let translation = Translation::of(pattern, whole).filter(|_| !is_too_long(pattern))?;
-        // Harmless: what is no pattern matches nothing (RFC 9535, 2.4.6).
+        // Harmless: an invalid pattern matches nothing (RFC 9535, 2.4.6).
         translation.compile().ok()
     }
 

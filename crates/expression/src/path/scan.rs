@@ -42,7 +42,7 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
 /// True for a text that opens the argument of a function over all that was found.
 fn takes_all(before: &str) -> bool {
     let open = before.trim_end_matches(is_blank).strip_suffix('(');
-    // Harmless: without a bracket there is no name.
+    // Harmless: without a bracket no name follows.
     let name = open.map(|open| open.trim_end_matches(is_blank)).unwrap_or_default();
     ["count", "sum"].iter().any(|takes_all| {
         let front = name.strip_suffix(takes_all);

@@ -393,7 +393,7 @@ fn are_equal_scalars(a: &dyn Val, b: &dyn Val) -> bool {
 /// The member of a map; a key that is a number is known by its value.
 fn member<'m>(map: &'m CelMap<'m>, key: &'m CelMapKey<'m>) -> Option<&'m dyn Val> {
     let other = match key {
-        // Harmless: a number that the other type does not have is no key of it.
+        // Harmless: a number that the other type cannot represent is not one of its keys.
         CelMapKey::Int(int) => u64::try_from(*int.inner()).ok().map(|n| CelMapKey::UInt(n.into())),
         CelMapKey::UInt(uint) => {
             // Harmless: as above.

@@ -162,7 +162,7 @@ fn is_list(part: &IdedExpr) -> bool {
     matches!(part.expr, Expr::List(_))
 }
 
-/// True for a literal that is no number.
+/// True for a literal other than a number.
 fn is_other(part: &IdedExpr) -> bool {
     let Expr::Literal(literal) = &part.expr else { return false };
     !matches!(literal, LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_))

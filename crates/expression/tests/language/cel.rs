@@ -269,7 +269,7 @@ fn a_default_stands_for_what_fails() {
     ]);
     let error = Expression::compile("default(default(1, 2), 3)", Language::Cel, &message());
     assert!(error.unwrap_err().to_string().contains("cannot stand in the first part"));
-    // A limit is no failure that a default could hide.
+    // A default does not hide that a limit was exceeded.
     let source = "default(body.list.all(a, body.list.all(b, a != b || true)), true)";
     let compiled = Expression::compile(source, Language::Cel, &message()).unwrap();
     let limits = Limits { steps_max: 900, ..Limits::default() };

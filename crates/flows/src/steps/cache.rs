@@ -52,7 +52,7 @@ pub(crate) async fn cached(
 ) -> Result<StepsEnd, Fault> {
     let key = run.fill(state, &cache.key)?;
     let found = cache.kept.find(run.ex, run.head, &key);
-    // Harmless: what stands against the cache is told below.
+    // Harmless: the reasons against caching are reported below.
     if let Ok(Some(known)) = found {
         if let Some(outer) = &state.noted {
             outer.note(run, &state.request_lines, &known.head);

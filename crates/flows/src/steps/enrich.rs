@@ -353,7 +353,7 @@ fn push_child(
     let raw = text.raw(node);
     let inside = |raw: &str| -> String {
         let raw = raw.strip_prefix(['[', '{']).and_then(|raw| raw.strip_suffix([']', '}']));
-        // Harmless: an object or a list stands in brackets.
+        // Harmless: an object or a list is in brackets.
         raw.unwrap_or_default().trim().to_owned()
     };
     let is_new = |name: JsonNode| names.contains(&*text.string(name));

@@ -84,7 +84,7 @@ impl Status {
         };
         let text = run.fill(state, template)?;
         let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-        // Harmless: what is no status is refused below.
+        // Harmless: an invalid status is refused below.
         let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
         status.ok_or_else(|| {
             // Harmless: it is only shown.

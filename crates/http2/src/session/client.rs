@@ -189,7 +189,7 @@ impl Session {
     /// Ends a stream and keeps the reason.
     pub(super) fn lose(&mut self, number: u32, why: Gone) {
         if let Some(mut stream) = self.streams.remove(number) {
-            // Harmless: before a reply there are no heads.
+            // Harmless: before a reply no head exists.
             let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
             let body = std::mem::take(&mut stream.body);
             self.lost.push(EndedStream { number, why, heads, body });

@@ -62,7 +62,7 @@ fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) ->
     };
     let mut values: Vec<(String, String)> = Vec::new();
     let parameters = template.all("parameter");
-    // Harmless: a parameter without a name stands for nothing.
+    // Harmless: a parameter without a name has no effect.
     let declared = parameters.iter().filter_map(|parameter| parameter.attribute("name"));
     for name in ["name", "uri"].into_iter().chain(declared) {
         if values.iter().any(|(known, _)| known == name) {

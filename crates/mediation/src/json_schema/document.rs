@@ -359,6 +359,6 @@ pub(super) fn number(text: &str) -> Option<Number> {
         let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
         return Some(Number::from(digits));
     }
-    // Harmless: a document with a number beyond all bounds is refused.
+    // Harmless: a document with a number out of range is refused.
     serde_json::from_str(text).ok()
 }

@@ -142,7 +142,7 @@ impl Schema {
         }
         document.allow_looks();
         let own = self.number.map(|number| format!("/{number}")).unwrap_or_default();
-        // Harmless: whoever asks for at most so many knows that there may be more.
+        // Harmless: a caller that sets a limit knows that more may exist.
         let errors = self.validator.iter_errors(self.seen(document)).take(max);
         let told = errors.map(|error| {
             let message = match (error.kind(), shown) {

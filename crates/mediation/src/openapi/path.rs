@@ -69,7 +69,7 @@ impl Paths {
             return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
-        // Harmless: no template has so many segments.
+        // Harmless: no template has that many segments.
         let whole = self.templates.get(segments.len()).into_iter().flatten();
         let mut candidates = whole.chain(&self.open).filter(|at| holds(at));
         candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))

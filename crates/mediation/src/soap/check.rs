@@ -287,7 +287,7 @@ impl State {
             return Some(failed.clone());
         }
         let asked = [self.of_envelope(validators), self.of_api(validators)];
-        // Harmless: what is not there complains of nothing.
+        // Harmless: an absent part has no complaints.
         let mut invalid = asked.into_iter().flatten().flat_map(Validator::invalid);
         let invalid = invalid.next();
         invalid

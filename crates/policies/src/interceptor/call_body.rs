@@ -181,7 +181,7 @@ fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
 pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
     // Harmless: JSON has no other bytes than UTF-8, as with the lines of a head.
     let text = String::from_utf8_lossy(raw);
-    // Harmless: each line of trailers has a colon; behind the last line end is none.
+    // Harmless: each line of trailers has a colon, and nothing follows the last line end.
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
     lines.fold(Lines::new(), |lines, (name, value)| joined(lines, name.trim(), value.trim()))
 }

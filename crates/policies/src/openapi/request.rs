@@ -151,7 +151,7 @@ impl Checks {
         fault.with_errors(wrong.into_iter().map(String::into_boxed_str).collect())
     }
 
-    /// So many things are looked for that are wrong: one more than are told shows that there are more.
+    /// At most this many errors are collected: one more than are reported shows that there are more.
     pub(super) fn errors_max(&self) -> usize {
         if self.verbose { ERRORS_MAX + 1 } else { 1 }
     }

@@ -194,7 +194,7 @@ impl SharedCounts {
             asks.push(Ask { key, tier, answer });
         }
         self.bell.notify_one();
-        // Harmless: whoever gets no answer decides alone. Who asks has a deadline, behind one call that is under way.
+        // Harmless: a caller without an answer decides alone. It has a deadline, after one call that is in progress.
         tokio::time::timeout(2 * self.line.store.timeout, said).await.ok()?.ok()
     }
 
@@ -234,7 +234,7 @@ impl SharedCounts {
     fn still_counting(&self, entry: &SlotEntry, now: u64) -> [u64; WINDOWS_MAX] {
         let mut counts = [0; WINDOWS_MAX];
         let untold = u64::from(entry.untold);
-        // Harmless: there are no more windows than places.
+        // Harmless: windows never outnumber places.
         for ((at, window), count) in self.windows(entry.tier).enumerate().zip(&mut counts) {
             let numbers = entry.numbers_of(at, window);
             *count = match self.is_on_clock() {
@@ -259,10 +259,10 @@ impl SharedCounts {
 
     fn pass_on(&self, asks: Vec<Ask>, told: &[CountReport], said: &[u64]) {
         let mut said = said.iter().copied();
-        // Harmless: each ask was told of, and an answer of another length was refused.
+        // Harmless: each ask was reported, and an answer of another length was refused.
         for (ask, told) in asks.into_iter().zip(told) {
             let passes = said.next() == Some(1);
-            // Harmless: the rest is of the asks behind it.
+            // Harmless: the rest belongs to the asks after it.
             let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
             self.learn_one(told, &theirs);
             let (numbers, now) = self.standings(ask.tier, &theirs);
@@ -350,7 +350,7 @@ impl SharedCounts {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
-            // Harmless: there are no more windows than places.
+            // Harmless: windows never outnumber places.
             for ((index, window), owed) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 costs.push(microseconds(*owed));
@@ -376,7 +376,7 @@ impl SharedCounts {
         for CountReport { key, tier, counts, .. } in told {
             arguments.push(self.windows(*tier).count().to_string());
             arguments.push(u8::from(asks).to_string());
-            // Harmless: there are no more windows than places.
+            // Harmless: windows never outnumber places.
             for ((index, window), count) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 arguments.push(count.to_string());
@@ -397,7 +397,7 @@ impl SharedCounts {
         let mut said = said.iter();
         for told in told {
             let count = self.told_numbers(told.tier);
-            // Harmless: the rest is of the keys behind it.
+            // Harmless: the rest belongs to the keys after it.
             let theirs: Vec<u64> = said.by_ref().take(count).copied().collect();
             self.learn_one(told, &theirs);
         }

@@ -50,7 +50,7 @@ impl Answer {
     pub(super) fn numbers(&self) -> io::Result<Vec<u64>> {
         let Answer::List(items) = self else { return Err(invalid("no list")) };
         let number = |item: &Answer| match item {
-            // Harmless: what is no number is an error.
+            // Harmless: an invalid number is an error.
             Answer::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
             Answer::List(_) => None,
         };
@@ -64,7 +64,7 @@ fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
     let (line, after) = rest.split_at(end);
     *rest = after.get(2..).unwrap_or_default();
     let Some((kind, text)) = line.split_first() else { return Err(invalid("an empty line")) };
-    // Harmless: what is no number is an error.
+    // Harmless: an invalid number is an error.
     let number = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     match kind {
         b'+' | b':' => Ok(Some(Answer::Text(text.to_vec()))),

@@ -57,7 +57,7 @@ impl Roll {
                 continue;
             };
             let mut words = value.splitn(3, ' ');
-            // Harmless: what is no number is skipped with its row.
+            // Harmless: an invalid number is skipped with its row.
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
             // What another version has written is nobody's.
             let (Some(slot), Some(token)) = (number(), number()) else { continue };
@@ -69,7 +69,7 @@ impl Roll {
                     roll.nodes.insert(slot, NodeRow { token, name, version });
                 }
                 Some(("partition", number)) => {
-                    // Harmless: another number is no partition.
+                    // Harmless: any other number is not a partition.
                     if let Ok(partition @ ..PARTITIONS) = number.parse::<usize>() {
                         roll.partitions.insert(partition, (Holder { slot, token }, version));
                     }

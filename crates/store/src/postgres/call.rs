@@ -110,7 +110,7 @@ impl Write {
                 write.refuse(Error::Corrupt("the outcome of another write".to_owned()))
             }
         };
-        // Harmless: whoever does not wait any more needs no answer.
+        // Harmless: a caller that has stopped waiting needs no answer.
         let _gone = !told;
     }
 

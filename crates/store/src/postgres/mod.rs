@@ -338,7 +338,7 @@ impl Logs for Postgres {
                 let trim = |done| Write::Trim { log: name, oldest, before, done };
                 store.write(Ok(()), trim).await?;
                 let sweep = ReadCommand::Sweep { log: log.clone() };
-                // Harmless: if there is no room, the next one sweeps this, too.
+                // Harmless: if it does not fit, the next call sweeps this one too.
                 let _full = store.inner.shared.looks.push(sweep, 0);
             }
             store.span(&log).await

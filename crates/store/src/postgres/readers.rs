@@ -68,28 +68,28 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
     match look {
         ReadCommand::Read { log, read, done } => {
             let found = ask(server, kept, async |link| self::read(link, &log, read).await).await;
-            // Harmless: whoever does not wait any more needs no answer.
+            // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked).and_then(|found| found));
         }
         ReadCommand::Span { log, done } => {
             let found = ask(server, kept, async |link| span(link, &log).await).await;
-            // Harmless: whoever does not wait any more needs no answer.
+            // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Beyond { log, keep, done } => {
             let found =
                 ask(server, kept, async |link| beyond(link, shared, &log, keep).await).await;
-            // Harmless: whoever does not wait any more needs no answer.
+            // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Get { table, key, done } => {
             let found = ask(server, kept, async |link| get(link, &table, &key).await).await;
-            // Harmless: whoever does not wait any more needs no answer.
+            // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Scan { table, scan, done } => {
             let found = ask(server, kept, async |link| self::scan(link, &table, &scan).await).await;
-            // Harmless: whoever does not wait any more needs no answer.
+            // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
         ReadCommand::Sweep { .. } => {}

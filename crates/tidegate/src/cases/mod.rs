@@ -281,7 +281,7 @@ fn wrong_messages(
     for (name, came) in queues {
         let listed = expected.get(name).map_or(&[][..], Vec::as_slice);
         let place = |number: usize| format!("queues.{name}[{number}]");
-        // Harmless: those that are left of either are told behind it.
+        // Harmless: the remaining ones of either list are reported after it.
         for (number, (listed, came)) in listed.iter().zip(came).enumerate() {
             let found = difference::of_request(listed, came);
             told.extend(

@@ -120,12 +120,12 @@ async fn settle(services: &Services) {
             tokio::time::sleep(BESIDE_EVERY).await;
         }
     };
-    // Harmless: a tap that goes on for longer has made what it has made.
+    // Harmless: a tap that runs longer keeps what it has produced.
     let _late = tokio::time::timeout(REPLY_MAX, beside).await;
     for _ in 0..ROUNDS {
         kit::task::yield_to_ready().await;
     }
-    // Harmless: a call that was not made is told as missing.
+    // Harmless: a call that was not made is reported as missing.
     let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
 }
 

@@ -67,7 +67,7 @@ pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     digits.drain(..zeros);
     point -= i64::try_from(zeros).ok()?;
     let end = digits.trim_end_matches('0').len();
-    // Harmless: zeros behind the point say nothing.
+    // Harmless: zeros at the end of a fraction do not change the value.
     digits.truncate(end);
     if digits.is_empty() {
         return Some(Cow::Borrowed("0"));

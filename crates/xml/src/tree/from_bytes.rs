@@ -100,7 +100,7 @@ impl<'s> TreeSink<'s> {
     fn finish(mut self, source: Option<&str>) -> Document {
         match source {
             Some(source) => _ = self.builder.end_with_source(source),
-            // Harmless: without places there are no positions.
+            // Harmless: without places no positions exist.
             None => self.builder.end_with_places(self.places.take().unwrap_or_default()),
         }
         self.builder.into_document()

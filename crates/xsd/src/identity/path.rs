@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     /// Takes `name ::`, or nothing.
     fn axis(&mut self, name: &str) -> bool {
         let start = self.at;
-        // Harmless: a name without `::` is no axis.
+        // Harmless: a name without `::` has no axis.
         let found = self.take(name) && self.take("::");
         if !found {
             self.at = start;

@@ -265,7 +265,7 @@ fn look_up(
     // A table has no order, and the same message is to get the same answer.
     missing.sort_unstable();
     let name = keyref.full_name();
-    // Harmless: the message is invalid by those that are told.
+    // Harmless: the errors that are reported already make the message invalid.
     for sequence in missing.iter().take(TOLD_MAX.saturating_sub(violations.len())) {
         let message = format!("No match found for key-sequence {sequence} of keyref {name}");
         violations.push(violation("cvc-identity-constraint.4.3", message));

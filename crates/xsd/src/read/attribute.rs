@@ -60,7 +60,7 @@ impl<'d> Builder<'d> {
                 "attribute" => self.attribute_use(doc, child, inside, &mut source),
                 "attributeGroup" => self.attribute_group(doc, child, inside, &mut source),
                 "anyAttribute" => source.wildcard = Some(self.wildcard(doc, child)),
-                // Harmless: another child was complained of.
+                // Harmless: any other child got a complaint earlier.
                 _ => {}
             }
         }

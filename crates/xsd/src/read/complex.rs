@@ -186,7 +186,7 @@ impl<'d> Builder<'d> {
         let particles = self.components.models[model].particles.iter();
         particles
             .map(|&id| self.components.particles[id])
-            // Harmless: elements and wildcards are no models.
+            // Harmless: elements and wildcards are not models.
             .filter_map(|p| Some((self.components.model_of(p.term)?, p.place)))
             .collect()
     }

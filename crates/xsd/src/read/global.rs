@@ -126,7 +126,7 @@ impl<'d> Builder<'d> {
                     self.complain("n-props-correct", place, message);
                 }
             }
-            // Harmless: another child was complained of.
+            // Harmless: any other child got a complaint earlier.
             _ => {}
         }
     }

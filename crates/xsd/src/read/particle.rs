@@ -108,7 +108,7 @@ impl<'d> Builder<'d> {
             .tree()
             .descendants(model)
             .filter(|&n| doc.tag(n) == "group")
-            // Harmless: a group without `ref` was complained of.
+            // Harmless: a group without `ref` got a complaint earlier.
             .filter_map(|n| {
                 let text = doc.attribute(n, "ref")?;
                 let (_, local) = text.split_once(':').unwrap_or(("", text));

@@ -71,7 +71,7 @@ impl<'d> Builder<'d> {
         let named = doc.attribute(node, "memberTypes").unwrap_or("");
         let mut members: Vec<Id<Type>> = named
             .split_ascii_whitespace()
-            // Harmless: a type that is not found is complained of there.
+            // Harmless: an unknown type gets a complaint there.
             .filter_map(|text| self.type_named(doc, node, text, inside))
             .collect();
         let children: Vec<NodeId> = doc.children(node).collect();
@@ -203,7 +203,7 @@ impl<'d> Builder<'d> {
         let doc = documents.get(at.document)?;
         let nodes: Vec<(NodeId, FacetKind)> = doc
             .children(at.node)
-            // Harmless: the other children are no facets.
+            // Harmless: the other children are not facets.
             .filter_map(|node| Some((node, FacetKind::from_name(doc.tag(node))?)))
             .collect();
         let scopes: Vec<Scope<'_>> = nodes
@@ -220,7 +220,7 @@ impl<'d> Builder<'d> {
             .zip(&scopes)
             .map(|(&(node, kind), scope)| RawFacet {
                 kind,
-                // Harmless: a facet without a value was complained of.
+                // Harmless: a facet without a value got a complaint earlier.
                 value: doc.tree().attribute(node, "", "value").unwrap_or_default(),
                 fixed: doc.flag(node, "fixed"),
                 names: scope,

@@ -114,7 +114,7 @@ impl Run {
             }
             let found = match table.attributes.len() {
                 0..=8 => table.attributes.iter().position(|attribute| attribute.name == sym),
-                // Harmless: what is not found is complained of below.
+                // Harmless: an unknown name gets a complaint below.
                 _ => table.attributes.binary_search_by_key(&sym, |attribute| attribute.name).ok(),
             };
             let Some((at, attribute)) = found.and_then(|at| Some((at, table.attributes.get(at)?)))
@@ -246,7 +246,7 @@ impl Run {
         let given = decl.constraint.as_ref().map(|constraint| DefaultValue {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
-            // Harmless: a default that is no value of its type was complained of.
+            // Harmless: a default that does not fit its type got a complaint earlier.
             value: simple.validate(&constraint.text, &NoNames).ok(),
         });
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
@@ -297,7 +297,7 @@ impl Run {
             let about =
                 found.is_err().then(|| ErrorDetails::of_text(schema, &text.simple, value, &names));
             if wanted {
-                // Harmless: the error is told below.
+                // Harmless: the error is reported below.
                 self.tables.attribute(uri, local, found.as_ref().ok(), &mut self.violations);
                 self.violated(tag, tag.name())?;
             }

@@ -256,7 +256,7 @@ impl xml::Sink for Hints {
                     }
                 }
                 "noNamespaceSchemaLocation" => self.hint("", given.value.trim(), here),
-                // Harmless: the other attributes are no hints.
+                // Harmless: the other attributes are not hints.
                 _ => {}
             }
         }

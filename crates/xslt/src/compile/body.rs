@@ -37,7 +37,7 @@ impl<'m> Compiler<'m> {
                 },
             }
         }
-        // Harmless: what a body declares is visible there alone.
+        // Harmless: what a body declares is visible only in it.
         locals.visible.truncate(visible);
         Ok(())
     }

@@ -167,7 +167,7 @@ impl<'m> Element<'m> {
 
     /// Returns the element children.
     pub(super) fn elements(self) -> impl Iterator<Item = Element<'m>> {
-        // Harmless: the other children are no elements.
+        // Harmless: the other children are not elements.
         self.children().into_iter().filter_map(|child| match child {
             Child::Element(element) => Some(element),
             Child::Text(_) => None,

@@ -56,15 +56,15 @@ impl Shapes<'_> {
         match value.get("type") {
             Some(Json::String(one)) => names.push(one.clone()),
             Some(Json::Array(several)) => {
-                // Harmless: the compiler of schemas refuses what is no name of a type.
+                // Harmless: the compiler of schemas refuses an unknown type name.
                 names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
             }
             _ if value.get("properties").is_some() => names.push("object".to_owned()),
             _ => {
-                // Harmless: the compiler of schemas refuses an `enum` that is no list.
+                // Harmless: the compiler of schemas refuses an `enum` that is not a list.
                 let listed = value.get("enum").and_then(Json::as_array).into_iter().flatten();
                 let values = listed.chain(value.get("const"));
-                // Harmless: a list or a map is no text.
+                // Harmless: a list or a map is not text.
                 names.extend(values.filter_map(scalar).map(str::to_owned));
             }
         }

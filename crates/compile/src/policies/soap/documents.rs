@@ -132,7 +132,7 @@ impl Documents {
 
     /// It is a plain schema and no description.
     pub(super) fn is_schema(&self) -> bool {
-        // Harmless: what cannot be parsed is complained of where it is compiled.
+        // Harmless: an invalid value gets a complaint where it is compiled.
         let document = parsed(self.first()).ok();
         let root = document.as_ref().and_then(|document| {
             document.root_element().map(|root| document.name(root).namespace.uri == XSD)
@@ -264,7 +264,7 @@ impl DefinitionDocuments<'_> {
 
     /// The documents at these locations.
     pub(super) fn all_of(&self, locations: &[Box<str>]) -> Vec<Document> {
-        // Harmless: what is absent or malformed is complained of where it is compiled.
+        // Harmless: an absent or malformed value gets a complaint where it is compiled.
         let bytes = locations.iter().filter_map(|location| self.load(location).ok());
         // Harmless: the same.
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
@@ -472,7 +472,7 @@ fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
         name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
     };
     let modules = document.children(root).filter(names_another);
-    // Harmless: the compiler complains of an import without `href`.
+    // Harmless: the compiler reports an import without `href`.
     let hrefs = modules.filter_map(|node| document.attribute(node, "", "href"));
     hrefs.map(|href| Reference::Module(href.trim().to_owned())).collect()
 }

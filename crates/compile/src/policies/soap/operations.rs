@@ -16,7 +16,7 @@ pub(super) const OPERATIONS_MAX: usize = 1000;
 /// a schema are its elements.
 pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
-    // Harmless: what cannot be parsed is complained of where it is compiled.
+    // Harmless: an invalid value gets a complaint where it is compiled.
     let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
     let mut named = OperationNames::default();
     parsed.iter().for_each(|document| named.messages(document));
@@ -89,7 +89,7 @@ impl OperationNames {
 fn elements(document: &Document) -> Vec<(String, String)> {
     let Some(root) = document.root_element() else { return Vec::new() };
     let names = children(document, root, XSD, "element");
-    // Harmless: the compiler of schemas complains of an element without a name.
+    // Harmless: the compiler of schemas reports an element without a name.
     let names = names.filter_map(|element| local(document, element, "name"));
     names.map(|name| (name.clone(), name)).collect()
 }

@@ -174,7 +174,7 @@ fn named(module: &[u8]) -> Vec<String> {
         let name = document.name(*node);
         name.namespace.uri == XSLT && matches!(name.local, "import" | "include")
     };
-    // Harmless: the compiler complains of an import without `href`.
+    // Harmless: the compiler reports an import without `href`.
     let hrefs = document
         .children(root)
         .filter(names_another)

@@ -52,7 +52,7 @@ pub(super) fn told(element: &Element<'_>) -> String {
     match told {
         Some(told) if told.chars().count() <= 48 => format!("{} {told}", element.name()),
         Some(told) => {
-            // Harmless: `...` stands for the rest.
+            // Harmless: `...` matches the rest.
             format!("{} {}...", element.name(), told.chars().take(45).collect::<String>())
         }
         None => element.name().to_owned(),

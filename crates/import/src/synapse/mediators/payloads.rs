@@ -155,7 +155,7 @@ fn unquoted(text: &str) -> bool {
         match c {
             '"' if before != '\\' => quoted = !quoted,
             c if before == '$' && !quoted && c.is_ascii_digit() => return true,
-            // Harmless: any other character is no placeholder.
+            // Harmless: any other character is not a placeholder.
             _ => {}
         }
         before = c;

@@ -266,7 +266,7 @@ impl Waiters {
         let rest = places.get_mut(from..)?;
         let is_last = rest.len() <= SERVED_AT_ONCE;
         // Woken tasks run later, so none of them changes the list meanwhile.
-        // Harmless: the next call goes on behind these, and a free place has no client.
+        // Harmless: the next call continues after these, and a free slot has no client.
         for place in rest.iter_mut().take(SERVED_AT_ONCE).flatten() {
             if place.waits == Waits::No || news.is_some_and(|(news, now)| place.pass(news, now)) {
                 continue;

@@ -238,7 +238,7 @@ impl UpstreamStream<'_> {
             let mut blocks = std::mem::take(&mut self.blocks.ended).into_iter().peekable();
             while blocks.peek().is_some() {
                 let room = at_once - pushed;
-                // Harmless: the loop goes on with the rest.
+                // Harmless: the loop continues with the rest.
                 pushed += ring.push(blocks.by_ref().take(room));
                 if pushed >= at_once {
                     tokio::time::sleep(CATCH_UP).await;

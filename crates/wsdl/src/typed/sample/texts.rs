@@ -134,7 +134,7 @@ fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
 
 /// Returns candidate texts derived from the facets.
 fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
-    // Harmless: without an enumeration there are no texts.
+    // Harmless: without an enumeration no texts are listed.
     let mut all: Vec<String> = facets.enumeration.iter().flatten().cloned().collect();
     match scalar.kind {
         ScalarKind::Name => all.push("q:name".to_owned()),

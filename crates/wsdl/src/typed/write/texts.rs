@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
     }
 
     fn is_same(&self, scalar: &Scalar, text: &str, fixed: &str) -> bool {
-        // Harmless: what is no value is not the fixed one.
+        // Harmless: an invalid value differs from the fixed one.
         let value = |text| scalar.simple.validate(text, &self.sharing(&NoNames)).ok();
         text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
     }

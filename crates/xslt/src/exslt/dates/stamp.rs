@@ -238,7 +238,7 @@ impl Reader<'_> {
     fn year(&mut self) -> Option<i64> {
         let digits = self.digits();
         let fits = (4..=YEAR_DIGITS_MAX).contains(&digits.len());
-        // Harmless: what does not fit is no date.
+        // Harmless: a value that does not fit is not a date.
         digits.parse().ok().filter(|year| fits && *year != 0)
     }
 
@@ -252,7 +252,7 @@ impl Reader<'_> {
     /// Reads a fraction; digits beyond nanoseconds are cut off.
     fn fraction(&mut self) -> Option<i64> {
         let digits = self.digits();
-        // Harmless: digits beyond nanoseconds are cut off, as documented.
+        // Harmless: digits after the nanoseconds are cut off, as documented.
         let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
         // Harmless: nine digits are a number.
         (!digits.is_empty()).then(|| kept.parse().ok())?
