@@ -8,6 +8,7 @@
 //! [`backend::fast_echo`], which must be cheaper than any gateway measured in front of it.
 
 pub mod backend;
+pub mod generator;
 #[cfg(feature = "load")]
 pub mod load;
 pub mod peers;

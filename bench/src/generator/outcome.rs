@@ -1,0 +1,416 @@
+//! What a load measured: counts and histograms of each label, samples over time, and how busy the generator was.
+//!
+//! Owns how the outcomes of several generators are merged. It holds only what was measured.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::latencies::Latencies;
+
+/// What a load measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// The begin of the load, since 1970.
+    pub started: Duration,
+    /// From the start to the last reply.
+    pub elapsed: Duration,
+    /// The load's own warm-up and duration.
+    pub warm_up: Duration,
+    /// See [`Outcome::warm_up`].
+    pub duration: Duration,
+    /// True if the load was stopped before its end.
+    pub stopped: bool,
+    /// The length of a [`Step`]: a second, or more for loads of more than an hour.
+    pub step: Duration,
+    /// The length of an [`Interval`].
+    pub interval: Duration,
+    /// One for each label, in the order of the load.
+    pub labels: Vec<LabelOutcome>,
+    /// The average number of users, for Little's law.
+    pub users: Users,
+    /// How busy each generator was: one for each load server.
+    pub generators: Vec<GeneratorUse>,
+    /// Counts of streams; none if the load has only requests.
+    pub streams: Option<Streams>,
+    /// Load servers whose results are missing.
+    pub agents_lost: Vec<String>,
+}
+
+/// What was measured under one label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelOutcome {
+    /// From the load's templates.
+    pub label: String,
+    /// The pause of its users between a reply and the next request.
+    pub think: Duration,
+    /// Samples that began within the warm-up.
+    pub warm_up: Phase,
+    /// Samples that began after it.
+    pub measured: Phase,
+    /// Samples by the second in which they ended; the last index is the end of the load.
+    pub steps: Vec<Step>,
+    /// Latencies by the interval in which samples ended, for the interval log.
+    pub intervals: Vec<Interval>,
+}
+
+/// Samples of the warm-up, or of the measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Of all samples, good or not; their number is that of samples.
+    pub latencies: Latencies,
+    /// Samples that were not right, by the first reason.
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// Whole replies by status code.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of requests, with their heads.
+    pub sent_bytes: u64,
+    /// Bytes of replies, with their heads, as they came.
+    pub received_bytes: u64,
+    /// When the first sample began and the last one ended, from the start of the load.
+    pub window: Option<(Duration, Duration)>,
+}
+
+/// Why a sample is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// The connection was refused or could not be opened.
+    Connect,
+    /// The connection was not there in time.
+    ConnectTimeout,
+    /// The TLS handshake failed.
+    Tls,
+    /// The reply was not whole in time.
+    ResponseTimeout,
+    /// The connection ended before the whole reply.
+    Closed,
+    /// The reply is not HTTP, or exceeds a limit of the generator.
+    Protocol,
+    /// The status is not the expected one.
+    Status,
+    /// A header or the body is not the expected one.
+    Content,
+}
+
+/// Samples that ended within one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// All.
+    pub samples: u64,
+    /// Those that were not right.
+    pub errors: u64,
+    /// The sum of their latencies.
+    pub latency_sum: Duration,
+    /// The longest.
+    pub latency_max: Duration,
+}
+
+/// Latencies of one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Of samples that began within the warm-up.
+    pub warm_up: Latencies,
+    /// Of samples that began after it.
+    pub measured: Latencies,
+}
+
+/// The average number of users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Users {
+    /// Within the warm-up.
+    pub warm_up: f64,
+    /// After it.
+    pub measured: f64,
+}
+
+/// How busy a generator was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeneratorUse {
+    /// Threads that sent.
+    pub threads: u32,
+    /// CPU time of these threads after the warm-up.
+    pub cpu: Duration,
+    /// CPU time of the busiest of them.
+    pub cpu_max: Duration,
+    /// How long these threads were ready to run and had no CPU, after the warm-up.
+    pub waited: Duration,
+    /// The time in which this was measured.
+    pub wall: Duration,
+}
+
+/// Counts of streams, with the names of `row.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Streams {
+    /// Of WebSockets.
+    Websocket(WebSocketCounts),
+    /// Of event streams.
+    Sse(SseCounts),
+    /// Of a hub.
+    Websub(WebSubCounts),
+}
+
+/// Counts of WebSockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebSocketCounts {
+    /// Connections that were attempted.
+    pub attempted: u64,
+    /// Connections that were not made.
+    pub failed: u64,
+    /// Messages.
+    pub sent: u64,
+    /// Messages that came back reversed.
+    pub received: u64,
+    /// (sent - received) / sent, from 0 to 1.
+    pub error_rate: f64,
+}
+
+/// Counts of event streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SseCounts {
+    /// Connections that were attempted.
+    pub attempted: u64,
+    /// Connections that were not made, or refused.
+    pub failed: u64,
+    /// Events that came for the first time.
+    pub received: u64,
+    /// Events of open streams that did not come.
+    pub lost: u64,
+    /// Events that came again.
+    pub duplicated: u64,
+    /// Events that came after a later one.
+    pub reordered: u64,
+}
+
+/// Counts of a hub's deliveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebSubCounts {
+    /// Subscriptions that were verified.
+    pub subscribers: u64,
+    /// Deliveries that did not come in time, and those of subscriptions that failed.
+    pub undelivered: u64,
+    /// Deliveries whose signature or body was not right.
+    pub bad_signatures: u64,
+    /// The longest time from publishing an event to its last delivery; none if nothing was delivered.
+    pub last_delivery_ms: Option<f64>,
+}
+
+/// A generator thread that works for more than this part of the time limits the load.
+const BUSY_MAX: f64 = 0.9;
+/// Generators of one load begin together. If the starts differ by more than this, they did not.
+const APART_MAX: Duration = Duration::from_secs(2);
+
+impl Outcome {
+    /// True if a generator's thread had no time left, so that the target could have done more.
+    #[must_use]
+    pub fn is_generator_bottleneck(&self) -> bool {
+        self.generators.iter().any(GeneratorUse::is_bottleneck)
+    }
+
+    /// All labels of the measurement together.
+    #[must_use]
+    pub fn measured(&self) -> Phase {
+        merged(self.labels.iter().map(|label| &label.measured))
+    }
+
+    /// All labels of the warm-up together.
+    #[must_use]
+    pub fn warmed_up(&self) -> Phase {
+        merged(self.labels.iter().map(|label| &label.warm_up))
+    }
+
+    /// Users by Little's law: throughput x (response time + pause), of the measurement. It must be near `users.measured`.
+    #[must_use]
+    pub fn users_accounted(&self) -> Option<f64> {
+        let whole = self.measured();
+        let seconds = whole.window_length()?.as_secs_f64();
+        let busy = self.labels.iter().map(|label| {
+            let phase = &label.measured;
+            let mean = phase.latencies.mean().unwrap_or_default();
+            (mean + label.think).as_secs_f64() * phase.latencies.len() as f64
+        });
+        (seconds > 0.0).then(|| busy.sum::<f64>() / seconds)
+    }
+
+    /// Merges the outcomes of generators that each ran a share of one load at the same time.
+    ///
+    /// # Errors
+    ///
+    /// If they did not.
+    pub fn merge(all: Vec<Outcome>) -> Result<Outcome, String> {
+        let mut all = all.into_iter();
+        let mut merged = all.next().ok_or("there is nothing to merge")?;
+        for one in all {
+            merged.add(one)?;
+        }
+        Ok(merged)
+    }
+
+    fn add(&mut self, other: Outcome) -> Result<(), String> {
+        let shape = |one: &Outcome| (one.warm_up, one.duration, one.step, one.interval);
+        let labels = |one: &Outcome| one.labels.iter().map(|one| one.label.clone()).collect();
+        let (ours, theirs): (Vec<String>, Vec<String>) = (labels(self), labels(&other));
+        if shape(self) != shape(&other) || ours != theirs {
+            return Err("the results are not parts of one load".to_owned());
+        }
+        if self.started.abs_diff(other.started) > APART_MAX {
+            let apart = self.started.abs_diff(other.started);
+            return Err(format!("the generators began {apart:?} apart; set their clocks"));
+        }
+        self.started = self.started.min(other.started);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.stopped |= other.stopped;
+        self.users.warm_up += other.users.warm_up;
+        self.users.measured += other.users.measured;
+        self.generators.extend(other.generators);
+        self.agents_lost.extend(other.agents_lost);
+        for (label, other) in self.labels.iter_mut().zip(other.labels) {
+            label.add(other);
+        }
+        match (&mut self.streams, other.streams) {
+            (None, None) => Ok(()),
+            (Some(ours), Some(theirs)) => ours.add(&theirs),
+            _ => Err("one of the results has no streams".to_owned()),
+        }
+    }
+}
+
+impl LabelOutcome {
+    fn add(&mut self, other: LabelOutcome) {
+        self.warm_up.add(&other.warm_up);
+        self.measured.add(&other.measured);
+        let steps = self.steps.len().max(other.steps.len());
+        self.steps.resize(steps, Step::default());
+        for (step, other) in self.steps.iter_mut().zip(other.steps) {
+            step.add(other);
+        }
+        let intervals = self.intervals.len().max(other.intervals.len());
+        self.intervals.resize(intervals, Interval::default());
+        for (interval, other) in self.intervals.iter_mut().zip(&other.intervals) {
+            interval.warm_up.add(&other.warm_up);
+            interval.measured.add(&other.measured);
+        }
+    }
+
+    /// Latencies with those that were not measured because users waited (coordinated omission). A user is expected to send once
+    /// in the median response time and its pause.
+    #[must_use]
+    pub fn corrected(&self) -> Latencies {
+        let latencies = &self.measured.latencies;
+        latencies.corrected(latencies.quantile(0.5) + self.think)
+    }
+}
+
+impl Phase {
+    /// Samples that were not right.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// From the begin of the first sample to the end of the last one.
+    #[must_use]
+    pub fn window_length(&self) -> Option<Duration> {
+        let (begin, end) = self.window?;
+        Some(end.saturating_sub(begin))
+    }
+
+    /// Samples per second in that window.
+    #[must_use]
+    pub fn throughput(&self) -> Option<f64> {
+        let seconds = self.window_length()?.as_secs_f64();
+        (seconds > 0.0).then(|| self.latencies.len() as f64 / seconds)
+    }
+
+    /// Counts those of another.
+    pub fn add(&mut self, other: &Phase) {
+        self.latencies.add(&other.latencies);
+        for (kind, count) in &other.errors {
+            *self.errors.entry(*kind).or_default() += count;
+        }
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.window = match (self.window, other.window) {
+            (Some((begin, end)), Some((from, to))) => Some((begin.min(from), end.max(to))),
+            (ours, theirs) => ours.or(theirs),
+        };
+    }
+}
+
+impl Step {
+    pub(super) fn add(&mut self, other: Step) {
+        self.samples += other.samples;
+        self.errors += other.errors;
+        self.latency_sum += other.latency_sum;
+        self.latency_max = self.latency_max.max(other.latency_max);
+    }
+}
+
+impl GeneratorUse {
+    /// True if a thread worked nearly all the time.
+    #[must_use]
+    pub fn is_bottleneck(&self) -> bool {
+        self.cpu_max.as_secs_f64() > self.wall.as_secs_f64() * BUSY_MAX
+    }
+}
+
+impl Streams {
+    fn add(&mut self, other: &Streams) -> Result<(), String> {
+        match (self, other) {
+            (Streams::Websocket(ours), Streams::Websocket(theirs)) => {
+                ours.attempted += theirs.attempted;
+                ours.failed += theirs.failed;
+                ours.sent += theirs.sent;
+                ours.received += theirs.received;
+                ours.error_rate = WebSocketCounts::rate(ours.sent, ours.received);
+            }
+            (Streams::Sse(ours), Streams::Sse(theirs)) => {
+                ours.attempted += theirs.attempted;
+                ours.failed += theirs.failed;
+                ours.received += theirs.received;
+                ours.lost += theirs.lost;
+                ours.duplicated += theirs.duplicated;
+                ours.reordered += theirs.reordered;
+            }
+            (Streams::Websub(ours), Streams::Websub(theirs)) => {
+                ours.subscribers += theirs.subscribers;
+                ours.undelivered += theirs.undelivered;
+                ours.bad_signatures += theirs.bad_signatures;
+                let later = theirs.last_delivery_ms.unwrap_or_default();
+                ours.last_delivery_ms =
+                    ours.last_delivery_ms.map(|ms| ms.max(later)).or(theirs.last_delivery_ms);
+            }
+            _ => return Err("the results are of different kinds of streams".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+impl WebSocketCounts {
+    /// (sent - received) / sent; 0 if nothing was sent.
+    #[must_use]
+    pub fn rate(sent: u64, received: u64) -> f64 {
+        sent.saturating_sub(received) as f64 / sent.max(1) as f64
+    }
+}
+
+fn merged<'p>(phases: impl Iterator<Item = &'p Phase>) -> Phase {
+    let mut whole = Phase::default();
+    phases.for_each(|phase| whole.add(phase));
+    whole
+}
