@@ -135,8 +135,8 @@ fn method_of(method: &Method) -> Option<GooseMethod> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Kind, Options, spawn_thread};
     use crate::scenario::Stage;
+    use backends::{Kind, Options, spawn_thread};
 
     fn short(expected: Expected) -> Scenario {
         let mut scenario = Scenario::find("plain-echo").unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::backend::Kind;
+use backends::Kind;
 
 /// A load test.
 #[derive(Clone, Debug)]

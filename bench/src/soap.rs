@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::backend::Kind;
 use crate::scenario::{Expected, Request, Scenario, Stage};
+use backends::Kind;
 
 /// The folder of schemas and stylesheets.
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/soap");

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bench::backend::fast_echo::{self, Answers};
+use backends::fast_echo::{self, Answers};
 use clap::Parser;
 
 /// The cheapest HTTP/1.1 echo, for benches
@@ -16,7 +16,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Size of the reply to a request without a body
-    #[arg(long, default_value = "350B", value_parser = bench::backend::amount::parse_bytes)]
+    #[arg(long, default_value = "350B", value_parser = backends::amount::parse_bytes)]
     reply: usize,
     /// Answers every request with the XML in this file
     #[arg(long)]

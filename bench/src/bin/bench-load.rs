@@ -11,8 +11,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use bench::backend::amount::parse_duration;
-use bench::backend::{Backend, Options, spawn_thread};
+use backends::amount::parse_duration;
+use backends::{Backend, Options, spawn_thread};
 use bench::load;
 use bench::results::Results;
 use bench::samples;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::token::Algorithm;
+use backends::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A gateway for HTTP APIs and SOAP/XML services, with message flows, live streams and WebSub hubs.
@@ -358,7 +358,7 @@ Examples:
   tidegate backend sse --port 9001")]
 pub(crate) struct Backend {
     /// echo, httpbin, sse, reverse, calculator, interceptor or webhook.
-    pub(crate) kind: bench::backend::Kind,
+    pub(crate) kind: backends::Kind,
     /// The port to listen on; 0 takes a free one, which is printed.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,

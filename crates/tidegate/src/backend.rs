@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bench::backend::{self, Answers, Kind, Options, Tls, Webhook};
+use backends::{Answers, Kind, Options, Tls, Webhook};
 
 use crate::arguments::Backend;
 use crate::log;
@@ -31,7 +31,7 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
     runtime
         .block_on(async {
             let ready = |address| log::say(&format!("{}: {scheme}://{address}", kind.name()));
-            let serving = backend::serve(kind, options, ready, interrupted());
+            let serving = backends::serve(kind, options, ready, interrupted());
             match kind {
                 Kind::Webhook => tokio::select! {
                     served = serving => served,

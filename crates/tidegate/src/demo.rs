@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use bench::backend::{self, Backend, Kind, Options};
+use backends::{Backend, Kind, Options};
 use tokio::runtime::LocalRuntime;
 
 use crate::arguments::Demo;
@@ -105,7 +105,7 @@ impl Backends {
     fn start() -> anyhow::Result<Backends> {
         let start = |kind: Kind, name: &str| {
             let options = Options { name: Some(name.to_owned()), ..Options::default() };
-            backend::spawn_thread(kind, options)
+            backends::spawn_thread(kind, options)
                 .with_context(|| format!("cannot start the backend {name}"))
         };
         Ok(Backends {

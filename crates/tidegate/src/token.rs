@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use bench::token::{Claims, Minter};
+use backends::token::{Claims, Minter};
 
 use crate::arguments::{Expiry, Token};
 use crate::log;

@@ -140,8 +140,8 @@ const FAMILIES: &[&[&str]] = &[
     &["kafka", "tls"],
 ];
 
-/// The crate beside the program that the program may use: demo backends and load tests.
-const BESIDE_PROGRAM: &str = "bench";
+/// The crate beside the program that the program may use: demo backends and test tokens.
+const BESIDE_PROGRAM: &str = "backends";
 
 /// The members of a workspace with their dependencies, in the order of its manifest.
 pub(crate) fn read(root: &Path, texts: &[Text]) -> Result<Vec<Crate>, Failure> {
@@ -321,6 +321,7 @@ members = [
   "crates/tls",
   "crates/kit",
   # beside the program
+  "crates/backends",
   "bench",
   "xtask",
 ]
@@ -343,7 +344,7 @@ members = [
     #[test]
     fn the_listing_is_read_with_its_bands() {
         let members = members(MANIFEST);
-        assert_eq!(members.len(), 19);
+        assert_eq!(members.len(), 20);
         assert_eq!(members.first(), Some(&("crates/tidegate".to_owned(), Band::Program)));
         assert_eq!(members.last(), Some(&("xtask".to_owned(), Band::Beside)));
     }
@@ -353,7 +354,7 @@ members = [
         for (from, to) in [
             ("tidegate", "config"),
             ("tidegate", "listen"),
-            ("tidegate", "bench"),
+            ("tidegate", "backends"),
             ("tidegate", "anyhow"),
             ("admin", "control"),
             ("admin", "axum"),
@@ -402,7 +403,8 @@ members = [
             ("http1", "kit", "a tool knows nothing"),
             ("http1", "http2", "a tool knows nothing"),
             ("http2", "tls", "a tool knows nothing"),
-            ("listen", "bench", "nothing of the gateway"),
+            ("listen", "backends", "nothing of the gateway"),
+            ("tidegate", "bench", "nothing of the gateway"),
             ("tidegate", "xtask", "nothing of the gateway"),
             ("compile", "rustls", "use `tls`"),
             ("pipeline", "tokio-rustls", "use `tls`"),

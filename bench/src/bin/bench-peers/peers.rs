@@ -53,7 +53,7 @@ impl Ground {
         tidegate: Option<PathBuf>,
         before: Option<PathBuf>,
     ) -> io::Result<Self> {
-        let made = bench::backend::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
+        let made = backends::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
         fs::write(folder.join("cert.pem"), &made.certificate_pem)?;
         fs::write(folder.join("key.pem"), &made.key_pem)?;
         fs::write(folder.join("both.pem"), format!("{}{}", made.certificate_pem, made.key_pem))?;

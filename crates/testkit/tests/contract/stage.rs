@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bench::token::{Algorithm, Claims, Minter};
+use backends::token::{Algorithm, Claims, Minter};
 use flate2::read::GzDecoder;
 use testkit::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services};
 

@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
@@ -94,10 +94,8 @@ impl Minter {
     /// # Errors
     ///
     /// If the signature cannot be made.
-    // This is not on a request's path, and a token's times refer to the real clock.
-    #[allow(clippy::disallowed_methods)]
     pub fn mint(&self, claims: &Claims) -> io::Result<String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+        let now = kit::clock::wall();
         let header = json!({ "alg": self.key.algorithm(), "typ": "JWT", "kid": self.id });
         let claims = Value::Object(claims.members(now));
         let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
@@ -172,6 +170,7 @@ impl Key {
                 EcdsaKeyPair::from_pkcs8(curve, bytes)
             }
         };
+        // Harmless: a key of another kind is tried below.
         if let Ok(key) = elliptic {
             return Ok(Self::Es256(key));
         }

@@ -2,7 +2,9 @@
 //!
 //! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve`] and is answered
 //! by the module named after its [`Kind`]. It is never a proxy and has no configuration file, and keeps nothing from one
-//! request to the next, except for the counts of a webhook.
+//! request to the next, except for the counts of a webhook. Test tokens are minted in [`token`], which serves nothing.
+
+#![forbid(unsafe_code)]
 
 pub mod amount;
 mod body;
@@ -16,6 +18,7 @@ mod serve;
 mod sse;
 mod thread;
 mod tls;
+pub mod token;
 mod webhook;
 
 pub use interceptor::Answers;

@@ -68,7 +68,9 @@ impl Webhook {
 
     /// Counts an event, and gives the status to answer it with.
     fn take(&self, request: &http::request::Parts, body: &[u8]) -> StatusCode {
+        // Harmless: a header that is not text counts as absent.
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+        // Harmless: a request without a query has no parameters.
         let query = request.uri.query().unwrap_or_default();
         let is_valid = match (&self.secret, header("x-hub-signature")) {
             (None, _) => true,
@@ -87,11 +89,15 @@ impl Webhook {
             counts.known.clear();
         }
         let key =
+            // Harmless: an event without an id counts by its URL.
             (request.uri.to_string(), header("x-hub-event-id").unwrap_or_default().to_owned());
         let (tries, was_taken) = counts.known.entry(key).or_default();
         *tries += 1;
+        // Harmless: what is not a number counts as absent.
         let number = |name| parameter(query, name).and_then(|value| value.parse::<u32>().ok());
+        // Harmless: the same.
         let status = number("status").and_then(|status| u16::try_from(status).ok());
+        // Harmless: the same.
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         let fails = number("fail").is_some_and(|fail| *tries <= fail);
         let status = match status {
@@ -105,6 +111,7 @@ impl Webhook {
             (true, true) => counts.duplicates += 1,
             (true, false) => {
                 counts.events += 1;
+                // Harmless: a body in memory fits a counter.
                 counts.bytes += u64::try_from(body.len()).unwrap_or_default();
             }
         }
@@ -114,6 +121,7 @@ impl Webhook {
 
 pub(super) async fn answer(request: Request<Incoming>, webhook: &Webhook) -> Reply {
     let (head, body) = request.into_parts();
+    // Harmless: a request without a query has no parameters.
     let query = head.uri.query().unwrap_or_default();
     if head.method == Method::POST {
         return match gather(body, EVENT_BYTES_MAX).await {

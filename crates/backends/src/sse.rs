@@ -58,16 +58,19 @@ impl Events {
         let mut pause = INTERVAL;
         let mut left = None;
         let mut size_bytes = None;
+        // Harmless: a request without a query has no parameters.
         let query = request.uri().query().unwrap_or_default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "interval" => pause = parse_duration(&value)?.clamp(INTERVAL_MIN, INTERVAL_MAX),
                 "count" => left = Some(value.parse().map_err(|_| "count is a number")?),
                 "size" => size_bytes = Some(parse_bytes(&value)?.min(EVENT_BYTES_MAX)),
+                // Harmless: other parameters change nothing.
                 _ => {}
             }
         }
         let last = request.headers().get("last-event-id");
+        // Harmless: what is not a number of an event is not one of ours.
         let last: Option<u64> = last.and_then(|id| id.to_str().ok()?.parse().ok());
         let mut interval = interval(pause);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

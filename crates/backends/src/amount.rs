@@ -21,6 +21,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A plain number of seconds, or a duration with its unit.
 pub(super) fn parse_seconds(text: &str) -> Option<Duration> {
+    // Harmless: what is not a number of seconds may be a duration with a unit.
     seconds_of(text, 1.0).or_else(|| parse_duration(text).ok())
 }
 
@@ -39,6 +40,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         "MiB" => 1 << 20,
         _ => return Err(format!("`{text}` is no size; write 350B, 64KiB or 1MiB")),
     };
+    // Harmless: what is not a number is refused below.
     let number: Option<usize> = number.parse().ok();
     number
         .and_then(|number| number.checked_mul(unit))
@@ -51,7 +53,9 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn seconds_of(number: &str, unit_seconds: f64) -> Option<Duration> {
+    // Harmless: what is not a number is refused by the caller.
     let number: f64 = number.parse().ok()?;
+    // Harmless: the same.
     Duration::try_from_secs_f64(number * unit_seconds).ok()
 }
 

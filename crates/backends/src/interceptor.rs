@@ -74,6 +74,7 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
 fn capitals(told: &[u8], answer: &str, told_body: &str) -> Result<String, String> {
     let told: Value = serde_json::from_slice(told).map_err(|error| error.to_string())?;
     let mut answer: Value = serde_json::from_str(answer).map_err(|error| error.to_string())?;
+    // Harmless: a message without a body has an empty one.
     let body = told.get(told_body).and_then(Value::as_str).unwrap_or_default();
     let body = STANDARD.decode(body).map_err(|error| error.to_string())?;
     if let Some(members) = answer.as_object_mut() {

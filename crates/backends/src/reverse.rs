@@ -72,6 +72,7 @@ fn reversed(message: &Message) -> Option<Message> {
 
 fn websocket_key(headers: &HeaderMap) -> Option<&HeaderValue> {
     let is = |name: HeaderName, word: &str| {
+        // Harmless: a header that is not text names no upgrade.
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
     };
@@ -85,12 +86,15 @@ fn accept(key: &HeaderValue) -> Option<HeaderValue> {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(ACCEPT_SUFFIX);
+    // Harmless: Base64 is always text; without it the request is refused.
     HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
 }
 
 /// Some clients insist on one of the subprotocols they offered, so the first one is accepted.
 fn subprotocol(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+    // Harmless: a protocol that is not text is not chosen.
     let offered = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    // Harmless: the same.
     let first = HeaderValue::from_str(offered.split(',').next()?.trim()).ok()?;
     Some((header::SEC_WEBSOCKET_PROTOCOL, first))
 }

@@ -25,6 +25,7 @@ pub(super) fn answer(request: Request<Incoming>) -> Reply {
     reply.headers_mut().extend(
         [(METHOD, method), (PATH, path)]
             .into_iter()
+            // Harmless: trailers that are not text are not echoed.
             .filter_map(|(name, value)| value.ok().map(|value| (name, value))),
     );
     reply
@@ -47,6 +48,7 @@ fn describe(request: &Request<Incoming>) -> String {
     let first = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
     let headers = request.headers().iter();
     let headers = headers
+        // Harmless: the text is for people.
         .map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
     std::iter::once(first).chain(headers).collect()
 }

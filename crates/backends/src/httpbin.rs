@@ -79,7 +79,9 @@ fn only(method: &Method, mirror: Mirror) -> Reply {
 
 /// Final statuses only: a 1xx alone is no answer.
 fn status(text: &str) -> Reply {
+    // Harmless: what is not a status is refused below.
     let status = text.parse().ok().filter(|status| (200..=599).contains(status));
+    // Harmless: the same.
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) => reply(status, TEXT, ""),
         None => refusal(StatusCode::BAD_REQUEST, "a status from 200 to 599"),
@@ -106,6 +108,7 @@ fn size(text: &str) -> Reply {
 
 fn response_headers(head: &Parts) -> Reply {
     let mut answer = json(&Value::Object(query(head)));
+    // Harmless: a request without a query has no parameters.
     for (name, value) in form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()) {
         let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
@@ -164,6 +167,7 @@ impl Mirror {
         for name in self.head.headers.keys() {
             let values = self.head.headers.get_all(name).into_iter();
             let values: Vec<_> =
+                // Harmless: the text is for people.
                 values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
             headers.push((title_case(name.as_str()), values.join(",")));
         }
@@ -186,11 +190,13 @@ impl Mirror {
     }
 
     fn header(&self, name: &HeaderName) -> Option<&str> {
+        // Harmless: a header that is not text counts as absent.
         self.head.headers.get(name)?.to_str().ok()
     }
 }
 
 fn query(head: &Parts) -> Map<String, Value> {
+    // Harmless: a request without a query has no parameters.
     pairs(head.uri.query().unwrap_or_default().as_bytes())
 }
 

@@ -287,17 +287,20 @@ enum Length {
 /// None if it is not a number or too large.
 fn body_length(head: &[u8]) -> Option<Length> {
     let mut length = 0;
+    // Harmless: the last line has no next one.
     for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {
         // The first letter decides for nearly every header.
         match line.first() {
             Some(b'c' | b'C') => {
                 if let Some(value) = value_of(line, b"content-length:") {
+                    // Harmless: what is not a length is refused.
                     length = value.parse().ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
                 }
             }
             Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => {
                 return Some(Length::Chunks);
             }
+            // Harmless: other headers change nothing.
             _ => {}
         }
     }
@@ -310,7 +313,9 @@ fn chunks(bytes: &[u8], head_bytes: usize) -> RequestScan {
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
         let Some(line_bytes) = memmem::find(rest, b"\r\n") else { return RequestScan::Part };
+        // Harmless: what is not a length is refused below.
         let length = rest.get(..line_bytes).and_then(|line| str::from_utf8(line).ok());
+        // Harmless: the same.
         let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
         let Some(length) = length.filter(|length| body.len() + length <= REQUEST_BYTES_MAX) else {
             return RequestScan::Nonsense;
@@ -329,6 +334,7 @@ fn chunks(bytes: &[u8], head_bytes: usize) -> RequestScan {
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let (start, rest) = line.split_at_checked(name.len())?;
     let value = rest.get(..memchr::memchr(b'\r', rest).unwrap_or(rest.len()))?;
+    // Harmless: a value that is not text is not the one that is sought.
     if start.eq_ignore_ascii_case(name) { Some(str::from_utf8(value).ok()?.trim()) } else { None }
 }
 

@@ -93,11 +93,13 @@ impl Origin {
         client: SocketAddr,
         tls: Option<TlsAcceptor>,
     ) {
+        // Harmless: only the latency changes.
         let _latency_only = stream.set_nodelay(true);
         let Some(tls) = tls else {
             return self.converse(stream, Client { address: client, scheme: "http" }).await;
         };
         let handshake = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await;
+        // Harmless: the client sees its failed handshake.
         if let Ok(Ok(stream)) = handshake {
             self.converse(stream, Client { address: client, scheme: "https" }).await;
         }
