@@ -85,7 +85,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::token::{Algorithm, Claims, Minter};
+    use backends::token::{Algorithm, Claims, Minter};
 
     #[test]
     fn a_token_verifies_with_the_key_as_pem() {

@@ -8,7 +8,7 @@ use std::thread;
 
 use super::PeerKind::{Envoy, EnvoyAuthz, Haproxy, Nginx, Spring, Synapse};
 use super::*;
-use crate::token::{Algorithm, Claims, Minter};
+use backends::token::{Algorithm, Claims, Minter};
 
 /// A backend that sends each body back, with the path and the header `x-intercepted` that it saw, one connection after another on
 /// threads of their own. It ends with the test's process.
