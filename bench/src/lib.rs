@@ -14,5 +14,6 @@ pub mod report;
 pub mod results;
 pub mod samples;
 pub mod scenario;
+pub mod scenarios;
 mod soap;
 pub mod table;

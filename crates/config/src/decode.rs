@@ -41,7 +41,7 @@ pub struct Decoder<'a> {
 }
 
 /// A map whose keys have been looked at.
-pub(crate) struct Section<'n> {
+pub struct Section<'n> {
     node: &'n Node,
     /// Older names of keys, each with its first name.
     older: &'n [(&'n str, &'n str)],
@@ -128,7 +128,7 @@ impl<'a> Decoder<'a> {
 
     /// The node if it is a map; complains about every key that is not among `known` and no older name of one, and about a
     /// key that is there by two names.
-    pub(crate) fn section<'n>(
+    pub fn section<'n>(
         &mut self,
         node: &'n Node,
         known: &[&'n str],
@@ -171,7 +171,7 @@ impl<'a> Decoder<'a> {
     ///
     /// A written value that cannot be read is complained about and counts as absent, so that the rest of
     /// the configuration can still be looked at. Nothing is served from it: there was a complaint.
-    pub(crate) fn field<T: Decode>(
+    pub fn field<T: Decode>(
         &mut self,
         section: &Section<'_>,
         key: &str,
@@ -193,7 +193,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// One word out of a fixed few.
-    pub(crate) fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
+    pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         self.word_or(node, words, "")
     }
 
@@ -292,6 +292,7 @@ pub(crate) fn list(words: &[&str], and: &str) -> String {
 /// that. `name: Type = value` states the default. `name as "key"` is for keys that Rust reserves, and
 /// `name or "older"` for keys with another name that stays good. The doc comments are the help texts and
 /// the schema's descriptions.
+#[macro_export]
 macro_rules! keys {
     (
         $(#[doc = $doc:literal])*
@@ -365,6 +366,7 @@ macro_rules! keys {
 }
 
 /// Defines a value that is one of a few words.
+#[macro_export]
 macro_rules! words {
     (
         $(#[doc = $doc:literal])*
@@ -411,4 +413,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {keys, words};
+pub use {keys, words};

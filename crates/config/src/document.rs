@@ -92,6 +92,17 @@ pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
     path
 }
 
+/// Reads a file of another kind than a configuration, whose keys were defined by [`crate::keys`]. References are not put in. What cannot
+/// be read is in the report, with its place.
+pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
+    let folder = name.parent().unwrap_or(Path::new("")).to_owned();
+    let source = Source { name: name.display().to_string(), folder, text: text.to_owned() };
+    let mut report = Report::new(Sources::new(vec![source]));
+    let tree = yaml::read(text, 0, &mut report);
+    let read = tree.and_then(|tree| T::decode(&tree, &mut Decoder::new(&mut report)));
+    (read, report)
+}
+
 /// Decodes what was made rather than written, as if all of it stood at one place.
 pub fn decode<T: Decode>(made: &Json, at: At, report: &mut Report) -> Option<T> {
     T::decode(&node(made, at), &mut Decoder::new(report))

@@ -17,23 +17,27 @@
 //!   A field is a key; its type says what may be written; its default stands beside it in the source.
 //! - [`Policy`]: one variant for each kind of policy, each kind in its own file under `policies/`.
 //! - [`Map`], [`Spanned`], [`FilePath`], [`Size`], ...: the shapes values are written in.
+//! - [`read`], [`keys!`], [`words!`]: files of other kinds with keys of their own, such as scenarios of load tests.
 //! - [`Decode`]: one definition gives reading, writing back (`explain`), and the schema.
 //!   [`Decode::encode`] of a [`Config`] is the configuration with every default spelt out.
 
 #![forbid(unsafe_code)]
 
-mod decode;
+#[doc(hidden)]
+pub mod decode;
 mod difference;
 mod document;
 mod excerpt;
 mod flows;
 mod hidden;
 mod load;
-mod node;
+#[doc(hidden)]
+pub mod node;
 mod policies;
 mod reference;
 mod report;
-mod schema;
+#[doc(hidden)]
+pub mod schema;
 mod sections;
 mod substitute;
 mod values;
@@ -41,7 +45,7 @@ mod yaml;
 
 pub use decode::{Decode, Decoder};
 pub use difference::{Change, Difference, ShownValue, differences, shown};
-pub use document::{decode, document, json_text, path_at};
+pub use document::{decode, document, json_text, path_at, read};
 pub use excerpt::is_secret;
 pub use flows::*;
 pub use load::{
@@ -52,7 +56,7 @@ pub use node::Node;
 pub use policies::*;
 pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
-pub use schema::{SchemaBuilder, json_schema};
+pub use schema::{SchemaBuilder, json_schema, json_schema_of};
 pub use sections::{
     AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
     CaseMessage, CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database,

@@ -9,11 +9,16 @@ use crate::sections::Config;
 
 /// The schema of the whole configuration, draft 2020-12.
 pub fn json_schema() -> Json {
+    json_schema_of::<Config>("Tidegate configuration")
+}
+
+/// The schema of a file of another kind, whose keys were defined by [`crate::keys`].
+pub fn json_schema_of<T: Decode>(title: &str) -> Json {
     let mut builder = SchemaBuilder::default();
-    let root = Config::schema(&mut builder);
+    let root = T::schema(&mut builder);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Tidegate configuration",
+        "title": title,
         "$ref": root.get("$ref"),
         "$defs": builder.sections,
     })
@@ -26,7 +31,7 @@ pub struct SchemaBuilder {
 }
 
 /// The keys of one section while they are collected.
-pub(crate) struct SectionSchema<'b> {
+pub struct SectionSchema<'b> {
     builder: &'b mut SchemaBuilder,
     properties: Map<String, Json>,
     required: Vec<&'static str>,
@@ -35,7 +40,8 @@ pub(crate) struct SectionSchema<'b> {
 }
 
 impl SchemaBuilder {
-    pub(crate) fn section(
+    /// A section, written once.
+    pub fn section(
         &mut self,
         name: &str,
         doc: &str,
@@ -69,7 +75,8 @@ impl SchemaBuilder {
 }
 
 impl SectionSchema<'_> {
-    pub(crate) fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
+    /// A key of the section.
+    pub fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
         let mut schema = T::schema(self.builder);
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), words(doc).into());
@@ -85,7 +92,7 @@ impl SectionSchema<'_> {
     }
 
     /// Another name of the key before.
-    pub(crate) fn older(&mut self, key: &'static str, older: &'static str) {
+    pub fn older(&mut self, key: &'static str, older: &'static str) {
         // Harmless: the key was added before its older names.
         let mut schema = self.properties.get(key).cloned().unwrap_or_default();
         if let Some(schema) = schema.as_object_mut() {
@@ -108,7 +115,7 @@ fn words(doc: &str) -> String {
 }
 
 /// One of a few words; those that look like numbers may be written as such.
-pub(crate) fn one_of(words: &[&str]) -> Json {
+pub fn one_of(words: &[&str]) -> Json {
     // Harmless: a word that is not a number has one form.
     let number = |word: &&str| word.parse().ok().and_then(Number::from_f64).map(Json::Number);
     // Harmless: the same.

@@ -1,0 +1,131 @@
+//! Bodies of a row's size, each different from the one before.
+
+use crate::generator::{Part, Text};
+
+use super::file::Payload;
+
+/// `{"size":"1024B","payload":[..]}`: two strings of which the first is a number that no other body has.
+const NUMBER_DIGITS: usize = 12;
+
+/// The sizes of the reference's SOAP files, which are not what their names say.
+const SOAP_SIZES: &[(u64, u64)] = &[
+    (500, 499),
+    (1_000, 981),
+    (10_000, 9_997),
+    (100_000, 99_966),
+    (200_000, 199_926),
+    (500_000, 499_997),
+    (1_000_000, 999_998),
+];
+
+/// The body of a row of this size.
+///
+/// # Errors
+///
+/// If no body is that small.
+pub(super) fn body(payload: Payload, size: u64) -> Result<Text, String> {
+    match payload {
+        Payload::Json => json(size),
+        Payload::Soap => soap(actual(size)),
+        Payload::JsonOrder => json_order(size.saturating_sub(4)),
+    }
+}
+
+/// The size of the reference's file of this name.
+fn actual(size: u64) -> u64 {
+    SOAP_SIZES.iter().find(|(named, _)| *named == size).map_or(size, |(_, actual)| *actual)
+}
+
+fn json(size: u64) -> Result<Text, String> {
+    let head = format!("{{\"size\":\"{size}B\",\"payload\":[\"");
+    padded(
+        size,
+        vec![Part::Same(head), Part::Number(NUMBER_DIGITS), Part::Same("\",\"".to_owned())],
+        "\"]}",
+    )
+}
+
+fn json_order(size: u64) -> Result<Text, String> {
+    let parts = vec![
+        Part::Same("{\"symbol\":\"IBM\",\"buyerID\":\"".to_owned()),
+        Part::Number(NUMBER_DIGITS),
+        Part::Same("\",\"price\":140.34,\"volume\":2000,\"comment\":\"".to_owned()),
+    ];
+    padded(size, parts, "\"}")
+}
+
+/// Orders as in the reference's files; the buyers differ from message to message.
+fn soap(size: u64) -> Result<Text, String> {
+    const HEAD: &str = r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Header><routing xmlns="http://someuri">xadmin;server1;community#1.0##</routing></soapenv:Header><soapenv:Body><m:buyStocks xmlns:m="http://services.samples/xsd"><order><symbol>IBM</symbol><buyerID>"#;
+    const TAIL: &str = "</buyerID><price>140.34</price><volume>2000</volume></order></m:buyStocks></soapenv:Body></soapenv:Envelope>";
+    const ORDERS: [[&str; 4]; 3] = [
+        ["MSFT", "doe", "23.56", "8030"],
+        ["SUN", "indika", "14.56", "500"],
+        ["N", "n", "1.0", "1"],
+    ];
+    let mut parts = vec![Part::Same(HEAD.to_owned())];
+    let fixed = HEAD.len() + TAIL.len() + NUMBER_DIGITS;
+    let mut left = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(fixed + 1);
+    let mut more = String::new();
+    for at in 0.. {
+        let [symbol, buyer, price, volume] = match ORDERS.get(at) {
+            Some(order) => *order,
+            None => ["N", "n", "1.0", "1"],
+        };
+        let order = format!(
+            "</buyerID><price>{price}</price><volume>{volume}</volume></order><order><symbol>{symbol}</symbol><buyerID>{buyer}"
+        );
+        if order.len() > left {
+            break;
+        }
+        left -= order.len();
+        more.push_str(&order);
+    }
+    parts.push(Part::Number(NUMBER_DIGITS));
+    if !more.is_empty() {
+        parts.push(Part::Same(more));
+    }
+    padded(size, parts, TAIL)
+}
+
+/// Random text before the end, so that the whole has this size.
+fn padded(size: u64, mut parts: Vec<Part>, end: &str) -> Result<Text, String> {
+    let bytes = |part: &Part| match part {
+        Part::Same(text) => text.len(),
+        Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => *bytes,
+        Part::Cell { .. } => 0,
+    };
+    let fixed = parts.iter().map(bytes).sum::<usize>() + end.len();
+    let size = usize::try_from(size).map_err(|error| error.to_string())?;
+    let random = size.checked_sub(fixed).filter(|left| *left > 0);
+    let random =
+        random.ok_or_else(|| format!("a message of this kind has at least {} bytes", fixed + 1))?;
+    parts.push(Part::Random(random));
+    parts.push(Part::Same(end.to_owned()));
+    Ok(Text { parts })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn bodies_have_the_sizes_of_the_references_files() {
+        for (payload, size, bytes) in [
+            (Payload::Json, 50, 50),
+            (Payload::Json, 1024, 1024),
+            (Payload::Json, 102_400, 102_400),
+            (Payload::Soap, 500, 499),
+            (Payload::Soap, 1_000, 981),
+            (Payload::Soap, 10_000, 9_997),
+            (Payload::Soap, 100_000, 99_966),
+            (Payload::JsonOrder, 500, 496),
+        ] {
+            let body = body(payload, size).unwrap();
+            assert_eq!(body.bytes(&BTreeMap::new()), Some(bytes), "{payload:?} {size}");
+        }
+        assert!(body(Payload::Json, 20).is_err());
+    }
+}
