@@ -3,12 +3,22 @@
 //! A [`Load`] says what is sent and what reply is right; an [`Outcome`] holds what was measured. Both can be sent to and from
 //! other machines, and outcomes of several generators are merged without loss. It starts no gateway and writes no report.
 
+mod check;
+mod compiled;
+mod control;
 mod latencies;
 mod load;
+mod log;
 mod outcome;
+mod recorder;
+mod reply;
+mod run;
 mod text;
+mod users;
+mod wire;
 
-pub use latencies::Latencies;
+pub use control::Control;
+pub use latencies::{Counts, Latencies};
 pub use load::{
     Expected, ExpectedBody, Group, Load, Requests, RowBy, Share, Sse, Stage, Table, Target,
     Template, TlsTarget, WebSocket, WebSub, Work,
@@ -17,4 +27,5 @@ pub use outcome::{
     ErrorKind, GeneratorUse, Interval, LabelOutcome, Outcome, Phase, SseCounts, Step, Streams,
     Users, WebSocketCounts, WebSubCounts,
 };
+pub use run::run;
 pub use text::{Part, Text};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::latencies::Latencies;
+use super::latencies::{Counts, Latencies};
 
 /// What a load measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Outcome {
     pub streams: Option<Streams>,
     /// Load servers whose results are missing.
     pub agents_lost: Vec<String>,
+    /// Why the log of samples is not whole; none if it is, or was not asked for.
+    #[serde(default)]
+    pub log_failed: Option<String>,
 }
 
 /// What was measured under one label.
@@ -116,9 +119,9 @@ pub struct Step {
 #[serde(deny_unknown_fields)]
 pub struct Interval {
     /// Of samples that began within the warm-up.
-    pub warm_up: Latencies,
+    pub warm_up: Counts,
     /// Of samples that began after it.
-    pub measured: Latencies,
+    pub measured: Counts,
 }
 
 /// The average number of users.
@@ -276,6 +279,7 @@ impl Outcome {
         self.users.measured += other.users.measured;
         self.generators.extend(other.generators);
         self.agents_lost.extend(other.agents_lost);
+        self.log_failed = self.log_failed.take().or(other.log_failed);
         for (label, other) in self.labels.iter_mut().zip(other.labels) {
             label.add(other);
         }

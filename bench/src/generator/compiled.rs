@@ -1,0 +1,315 @@
+//! Requests as bytes that are changed in place: a template is compiled once, and a request allocates nothing.
+
+use std::collections::BTreeMap;
+
+use super::load::{RowBy, Table, Target, Template};
+use super::text::{Part, Text};
+
+/// What a request differs in from all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turn {
+    /// Another one in each request of all users.
+    pub(super) number: u64,
+    /// From 0, over all load servers.
+    pub(super) user: u64,
+    pub(super) seed: u64,
+}
+
+/// A text whose places are filled in for each turn.
+pub(super) struct Compiled {
+    /// The text of the latest turn.
+    bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// Every piece always has the same length, so places are overwritten where they are.
+    is_even: bool,
+    /// Where the body begins, with pieces of one length.
+    body_at: usize,
+    /// The number of pieces before the body.
+    head_pieces: usize,
+}
+
+enum Piece {
+    Same(Vec<u8>),
+    Number {
+        at: usize,
+        digits: usize,
+    },
+    User {
+        at: usize,
+        digits: usize,
+    },
+    Random {
+        at: usize,
+        bytes: usize,
+    },
+    Cell {
+        at: usize,
+        cells: Vec<Vec<u8>>,
+        by: RowBy,
+    },
+    /// The length of the body, where it differs.
+    Length,
+}
+
+impl Compiled {
+    /// The whole request of a template.
+    pub(super) fn request(
+        target: &Target,
+        template: &Template,
+        tables: &BTreeMap<String, Table>,
+    ) -> Compiled {
+        let mut head = Vec::new();
+        let same = |head: &mut Vec<Piece>, text: String| head.push(Piece::Same(text.into()));
+        same(&mut head, format!("{} ", template.method));
+        head.extend(pieces(&template.path, tables));
+        same(&mut head, format!(" HTTP/1.1\r\nHost: {}\r\n", target.host));
+        for (name, value) in &template.headers {
+            same(&mut head, format!("{name}: "));
+            head.extend(pieces(value, tables));
+            same(&mut head, "\r\n".to_owned());
+        }
+        // RFC 9110, 8.6: a method that expects a body states even that it is empty.
+        let states_length = !template.body.parts.is_empty()
+            || ["POST", "PUT", "PATCH"].contains(&template.method.as_str());
+        if states_length {
+            same(&mut head, "Content-Length: ".to_owned());
+            match template.body.bytes(tables) {
+                Some(bytes) => same(&mut head, bytes.to_string()),
+                None => head.push(Piece::Length),
+            }
+            same(&mut head, "\r\n".to_owned());
+        }
+        same(&mut head, "\r\n".to_owned());
+        Compiled::new(head, pieces(&template.body, tables))
+    }
+
+    /// A text of its own.
+    pub(super) fn text(text: &Text, tables: &BTreeMap<String, Table>) -> Compiled {
+        Compiled::new(Vec::new(), pieces(text, tables))
+    }
+
+    fn new(head: Vec<Piece>, body: Vec<Piece>) -> Compiled {
+        let head_pieces = head.len();
+        let mut pieces = head;
+        pieces.extend(body);
+        let is_even = pieces.iter().all(|piece| piece.bytes().is_some());
+        let mut compiled = Compiled { bytes: Vec::new(), pieces, is_even, body_at: 0, head_pieces };
+        compiled.build(&Turn::default());
+        compiled
+    }
+
+    /// The text of this turn.
+    pub(super) fn of(&mut self, turn: &Turn) -> &[u8] {
+        match self.is_even {
+            true => self.overwrite(turn),
+            false => self.build(turn),
+        }
+        &self.bytes
+    }
+
+    /// The body of the request of this turn.
+    pub(super) fn body_of(&mut self, turn: &Turn) -> &[u8] {
+        self.of(turn);
+        self.bytes.get(self.body_at..).unwrap_or_default()
+    }
+
+    fn overwrite(&mut self, turn: &Turn) {
+        for piece in &self.pieces {
+            let at = match piece {
+                Piece::Same(_) | Piece::Length => continue,
+                Piece::Number { at, .. }
+                | Piece::User { at, .. }
+                | Piece::Random { at, .. }
+                | Piece::Cell { at, .. } => *at,
+            };
+            let bytes = piece.bytes().unwrap_or(0);
+            if let Some(place) = self.bytes.get_mut(at..at + bytes) {
+                piece.write(turn, place);
+            }
+        }
+    }
+
+    fn build(&mut self, turn: &Turn) {
+        let body = self.pieces.iter().skip(self.head_pieces);
+        let body_bytes: usize = body.map(|piece| piece.bytes_of(turn)).sum();
+        self.bytes.clear();
+        for (number, piece) in self.pieces.iter_mut().enumerate() {
+            let begin = self.bytes.len();
+            if number == self.head_pieces {
+                self.body_at = begin;
+            }
+            match piece {
+                Piece::Same(text) => self.bytes.extend_from_slice(text),
+                Piece::Length => self.bytes.extend_from_slice(body_bytes.to_string().as_bytes()),
+                Piece::Number { at, .. }
+                | Piece::User { at, .. }
+                | Piece::Random { at, .. }
+                | Piece::Cell { at, .. } => {
+                    *at = begin;
+                    let bytes = piece.bytes_of(turn);
+                    self.bytes.resize(begin + bytes, b' ');
+                    if let Some(place) = self.bytes.get_mut(begin..) {
+                        piece.write(turn, place);
+                    }
+                }
+            }
+        }
+        if self.head_pieces == self.pieces.len() {
+            self.body_at = self.bytes.len();
+        }
+    }
+}
+
+impl Piece {
+    /// The length in every turn, if there is one.
+    fn bytes(&self) -> Option<usize> {
+        match self {
+            Piece::Same(text) => Some(text.len()),
+            Piece::Number { digits, .. } | Piece::User { digits, .. } => Some(*digits),
+            Piece::Random { bytes, .. } => Some(*bytes),
+            Piece::Cell { cells, .. } => {
+                let first = cells.first()?.len();
+                cells.iter().all(|cell| cell.len() == first).then_some(first)
+            }
+            Piece::Length => None,
+        }
+    }
+
+    fn bytes_of(&self, turn: &Turn) -> usize {
+        match self {
+            Piece::Cell { cells, by, .. } => cell(cells, *by, turn).len(),
+            Piece::Same(_)
+            | Piece::Number { .. }
+            | Piece::User { .. }
+            | Piece::Random { .. }
+            | Piece::Length => self.bytes().unwrap_or(0),
+        }
+    }
+
+    /// Writes into a place of just this length.
+    fn write(&self, turn: &Turn, place: &mut [u8]) {
+        match self {
+            Piece::Number { .. } => write_digits(turn.number, place),
+            Piece::User { .. } => write_digits(turn.user, place),
+            Piece::Random { at, .. } => write_letters(turn.seed ^ *at as u64, turn.number, place),
+            Piece::Cell { cells, by, .. } => place.copy_from_slice(cell(cells, *by, turn)),
+            Piece::Same(_) | Piece::Length => {}
+        }
+    }
+}
+
+fn pieces(text: &Text, tables: &BTreeMap<String, Table>) -> Vec<Piece> {
+    let piece = |part: &Part| match part {
+        Part::Same(text) => Piece::Same(text.clone().into()),
+        Part::Number(digits) => Piece::Number { at: 0, digits: *digits },
+        Part::User(digits) => Piece::User { at: 0, digits: *digits },
+        Part::Random(bytes) => Piece::Random { at: 0, bytes: *bytes },
+        Part::Cell { table, column } => {
+            let table = tables.get(table);
+            let cells = table.map(|table| table.cells(column).map(|cell| cell.as_bytes().to_vec()));
+            let by = table.map(|table| table.by).unwrap_or_default();
+            Piece::Cell { at: 0, cells: cells.into_iter().flatten().collect(), by }
+        }
+    };
+    text.parts.iter().map(piece).collect()
+}
+
+fn cell<'c>(cells: &'c [Vec<u8>], by: RowBy, turn: &Turn) -> &'c [u8] {
+    let number = match by {
+        RowBy::Request => turn.number,
+        RowBy::User => turn.user,
+    };
+    let row = usize::try_from(number % cells.len().max(1) as u64);
+    row.ok().and_then(|row| cells.get(row)).map_or(&[], Vec::as_slice)
+}
+
+/// The last digits of a number, with zeros before them.
+pub(super) fn write_digits(mut number: u64, place: &mut [u8]) {
+    for digit in place.iter_mut().rev() {
+        let last = (number % 10) as u8;
+        *digit = b'0' + last;
+        number /= 10;
+    }
+}
+
+const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyzaZ";
+
+/// Letters that differ from one seed and number to the next, so that no cache can help.
+pub(super) fn write_letters(seed: u64, number: u64, place: &mut [u8]) {
+    let mut state = seed.rotate_left(32) ^ number.wrapping_mul(0xd134_2543_de82_ef95);
+    for piece in place.chunks_mut(10) {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        for letter in piece {
+            *letter = LETTERS.get((mixed & 63) as usize).copied().unwrap_or(b'a');
+            mixed >>= 6;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::load::Expected;
+
+    fn template(path: &str, body: &str) -> Template {
+        Template {
+            label: "a".to_owned(),
+            weight: 1,
+            method: "POST".to_owned(),
+            path: path.parse().unwrap(),
+            headers: vec![("Authorization".to_owned(), "Bearer ${tokens.jwt}".parse().unwrap())],
+            body: body.parse().unwrap(),
+            expected: Expected::default(),
+        }
+    }
+
+    fn tables(tokens: &[&str], by: RowBy) -> BTreeMap<String, Table> {
+        let rows = tokens.iter().map(|&token| vec![token.to_owned(), token.len().to_string()]);
+        let columns = vec!["jwt".to_owned(), "size".to_owned()];
+        BTreeMap::from([("tokens".to_owned(), Table { columns, rows: rows.collect(), by })])
+    }
+
+    fn target() -> Target {
+        Target { address: "127.0.0.1:1".parse().unwrap(), host: "gw".to_owned(), tls: None }
+    }
+
+    #[test]
+    fn requests_differ_in_their_places_only() {
+        let template = template("/r${number:3}", "<${user:2}|${random:8}|${tokens.size}>");
+        for tokens in [&["aa", "bb"][..], &["a", "bbbbbbbbbbbb"]] {
+            let mut request =
+                Compiled::request(&target(), &template, &tables(tokens, RowBy::Request));
+            let mut seen = Vec::new();
+            for number in [7, 8, 7, 1008] {
+                let turn = Turn { number, user: 42, seed: 1 };
+                let text = String::from_utf8(request.of(&turn).to_vec()).unwrap();
+                let token = tokens[usize::try_from(number).unwrap() % 2];
+                let size = token.len().to_string();
+                let random = text.split('|').nth(1).unwrap().to_owned();
+                let length = 14 + size.len();
+                let expected = format!(
+                    "POST /r{:03} HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n<42|{random}|{size}>",
+                    number % 1000
+                );
+                assert_eq!(text, expected);
+                assert_eq!(request.body_of(&turn), format!("<42|{random}|{size}>").as_bytes());
+                seen.push(random);
+            }
+            assert_eq!(seen[0], seen[2], "the same turn has the same letters");
+            assert!(seen[0] != seen[1] && seen[1] != seen[3], "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_keeps_to_its_row() {
+        let tables = tables(&["aa", "bb", "cc"], RowBy::User);
+        let mut text = Compiled::text(&"${tokens.jwt}".parse().unwrap(), &tables);
+        for number in 0..9 {
+            assert_eq!(text.of(&Turn { number, user: 4, seed: 0 }), b"bb");
+        }
+    }
+}

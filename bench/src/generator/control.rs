@@ -1,0 +1,63 @@
+//! The handle of a load that runs: its progress, and how to stop it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The handle of a load that runs. Clones are of the same load.
+#[derive(Clone, Debug, Default)]
+pub struct Control(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_stopped: AtomicBool,
+    samples: AtomicU64,
+    errors: AtomicU64,
+    start: OnceLock<(Instant, Duration)>,
+}
+
+impl Control {
+    /// Ends the load soon; what was measured so far is its outcome.
+    pub fn stop(&self) {
+        self.0.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the load is to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.0.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Samples so far, with those of the warm-up.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.0.samples.load(Ordering::Relaxed)
+    }
+
+    /// Samples so far that were not right.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.0.errors.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count(&self, samples: u64, errors: u64) {
+        self.0.samples.fetch_add(samples, Ordering::Relaxed);
+        self.0.errors.fetch_add(errors, Ordering::Relaxed);
+    }
+
+    /// The start of the load: the first call sets it.
+    pub(super) fn start(&self) -> Instant {
+        self.begin().0
+    }
+
+    /// The start of the load since 1970.
+    pub(super) fn started(&self) -> Duration {
+        self.begin().1
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "results say when they were measured")]
+    fn begin(&self) -> (Instant, Duration) {
+        let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        *self.0.start.get_or_init(|| (Instant::now(), wall()))
+    }
+}

@@ -1,0 +1,182 @@
+//! Where a thread counts its samples.
+//!
+//! Owns the division into warm-up and measurement (a sample belongs to the phase in which it began, as in the reference's
+//! splitter), into steps and into intervals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::latencies::{Counts, Latencies};
+use super::load::Load;
+use super::outcome::{ErrorKind, Interval, LabelOutcome, Phase, Step};
+
+/// The samples of one label.
+pub(super) struct Recorder {
+    outcome: LabelOutcome,
+    shape: Shape,
+    /// The interval that is being filled.
+    warm_up: Latencies,
+    measured: Latencies,
+}
+
+/// How time is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) warm_up: Duration,
+    pub(super) duration: Duration,
+    pub(super) step: Duration,
+    pub(super) interval: Duration,
+}
+
+/// One request and its reply. Times are from the start of the load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) begin: Duration,
+    pub(super) end: Duration,
+    pub(super) result: Result<(), ErrorKind>,
+    pub(super) status: Option<u16>,
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes: u64,
+}
+
+/// An hour of seconds.
+const STEPS_MAX: u64 = 3600;
+/// Enough to see how latency changes over a row, and few enough for a small file.
+const INTERVALS_MAX: u64 = 60;
+
+impl Shape {
+    pub(super) fn of(load: &Load) -> Shape {
+        let whole =
+            |parts: u64| Duration::from_secs(load.duration.as_secs().div_ceil(parts).max(1));
+        Shape {
+            warm_up: load.warm_up,
+            duration: load.duration,
+            step: whole(STEPS_MAX),
+            interval: whole(INTERVALS_MAX),
+        }
+    }
+
+    /// Which of the parts of this length a time belongs to. What ends after the load belongs to its last part.
+    fn part(&self, at: Duration, length: Duration) -> usize {
+        let last = self.duration.saturating_sub(Duration::from_nanos(1));
+        let part = at.min(last).as_nanos() / length.as_nanos().max(1);
+        usize::try_from(part).unwrap_or(usize::MAX)
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(label: String, think: Duration, shape: Shape) -> Recorder {
+        let (warm_up, measured) = (Phase::default(), Phase::default());
+        let (steps, intervals) = (Vec::new(), Vec::new());
+        let outcome = LabelOutcome { label, think, warm_up, measured, steps, intervals };
+        let (warm_up, measured) = (Latencies::default(), Latencies::default());
+        Recorder { outcome, shape, warm_up, measured }
+    }
+
+    pub(super) fn record(&mut self, sample: &Sample) {
+        let latency = sample.end.saturating_sub(sample.begin);
+        let interval = self.shape.part(sample.end, self.shape.interval);
+        while self.outcome.intervals.len() < interval {
+            self.rotate();
+        }
+        let phase = match sample.begin <= self.shape.warm_up {
+            true => {
+                self.warm_up.record(latency);
+                &mut self.outcome.warm_up
+            }
+            false => {
+                self.measured.record(latency);
+                &mut self.outcome.measured
+            }
+        };
+        count(phase, sample);
+        let step = self.shape.part(sample.end, self.shape.step);
+        if self.outcome.steps.len() <= step {
+            self.outcome.steps.resize(step + 1, Step::default());
+        }
+        if let Some(step) = self.outcome.steps.get_mut(step) {
+            step.add(Step {
+                samples: 1,
+                errors: u64::from(sample.result.is_err()),
+                latency_sum: latency,
+                latency_max: latency,
+            });
+        }
+    }
+
+    fn rotate(&mut self) {
+        let (warm_up, measured) = (Counts::of(&self.warm_up), Counts::of(&self.measured));
+        self.outcome.warm_up.latencies.add(&self.warm_up);
+        self.outcome.measured.latencies.add(&self.measured);
+        self.outcome.intervals.push(Interval { warm_up, measured });
+        self.warm_up.clear();
+        self.measured.clear();
+    }
+
+    pub(super) fn label(&self) -> &str {
+        &self.outcome.label
+    }
+
+    pub(super) fn finish(mut self) -> LabelOutcome {
+        self.rotate();
+        self.outcome
+    }
+}
+
+fn count(phase: &mut Phase, sample: &Sample) {
+    if let Err(kind) = sample.result {
+        *phase.errors.entry(kind).or_default() += 1;
+    }
+    if let Some(status) = sample.status {
+        add(&mut phase.statuses, status);
+    }
+    phase.sent_bytes += sample.sent_bytes;
+    phase.received_bytes += sample.received_bytes;
+    phase.window = Some(match phase.window {
+        None => (sample.begin, sample.end),
+        Some((begin, end)) => (begin.min(sample.begin), end.max(sample.end)),
+    });
+}
+
+fn add(statuses: &mut BTreeMap<u16, u64>, status: u16) {
+    *statuses.entry(status).or_default() += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_belong_to_the_phase_in_which_they_began() {
+        let seconds = Duration::from_secs_f64;
+        let shape = Shape {
+            warm_up: seconds(2.0),
+            duration: seconds(5.0),
+            step: seconds(1.0),
+            interval: seconds(2.0),
+        };
+        let mut recorder = Recorder::new("a".to_owned(), Duration::ZERO, shape);
+        for (begin, end, result) in [
+            (0.5, 0.75, Ok(())),
+            (2.0, 2.5, Err(ErrorKind::Status)),
+            (2.25, 3.0, Ok(())),
+            (4.5, 7.5, Err(ErrorKind::Content)),
+        ] {
+            let (begin, end) = (seconds(begin), seconds(end));
+            let (sent_bytes, received_bytes) = (10, 20);
+            let status = Some(200);
+            recorder.record(&Sample { begin, end, result, status, sent_bytes, received_bytes });
+        }
+        let outcome = recorder.finish();
+        let (warm_up, measured) = (&outcome.warm_up, &outcome.measured);
+        assert_eq!((warm_up.latencies.len(), measured.latencies.len()), (2, 2));
+        assert_eq!((warm_up.error_count(), measured.error_count()), (1, 1));
+        assert_eq!(measured.window, Some((seconds(2.25), seconds(7.5))));
+        assert_eq!((measured.sent_bytes, measured.received_bytes), (20, 40));
+        let samples: Vec<u64> = outcome.steps.iter().map(|step| step.samples).collect();
+        assert_eq!(samples, [1, 0, 1, 1, 1], "the last one ended after the load");
+        let counts = outcome.intervals.iter();
+        let counts: Vec<_> = counts.map(|one| (one.warm_up.len(), one.measured.len())).collect();
+        assert_eq!(counts, [(1, 0), (1, 1), (0, 1)]);
+    }
+}
