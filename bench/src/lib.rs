@@ -15,5 +15,6 @@ pub mod results;
 pub mod samples;
 pub mod scenario;
 pub mod scenarios;
+pub mod slope;
 mod soap;
 pub mod table;

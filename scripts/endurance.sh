@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# The endurance run: one gateway with the scenarios 1, 5, 9 and 10, the JWT API, flows, streams and a hub, all at once, and clients
+# that make mistakes. k6 sends the load and checks each reply; memory, descriptors, threads and the time of a request are sampled
+# every second and judged by their slope an hour; the gateway may not restart.
+#
+#   endurance.sh               15 minutes
+#   endurance.sh --minutes N
+#   endurance.sh --day         24 hours, 100 routes of each scenario, hourly compilation, as document 001
+#
+# OUT=DIR keeps the samples and logs there; USERS (2) of each kind; TIDEGATE and SLOPE name built programs.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+minutes=15 routes=25 ttl=30s strict=''
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
+  --minutes) minutes=${2:?minutes} ;;
+  --day) minutes=1440 routes=100 ttl=1h strict=--strict ;;
+  '') ;;
+  *) fail "endurance.sh: no option $1" ;;
+esac
+
+if [ -z "${TIDEGATE:-}" ]; then
+  cargo build --release --locked --package tidegate --package bench
+  TIDEGATE=$target/release/tidegate SLOPE=$target/release/bench-slope
+fi
+tidegate=$(realpath "$TIDEGATE") slope=$(realpath "${SLOPE:?}")
+bench/peers/install.sh > /dev/null
+k6=$(realpath "$target/tools/bin/k6")
+scripts/saxon.sh
+export TIDEGATE_SAXON=${TIDEGATE_SAXON:-$(realpath "$target/saxon")}
+
+out=${OUT:-}
+folder=$(mktemp -d)
+started=()
+finish() {
+  for pid in "${started[@]}"; do kill "$pid" 2> /dev/null || true; done
+  wait 2> /dev/null || true
+  if [ -n "$out" ]; then mkdir -p "$out" && cp "$folder"/*.csv "$folder"/*.log "$out"/ 2> /dev/null || true; fi
+  rm -rf "$folder"
+}
+trap finish EXIT
+cp -r examples/soap examples/integration bench/k6 "$folder"
+cp bench/endurance/tidegate.sh "$folder"
+cd "$folder"
+
+# Waits up to a minute until a log says something, and then prints the address behind it.
+address() {
+  for _ in $(seq 600); do
+    grep -qs "$2" "$1.log" && break
+    sleep 0.1
+  done
+  grep -m1 "$2" "$1.log" | grep -o '127.0.0.1:[0-9]*' | head -1 || { cat "$1.log" >&2; return 1; }
+}
+backend() {
+  X_SOAP_REGION=$1 "$tidegate" backend "$2" --port 0 "${@:3}" > "$1.log" 2>&1 &
+  started+=($!)
+}
+backend soap1 calculator
+backend soap2 calculator
+backend httpbin httpbin
+backend echo echo
+backend sse sse
+backend reverse reverse
+backend webhook webhook --secret subscriber
+for name in soap1 soap2 httpbin echo sse reverse webhook; do
+  declare "at_$name=$(address $name 127.0.0.1)"
+done
+
+"$tidegate" token --key key.pem --issuer https://bench.test --subject k6 --expires $((minutes / 60 + 2))h > token
+"$tidegate" token --key key.pem --issuer https://bench.test --subject k6 --expires=-1m > expired
+"$tidegate" token --key key.pem --jwks > jwks.json
+ROUTES=$routes TTL=$ttl SOAP1=$at_soap1 SOAP2=$at_soap2 HTTPBIN=$at_httpbin ECHO=$at_echo SSE=$at_sse REVERSE=$at_reverse \
+  bash tidegate.sh > tidegate.yaml
+"$tidegate" run tidegate.yaml > gateway.log 2>&1 &
+gateway=$!
+started+=("$gateway")
+url=http://$(address gateway 'listening listener="public"')
+admin=$(address gateway 'admin API address=')
+
+# One subscriber that takes each event, and one that fails the first two tries.
+for callback in "http://$at_webhook/" "http://$at_webhook/?fail=2"; do
+  curl -sf -o subscribed.log "$url/news" --data-urlencode hub.mode=subscribe --data-urlencode hub.topic=news \
+    --data-urlencode hub.secret=subscriber --data-urlencode "hub.callback=$callback" || fail "the hub takes no subscriber"
+done
+
+say "$minutes minutes of everything at once"
+K6_NO_USAGE_REPORT=true "$k6" run --quiet -e GATEWAY="$url" -e MINUTES="$minutes" -e ROUTES="$routes" -e USERS="${USERS:-2}" \
+  -e TOKEN="$(cat token)" -e EXPIRED="$(cat expired)" --summary-export summary.json k6/endurance-all.js > k6.log 2>&1 &
+load=$!
+started+=("$load")
+
+# One line a second. The time is that of one request through the JWT API, in ms.
+echo timestamp,rss_kib,threads,fds,latency_ms > gateway.csv
+bearer="Authorization: Bearer $(cat token)"
+while kill -0 "$load" 2> /dev/null; do
+  kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
+  latency=$(curl -s -o curl.log -w '%{time_total}' -H "$bearer" -d x "$url/api/x") || latency=0
+  descriptors=("/proc/$gateway/fd"/*)
+  awk -v now="$(date +%s)" -v fds="${#descriptors[@]}" -v latency="$latency" \
+    '/^VmRSS/ { rss = $2 } /^Threads/ { threads = $2 } END { printf "%s,%s,%s,%s,%.3f\n", now, rss, threads, fds, latency * 1000 }' \
+    "/proc/$gateway/status" >> gateway.csv
+  sleep 1
+done
+outcome=0
+wait "$load" || outcome=$?
+kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
+curl -s "http://$admin/metrics" > metrics.log
+grep -E '✗|checks' k6.log || true
+[ "$outcome" = 0 ] || { tail -60 k6.log >&2; fail "a check failed"; }
+grep '^tidegate_definition_compilations_total' metrics.log || true
+if grep -q 'panicked' gateway.log; then fail "a thread of the gateway panicked"; fi
+# Each event is delivered once to each subscriber; the last ones have half a minute.
+published=$(python3 -c 'import json; print(json.load(open("summary.json"))["root_group"]["checks"]["hub: 200"]["passes"])')
+delivered() { python3 -c 'import json, sys; s = json.loads(sys.argv[1]); print(s["events"], s["duplicates"] + s["unsigned"] + s["invalid"])' "$stats"; }
+for _ in $(seq 30); do
+  stats=$(curl -s "http://$at_webhook/stats")
+  [ "$(delivered)" != "$((2 * published)) 0" ] || break
+  sleep 1
+done
+say "$published events published; subscribers: $stats"
+[ "$(delivered)" = "$((2 * published)) 0" ] || fail "not each event came to both subscribers, once and signed"
+"$slope" $strict gateway.csv rss_kib=3% threads=0.5 fds=2% latency_ms=20%
