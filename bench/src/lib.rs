@@ -5,6 +5,7 @@
 //! connections `bench-memory`; what they start is a [`process`], and the gateways that both compare are in [`peers`].
 //! What a hub costs is `bench-hub`. It is never on the path of a real request. What answers behind the gateways is in `backends`.
 
+pub mod folder;
 pub mod generator;
 #[cfg(feature = "load")]
 pub mod load;

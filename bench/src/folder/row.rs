@@ -1,0 +1,162 @@
+//! `row.json` and `test_duration.json`: what a row is, and whether its figures can be trusted.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::metadata::text;
+use crate::generator::Streams;
+
+/// The documents, by their numbers.
+pub const DOCUMENTS: [&str; 5] = ["000", "001", "002", "003", "004"];
+
+/// One row. The keys after `streams` are left out when they were not measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// `000` to `004`; another text for a scenario of none of them.
+    pub document: String,
+    /// Its name.
+    pub scenario: String,
+    /// Users or connections.
+    pub users: u32,
+    /// Bytes of a message.
+    pub size: u32,
+    /// Milliseconds of the backend; -1 without one.
+    pub delay: i64,
+    /// From the end of the warm-up to the last sample.
+    pub measured_seconds: f64,
+    /// Reasons to doubt the figures, or the reason why the row ended early.
+    pub marks: Vec<Mark>,
+    /// What users would have seen who do not wait for one another; none without requests.
+    pub corrected: Option<Corrected>,
+    /// Counts of streams; none for requests.
+    pub streams: Option<Streams>,
+    /// The average number of users while it was measured, if that is not `users`: the ramp goes on in document 001.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users_mean: Option<f64>,
+    /// The part of the users that each label has, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub label_users: Vec<(String, f64)>,
+    /// The pause of a user between a reply and the next request, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub think_ms: f64,
+    /// Seconds from the first user to all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp_seconds: Option<f64>,
+    /// Messages or events that each connection sends or gets in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events_per_second: Option<f64>,
+    /// The gateway's own part of the latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_latency: Option<OwnLatency>,
+    /// Bytes that the generator received and sent in the whole run, with the warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
+    /// See `received_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Requests in a second over the whole run with its ramp, as document 001 counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_throughput: Option<f64>,
+}
+
+/// A reason to doubt a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Mark {
+    /// Little's law accounts for more than 5 % more or fewer users than there were.
+    #[serde(rename = "little")]
+    Little,
+    /// The generator had no time left.
+    #[serde(rename = "generator")]
+    Generator,
+    /// The backend had no time left.
+    #[serde(rename = "backend")]
+    Backend,
+    /// The backend ended during the row.
+    #[serde(rename = "backend stopped")]
+    BackendStopped,
+    /// The gateway ended during the row.
+    #[serde(rename = "gateway stopped")]
+    GatewayStopped,
+    /// A load machine was lost.
+    #[serde(rename = "agent lost")]
+    AgentLost,
+    /// A file could not be written.
+    #[serde(rename = "disk full")]
+    DiskFull,
+    /// The time of day was set.
+    #[serde(rename = "clock jumped")]
+    ClockJumped,
+}
+
+/// Latencies in milliseconds, corrected for coordinated omission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Corrected {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// The gateway's own part of the latency of requests while they were measured, from its metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnLatency {
+    /// Upper bounds in seconds, ascending, and how many requests took at most that. The bound of the last one is `null`, which
+    /// has all of them.
+    pub buckets: Vec<(Option<f64>, u64)>,
+    /// The sum of all in seconds.
+    pub sum_seconds: f64,
+}
+
+/// `test_duration.json`: seconds since 1970, as texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowDuration {
+    /// The first user.
+    #[serde(with = "text")]
+    pub start_timestamp: u64,
+    /// The last reply.
+    #[serde(with = "text")]
+    pub end_timestamp: u64,
+    /// From one to the other.
+    #[serde(with = "text")]
+    pub test_duration: u64,
+}
+
+impl Mark {
+    /// As in `row.json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mark::Little => "little",
+            Mark::Generator => "generator",
+            Mark::Backend => "backend",
+            Mark::BackendStopped => "backend stopped",
+            Mark::GatewayStopped => "gateway stopped",
+            Mark::AgentLost => "agent lost",
+            Mark::DiskFull => "disk full",
+            Mark::ClockJumped => "clock jumped",
+        }
+    }
+
+    /// True if the row did not run to its end.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Mark::Little | Mark::Generator | Mark::Backend)
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
