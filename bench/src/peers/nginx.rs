@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{ForwardedPath, Place, Plan, Route, SoapStep, Task, Work, said, tool, user};
 
@@ -14,9 +14,8 @@ pub(super) fn cannot(route: &Route) -> Option<&'static str> {
         Task::Forward | Task::Stream => None,
         Task::Soap { request, response } => {
             let mut steps = request.iter().chain(response);
-            steps
-                .any(|step| matches!(step, SoapStep::TransformLater(_)))
-                .then_some("libxslt knows XSLT 1.0")
+            let is_later = steps.any(|step| matches!(step, SoapStep::TransformLater(_)));
+            is_later.then_some("libxslt knows XSLT 1.0")
         }
         Task::Flow(name) => {
             (!matches!(name.as_str(), "DirectProxy" | "DirectAPI")).then_some("nginx has no flows")
@@ -52,7 +51,7 @@ fn text(work: &Work, place: &Place<'_>) -> io::Result<String> {
     let mut locations = String::new();
     for (number, route) in work.routes.iter().enumerate() {
         upstreams += &upstream(&format!("ends{number}"), route.backend);
-        locations += &location(number, route, &mut upstreams);
+        locations += &location(number, route, &mut upstreams)?;
     }
     let is_soap = work.routes.iter().any(|route| matches!(route.task, Task::Soap { .. }));
     let module =
@@ -105,7 +104,7 @@ fn upstream(name: &str, backend: std::net::SocketAddr) -> String {
     )
 }
 
-fn location(number: usize, route: &Route, upstreams: &mut String) -> String {
+fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<String> {
     let mut lines =
         vec!["proxy_http_version 1.1".to_owned(), "proxy_set_header Host $host".to_owned()];
     match &route.path {
@@ -126,21 +125,21 @@ fn location(number: usize, route: &Route, upstreams: &mut String) -> String {
     }
     let mut backend = format!("ends{number}");
     if let Task::Soap { request, response } = &route.task {
+        let envelope = module()?.with_file_name("envelope11.xsd");
         // The module reads replies as they are.
         lines.push("proxy_set_header Accept-Encoding ''".to_owned());
         for (side, steps) in [("request", request), ("response", response)] {
             for (at, step) in steps.iter().enumerate() {
                 let name = format!("ends{number}_{at}");
-                lines.extend(directive(side, step, &name));
+                lines.extend(directive(side, step, &name, &envelope));
                 if let SoapStep::Route { backend, .. } = step {
                     *upstreams += &upstream(&name, *backend);
                 }
             }
         }
         if request.iter().any(|step| matches!(step, SoapStep::Route { .. })) {
-            lines.push(format!("set $chosen {backend}"));
+            lines.push(format!("xml_otherwise {backend}"));
             "$xml_backend".clone_into(&mut backend);
-            lines.push("xml_otherwise $chosen".to_owned());
         }
     }
     lines.push(format!("proxy_pass http://{backend}"));
@@ -149,15 +148,16 @@ fn location(number: usize, route: &Route, upstreams: &mut String) -> String {
         // Writing to a string cannot fail.
         _ = writeln!(text, "      {line};");
     }
-    text + "    }\n"
+    Ok(text + "    }\n")
 }
 
 /// The module's line for a step; `name` is the group of the step's backend.
-fn directive(side: &str, step: &SoapStep, name: &str) -> Option<String> {
+fn directive(side: &str, step: &SoapStep, name: &str, envelope: &Path) -> Option<String> {
+    let envelope = envelope.display();
     match step {
-        SoapStep::Validate(None) => Some(format!("xml_validate {side}")),
+        SoapStep::Validate(None) => Some(format!("xml_validate {side} {envelope}")),
         SoapStep::Validate(Some(schema)) => {
-            Some(format!("xml_validate {side} {}", schema.display()))
+            Some(format!("xml_validate {side} {envelope} {}", schema.display()))
         }
         SoapStep::Action(wsdl) => Some(format!("xml_action {}", wsdl.display())),
         SoapStep::Transform(sheet) => Some(format!("xml_transform {side} {}", sheet.display())),

@@ -37,10 +37,11 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
         true => ("application/json", br#"{"headersToAdd":{"x-intercepted":"yes"}}"#.to_vec()),
     };
     let length = body.len();
+    let port = stream.local_addr().ok()?.port();
     // Synapse finds no header that is written `content-type`.
     write!(
         stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nx-path: {path}\r\nx-told: {told}\r\ncontent-length: {length}\r\n\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nx-path: {path}\r\nx-told: {told}\r\nx-port: {port}\r\ncontent-length: {length}\r\n\r\n"
     )
     .ok()?;
     stream.write_all(&body).ok()
@@ -249,9 +250,9 @@ fn flows_of_synapse_do_the_work_of_the_document() {
             ("/services/CloneAndAggregateWithFourBackendProxy", "<symbol>IBM</symbol>", 4),
             ("/services/CloneAndAggregateWithEightBackendProxy", "<symbol>IBM</symbol>", 8),
             ("/services/EnrichBackAndForthProxy/buyStocksOperation", "<symbol>IBM</symbol>", 1),
-            ("/services/CBRProxy", "<symbol>IBM</symbol>", 1),
-            ("/services/CBRSOAPHeaderProxy", "<symbol>IBM</symbol>", 1),
-            ("/services/CBRTransportHeaderProxy", "<symbol>IBM</symbol>", 1),
+            ("/services/ContentBasedRoutingBodyProxy", "<symbol>IBM</symbol>", 1),
+            ("/services/ContentBasedRoutingSOAPHeaderProxy", "<symbol>IBM</symbol>", 1),
+            ("/services/ContentBasedRoutingTransportHeaderProxy", "<symbol>IBM</symbol>", 1),
             ("/services/IterateAndAggregateProxy", "<symbol>IBM</symbol>", 1),
             ("/services/XSLTTransformProxy", "<symbol>IBM</symbol>", 1),
             ("/services/PayloadFactoryWith20ElementsProxy", "<element20", 1),
@@ -262,5 +263,64 @@ fn flows_of_synapse_do_the_work_of_the_document() {
             assert_eq!(reply.status, "200", "{path}: {}", reply.body);
             assert_eq!(reply.body.matches(holds).count(), count, "{path}: {}", reply.body);
         }
+    });
+}
+
+#[test]
+fn soap_messages_are_checked_changed_and_routed() {
+    let example = |name: &str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/soap").join(name);
+        file.canonicalize().unwrap()
+    };
+    let (first, second) = (echo(), echo());
+    let chosen = SoapStep::Route {
+        namespaces: vec![("t".to_owned(), "http://tempuri.org/".to_owned())],
+        xpath: "/soap:Envelope/soap:Body/t:Add/t:intA".to_owned(),
+        equals: "5".to_owned(),
+        backend: second,
+    };
+    let request = vec![
+        SoapStep::Transform(example("rename.xsl")),
+        SoapStep::Validate(Some(example("calculator/calculator.wsdl"))),
+        SoapStep::Action(example("calculator/calculator.wsdl")),
+        SoapStep::Transform(example("ten.xsl")),
+        chosen,
+    ];
+    let checks = vec![SoapStep::Validate(Some(example("calculator/calculator.xsd")))];
+    let renames = vec![SoapStep::Transform(example("rename.xsl"))];
+    let soap = |request, response| Task::Soap { request, response };
+    let work = Work {
+        routes: vec![
+            route("/all", ForwardedPath::Stripped, first, soap(request, Vec::new())),
+            route("/checked", ForwardedPath::Same, first, soap(Vec::new(), checks)),
+            route("/renamed", ForwardedPath::Same, first, soap(Vec::new(), renames)),
+        ],
+    };
+    let message = |operation: &str, a: &str| {
+        format!(
+            r#"<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body><{operation} xmlns="http://tempuri.org/"><intA>{a}</intA><intB>0</intB></{operation}></s:Body></s:Envelope>"#
+        )
+    };
+    let lines = "Content-Type: text/xml\r\nSOAPAction: \"http://tempuri.org/Add\"\r\n";
+    each(&work, &[Nginx], |peer| {
+        for (a, port) in [("5", second), ("6", first)] {
+            let reply = ask(peer, "/all", lines, &message("Subtract", a));
+            assert_eq!(reply.status, "200", "{}", reply.body);
+            assert!(reply.body.contains("Add") && reply.body.contains(">10<"), "{}", reply.body);
+            assert_eq!(reply.line("x-port"), port.port().to_string());
+        }
+        let elsewhere = lines.replace("/Add", "/Divide");
+        for (lines, body) in [
+            (lines, message("Subtract", "five")),
+            (lines, message("Nothing", "5")),
+            (lines, "<unclosed>".to_owned()),
+            (elsewhere.as_str(), message("Subtract", "5")),
+        ] {
+            assert_eq!(ask(peer, "/all", lines, &body).status, "500", "{body}");
+        }
+        assert_eq!(ask(peer, "/checked", lines, &message("Add", "5")).status, "200");
+        assert_eq!(ask(peer, "/checked", lines, &message("Add", "five")).status, "500");
+        let reply = ask(peer, "/renamed", lines, &message("Subtract", "5"));
+        assert!(reply.status == "200" && reply.body.contains("Add"), "{}", reply.body);
     });
 }
