@@ -6,6 +6,7 @@
 mod check;
 mod compiled;
 mod control;
+mod interval_log;
 mod latencies;
 mod load;
 mod log;
@@ -13,11 +14,15 @@ mod outcome;
 mod recorder;
 mod reply;
 mod run;
+mod sse;
+mod streams;
 mod text;
 mod users;
+mod websocket;
 mod wire;
 
 pub use control::Control;
+pub use interval_log::write_interval_log;
 pub use latencies::{Counts, Latencies};
 pub use load::{
     Expected, ExpectedBody, Group, Load, Requests, RowBy, Share, Sse, Stage, Table, Target,
@@ -29,3 +34,4 @@ pub use outcome::{
 };
 pub use run::run;
 pub use text::{Part, Text};
+pub use websocket::smaller_size;

@@ -418,3 +418,89 @@ fn merged<'p>(phases: impl Iterator<Item = &'p Phase>) -> Phase {
     phases.for_each(|phase| whole.add(phase));
     whole
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::generator::recorder::{Recorder, Sample, Shape};
+
+    /// Labels with samples of so many milliseconds, which began 3 s after the start.
+    pub(in crate::generator) fn outcome_of(labels: &[(&str, &[u64])]) -> Outcome {
+        let seconds = Duration::from_secs;
+        let shape = Shape {
+            warm_up: seconds(1),
+            duration: seconds(10),
+            step: seconds(1),
+            interval: seconds(5),
+        };
+        let label = |(label, samples): &(&str, &[u64])| {
+            let mut recorder = Recorder::new((*label).to_owned(), Duration::ZERO, shape);
+            for ms in *samples {
+                let (begin, end) = (seconds(3), seconds(3) + Duration::from_millis(*ms));
+                recorder.record(&Sample::opened(begin, end, 200));
+            }
+            recorder.finish()
+        };
+        Outcome {
+            started: seconds(1_000_000),
+            elapsed: seconds(10),
+            warm_up: seconds(1),
+            duration: seconds(10),
+            stopped: false,
+            step: seconds(1),
+            interval: seconds(5),
+            labels: labels.iter().map(label).collect(),
+            users: Users { warm_up: 1.0, measured: 2.0 },
+            generators: vec![GeneratorUse::default()],
+            streams: None,
+            agents_lost: Vec::new(),
+            log_failed: None,
+        }
+    }
+
+    #[test]
+    fn outcomes_of_two_generators_merge_to_that_of_one() {
+        let (first, second) = (outcome_of(&[("a", &[1, 2])]), outcome_of(&[("a", &[3, 900])]));
+        let mut whole = outcome_of(&[("a", &[1, 2, 3, 900])]);
+        let merged = Outcome::merge(vec![first.clone(), second]).unwrap();
+        whole.users = Users { warm_up: 2.0, measured: 4.0 };
+        whole.generators = vec![GeneratorUse::default(); 2];
+        assert_eq!(merged, whole);
+        let json = serde_json::to_string(&merged).unwrap();
+        assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), merged);
+
+        let later = Outcome { started: Duration::from_secs(1_000_003), ..first.clone() };
+        let wrong = Outcome::merge(vec![first.clone(), later]).unwrap_err();
+        assert!(wrong.contains("apart"), "{wrong}");
+        let other = outcome_of(&[("b", &[1])]);
+        assert!(Outcome::merge(vec![first, other]).unwrap_err().contains("parts of one load"));
+        assert!(Outcome::merge(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn streams_merge_and_the_rate_is_computed_again() {
+        let of = |sent, received| {
+            let error_rate = WebSocketCounts::rate(sent, received);
+            Streams::Websocket(WebSocketCounts {
+                attempted: 10,
+                failed: 1,
+                sent,
+                received,
+                error_rate,
+            })
+        };
+        let mut merged = of(100, 100);
+        merged.add(&of(300, 200)).unwrap();
+        assert_eq!(
+            merged,
+            Streams::Websocket(WebSocketCounts {
+                attempted: 20,
+                failed: 2,
+                sent: 400,
+                received: 300,
+                error_rate: 0.25
+            })
+        );
+        assert!(merged.add(&Streams::Sse(SseCounts::default())).is_err());
+    }
+}

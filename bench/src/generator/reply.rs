@@ -72,6 +72,11 @@ impl Reader {
         (self.state, self.body_bytes, self.received_bytes) = (State::Head, 0, 0);
     }
 
+    /// True while the body of a reply is read.
+    pub(super) fn has_head(&self) -> bool {
+        self.state != State::Head
+    }
+
     /// The head of the reply, once it has come.
     pub(super) fn head(&self) -> Head {
         self.head

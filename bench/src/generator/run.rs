@@ -10,6 +10,7 @@ use super::log::LogFile;
 use super::outcome::{GeneratorUse, LabelOutcome, Outcome, Streams, Users};
 use super::recorder::Shape;
 use super::users::Crowd;
+use super::{sse, websocket};
 
 /// What one thread measured.
 pub(super) struct ThreadOutcome {
@@ -60,9 +61,11 @@ pub fn run(load: &Load, control: &Control, log: Option<File>) -> Result<Outcome,
     }
     match &load.work {
         Work::Requests(requests) => run_requests(load, requests, control, log),
-        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) => {
-            Err("streams cannot run yet".to_owned())
+        Work::Sse(sse) => outcome(load, control, vec![sse::run(load, sse, control)?]),
+        Work::Websocket(socket) => {
+            outcome(load, control, vec![websocket::run(load, socket, control)?])
         }
+        Work::Websub(_) => Err("a hub's load cannot run yet".to_owned()),
     }
 }
 

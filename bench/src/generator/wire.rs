@@ -82,6 +82,11 @@ impl Wire {
         }
     }
 
+    /// Bytes that wait for the kernel to take them; those inside TLS are not counted.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.len()
+    }
+
     /// True while the TLS handshake is not done.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())

@@ -1,0 +1,213 @@
+//! Event streams: which events came, came again, came late or did not come, by their ids.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use memchr::memchr;
+
+use super::compiled::Compiled;
+use super::control::Control;
+use super::load::{Expected, Load, Sse, Template};
+use super::outcome::{ErrorKind, SseCounts, Streams as StreamCounts};
+use super::recorder::Recorder;
+use super::run::{CpuTime, ThreadOutcome};
+use super::streams::{Asked, LineState, Peer, Streams};
+
+/// One stream.
+#[derive(Default)]
+struct Events {
+    /// The beginning of a line.
+    line: Vec<u8>,
+    id: Option<u64>,
+    has_data: bool,
+    ids: Ids,
+}
+
+/// Which ids came.
+#[derive(Default)]
+struct Ids {
+    highest: u64,
+    /// Below the highest.
+    missing: BTreeSet<u64>,
+    received: u64,
+    duplicated: u64,
+    reordered: u64,
+}
+
+/// Events of the event source have at most 1 MiB.
+const LINE_BYTES_MAX: usize = 2 << 20;
+/// Of one stream. A stream with larger gaps is broken.
+const MISSING_MAX: u64 = 100_000;
+
+pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOutcome, String> {
+    let mut headers = sse.headers.clone();
+    let accepts = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept"));
+    if !accepts {
+        headers.push(("Accept".to_owned(), super::Text::same("text/event-stream")));
+    }
+    let request = get(load, &sse.path, headers);
+    let asked = Asked { status: 200, headers: Vec::new(), is_upgrade: false, is_sample: true };
+    let mut streams = Streams::<Events>::new(load, control, request, asked, sse.ramp)?;
+    let (mut before, mut failed) = (CpuTime::now()?, None);
+    let ran = streams.run(
+        |streams| {
+            let is_open = |line: &super::streams::Line<Events>| {
+                line.state == LineState::Open && line.peer.ids.received < sse.events
+            };
+            let is_over = streams.is_settled() && !streams.lines.iter().any(is_open);
+            is_over || streams.now >= load.duration + load.response_max
+        },
+        || match CpuTime::now() {
+            Ok(now) => before = now,
+            Err(why) => failed = Some(why),
+        },
+    );
+    ran.map_err(|error| error.to_string())?;
+    if let Some(why) = failed {
+        return Err(why);
+    }
+    let cpu = CpuTime::now()?.since(before);
+    let mut counts = SseCounts { attempted: streams.lines.len() as u64, ..SseCounts::default() };
+    for line in &streams.lines {
+        let ids = &line.peer.ids;
+        match line.state {
+            LineState::Open | LineState::Ended => {
+                counts.received += ids.received;
+                counts.lost += sse.events.saturating_sub(ids.received);
+                counts.duplicated += ids.duplicated;
+                counts.reordered += ids.reordered;
+            }
+            LineState::Unopened | LineState::Connecting | LineState::Asking | LineState::Failed => {
+                counts.failed += 1;
+            }
+        }
+    }
+    let (labels, users) = streams.finish();
+    let streams = Some(StreamCounts::Sse(counts));
+    Ok(ThreadOutcome { labels, users, streams, cpu, log_failed: None })
+}
+
+/// A request that opens a stream.
+pub(super) fn get(
+    load: &Load,
+    path: &super::Text,
+    headers: Vec<(String, super::Text)>,
+) -> Compiled {
+    let template = Template {
+        label: String::new(),
+        weight: 1,
+        method: "GET".to_owned(),
+        path: path.clone(),
+        headers,
+        body: super::Text::default(),
+        expected: Expected::default(),
+    };
+    Compiled::request(&load.target, &template, &std::collections::BTreeMap::new())
+}
+
+impl Peer for Events {
+    fn take(
+        &mut self,
+        mut bytes: &[u8],
+        _: Duration,
+        _: &mut Vec<u8>,
+        _: &mut Recorder,
+    ) -> Result<(), ErrorKind> {
+        while let Some(end) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at_checked(end + 1).unwrap_or((bytes, &[]));
+            match self.line.is_empty() {
+                true => self.take_line(line)?,
+                false => {
+                    let mut whole = std::mem::take(&mut self.line);
+                    whole.extend_from_slice(line);
+                    let taken = self.take_line(&whole);
+                    whole.clear();
+                    self.line = whole;
+                    taken?;
+                }
+            }
+            bytes = rest;
+        }
+        if self.line.len() + bytes.len() > LINE_BYTES_MAX {
+            return Err(ErrorKind::Protocol);
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Events {
+    fn take_line(&mut self, line: &[u8]) -> Result<(), ErrorKind> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(id) = line.strip_prefix(b"id:") {
+            let id = str::from_utf8(id.trim_ascii()).map_err(|_| ErrorKind::Content)?;
+            self.id = Some(id.parse().map_err(|_| ErrorKind::Content)?);
+        } else if line.starts_with(b"data:") {
+            self.has_data = true;
+        } else if line.is_empty() && self.has_data {
+            self.has_data = false;
+            let id = self.id.take().ok_or(ErrorKind::Content)?;
+            self.ids.count(id)?;
+        }
+        Ok(())
+    }
+}
+
+impl Ids {
+    fn count(&mut self, id: u64) -> Result<(), ErrorKind> {
+        if id > self.highest {
+            let gap = id - self.highest - 1;
+            if gap + self.missing.len() as u64 > MISSING_MAX {
+                return Err(ErrorKind::Content);
+            }
+            self.missing.extend(self.highest + 1..id);
+            self.highest = id;
+            self.received += 1;
+        } else if self.missing.remove(&id) {
+            self.received += 1;
+            self.reordered += 1;
+        } else {
+            self.duplicated += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::recorder::Shape;
+
+    #[test]
+    fn events_are_counted_by_their_ids_however_they_are_split() {
+        let text = "id: 1\nevent: tick\ndata: a\n\n: heartbeat\n\nid: 2\r\ndata: b\r\n\r\nid: 5\ndata: c\n\nid: 4\ndata: d\n\nid: 5\ndata: c\n\n";
+        let shape = Shape {
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(1),
+            step: Duration::from_secs(1),
+            interval: Duration::from_secs(1),
+        };
+        let mut recorder = Recorder::new(String::new(), Duration::ZERO, shape);
+        for size in 1..text.len() {
+            let mut events = Events::default();
+            for piece in text.as_bytes().chunks(size) {
+                events.take(piece, Duration::ZERO, &mut Vec::new(), &mut recorder).unwrap();
+            }
+            let Ids { received, duplicated, reordered, missing, .. } = &events.ids;
+            assert_eq!((*received, *duplicated, *reordered, missing.len()), (4, 1, 1, 1), "{size}");
+        }
+        for wrong in ["id: x\ndata: a\n\n", "data: without\n\n", "id: 999999999\ndata: a\n\n"] {
+            let taken = Events::default().take(
+                wrong.as_bytes(),
+                Duration::ZERO,
+                &mut Vec::new(),
+                &mut recorder,
+            );
+            assert_eq!(taken, Err(ErrorKind::Content), "{wrong}");
+        }
+        let long = vec![b'x'; LINE_BYTES_MAX + 1];
+        let taken = Events::default().take(&long, Duration::ZERO, &mut Vec::new(), &mut recorder);
+        assert_eq!(taken, Err(ErrorKind::Protocol));
+    }
+}
