@@ -11,6 +11,8 @@
 #   ROUNDS, SECONDS_EACH      make it longer; USERS is 50
 #   PEER=none                 without Synapse
 #   TIDEGATE                  another program
+#   BEFORE                    a build to compare with, such as that of the commit before, which gets each load in turn: no row may cost
+#                             over 3 % more
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,6 +27,7 @@ if [ -z "${TIDEGATE:-}" ]; then
   TIDEGATE=${CARGO_TARGET_DIR:-target}/dist/tidegate
 fi
 tidegate=$(realpath "$TIDEGATE")
+build_before=${BEFORE:+$(realpath "$BEFORE")}
 tools=$(mkdir -p "${CARGO_TARGET_DIR:-target}/tools" && cd "${CARGO_TARGET_DIR:-target}/tools" && pwd)
 last=$(($(nproc) - 1))
 folder=$(mktemp -d)
@@ -52,13 +55,21 @@ wait_for "$folder/echo.log" 127.0.0.1:
 echo_port=$(grep -o '127.0.0.1:[0-9]*' "$folder/echo.log" | head -1 | sed 's/.*://')
 
 cp -r examples/integration "$folder/flows"
-sed -i -e 's/127.0.0.1:8080" }$/127.0.0.1:0" }\nworkers: 1/' -e "s/127.0.0.1:9000/127.0.0.1:$echo_port/" \
+sed -i -e 's/127.0.0.1:8080" }$/127.0.0.1:0" }\nworkers: 1\nadmin: { address: "127.0.0.1:0" }/' -e "s/127.0.0.1:9000/127.0.0.1:$echo_port/" \
   -e 's#^routes:#routes:\n  plain: { match: { path: "/plain/**" }, upstream: echo }#' "$folder/flows/tidegate.yaml"
-taskset -c 0 "$tidegate" run "$folder/flows/tidegate.yaml" > "$folder/gateway.log" 2>&1 &
-gateway=$!
-started+=("$gateway")
-wait_for "$folder/gateway.log" 'listening listener="public"'
-ours=http://$(grep -o 'listening listener="public" address=[0-9.:]*' "$folder/gateway.log" | sed 's/.*=//')
+# Program, log: sets `gateway` and `ours`.
+serve() {
+  taskset -c 0 "$1" run "$folder/flows/tidegate.yaml" > "$2" 2>&1 &
+  gateway=$!
+  started+=("$gateway")
+  wait_for "$2" 'listening listener="public"'
+  ours=http://$(grep -o 'listening listener="public" address=[0-9.:]*' "$2" | sed 's/.*=//')
+}
+if [ -n "$build_before" ]; then
+  serve "$build_before" "$folder/before.log"
+  gateway_before=$gateway ours_before=$ours
+fi
+serve "$tidegate" "$folder/gateway.log"
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 relay=''
@@ -194,6 +205,7 @@ for round in $(seq 0 "$rounds"); do
         load nginx "$relay" "$relayed" direct "$size"
       fi
       load tidegate "$gateway" "$ours" "$flow" "$size"
+      [ -z "$build_before" ] || load before "$gateway_before" "$ours_before" "$flow" "$size"
       [ "$peer" = synapse ] && load synapse "$synapse" "$theirs" "$flow" "$size"
     done
   done
@@ -211,14 +223,15 @@ BEGIN {
   if (!(key in seen)) { seen[key] = 1; order[++n] = key }
 }
 END {
-  printf "%-8s %7s %12s %12s %8s %8s %10s %10s %7s\n", "flow", "bytes", "Tidegate us", "Synapse us", "ratio", "target", "of plain", "nginx us", "errors"
+  printf "%-8s %7s %12s %12s %8s %8s %10s %10s %10s %7s\n", "flow", "bytes", "Tidegate us", "Synapse us", "ratio", "target", "of before", "of plain", "nginx us", "errors"
   for (i = 1; i <= n; i++) {
     split(order[i], k, SUBSEP); f = k[1]; z = k[2]; a = least["tidegate", f, z]; b = least["synapse", f, z]
     if (f == "plain") continue
     ratio = b ? sprintf("1/%.1f", b / a) : "-"; want = target[f, z] ? "1/" target[f, z] : "-"
     plain = f == "direct" ? sprintf("%.2f", a / least["tidegate", "plain", z]) : "-"
     relay = f == "direct" ? sprintf("%.1f", least["nginx", f, z]) : "-"
-    printf "%-8s %7d %12.1f %12.1f %8s %8s %10s %10s %7d\n", f, z, a, b, ratio, want, plain, relay, bad["tidegate", f, z]
+    was = ("before", f, z) in least ? sprintf("%.3f", a / least["before", f, z]) : "-"
+    printf "%-8s %7d %12.1f %12.1f %8s %8s %10s %10s %10s %7d\n", f, z, a, b, ratio, want, was, plain, relay, bad["tidegate", f, z]
   }
 }' "$folder/results"
 

@@ -1,7 +1,7 @@
 //! A document written again with changes at some of its nodes. The cost is linear in the bytes read and written, for any
 //! number of changes; the tree stays as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use expression::{NodeGroup, Nodes, Value};
 use fault::Fault;
@@ -65,16 +65,23 @@ impl Edits {
         // Room for new contents, which may be most of the text, and for an envelope around them.
         let contents = self.nodes.values().filter_map(|change| change.content.as_ref());
         let mut out = String::with_capacity(contents.map(String::len).sum::<usize>() + 512);
-        Writer { document, edits: self, out: &mut out, open: Vec::new() }.write();
+        let changes = Changes::new(&self.nodes);
+        Writer { document, changes, out: &mut out, open: Vec::new() }.write();
         out
     }
 }
 
 struct Writer<'d, 'o> {
     document: &'d Document,
-    edits: &'d Edits,
+    changes: Changes<'d>,
     out: &'o mut String,
     open: Vec<Open<'d>>,
+}
+
+/// The changes in the order of their nodes, for a writer that visits the nodes in that order.
+struct Changes<'d> {
+    next: Option<(u32, &'d Change)>,
+    rest: btree_map::Iter<'d, u32, Change>,
 }
 
 /// An element whose end tag is due.
@@ -82,6 +89,36 @@ struct Open<'d> {
     end: u32,
     name: QName<'d>,
     change: Option<&'d Change>,
+}
+
+impl<'d> Changes<'d> {
+    fn new(nodes: &'d BTreeMap<u32, Change>) -> Changes<'d> {
+        let mut changes = Changes { next: None, rest: nodes.iter() };
+        changes.advance();
+        changes
+    }
+
+    fn advance(&mut self) {
+        self.next = self.rest.next().map(|(node, change)| (*node, change));
+    }
+
+    /// The change at a node. Changes at nodes before it, which are in something that was replaced, are passed over.
+    fn at(&mut self, node: NodeId) -> Option<&'d Change> {
+        while let Some((next, change)) = self.next
+            && next <= node.0
+        {
+            self.advance();
+            if next == node.0 {
+                return Some(change);
+            }
+        }
+        None
+    }
+
+    /// True if there is a change before that node.
+    fn is_before(&self, end: u32) -> bool {
+        self.next.is_some_and(|(next, _)| next < end)
+    }
 }
 
 impl<'d> Writer<'d, '_> {
@@ -102,7 +139,7 @@ impl<'d> Writer<'d, '_> {
             // Attributes were written with their element.
             return node.0 + 1;
         }
-        let change = self.edits.nodes.get(&node.0);
+        let change = self.changes.at(node);
         if let Some(change) = change {
             self.out.push_str(&change.before);
             if let Some(instead) = &change.instead {
@@ -136,7 +173,7 @@ impl<'d> Writer<'d, '_> {
 
     fn element(&mut self, node: NodeId, change: Option<&'d Change>) -> u32 {
         let end = self.document.end(node).0;
-        let changed = self.edits.nodes.range(node.0..end).next().is_some();
+        let changed = change.is_some() || self.changes.is_before(end);
         if let (false, Some(markup)) = (changed, self.document.markup(node)) {
             self.out.push_str(markup);
             return end;
@@ -180,7 +217,7 @@ impl<'d> Writer<'d, '_> {
 
     fn attributes(&mut self, node: NodeId) {
         for attribute in self.document.attributes(node) {
-            let change = self.edits.nodes.get(&attribute.0);
+            let change = self.changes.at(attribute);
             let instead = change.and_then(|change| change.instead.as_deref());
             if instead == Some("") {
                 continue;

@@ -18,7 +18,8 @@ pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
     fn folded(byte: u8) -> u8 {
         if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
     }
-    name.len() == of.len() && name.iter().zip(of).all(|(a, b)| folded(*a) == folded(*b))
+    name.len() == of.len()
+        && (name == of || name.iter().zip(of).all(|(a, b)| folded(*a) == folded(*b)))
 }
 
 /// True if these bytes are allowed as a header value: no control characters but HTAB. Bytes above ASCII pass; RFC 9110 section

@@ -29,9 +29,10 @@ static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 struct ThreadCounts {
-    /// Bytes that are not added to the count of the process.
+    /// Bytes that are not added to the count of the process, and half of `span`, so that one comparison finds both ends of the range.
     pending: Cell<isize>,
-    batch: Cell<usize>,
+    /// Twice the bytes that may be pending.
+    span: Cell<usize>,
     /// How often there was no room.
     refused: Cell<u64>,
 }
@@ -39,7 +40,7 @@ struct ThreadCounts {
 thread_local! {
     // Without a destructor, so that the allocator may use it as long as the thread runs. A thread that may end adds each block at once.
     static COUNTS: ThreadCounts = const {
-        ThreadCounts { pending: Cell::new(0), batch: Cell::new(0), refused: Cell::new(0) }
+        ThreadCounts { pending: Cell::new(0), span: Cell::new(0), refused: Cell::new(0) }
     };
 }
 
@@ -60,19 +61,23 @@ pub struct Held(isize);
 pub fn count(bytes: isize) {
     COUNTS.with(|counts| {
         let pending = counts.pending.get().wrapping_add(bytes);
-        match pending.unsigned_abs() <= counts.batch.get() {
-            true => counts.pending.set(pending),
-            false => {
-                counts.pending.set(0);
-                HEAP.fetch_add(pending, Relaxed);
-            }
+        let span = counts.span.get();
+        if pending.cast_unsigned() <= span {
+            counts.pending.set(pending);
+        } else {
+            let middle = (span / 2).cast_signed();
+            counts.pending.set(middle);
+            HEAP.fetch_add(pending.wrapping_sub(middle), Relaxed);
         }
     });
 }
 
 /// From now on this thread, which runs as long as the process, counts in batches.
 pub fn count_in_batches() {
-    COUNTS.with(|counts| counts.batch.set(BATCH_BYTES));
+    COUNTS.with(|counts| {
+        counts.pending.set(BATCH_BYTES.cast_signed());
+        counts.span.set(2 * BATCH_BYTES);
+    });
 }
 
 /// Sets the bound. What is allocated at the first call, and stays, is not part of what is bounded.

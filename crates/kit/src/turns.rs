@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::ptr;
@@ -40,14 +41,30 @@ pub const PARTS: u32 = 512;
 /// Steps of an engine's budget between two looks at the clock. A step takes some nanoseconds.
 pub const STEPS: u64 = 10_000;
 
-type Pauses = Yielder<(), ()>;
+/// One poll: the function and its argument.
+#[derive(Clone, Copy)]
+struct Job {
+    run: unsafe fn(*mut ()),
+    argument: *mut (),
+}
+
+/// Why a stack is left.
+enum Left {
+    Paused,
+    /// The job is done, and the stack takes another one.
+    Done,
+}
+
+/// A stack that runs one job after the other. Making one for each poll would cost more than the switch.
+type Stack = Coroutine<Job, Left, Infallible, DefaultStack>;
+type Pauses = Yielder<Job, Left>;
 
 thread_local! {
     /// What is being polled on a stack of its own; null outside of it.
     static RUNNING: Cell<*const Pauses> = const { Cell::new(ptr::null()) };
     /// The first look at the clock since the running computation continued.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
-    static SPARE: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Stack>> = const { RefCell::new(Vec::new()) };
     /// Parts until the next look.
     static LEFT: Cell<u32> = const { Cell::new(PARTS) };
     /// Some computation waits, or a part of the share is used up. Mostly that is not so, and no poll looks at the queue.
@@ -72,27 +89,32 @@ struct NextRound;
 
 /// A future in turns: see [`in_turns`].
 pub struct InTurns<F: Future> {
-    /// Comes first, so that it is dropped first: it borrows the future.
-    paused: Option<Paused<F::Output>>,
+    /// Comes first, so that it is dropped first: it borrows `poll`.
+    paused: Option<Paused>,
     /// Its number while it waits.
     id: Option<u64>,
+    poll: OnePoll<F>,
+}
+
+/// The future, and what its poll needs until that returns.
+struct OnePoll<F: Future> {
     future: F,
+    /// Of the task in which the poll began.
+    waker: Waker,
+    outcome: Option<Poll<F::Output>>,
 }
 
 /// A poll that has not returned yet.
-struct Paused<T> {
-    poll: Coroutine<(), (), Poll<T>, DefaultStack>,
-    /// Set by the poll when it begins.
-    pauses: *const Pauses,
-    /// The task in which it began, once it has paused.
-    began_with: Option<Waker>,
+struct Paused {
+    stack: Stack,
     /// How often it found no memory, see [`memory::watch`].
     refused: u64,
 }
 
 /// Polls a future so that what it computes may pause. A future inside another one pauses with it.
 pub fn in_turns<F: Future>(future: F) -> InTurns<F> {
-    InTurns { paused: None, id: None, future }
+    let poll = OnePoll { future, waker: Waker::noop().clone(), outcome: None };
+    InTurns { paused: None, id: None, poll }
 }
 
 /// Pauses the running computation if it has had its share. Whoever computes for long calls this every few microseconds, and
@@ -159,64 +181,81 @@ impl<F: Future> InTurns<F> {
     }
 
     /// The poll that runs next: the one that paused, or a new one. None if there is no memory for a stack.
-    fn next_poll(&mut self, waker: &Waker) -> Option<Paused<F::Output>> {
+    fn next_poll(&mut self, waker: &Waker) -> Option<Paused> {
         if let Some(paused) = self.paused.take() {
             return Some(paused);
         }
-        let spare = SPARE.with_borrow_mut(Vec::pop);
-        // Harmless: without memory for a stack it fails.
-        let stack = spare.or_else(|| DefaultStack::new(STACK_BYTES).ok())?;
-        let (future, began_with) = (&raw mut self.future, waker.clone());
-        let polling = move |pauses: &Pauses, ()| {
-            RUNNING.set(pauses);
-            // SAFETY: the future is pinned, since `poll` has `self` pinned. It is not used elsewhere before this ends: `poll`
-            // resumes this while `paused` holds it, and `paused` is dropped first.
-            #[allow(unsafe_code, reason = "see above")]
-            let future = unsafe { Pin::new_unchecked(&mut *future) };
-            future.poll(&mut Context::from_waker(&began_with))
-        };
-        // SAFETY: what it borrows is the pinned future alone, which is there until `drop` has been run, and `drop` ends this first.
-        #[allow(unsafe_code, reason = "see above")]
-        let poll = unsafe { Coroutine::with_stack_unchecked(stack, polling) };
-        Some(Paused { poll, pauses: ptr::null(), began_with: None, refused: 0 })
+        let stack = SPARE.with_borrow_mut(Vec::pop).or_else(new_stack)?;
+        self.poll.waker.clone_from(waker);
+        Some(Paused { stack, refused: 0 })
     }
+}
+
+impl<F: Future> InTurns<F> {
+    /// Polls on the stack of the caller.
+    fn poll_here(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: this is called by `poll` alone, which has `self` pinned.
+        #[allow(unsafe_code, reason = "see above")]
+        unsafe { Pin::new_unchecked(&mut self.poll.future) }.poll(cx)
+    }
+}
+
+impl<F: Future> OnePoll<F> {
+    /// Polls the future. The argument is a `OnePoll<F>` that nothing else uses until this returns or is unwound.
+    #[allow(unsafe_code, reason = "see above")]
+    unsafe fn run(argument: *mut ()) {
+        // SAFETY: see above.
+        let this = unsafe { &mut *argument.cast::<Self>() };
+        // SAFETY: `InTurns` is pinned since its first poll, and nothing is moved out of it.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        this.outcome = Some(future.poll(&mut Context::from_waker(&this.waker)));
+    }
+}
+
+fn new_stack() -> Option<Stack> {
+    // Harmless: without memory for a stack the poll runs on the thread's own.
+    let stack = DefaultStack::new(STACK_BYTES).ok()?;
+    Some(Coroutine::with_stack(stack, |pauses: &Pauses, mut job: Job| {
+        loop {
+            RUNNING.set(pauses);
+            // SAFETY: `InTurns::poll` keeps the argument for as long as this stack has the job.
+            #[allow(unsafe_code, reason = "see above")]
+            unsafe {
+                (job.run)(job.argument);
+            }
+            job = pauses.suspend(Left::Done);
+        }
+    }))
 }
 
 impl<F: Future> Future for InTurns<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: nothing is moved out of `future`, and the other fields may move.
+        // SAFETY: nothing is moved out of `poll`, and the other fields may move.
         #[allow(unsafe_code, reason = "see above")]
         let this = unsafe { self.get_unchecked_mut() };
         let is_nested = !RUNNING.get().is_null() && this.paused.is_none();
         if is_nested {
-            // SAFETY: as above.
-            #[allow(unsafe_code, reason = "see above")]
-            return unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
+            return this.poll_here(cx);
         }
         if !this.has_turn(cx.waker()) {
             return Poll::Pending;
         }
-        let Some(mut paused) = this.next_poll(cx.waker()) else {
-            // SAFETY: as above.
-            #[allow(unsafe_code, reason = "see above")]
-            return unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
-        };
+        let Some(mut paused) = this.next_poll(cx.waker()) else { return this.poll_here(cx) };
         BEGAN.set(None);
-        let around = Restore(RUNNING.replace(paused.pauses));
+        let around = Restore(RUNNING.get());
         let refused = memory::exchange_refused(paused.refused);
-        let outcome = paused.poll.resume(());
+        let job = Job { run: OnePoll::<F>::run, argument: (&raw mut this.poll).cast() };
+        let CoroutineResult::Yield(left) = paused.stack.resume(job);
         paused.refused = memory::exchange_refused(refused);
-        paused.pauses = RUNNING.get();
         drop(around);
-        let is_paused = matches!(outcome, CoroutineResult::Yield(()));
         if let Some(began) = BEGAN.take() {
             let spent = clock::now() - began;
             IS_BUSY.set(true);
             QUEUE.with_borrow_mut(|queue| {
                 queue.spent += spent;
-                if is_paused {
+                if matches!(left, Left::Paused) {
                     this.id = Some(queue.push(cx.waker()));
                 }
             });
@@ -224,24 +263,22 @@ impl<F: Future> Future for InTurns<F> {
         if IS_BUSY.get() {
             note_round();
         }
-        match outcome {
-            CoroutineResult::Yield(()) => {
-                paused.began_with.get_or_insert_with(|| cx.waker().clone());
-                this.paused = Some(paused);
-                Poll::Pending
-            }
-            CoroutineResult::Return(polled) => {
-                // What it waits for wakes the task that it began in.
-                let known = paused.began_with.as_ref();
-                if polled.is_pending() && known.is_some_and(|known| !known.will_wake(cx.waker())) {
-                    cx.waker().wake_by_ref();
-                }
-                // What nothing inside answered for.
-                memory::exchange_refused(refused.wrapping_add(paused.refused));
-                keep(paused.poll.into_stack());
-                polled
-            }
+        let polled = match left {
+            Left::Paused => None,
+            Left::Done => this.poll.outcome.take(),
+        };
+        let Some(polled) = polled else {
+            this.paused = Some(paused);
+            return Poll::Pending;
+        };
+        // What it waits for wakes the task that it began in.
+        if polled.is_pending() && !this.poll.waker.will_wake(cx.waker()) {
+            cx.waker().wake_by_ref();
         }
+        // What nothing inside answered for.
+        memory::exchange_refused(refused.wrapping_add(paused.refused));
+        keep(paused.stack);
+        polled
     }
 }
 
@@ -335,12 +372,14 @@ fn look_at_clock() {
     if now - began + QUEUE.with_borrow(|queue| queue.spent) < SHARE {
         return;
     }
-    // SAFETY: it was set by the poll that runs now, on whose stack this is.
+    let running = RUNNING.get();
+    // SAFETY: it was set by the stack that runs now, which this is.
     #[allow(unsafe_code, reason = "see above")]
-    unsafe { &*RUNNING.get() }.suspend(());
+    unsafe { &*running }.suspend(Left::Paused);
+    RUNNING.set(running);
 }
 
-fn keep(stack: DefaultStack) {
+fn keep(stack: Stack) {
     SPARE.with_borrow_mut(|spare| {
         if spare.len() < SPARE_MAX {
             spare.push(stack);

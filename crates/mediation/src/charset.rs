@@ -218,8 +218,11 @@ pub fn recoded(written: &[u8], name: &str) -> Option<String> {
 /// The parameter `charset`, without quotes.
 pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
     // Nearly all content types.
-    if let b"text/xml; charset=utf-8" | b"text/xml;charset=utf-8" = content_type {
-        return Some(b"utf-8");
+    if let Some(rest) = content_type.strip_prefix(b"text/xml;")
+        && let Some(value) = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"charset=")
+        && value.eq_ignore_ascii_case(b"utf-8")
+    {
+        return Some(value);
     }
     let value = parameters(content_type).find_map(|parameter| value_of(parameter, "charset"))?;
     Some(plain(value))

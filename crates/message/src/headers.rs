@@ -196,26 +196,18 @@ impl Headers {
     pub fn has_any<const N: usize>(&self, names: &Names<N>) -> bool {
         self.lengths & names.lengths != 0
             && self.lines.iter().any(|line| {
-                names.lengths & length_bit(line.name.len()) != 0 && {
-                    let here = line.name.of(&self.bytes);
-                    names.each.iter().any(|name| http1::is_alias(here, name.as_bytes()))
-                }
+                names.lengths & length_bit(line.name.len()) != 0
+                    && names.each.iter().any(|name| self.is_alias(line, name))
             })
     }
 
     fn drop_lines(&mut self, name: &str) {
-        let is_alias = |lines: &Headers, line: &Line| {
-            // Mostly it is the same but for case, which is seen eight bytes at a time.
-            line.name.len() == name.len()
-                && (lines.is_named(line, name)
-                    || http1::is_alias(line.name.of(&lines.bytes), name.as_bytes()))
-        };
         let mut lines = self.that_may_be(name).iter();
-        let Some(first) = lines.position(|line| is_alias(self, line)) else {
+        let Some(first) = lines.position(|line| self.is_alias(line, name)) else {
             return;
         };
         self.lines.remove(first);
-        if self.lines.iter().skip(first).any(|line| is_alias(self, line)) {
+        if self.lines.iter().skip(first).any(|line| self.is_alias(line, name)) {
             self.retain(|n, _| !http1::is_alias(n, name.as_bytes()));
         }
     }
@@ -410,6 +402,13 @@ impl Headers {
             0 => &[],
             _ => &self.lines,
         }
+    }
+
+    /// True if a line has this name in any spelling. Mostly it is the same but for case, which is compared eight bytes at a time.
+    fn is_alias(&self, line: &Line, name: &str) -> bool {
+        line.name.len() == name.len()
+            && (self.is_named(line, name)
+                || http1::is_alias(line.name.of(&self.bytes), name.as_bytes()))
     }
 
     /// Compares last letters first: names of one length mostly differ there.
