@@ -3,6 +3,7 @@
 //! A [`Load`] says what is sent and what reply is right; an [`Outcome`] holds what was measured. Both can be sent to and from
 //! other machines, and outcomes of several generators are merged without loss. It starts no gateway and writes no report.
 
+mod agent;
 mod check;
 mod compiled;
 mod control;
@@ -21,6 +22,7 @@ mod users;
 mod websocket;
 mod wire;
 
+pub use agent::{run_agents, serve_agent};
 pub use control::Control;
 pub use interval_log::write_interval_log;
 pub use latencies::{Counts, Latencies};
