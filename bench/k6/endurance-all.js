@@ -79,7 +79,7 @@ export function sockets() {
       if (got === 10) socket.close();
       else socket.setTimeout(() => socket.send('abc'), 100);
     });
-    socket.setTimeout(() => socket.close(), 20000);
+    socket.setTimeout(() => socket.close(), 60000);
   });
   check(reply, { 'ws: 101': (r) => r && r.status === 101 });
   check(got, { 'ws: ten messages turned round': (count) => count === 10 });
