@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::harness::{Clock, Gateway, Origin, Postgres, until, until_at_last};
+use crate::harness::{Clock, Gate, Gateway, Origin, Postgres, until, until_at_last};
 use crate::hubs::{bodies, poll, publish};
 use crate::telemetry::metric;
 use crate::websub::{form, repeats, send_form, subscribe};
@@ -221,4 +221,104 @@ fn gateways_that_share_a_store_need_not_agree_about_the_time() {
     let texts = publish_some(&[&right]);
     until_at_last("all is delivered", count, || has(&texts));
     assert_eq!(callbacks(&right).len(), paths.len());
+}
+
+/// A clock that was a day ahead is set right while a run is under way: the next run is not a day later.
+#[test]
+fn a_clock_that_is_set_back_during_a_run_is_followed() {
+    let (gate, clock) = (Gate::default(), Clock::new());
+    let opens = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            opens.wait();
+            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    clock.set(DAY);
+    let gateway = Gateway::start_by(&clock, yaml(&origin, ""));
+    origin.wait_for_requests(1);
+    gateway.set(&clock, 0);
+    gate.open();
+    origin.wait_for_requests(3);
+}
+
+/// The gateway whose work it was dies just before the time of a daily run: the one that takes its work over does the run, and one that
+/// was done already is not done again.
+#[test]
+fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
+    let (origin, server) = (Origin::saying("ok"), Postgres::start());
+    let daily = |seconds: i64| {
+        let at = format!("@{}", unix().saturating_add_signed(seconds));
+        let mut command = std::process::Command::new("date");
+        let said = command.args(["-u", "-d", &at, "+%-S %-M %-H * * *"]).output().unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    };
+    let yaml = |cron: &str| {
+        format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
+             upstreams: {{ origin: {{ targets: [\"{}\"] }} }}\n\
+             flows:\n  tick: [{{ call: {{ upstream: origin, path: /tick }} }}]\n\
+             schedules: {{ daily: {{ cron: \"{cron}\", flow: tick }} }}\n\
+             store: {{ postgres: \"{}\" }}\nroutes: {{ all: {{ match: {{ path: \"/**\" }}, respond: {{}} }} }}\n",
+            origin.url(),
+            server.url()
+        )
+    };
+    let has =
+        |gateway: &Gateway, count: f64| metric(gateway, "tidegate_store_partitions") == Some(count);
+    let runs = |gateway: &Gateway| {
+        metric(gateway, "tidegate_schedule_runs_total{schedule=\"daily\",result=\"success\"}")
+    };
+    // A day's run is done by the first gateway, beside a second one.
+    let yaml = yaml(&daily(20));
+    let first = Gateway::start(&yaml);
+    until("the first has all", || has(&first, 16.0));
+    let second = Gateway::start(&yaml);
+    until("both have a half", || has(&first, 8.0) && has(&second, 8.0));
+    origin.wait_for_requests(1);
+    until("it is counted", || runs(&first).or(runs(&second)) == Some(1.0));
+    let (owner, other) = match runs(&first) {
+        Some(_) => (first, second),
+        None => (second, first),
+    };
+    // The other one takes over at once, and does not do it again.
+    drop(owner);
+    until("the other has all", || has(&other, 16.0));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(origin.requests().len(), 1, "it was done");
+    // The same with a run that nobody has done: its gateway is killed just before.
+    let yaml = yaml.replace(&cron_of(&yaml), &daily(45));
+    crate::reload::put_ok(&other, &yaml);
+    let third = Gateway::start(&yaml);
+    until("both have a half", || has(&third, 8.0) && has(&other, 8.0));
+    let owner = |gateway: &Gateway| {
+        let admin = gateway.admin();
+        let request = format!(
+            "POST /schedules/daily/run HTTP/1.1\r\nHost: {admin}\r\nContent-Length: 0\r\n\r\n"
+        );
+        crate::harness::Wire::connect(admin).ask(request).status() == 202
+    };
+    // It is asked for a run that no time is about.
+    let (mine, left) = match owner(&third) {
+        true => (third, other),
+        false => {
+            assert!(owner(&other));
+            (other, third)
+        }
+    };
+    origin.wait_for_requests(2);
+    mine.signal(rustix::process::Signal::KILL);
+    origin.wait_for_requests(3);
+    assert_eq!(runs(&left), Some(1.0), "the one that is left has done it");
+}
+
+fn unix() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The expression in a configuration.
+fn cron_of(yaml: &str) -> String {
+    let begin = yaml.split("cron: \"").nth(1).unwrap();
+    begin.split('"').next().unwrap().to_owned()
 }

@@ -87,6 +87,39 @@ fn a_run_that_takes_long_is_never_there_twice() {
     until("what was skipped is counted", || count(&gateway, skipped) >= 3.0);
 }
 
+/// A reload that changes the times of a schedule, or takes it away and back, does not end a run under way, and begins none beside it.
+#[test]
+fn a_reload_begins_no_second_run_either() {
+    let gate = Gate::default();
+    let opens = gate.clone();
+    let origin = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            opens.wait();
+            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = Gateway::start(yaml(&origin, "slow: { every: 100ms, flow: tick }", ""));
+    origin.wait_for_requests(1);
+    for schedules in
+        ["slow: { every: 150ms, flow: tick }", "", "slow: { every: 100ms, flow: tick }"]
+    {
+        put_ok(&gateway, &yaml(&origin, schedules, ""));
+        sleep(Duration::from_millis(500));
+        assert_eq!(origin.requests().len(), 1, "{schedules}");
+    }
+    let skipped = "tidegate_schedule_skipped_total{schedule=\"slow\"}";
+    assert!(count(&gateway, skipped) >= 3.0, "what was skipped is counted");
+    // Neither does a stop.
+    put_ok(&gateway, &yaml(&origin, "slow: { every: 1h, flow: tick }", ""));
+    gateway.signal(Signal::TERM);
+    gateway.wait_for_log("draining");
+    gate.open();
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    gateway.wait_for_log("all requests have ended");
+    let runs = gateway.log().matches("the schedule has failed").count();
+    assert_eq!((origin.requests().len(), runs), (1, 0), "{}", gateway.log());
+}
+
 #[test]
 fn a_run_that_fails_is_logged_and_the_next_one_comes() {
     let origin = Origin::answering("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");

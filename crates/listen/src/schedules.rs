@@ -6,11 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
-use plan::nodes::{self, Tenure};
-use plan::{ClockReading, Due, Plan, Schedule, ScheduleControl, Timing};
+use plan::nodes::{self, NodeStanding, Nodes, Tenure};
+use plan::{Beginning, ClockReading, Due, LazyStore, Plan, Schedule, ScheduleControl, Timing};
 use policy::{Caller, Exchange, Scheme};
 use tokio::task::JoinHandle;
 
@@ -22,10 +23,15 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 /// Missed times that are counted. A schedule of every second misses that many in a quarter of an hour.
 const SKIPPED_MAX: u64 = 1000;
 
+/// How long a run by the clock may be late, since the gateway whose work it was is gone, or the store is away.
+const LATE_MAX: Duration = Duration::from_secs(600);
+
 /// The schedules that a worker runs. Each one is run by one worker of the process.
 #[derive(Default)]
 pub(crate) struct Schedules {
     running: Vec<RunningSchedule>,
+    /// Those that a reload has ended, while their last run is under way.
+    ending: Vec<RunningSchedule>,
 }
 
 /// The task of a schedule. It goes on over reloads as long as its name and its times are the same.
@@ -40,6 +46,8 @@ struct RunningSchedule {
 struct State {
     /// A run is under way.
     is_busy: Cell<bool>,
+    /// The same for all schedules of this name, one after another: also for one that a reload has ended.
+    is_name_busy: Rc<Cell<bool>>,
     /// No other run begins.
     is_ending: Cell<bool>,
 }
@@ -53,17 +61,24 @@ impl Schedules {
             let known = before.iter().position(|running| running.is_of(schedule));
             self.running.push(match known {
                 Some(at) => before.swap_remove(at),
-                None => RunningSchedule::start(schedule, worker.clone()),
+                None => {
+                    let same = before.iter().chain(&self.ending).find(|s| s.name == schedule.name);
+                    let is_name_busy = same.map(|same| same.state.is_name_busy.clone());
+                    RunningSchedule::start(schedule, worker.clone(), is_name_busy)
+                }
             });
         }
         before.iter().for_each(RunningSchedule::end);
+        self.ending.append(&mut before);
+        self.ending.retain(RunningSchedule::is_busy);
     }
 
     /// Begins no more runs. True once none is under way.
     pub(crate) fn drain(&mut self) -> bool {
-        self.running.iter().for_each(RunningSchedule::end);
-        self.running.retain(|running| running.state.is_busy.get() && !running.task.is_finished());
-        self.running.is_empty()
+        self.ending.append(&mut self.running);
+        self.ending.iter().for_each(RunningSchedule::end);
+        self.ending.retain(RunningSchedule::is_busy);
+        self.ending.is_empty()
     }
 }
 
@@ -76,15 +91,24 @@ fn is_run_by(schedule: &Schedule, worker: usize, workers: usize) -> bool {
 }
 
 impl RunningSchedule {
-    fn start(schedule: &Schedule, worker: Rc<Worker>) -> RunningSchedule {
+    fn start(
+        schedule: &Schedule,
+        worker: Rc<Worker>,
+        is_name_busy: Option<Rc<Cell<bool>>>,
+    ) -> RunningSchedule {
         let (name, timing) = (schedule.name.clone(), schedule.timing.clone());
-        let state = Rc::<State>::default();
+        let is_name_busy = is_name_busy.unwrap_or_default();
+        let state = Rc::new(State { is_name_busy, ..State::default() });
         let task = kit::spawn(run(name.clone(), timing.clone(), worker, state.clone()));
         RunningSchedule { name, timing, state, task }
     }
 
     fn is_of(&self, schedule: &Schedule) -> bool {
         self.name == schedule.name && self.timing == schedule.timing
+    }
+
+    fn is_busy(&self) -> bool {
+        self.state.is_busy.get() && !self.task.is_finished()
     }
 
     /// Ends it, at once or once its run is over.
@@ -99,71 +123,153 @@ impl RunningSchedule {
 /// Runs a schedule whenever it is due, as the worker's plan has it then.
 async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>) {
     let Some(mut due) = timing.first() else { return };
+    let mut reading = ClockReading::now();
     loop {
         let Some(waiting) = find(&worker, &name, &timing) else { return };
-        let is_asked = wait(&timing, &mut due, &waiting.control).await;
+        let is_asked = wait(&timing, &mut due, &mut reading, &waiting.control).await;
         let Some(schedule) = find(&worker, &name, &timing) else { return };
-        state.is_busy.set(true);
         let store = worker.current().plan.store.clone();
-        if (is_asked || !schedule.is_paused(store.as_deref()).await)
-            && let Some(turn) = RunRight::of(&worker, &name)
-        {
-            schedule.control.set_running(true);
-            run_once(&schedule, worker.index).await;
-            schedule.control.set_running(false);
-            drop(turn);
+        if is_asked || !schedule.is_paused(store.as_deref()).await {
+            let wanted = (!is_asked).then_some(due);
+            if let Some(done) = run_for(&schedule, wanted, &worker, &state).await {
+                let Some(next) = timing.after(done) else { return };
+                due = next;
+                continue;
+            }
         }
-        state.is_busy.set(false);
         if state.is_ending.get() {
             return;
         }
-        if is_asked {
-            continue;
-        }
-        let mut skipped = 0;
-        loop {
-            let Some(next) = timing.after(due) else { return };
+        if !is_asked {
+            let Some(next) = behind(&timing, due, &schedule) else { return };
             due = next;
-            if due.wait().is_some() {
-                break;
-            }
-            skipped += 1;
-            if skipped == SKIPPED_MAX {
-                let Some(first) = timing.first() else { return };
-                due = first;
-                break;
-            }
         }
-        schedule.metrics.skipped(skipped);
     }
 }
 
+/// The first time behind one that is still to come. Those before it are skipped.
+fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
+    let mut due = timing.after(due)?;
+    let mut skipped = 0;
+    while due.wait().is_none() {
+        skipped += 1;
+        due = match skipped == SKIPPED_MAX {
+            true => timing.first()?,
+            false => timing.after(due)?,
+        };
+        if skipped == SKIPPED_MAX {
+            break;
+        }
+    }
+    schedule.metrics.skipped(skipped);
+    Some(due)
+}
+
 /// Waits until it is due, or somebody asks for a run: true then.
-async fn wait(timing: &Timing, due: &mut Due, control: &ScheduleControl) -> bool {
-    let mut reading = ClockReading::now();
+async fn wait(
+    timing: &Timing,
+    due: &mut Due,
+    reading: &mut ClockReading,
+    control: &ScheduleControl,
+) -> bool {
+    // The clock may have been set during the run before.
+    if let Some(other) = timing.set_back(*reading) {
+        *due = other;
+    }
+    *reading = ClockReading::now();
     while let Some(wait) = due.wait() {
         if tokio::time::timeout(wait, control.asked()).await.is_ok() {
             return true;
         }
-        if let Some(other) = timing.set_back(reading) {
-            (*due, reading) = (other, ClockReading::now());
+        if let Some(other) = timing.set_back(*reading) {
+            (*due, *reading) = (other, ClockReading::now());
         }
     }
     false
 }
 
+/// Runs it for a time that is due, or because somebody asked for that. Where another gateway has it, or has run it for this time, it
+/// returns the last time that was the other's.
+async fn run_for(
+    schedule: &Schedule,
+    due: Option<Due>,
+    worker: &Rc<Worker>,
+    state: &State,
+) -> Option<Due> {
+    let store = worker.current().plan.store.clone();
+    let store = store.as_deref().filter(|store| !store.nodes().is_alone());
+    if let (Some(store), Some(due)) = (store, due) {
+        has_partition(store.nodes(), schedule, due).await;
+    }
+    if state.is_name_busy.get() {
+        schedule.metrics.skipped(1);
+        return None;
+    }
+    let right = RunRight::of(store, &schedule.name);
+    let Some(right) = right else { return due.map(|due| latest(&schedule.timing, due)) };
+    state.is_busy.set(true);
+    state.is_name_busy.set(true);
+    let last = match (store, due, &right.held) {
+        (Some(store), Some(due), Some((_, standing))) => {
+            schedule.begin(store, due, standing.guard.as_ref()).await
+        }
+        _ => Ok(Beginning::Begins),
+    };
+    let mut done = None;
+    match last {
+        Ok(Beginning::Begins) => {
+            schedule.control.set_running(true);
+            run_once(schedule, worker.index).await;
+            schedule.control.set_running(false);
+        }
+        Ok(Beginning::IsDone(last)) => done = Some(last),
+        Err(error) => {
+            schedule.metrics.ran(true);
+            let name = schedule.name.as_str();
+            tracing::warn!(schedule = name, "the schedule could not run: {error}");
+        }
+    }
+    state.is_name_busy.set(false);
+    state.is_busy.set(false);
+    done
+}
+
+/// Waits until this gateway has the schedule, as it does if the one that had it is gone. If another one still has it at the next time,
+/// that one has run it.
+async fn has_partition(nodes: &Nodes, schedule: &Schedule, due: Due) {
+    let Due::Wall(at) = due else { return };
+    let late = kit::clock::wall().saturating_sub(at);
+    let partition = nodes::partition(&schedule.name);
+    let mut standing = nodes.follow();
+    let has = standing.wait_for(|standing| standing.has(partition));
+    // Harmless: whoever does not have it by then does not run it.
+    let _has = tokio::time::timeout(LATE_MAX.saturating_sub(late), has).await;
+}
+
+/// The last time up to now at which it was due, or one of the times before it.
+fn latest(timing: &Timing, due: Due) -> Due {
+    let mut latest = due;
+    for _ in 0..SKIPPED_MAX {
+        match timing.after(latest).filter(|next| next.wait().is_none()) {
+            Some(next) => latest = next,
+            None => break,
+        }
+    }
+    latest
+}
+
 /// The right to run a schedule: of several gateways that share a store, one at a time has it.
 struct RunRight {
-    _hold: Option<Tenure>,
+    held: Option<(Tenure, NodeStanding)>,
 }
 
 impl RunRight {
-    fn of(worker: &Worker, name: &str) -> Option<RunRight> {
-        let current = worker.current();
-        let Some(store) = &current.plan.store else { return Some(RunRight { _hold: None }) };
+    fn of(store: Option<&LazyStore>, name: &str) -> Option<RunRight> {
+        let Some(store) = store else { return Some(RunRight { held: None }) };
         let (nodes, partition) = (store.nodes(), nodes::partition(name));
-        let hold = nodes.hold(partition, nodes.standing().term);
-        hold.filter(|_| nodes.has(partition)).map(|hold| RunRight { _hold: Some(hold) })
+        let standing = nodes.standing();
+        let hold = nodes.hold(partition, standing.term)?;
+        nodes.has(partition).then_some(RunRight { held: Some((hold, standing)) })
     }
 }
 

@@ -36,7 +36,7 @@ pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
 pub use respond::{FilledReply, FixedReply, NoDestination};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
-pub use schedule::{ClockReading, Due, Schedule, ScheduleControl, Timing};
+pub use schedule::{Beginning, ClockReading, Due, Schedule, ScheduleControl, Timing};
 pub use streams::{IDLE_MAX, OnReload, Streams};
 pub use table::{
     Conflict, HostPattern, Matcher, PathWant, Refusal, RouteMatch, Table, ValueCondition,

@@ -10,7 +10,7 @@ use cron::Cron;
 use kit::clock;
 use message::{Body, Protocol, Request, RequestHead};
 use serde_json::{Value, json};
-use store::{Change, Error, Expect, LazyStore, Tables as _};
+use store::{Change, Error, Expect, Guard, LazyStore, Tables as _};
 use telemetry::ScheduleMetrics;
 use tokio::sync::Notify;
 
@@ -38,6 +38,16 @@ pub struct ScheduleControl {
 
 /// The table of the store with a row for each schedule that is paused, by its name.
 const PAUSED: &str = "schedules/paused";
+/// The table with the time, in milliseconds since the Unix epoch, for which a schedule by the clock ran last.
+const LAST: &str = "schedules/last";
+
+/// Whether a run may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    Begins,
+    /// A gateway has begun it already. The last run was for this time.
+    IsDone(Due),
+}
 
 impl ScheduleControl {
     /// Resolves when somebody has asked for a run now.
@@ -61,7 +71,7 @@ pub enum Timing {
 }
 
 /// A time at which something is due.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     At(clock::Instant),
     /// Since the Unix epoch.
@@ -105,14 +115,18 @@ impl Timing {
 impl Timing {
     /// The time at which it is due by the clock as it is now, if that was set back since the reading.
     pub fn set_back(&self, reading: ClockReading) -> Option<Due> {
-        let Timing::Cron(cron, _) = self else { return None };
         let expected = reading.shown.saturating_add(reading.at.elapsed());
-        let waited_for = match cron.is_every_hour() {
-            true => BACK,
-            false => BACK_FAR,
-        };
         let back = expected.saturating_sub(clock::wall());
-        if back > waited_for { self.first() } else { None }
+        if back > self.waited_for()? { self.first() } else { None }
+    }
+
+    /// By how much a clock may be set back that is waited for. None if no clock matters.
+    fn waited_for(&self) -> Option<Duration> {
+        match self {
+            Timing::Every(_) => None,
+            Timing::Cron(cron, _) if cron.is_every_hour() => Some(BACK),
+            Timing::Cron(..) => Some(BACK_FAR),
+        }
     }
 }
 
@@ -160,6 +174,38 @@ impl Schedule {
             self.control.is_paused.store(row.is_some(), Ordering::Relaxed);
         }
         self.control.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Notes in a store of several gateways that the run for a time begins, unless one of them has noted it. So no time has two runs when
+    /// a schedule changes hands, whatever their clocks show.
+    pub async fn begin(
+        &self,
+        store: &LazyStore,
+        due: Due,
+        guard: Option<&Guard>,
+    ) -> Result<Beginning, Error> {
+        let (Due::Wall(at), Some(waited_for)) = (due, self.timing.waited_for()) else {
+            return Ok(Beginning::Begins);
+        };
+        let row = store.get(LAST, self.name.as_bytes()).await?;
+        // Harmless: a row that cannot be read is written anew.
+        let last = row.as_ref().and_then(|row| std::str::from_utf8(&row.value).ok()?.parse().ok());
+        let last = last.map(Duration::from_millis);
+        // A last run that is far ahead was one by a clock that has been set back since.
+        if let Some(last) = last.filter(|last| *last >= at && *last - at <= waited_for) {
+            return Ok(Beginning::IsDone(Due::Wall(last)));
+        }
+        let change = Change {
+            table: LAST.into(),
+            key: self.name.as_bytes().to_vec(),
+            value: Some(at.as_millis().to_string().into()),
+            expect: row.map_or(Expect::Nothing, |row| Expect::Version(row.version)),
+        };
+        match store.change(vec![change], guard).await {
+            Ok(_) => Ok(Beginning::Begins),
+            Err(Error::Conflict { .. }) => Ok(Beginning::IsDone(due)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Pauses it, or lets it run again: on all gateways of a store, and over restarts where there is one.
