@@ -177,15 +177,3 @@ fn an_issuer_that_cannot_be_asked_is_told_apart_and_asked_again() {
     up.store(true, Ordering::SeqCst);
     assert_eq!(ask(&gateway, "opaque").status(), 200);
 }
-
-/// Two keys of one name could be mistaken for one another, so neither is used. The log says so.
-#[test]
-fn keys_of_one_name_are_left_out_with_a_warning() {
-    let body = jwks(&[&Key::on(&P256, "same"), &Key::on(&P256, "same"), &EC]);
-    let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    let (origin, issuer) = (Origin::saying("ok"), Origin::answering(reply));
-    let gateway = start(&origin, &format!("jwks: \"{}/keys\"", issuer.url()), &[]);
-    gateway.wait_for_log("another key has the same `kid`, so neither of them is used");
-    let token = EC.token(&json!({ "iss": "https://idp.test", "exp": now() + 60 }));
-    assert_eq!(ask(&gateway, &token).status(), 200);
-}

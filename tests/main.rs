@@ -107,6 +107,7 @@ mod regex_routes;
 mod reload;
 mod reload_soak;
 mod retries;
+mod rotation;
 mod routing;
 mod saxon;
 mod scale;

@@ -9,7 +9,7 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{Timeouts, UpstreamSettings};
 use plan::{Plan, RevokedTokens};
 use policies::jwt::backend::OwnKeys;
-use policies::jwt::{Introspection, Issuer, Keys, Location, PublishedKeys};
+use policies::jwt::{Introspection, Issuer, Keys, KnownKeys, Location, PublishedKeys};
 
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
@@ -181,13 +181,18 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
     // Harmless: `texts` are those of the files in `list`.
     for (file, text) in list.iter().zip(texts) {
         let read = match text.trim_start().starts_with('{') {
-            true => match KeySet::from_json(text.as_bytes()) {
+            true => match KeySet::of_issuer(text.as_bytes()) {
                 None => Err("it is neither a JWK nor a JWK set".to_owned()),
                 Some((keys, left)) => {
                     for (id, why) in left {
                         let id = id.unwrap_or_else(|| "without a name".to_owned());
                         let what = format!("the key `{}` is left out: {why}", id.escape_debug());
                         report.warn(file.at, what, "remove it from the file, or mend it");
+                    }
+                    if let Some(id) = keys.doubled() {
+                        let id = id.escape_debug();
+                        let what = format!("several keys have the `kid` `{id}`, so each is tried");
+                        report.warn(file.at, what, "give each key a `kid` of its own");
                     }
                     match keys.is_empty() {
                         true => Err("it has no key that verifies tokens".to_owned()),
@@ -261,11 +266,16 @@ fn published(
     telemetry: &Telemetry,
 ) -> Arc<PublishedKeys> {
     let key = format!("published keys {name} {location:?} {:?} {settings:?}", keys.refresh.0);
+    // Whatever else changes, these are the keys of the same issuer, from the same place.
+    let UpstreamSettings { targets, tls, .. } = &settings;
+    let issuer = keys.issuer.as_ref().map(|issuer| &issuer.value);
+    let known = format!("known keys {name} {issuer:?} {location:?} {targets:?} {tls:?}");
+    let known = builder.kept_or(&known, || Arc::new(KnownKeys::default()));
     let outlet = builder.own_outlet(settings);
     let published = builder.kept_or(&key, || {
-        let (refresh, timeout) = (keys.refresh.0, keys.timeout.0);
+        let times = (keys.refresh.0, keys.timeout.0);
         let metrics = telemetry.issuer(name);
-        Arc::new(PublishedKeys::new(name, outlet, location.clone(), refresh, timeout, metrics))
+        Arc::new(PublishedKeys::new(name, outlet, location.clone(), times, metrics, known))
     });
     builder.work(published.clone());
     published

@@ -55,8 +55,9 @@ const EXPONENT_BYTES_MAX: usize = 4;
 impl Key {
     /// Parses a JWK.
     pub fn from_jwk(jwk: &Object) -> Result<Key, KeyError> {
-        let algorithm = named(jwk)?;
+        // A key for encryption may have an algorithm that is not known here.
         is_for_verifying(jwk)?;
+        let algorithm = named(jwk)?;
         let verifiers = match text(jwk, "kty")? {
             "RSA" => rsa(&bytes(jwk, "n")?, &bytes(jwk, "e")?)?,
             "EC" => {

@@ -26,31 +26,7 @@ impl KeySet {
     /// Parses a JWK set, or a single JWK. Leaves out keys that are not for verifying and keys that are easily mistaken for one
     /// another. None if the text is not a key set, or has more than [`KEYS_MAX`] keys.
     pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
-        let document = json::object(text)?;
-        let mut left = SkippedKey::new();
-        let jwks: Vec<Option<&Object>> = match document.get("keys") {
-            Some(Value::Array(keys)) => keys.iter().map(Value::as_object).collect(),
-            Some(_) => return None,
-            None if document.contains_key("kty") => vec![Some(&document)],
-            None => return None,
-        };
-        if jwks.len() > KEYS_MAX {
-            return None;
-        }
-        let mut keys = Vec::new();
-        for jwk in jwks {
-            let Some(jwk) = jwk else {
-                left.push((None, KeyError::Malformed));
-                continue;
-            };
-            match Key::from_jwk(jwk) {
-                Ok(key) => keys.push(key),
-                Err(error) => {
-                    let id = jwk.get("kid").and_then(Value::as_str).map(str::to_owned);
-                    left.push((id, error));
-                }
-            }
-        }
+        let (mut keys, mut left) = read(text)?;
         // A malformed key might be the one that a token means.
         let unread = |key: &Key| {
             let same = |(id, error): &(Option<String>, KeyError)| {
@@ -59,7 +35,15 @@ impl KeySet {
             left.iter().any(same)
         };
         keys.retain(|key| !unread(key));
-        Some((KeySet { keys: unmistakable(keys, &mut left) }, left))
+        let keys = without_doubled(without_exposed(keys, &mut left), &mut left);
+        Some((KeySet { keys }, left))
+    }
+
+    /// The same for keys of an issuer, which vouches for each of them. Keys of one name are all tried, as they are where a token has no
+    /// key name: in a rotation an issuer may list the old and the new key by one name, and its tokens have to be accepted.
+    pub fn of_issuer(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
+        let (keys, mut left) = read(text)?;
+        Some((KeySet { keys: without_exposed(keys, &mut left) }, left))
     }
 
     /// Reads every public key and certificate of a PEM text.
@@ -118,6 +102,12 @@ impl KeySet {
         Err(if tried { Error::Signature } else { Error::KeyUnknown })
     }
 
+    /// The name of a key that others have, too, for the same algorithm.
+    pub fn doubled(&self) -> Option<&str> {
+        let doubled = self.keys.iter().find(|key| is_doubled(key, &self.keys));
+        doubled.and_then(|key| key.id.as_deref())
+    }
+
     /// An algorithm for which the set has more keys than are tried for a token without a key name, and how many.
     pub fn untried(&self) -> Option<(Algorithm, usize)> {
         let all = self.keys.iter().flat_map(Key::algorithms);
@@ -137,28 +127,67 @@ impl KeySet {
     }
 }
 
-/// Leaves out keys that share a name and an algorithm, and shared secrets beside public keys. The maker of such a set mistook
-/// one key for another, and so might we.
-fn unmistakable(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
-    let mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
-    let alike = |a: &Key, b: &Key| {
-        a.id.is_some()
-            && a.id == b.id
-            && a.algorithms().any(|one| b.algorithms().any(|two| one == two))
+/// The keys of a text that are for verifying, and those that are not.
+fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKey)> {
+    let document = json::object(text)?;
+    let mut left = SkippedKey::new();
+    let jwks: Vec<Option<&Object>> = match document.get("keys") {
+        Some(Value::Array(keys)) => keys.iter().map(Value::as_object).collect(),
+        Some(_) => return None,
+        None if document.contains_key("kty") => vec![Some(&document)],
+        None => return None,
     };
-    let doubled: Vec<bool> =
-        keys.iter().map(|key| keys.iter().filter(|other| alike(key, other)).count() > 1).collect();
-    // Harmless: it was found of each key.
-    let judged = keys.into_iter().zip(doubled);
+    if jwks.len() > KEYS_MAX {
+        return None;
+    }
+    let mut keys = Vec::new();
+    for jwk in jwks {
+        let Some(jwk) = jwk else {
+            left.push((None, KeyError::Malformed));
+            continue;
+        };
+        match Key::from_jwk(jwk) {
+            Ok(key) => keys.push(key),
+            Err(error) => {
+                let id = jwk.get("kid").and_then(Value::as_str).map(str::to_owned);
+                left.push((id, error));
+            }
+        }
+    }
+    Some((keys, left))
+}
+
+/// Leaves out shared secrets beside public keys: who publishes them has not kept them.
+fn without_exposed(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
+    let are_mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
+    let (exposed, kept): (Vec<Key>, Vec<Key>) =
+        keys.into_iter().partition(|key| are_mixed && key.is_secret());
+    left.extend(exposed.into_iter().map(|key| (key.id.map(String::from), KeyError::Exposed)));
+    kept
+}
+
+/// Leaves out keys that share a name and an algorithm. The maker of such a set mistook one key for another, and so might we.
+fn without_doubled(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
+    let doubled: Vec<bool> = keys.iter().map(|key| is_doubled(key, &keys)).collect();
     let mut kept = Vec::new();
-    for (key, doubled) in judged {
-        match (doubled, mixed && key.is_secret()) {
-            (true, _) => left.push((key.id.map(String::from), KeyError::Doubled)),
-            (false, true) => left.push((key.id.map(String::from), KeyError::Exposed)),
-            (false, false) => kept.push(key),
+    // Harmless: it was found of each key.
+    for (key, doubled) in keys.into_iter().zip(doubled) {
+        match doubled {
+            true => left.push((key.id.map(String::from), KeyError::Doubled)),
+            false => kept.push(key),
         }
     }
     kept
+}
+
+/// True if another of the keys has the name of this one, and an algorithm of it.
+fn is_doubled(key: &Key, keys: &[Key]) -> bool {
+    let alike = |other: &&Key| {
+        key.id.is_some()
+            && key.id == other.id
+            && key.algorithms().any(|one| other.algorithms().any(|two| one == two))
+    };
+    keys.iter().filter(alike).count() > 1
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::verdict_cache::{VerdictCache, next_number};
 pub use claims::{ClaimRequirement, Subscription};
 pub use introspect::Introspection;
 pub use issuer::{Issuer, Keys};
-pub use published::{KEYS_BYTES_MAX, Location, PublishedKeys};
+pub use published::{KEYS_BYTES_MAX, KnownKeys, Location, PublishedKeys};
 
 use claims::CheckedToken;
 use refusal::Refusal;

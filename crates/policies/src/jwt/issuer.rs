@@ -67,7 +67,13 @@ impl Keys {
         match self {
             Keys::Nowhere => Err(Refusal::KeyUnknown),
             Keys::Fixed(keys) => Ok(keys.verify(token).map(|()| 0)?),
-            Keys::Published(published) => published.known().verify_or_ask(token),
+            Keys::Published(published) => {
+                let verified = published.known().verify_or_ask(token);
+                if verified == Err(Refusal::Token(jose::Error::Signature)) {
+                    published.suspect();
+                }
+                verified
+            }
         }
     }
 

@@ -51,12 +51,18 @@ pub struct PublishedKeys {
     refresh: Duration,
     timeout: Duration,
     metrics: Arc<IssuerMetrics>,
-    known: watch::Sender<KeySnapshot>,
+    known: Arc<KnownKeys>,
+    wanted: Notify,
+    waiting: AtomicUsize,
+}
+
+/// The keys of an issuer that were read last. They outlive a reload that changes how they are read, since the issuer may be away then.
+#[derive(Debug, Default)]
+pub struct KnownKeys {
+    snapshot: watch::Sender<KeySnapshot>,
     generation: AtomicU64,
     /// The number of readings begun.
     begun: AtomicU64,
-    wanted: Notify,
-    waiting: AtomicUsize,
 }
 
 /// The present knowledge of the keys.
@@ -94,14 +100,16 @@ impl KeySnapshot {
 }
 
 impl PublishedKeys {
+    /// Keys that are read at once, though they may be known already.
     pub fn new(
         name: &str,
         outlet: Arc<dyn Fetch>,
         location: Location,
-        refresh: Duration,
-        timeout: Duration,
+        (refresh, timeout): (Duration, Duration),
         metrics: Arc<IssuerMetrics>,
+        known: Arc<KnownKeys>,
     ) -> PublishedKeys {
+        known.snapshot.send_modify(|snapshot| snapshot.due = None);
         PublishedKeys {
             name: name.to_owned(),
             outlet,
@@ -109,20 +117,24 @@ impl PublishedKeys {
             refresh,
             timeout,
             metrics,
-            known: watch::Sender::default(),
-            generation: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
+            known,
             wanted: Notify::new(),
             waiting: AtomicUsize::new(0),
         }
     }
 
     pub(crate) fn known(&self) -> KeySnapshot {
-        self.known.borrow().clone()
+        self.known.snapshot.borrow().clone()
     }
 
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.known.generation.load(Ordering::Acquire)
+    }
+
+    /// A token is not signed by the key that it names. The issuer may have another key of that name now, so they are read again, beside
+    /// the requests.
+    pub(crate) fn suspect(&self) {
+        self.wanted.notify_one();
     }
 
     /// Waits for keys that were read after this was called; all who wait share one reading.
@@ -130,8 +142,8 @@ impl PublishedKeys {
         let Some(_waiting) = KeyWaiter::among(&self.waiting) else {
             return Err(Refusal::KeyUnknown);
         };
-        let mut seen = self.known.subscribe();
-        let begun = self.begun.load(Ordering::Acquire);
+        let mut seen = self.known.snapshot.subscribe();
+        let begun = self.known.begun.load(Ordering::Acquire);
         let (first, ended) = {
             let known = seen.borrow();
             (known.keys.is_none(), known.ended)
@@ -151,7 +163,7 @@ impl PublishedKeys {
     }
 
     async fn read(&self, caller: &Rc<Caller>) {
-        self.begun.fetch_add(1, Ordering::AcqRel);
+        self.known.begun.fetch_add(1, Ordering::AcqRel);
         let read = self.fetch(caller, clock::now().checked_add(self.timeout)).await;
         let now = clock::now();
         match read {
@@ -167,7 +179,7 @@ impl PublishedKeys {
         if before.failed > 0 || news {
             tracing::info!(issuer = self.name, keys = keys.len(), "the issuer's keys were read");
         }
-        self.known.send_modify(|known| {
+        self.known.snapshot.send_modify(|known| {
             if news {
                 known.keys = Some(Arc::new(keys));
                 known.generation += 1;
@@ -176,7 +188,7 @@ impl PublishedKeys {
             known.failed = 0;
             known.ended += 1;
             known.due = now.checked_add(self.refresh);
-            self.generation.store(known.generation, Ordering::Release);
+            self.known.generation.store(known.generation, Ordering::Release);
         });
     }
 
@@ -192,7 +204,7 @@ impl PublishedKeys {
                 "the issuer's keys cannot be read, the last good ones stay in use: {why}"
             );
         }
-        self.known.send_modify(|known| {
+        self.known.snapshot.send_modify(|known| {
             known.failed = known.failed.saturating_add(1);
             known.ended += 1;
             let doubled = AWAY_MIN.saturating_mul(1 << (known.failed - 1).min(5));
@@ -213,15 +225,13 @@ impl PublishedKeys {
             }
         };
         let text = self.get(caller, &path, deadline).await?;
-        let (keys, left) = KeySet::from_json(&text).ok_or("it is no key set")?;
+        let (keys, left) = KeySet::of_issuer(&text).ok_or("it is no key set")?;
         let keys = keys.without_secrets();
         let text = digest(&text);
         let is_new = self.known().text != text;
         for (id, why) in left {
-            // Keys for encryption and of other kinds are ordinary; a mistake is told once for each text.
-            let is_mistake =
-                matches!(why, KeyError::Doubled | KeyError::Exposed | KeyError::Malformed);
-            match is_new && is_mistake {
+            // Keys for encryption are ordinary; any other key may be one that tokens are signed with. It is told once for each text.
+            match is_new && why != KeyError::NotForVerifying {
                 true => tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}"),
                 false => tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}"),
             }
@@ -236,6 +246,10 @@ impl PublishedKeys {
                 "{count} keys for {algorithm}: only {} are tried where no `kid` says which one",
                 jose::TRIED_MAX
             );
+        }
+        if let (true, Some(id)) = (is_new, keys.doubled()) {
+            let issuer = &self.name;
+            tracing::warn!(issuer, key = id, "another key has the same `kid`, so both are tried");
         }
         Ok((keys, text))
     }
@@ -289,7 +303,7 @@ fn digest(text: &[u8]) -> u64 {
 impl Background for PublishedKeys {
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
-            let due = self.known.borrow().due;
+            let due = self.known.snapshot.borrow().due;
             let pause = due.map(|due| due.saturating_duration_since(clock::now()));
             let pause = pause.unwrap_or(Duration::ZERO);
             if pause > Duration::ZERO {
