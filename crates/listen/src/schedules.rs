@@ -97,6 +97,7 @@ impl RunningSchedule {
         is_name_busy: Option<Rc<Cell<bool>>>,
     ) -> RunningSchedule {
         let (name, timing) = (schedule.name.clone(), schedule.timing.clone());
+        // Harmless: no other one of this name is known, so none runs.
         let is_name_busy = is_name_busy.unwrap_or_default();
         let state = Rc::new(State { is_name_busy, ..State::default() });
         let task = kit::spawn(run(name.clone(), timing.clone(), worker, state.clone()));
