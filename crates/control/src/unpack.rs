@@ -19,6 +19,9 @@ pub(crate) struct UnpackedBundle {
 /// Files of one bundle.
 const FILES_MAX: usize = 2_000;
 
+/// Entries of a `.tar.gz`: each file may have an extension in front of it, or two.
+const ENTRIES_MAX: usize = 3 * FILES_MAX;
+
 /// Bytes of one file, unpacked: a configuration or a schema has a few megabytes at most.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -41,6 +44,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Bytes of a `.tar.gz`, unpacked: its files, and for each the head, a long name and the padding.
 const TAR_BYTES_MAX: u64 = ALL_BYTES_MAX + FILES_MAX as u64 * 4_096;
+
+/// Bytes of an extension of a `.tar.gz`: a long name, or records about the next entry.
+const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 
 /// Unpacks an archive. The error says what is wrong with it.
 pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
@@ -79,7 +85,10 @@ fn unpack_tar(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     each_of_tar(archive, |name, _, _| {
         check(name)?;
         names.push(name.to_owned());
-        Ok(())
+        match names.len() > FILES_MAX {
+            true => Err(too_many()),
+            false => Ok(()),
+        }
     })?;
     if names.iter().any(|name| name == "artifacts.xml") {
         return Err("a Composite Application archive is a ZIP archive".to_owned());
@@ -97,36 +106,82 @@ fn each_of_tar(
     archive: &[u8],
     mut file: impl FnMut(&str, u64, &mut dyn Read) -> Result<(), String>,
 ) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("this .tar.gz cannot be read: {error}");
+    let failed = |error: io::Error| format!("this .tar.gz cannot be read: {error}");
     let unpacked = BoundedReader { inner: MultiGzDecoder::new(archive), left: TAR_BYTES_MAX };
     let mut tar = tar::Archive::new(unpacked);
-    for (at, entry) in tar.entries().map_err(failed)?.enumerate() {
-        if at >= FILES_MAX {
+    // What an extension said of the next entry. The library would read an extension whole, whatever its size.
+    let mut long_name = None;
+    for (at, entry) in tar.entries().map_err(failed)?.raw(true).enumerate() {
+        if at >= ENTRIES_MAX {
             return Err(too_many());
         }
         let mut entry = entry.map_err(failed)?;
-        let path = entry.path_bytes();
-        let name = std::str::from_utf8(&path)
+        let kind = entry.header().entry_type();
+        if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+            let bytes = extension(at, &mut entry)?;
+            let name = match kind.is_gnu_longname() {
+                true => Some(bytes.strip_suffix(b"\0").unwrap_or(&bytes).to_vec()),
+                false => name_in_records(at, &bytes)?,
+            };
+            // A record has precedence over the long name in front of it, as for the programs that write both.
+            long_name = name.or(long_name);
+            continue;
+        }
+        let path = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let name = String::from_utf8(path)
             .map_err(|_invalid| format!("entry {at} has a name that is no UTF-8"))?;
         // This is how tar names what is in the folder that it packs.
-        let name = name.strip_prefix("./").unwrap_or(name).to_owned();
-        let kind = entry.header().entry_type();
+        let name = name.strip_prefix("./").unwrap_or(&name);
         if kind.is_file() {
             let size = entry.size();
-            file(&name, size, &mut entry)?;
+            file(name, size, &mut entry)?;
         } else if kind.is_dir() {
-            let name = name.strip_suffix('/').unwrap_or(&name);
+            let name = name.strip_suffix('/').unwrap_or(name);
             // The folder that was packed may be an entry itself.
             if !name.is_empty() {
                 check(name)?;
             }
         } else if !kind.is_pax_global_extensions() {
             // What packs commits writes the commit's name into global extensions.
-            return Err(not_a_file(&name));
+            return Err(not_a_file(name));
         }
     }
     // Behind the last entry is the checksum.
-    std::io::copy(&mut tar.into_inner(), &mut std::io::sink()).map(drop).map_err(failed)
+    io::copy(&mut tar.into_inner(), &mut io::sink()).map(drop).map_err(failed)
+}
+
+/// The content of an extension.
+fn extension(at: usize, entry: &mut impl Read) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    // Harmless: one byte more than the bound shows that it is exceeded.
+    let read = entry.take(EXTENSION_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("entry {at}, an extension: {error}"))?;
+    match bytes.len() as u64 > EXTENSION_BYTES_MAX {
+        true => Err(format!(
+            "entry {at} is an extension (a long name or pax records) of over {EXTENSION_BYTES_MAX} bytes"
+        )),
+        false => Ok(bytes),
+    }
+}
+
+/// The name that pax records give the next entry. A record that would change what is read as its content is refused.
+fn name_in_records(at: usize, records: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut name = None;
+    for record in tar::PaxExtensions::new(records) {
+        let record = record.map_err(|error| format!("entry {at}, pax records: {error}"))?;
+        match record.key_bytes() {
+            b"path" => name = Some(record.value_bytes().to_vec()),
+            key if key == b"size" || key.starts_with(b"GNU.sparse.") => {
+                let key = key.escape_ascii();
+                return Err(format!(
+                    "entry {at} has the pax record `{key}`, which is not supported"
+                ));
+            }
+            // Harmless: the others are times, owners and notes, which a bundle does not keep.
+            _ => {}
+        }
+    }
+    Ok(name)
 }
 
 /// Fails where more bytes come than are left.
@@ -452,8 +507,25 @@ mod tests {
     }
 
     #[test]
+    fn long_names_of_tar_archives_are_read() {
+        use tar::EntryType::{GNULongName, Regular, XHeader};
+        let long = format!("{}/a.yaml", "x".repeat(150));
+        let record = format!("13 mtime=1.5\n{} path={long}\n", long.len() + 10);
+        for (kind, content) in [(GNULongName, format!("{long}\0")), (XHeader, record)] {
+            let other = (Regular, "b.yaml", &b"2"[..]);
+            let bytes = tar_gz(&[(kind, "a", content.as_bytes()), (Regular, "short", b"1"), other]);
+            let folder = tempfile::tempdir().unwrap();
+            unpack(&bytes, folder.path()).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            assert_eq!(fs::read_to_string(folder.path().join(&long)).unwrap(), "1");
+            assert!(folder.path().join("b.yaml").exists(), "the name is only of the next entry");
+        }
+    }
+
+    #[test]
     fn tar_archives_that_lead_elsewhere_or_grow_are_refused() {
-        use tar::EntryType::{Block, Directory, Fifo, Link, Regular, Symlink};
+        use tar::EntryType::{
+            Block, Directory, Fifo, GNULongName, Link, Regular, Symlink, XHeader,
+        };
         for name in ["../a", "/a", "x/../../a", "a\\..\\b", ".hidden", "x//y", "x/./y"] {
             for kind in [Regular, Directory] {
                 let why = refused(&tar_gz(&[(Regular, "b.yaml", b""), (kind, name, b"")]));
@@ -483,8 +555,30 @@ mod tests {
         for end in [3, 20, good.len() / 2, good.len() - 12] {
             refused(&good[..end]);
         }
-        let many = vec![(Regular, "a", &b""[..]); FILES_MAX + 1];
+        let names: Vec<String> = (0..=FILES_MAX).map(|number| format!("{number}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (Regular, &**name, &b""[..])).collect();
         assert!(refused(&tar_gz(&many)).contains("entries"));
+        let many = vec![(Directory, "a", &b""[..]); ENTRIES_MAX + 1];
+        assert!(refused(&tar_gz(&many)).contains("entries"));
+        // Extensions, which have a bound of their own.
+        let long = vec![b'x'; usize::try_from(EXTENSION_BYTES_MAX).unwrap() + 1];
+        for kind in [GNULongName, XHeader] {
+            let why = refused(&tar_gz(&[(kind, "a", &long), (Regular, "a.yaml", b"")]));
+            assert!(
+                why.contains("entry 0 is an extension (a long name or pax records) of over 65536"),
+                "{why}"
+            );
+        }
+        for (record, why) in [
+            (&b"9 size=1\n"[..], "the pax record `size`, which is not supported"),
+            (b"22 GNU.sparse.major=1\n", "the pax record `GNU.sparse.major`"),
+            (b"13 path=../a\n", "is hidden, leads out"),
+            (b"12 path=\xff\xff\xff\n", "no UTF-8"),
+            (b"99 path=a\n", "pax records: malformed"),
+        ] {
+            let told = refused(&tar_gz(&[(XHeader, "p", record), (Regular, "a.yaml", b"")]));
+            assert!(told.contains(why), "{told}");
+        }
         // What is said to be there and is not.
         let mut header = tar::Header::new_gnu();
         header.set_path("a.yaml").unwrap();
