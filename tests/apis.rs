@@ -719,7 +719,7 @@ fn import_gives_limits_to_tiers_that_are_not_known() {
     let path = folder.path().join("api.yaml");
     std::fs::write(&path, "openapi: 3.0.1\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1\" }]\npaths:\n  /a: { get: { x-wso2-throttling-tier: Bronze, responses: {} }, put: { x-wso2-throttling-tier: Bronze, responses: {} } }\n").unwrap();
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
-    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(run.code, Some(3), "{run:?}");
     assert_eq!(run.stderr.matches("what the tier `Bronze` allows").count(), 1, "{run:?}");
     assert!(!run.stderr.contains("issues its tokens"), "{run:?}");
     assert!(run.stdout.contains("requests: 100"), "{run:?}");
@@ -735,6 +735,7 @@ fn import_says_that_the_issuer_is_to_be_filled_in() {
     let path = folder.path().join("api.yaml");
     std::fs::write(&path, "openapi: 3.0.1\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1\" }]\ncomponents: { securitySchemes: { t: { type: http, scheme: bearer } } }\nsecurity: [{ t: [] }]\npaths: { /a: { get: { responses: {} } } }\n").unwrap();
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{run:?}");
     assert_eq!(run.stderr.matches("does not say who issues its tokens").count(), 1, "{run:?}");
 }
 

@@ -336,7 +336,7 @@ fn what_import_writes_passes_check() {
     std::fs::write(&path, document).unwrap();
     for more in [&[][..], &["--base-path", "/v1"], &["--validate"]] {
         let run = tidegate(&[&["import", "openapi", path.to_str().unwrap()], more].concat());
-        assert_eq!(run.code, Some(0), "{run:?}");
+        assert_eq!(run.code, Some(3), "{run:?}");
         assert!(run.stderr.contains("the query in the path becomes a condition"), "{run:?}");
         let written = folder.path().join("tidegate.yaml");
         std::fs::write(&written, &run.stdout).unwrap();

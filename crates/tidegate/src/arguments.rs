@@ -290,7 +290,8 @@ Examples:
     /// Print a configuration that turns a SOAP service into a JSON API, and test the translation of each operation.
     ///
     /// The files that the WSDL imports and includes are read from beside it. For each operation, samples are made of its schema,
-    /// translated to SOAP, validated, and translated back. The exit code is 1 if a sample comes back changed.
+    /// translated to SOAP, validated, and translated back. Exit code 0: all samples come back unchanged, and nothing is left out; 3:
+    /// not so; 1: nothing was written.
     #[command(after_help = "\
 Examples:
   tidegate import wsdl calculator.wsdl > tidegate.yaml
@@ -322,7 +323,8 @@ Examples:
     /// Print a configuration that does what artifacts of Apache Synapse or WSO2 Micro Integrator do.
     ///
     /// Standard error gets a table of what is converted, approximated and refused, each with its place. A comment stands in the
-    /// configuration where something was refused. Exit code 0: nothing was refused; 3: something was; 1: nothing was written.
+    /// configuration where something was refused. Exit code 0: all is converted; 3: something is approximated or refused; 1: nothing was
+    /// written.
     #[command(after_help = "\
 Examples:
   tidegate import synapse proxy.xml > tidegate.yaml

@@ -35,8 +35,16 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The exit code if something was refused and the rest was written.
+/// The exit code if something was approximated or refused and the rest was written.
 const PARTLY: u8 = 3;
+
+/// The exit code of an import that was written, by whether its result does all that the input said.
+fn written(complete: bool) -> ExitCode {
+    match complete {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(PARTLY),
+    }
+}
 
 fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut imported = ::import::synapse::import(path).map_err(|fault| anyhow!(fault))?;
@@ -57,10 +65,7 @@ fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
         }
     }
     log::say_error(&imported.table.to_string());
-    Ok(match imported.table.count(Outcome::Refused) {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(PARTLY),
-    })
+    Ok(written(imported.table.rows.iter().all(|row| row.outcome == Outcome::Converted)))
 }
 
 /// Checks the configuration, and refuses the parts that `check` would not take, until it takes the rest. The report is of what is in
@@ -173,10 +178,10 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
             "note: the service {name} is not offered here; import it with --service {name}"
         ));
     }
-    let (mut messages, mut failed) = (0, false);
+    let (mut messages, mut proved) = (0, true);
     for proof in &offered.proofs {
         messages += proof.messages;
-        failed |= !proof.failures.is_empty();
+        proved &= proof.failures.is_empty() && proof.unproved.is_empty();
         let unproved =
             proof.unproved.iter().map(|what| format!("note: {}, {what}", proof.operation));
         let failures = proof.failures.iter().map(|what| format!("{}, {what}", proof.operation));
@@ -186,8 +191,8 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
         "{} operations, {messages} messages translated to SOAP and back",
         offered.proofs.len()
     ));
-    let written = write_checked(&::import::yaml(&offered.configuration))?;
-    Ok(if failed { ExitCode::FAILURE } else { written })
+    let complete = proved && offered.left_out.is_empty() && offered.other_services.is_empty();
+    write_checked(&::import::yaml(&offered.configuration), complete)
 }
 
 fn openapi(
@@ -224,17 +229,20 @@ fn openapi(
         made.errors.iter().map(here).for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
         return Ok(ExitCode::FAILURE);
     }
-    if made.routes.iter().any(|route| asks_for_token(&route.route)) {
+    let asks = made.routes.iter().any(|route| asks_for_token(&route.route));
+    let complete = made.warnings.is_empty() && !asks;
+    if asks {
         log::say_error(
             "note: the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace",
         );
     }
     let configuration = configuration(made, upstream.as_deref(), &options.name);
-    write_checked(&::import::yaml(&configuration))
+    write_checked(&::import::yaml(&configuration), complete)
 }
 
-/// Writes a configuration, unless `check` would refuse it: then it says why, and writes nothing.
-fn write_checked(configuration: &str) -> anyhow::Result<ExitCode> {
+/// Writes a configuration, unless `check` would refuse it: then it says why, and writes nothing. `complete` says whether nothing was
+/// left out or replaced.
+fn write_checked(configuration: &str, complete: bool) -> anyhow::Result<ExitCode> {
     // Paths in it start where the program was started.
     let loaded = config::parse(configuration, Path::new("tidegate.yaml"));
     let compiled = compile::compile(&loaded, None, &telemetry::Telemetry::new(1));
@@ -243,7 +251,7 @@ fn write_checked(configuration: &str) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     log::write_out(configuration.trim_end())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(written(complete))
 }
 
 /// A whole configuration, which `tidegate check` finds good as soon as its `issuers` say whose tokens are meant.
