@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::connections::{ListenerState, Permit};
 use crate::h1::H1;
 use crate::worker::Worker;
-use crate::{h2, proxy_protocol};
+use crate::{descriptors, h2, proxy_protocol};
 
 /// One client connection, as far as HTTP is concerned.
 pub(crate) struct Connection {
@@ -53,7 +53,13 @@ pub(crate) async fn run(
         match accepted.await {
             None => return,
             Some(Ok((socket, peer))) => match listener_state.enter(worker.index) {
-                Some(permit) => drop(kit::spawn(connection(worker.clone(), permit, socket, peer))),
+                Some(permit) => {
+                    drop(kit::spawn(connection(worker.clone(), permit, socket, peer)));
+                    if descriptors::are_taken() {
+                        // The connection whose place it has frees its descriptor first.
+                        tokio::task::yield_now().await;
+                    }
+                }
                 None => listener_state.metrics.refused(worker.index, Refusal::ConnectionsMax),
             },
             Some(Err(e)) => {

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::descriptors;
+
 /// Workers rarely meet in one of so many.
 const SHARDS: usize = 16;
 
@@ -25,14 +27,22 @@ pub(crate) struct CountedConnection {
 }
 
 impl OpenConnections {
-    /// One more, unless there are as many as there may be.
+    /// One more, unless there are as many as there may be, or as there are descriptors for.
     pub(crate) fn enter(&self, max: usize) -> bool {
         let free = |open: usize| (open < max).then_some(open + 1);
-        self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
+        if self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_err() {
+            return false;
+        }
+        let is_room = descriptors::enter();
+        if !is_room {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_room
     }
 
     pub(crate) fn leave(&self) {
         self.all.fetch_sub(1, Ordering::Relaxed);
+        descriptors::leave();
     }
 
     /// One more of this client, unless it has as many as it may.

@@ -15,6 +15,7 @@ use telemetry::access::{AccessLog, Sink};
 use tokio::sync::{mpsc, oneshot};
 use upstream::Upstream;
 
+use crate::descriptors;
 use crate::sockets::Sockets;
 use crate::worker::{self, Order, ServingPlan};
 
@@ -87,6 +88,7 @@ impl Gateway {
             (sockets, access_log.map(|(_, log)| log))
         };
         kit::memory::set_limit(plan.memory);
+        descriptors::warn_of(&plan);
         let mut adopted = Vec::new();
         // Harmless: sockets were bound for each worker.
         for (worker, sockets) in self.workers.iter().zip(sockets) {

@@ -11,6 +11,7 @@ mod client;
 mod clients;
 mod connections;
 mod date;
+mod descriptors;
 mod events;
 mod exchange_pool;
 mod frames;
@@ -33,6 +34,7 @@ mod unbound;
 mod worker;
 mod write_progress;
 
+pub use descriptors::set_descriptors;
 pub use gateway::{Gateway, Upkeep};
 pub use sockets::not_bound;
 pub use unbound::UnboundListener;

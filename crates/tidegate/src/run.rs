@@ -183,7 +183,10 @@ impl RunningGateway {
 /// Connections need descriptors; the usual soft limit of 1,024 is for programs that use select().
 fn raise_descriptors() {
     match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(limit) => tracing::debug!(limit, "descriptors"),
+        Ok(limit) => {
+            tracing::debug!(limit, "descriptors");
+            listen::set_descriptors(limit);
+        }
         Err(e) => tracing::warn!("the limit of descriptors cannot be raised: {e}"),
     }
 }
