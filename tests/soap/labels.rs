@@ -132,6 +132,8 @@ fn the_charset_of_a_content_type_stands_above_the_declaration() {
             ("text/xml; charset=iso-8859-1", latin("")),
             ("text/xml; charset=\"ISO-8859-1\"", latin("<?xml version=\"1.0\"?>")),
             ("text/xml", latin("<?xml version=\"1.0\" encoding=\"iso-8859-1\"?>")),
+            ("text/xml; charset=ISO-8859-15", latin("")),
+            ("text/xml", latin("<?xml version=\"1.0\" encoding=\"windows-1252\"?>")),
             ("text/xml; charset=utf-8", utf8.clone().into_bytes()),
             ("text/xml; charset=utf-8", envelope(SOAP_11, "<n>é</n>").into_bytes()),
         ] {
@@ -141,4 +143,14 @@ fn the_charset_of_a_content_type_stands_above_the_declaration() {
     }
     let wrong = renamed(&gateway, "text/xml; charset=utf-8", &latin("")).text();
     assert!(wrong.contains("this is not UTF-8"), "{wrong}");
+    let plain = envelope(SOAP_11, "<n>e</n>");
+    for (content_type, body, why) in [
+        ("text/xml; charset=x-unknown", plain.clone(), "The charset 'x-unknown' is not supported"),
+        ("text/xml; charset=utf-16", plain.clone(), "The message is not in the charset 'utf-16'"),
+        ("text/xml", plain.replace("utf-8", "x-unknown"), "the encoding `x-unknown` is not read"),
+    ] {
+        let reply = renamed(&gateway, content_type, body.as_bytes());
+        assert_eq!(reply.status(), 500, "{content_type}");
+        assert!(reply.text().contains(why), "{content_type}: {}", reply.text());
+    }
 }

@@ -177,7 +177,7 @@ impl Content {
     pub(crate) fn gathered(&self) -> GatheredBody {
         let (content_type, bytes) = self.looked_into();
         let mut body = GatheredBody::new(bytes.clone(), Trailers::new());
-        let settled = charset::settled(content_type, bytes).is_some();
+        let settled = !matches!(charset::settled(content_type, bytes), Ok(None));
         if let (Some(Ok(View::Xml { document, .. })), false) = (self.view.get(), settled) {
             body.keep_tree(document.clone());
         }
@@ -393,8 +393,7 @@ fn read(
 ) -> Result<View, Box<str>> {
     match format {
         Format::Xml => {
-            let settled = charset::single_byte(content_type, bytes)
-                .or_else(|| charset::settled(Some(content_type), bytes));
+            let settled = charset::settled(Some(content_type), bytes)?;
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
             let document = match levels {

@@ -1,7 +1,10 @@
 //! The encoding of XML where the content type says it: RFC 7303, section 3, has it stand above the declaration, and below a byte
 //! order mark.
 //!
-//! Owns the rare message in another encoding than it declares or seems. All others are read as they stand.
+//! Owns the rare message in another encoding than it declares or seems: it is read in UTF-8, or refused with the name of an encoding
+//! that is not known. All others are read as they stand.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 /// The declaration has to end within so many bytes, as where the parser looks for it.
 const DECLARATION_BYTES_MAX: usize = 1024;
@@ -9,9 +12,8 @@ const DECLARATION_BYTES_MAX: usize = 1024;
 /// True if a message with this beginning may be in another encoding than it seems.
 pub fn may_differ(content_type: Option<&[u8]>, so_far: &[u8]) -> bool {
     match content_type.and_then(charset) {
-        Some(told) if is_utf8(told) => declares_another(so_far),
-        Some(told) => is_latin1(told),
-        None => false,
+        Some(told) => !is_utf8(told) || declares_another(so_far),
+        None => declares_another(so_far),
     }
 }
 
@@ -19,40 +21,46 @@ fn is_utf8(told: &[u8]) -> bool {
     told.eq_ignore_ascii_case(b"utf-8") || told.eq_ignore_ascii_case(b"utf8")
 }
 
-/// The characters of windows-1252 from 0x80 to 0x9F (WHATWG Encoding, 8.1); all others are those of ISO 8859-1.
-const WINDOWS: [char; 32] = [
-    '\u{20AC}', '\u{81}', '\u{201A}', '\u{192}', '\u{201E}', '\u{2026}', '\u{2020}', '\u{2021}',
-    '\u{2C6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8D}', '\u{17D}', '\u{8F}',
-    '\u{90}', '\u{2018}', '\u{2019}', '\u{201C}', '\u{201D}', '\u{2022}', '\u{2013}', '\u{2014}',
-    '\u{2DC}', '\u{2122}', '\u{161}', '\u{203A}', '\u{153}', '\u{9D}', '\u{17E}', '\u{178}',
-];
-
-/// A text in windows-1252; nothing for another charset.
-pub fn windows(told: &[u8], text: &[u8]) -> Option<String> {
-    let is_it = [&b"windows-1252"[..], b"cp1252", b"x-cp1252"]
-        .iter()
-        .any(|name| told.eq_ignore_ascii_case(name));
-    let character = |byte: &u8| match byte {
-        0x80..=0x9F => WINDOWS.get(usize::from(*byte - 0x80)).copied().unwrap_or('\u{FFFD}'),
-        byte => char::from(*byte),
-    };
-    is_it.then(|| text.iter().map(character).collect())
+fn is_ascii(told: &[u8]) -> bool {
+    told.eq_ignore_ascii_case(b"us-ascii") || told.eq_ignore_ascii_case(b"ascii")
 }
 
-/// XML in windows-1252, which its content type says, or else its declaration, in UTF-8 without the declaration.
-pub fn single_byte(content_type: &[u8], message: &[u8]) -> Option<Vec<u8>> {
-    let text = match charset(content_type) {
-        Some(told) => windows(told, message)?,
-        None if !declares_another(message) => return None,
-        None => {
-            let name = declared(message)?.split(|byte| matches!(byte, b'"' | b'\'')).next()?;
-            windows(name, message)?
-        }
+/// A text in a charset that has none of the rules of its own that UTF-8, UTF-16, ASCII and ISO 8859-1 have here.
+fn decoded(told: &[u8], text: &[u8]) -> Result<String, String> {
+    let Some(encoding) = Encoding::for_label_no_replacement(told) else {
+        return Err(format!("The charset '{}' is not supported", told.escape_ascii()));
     };
-    Some(undeclared(&text))
+    let decoded = encoding.decode_without_bom_handling_and_without_replacement(text);
+    let decoded = decoded.map(std::borrow::Cow::into_owned);
+    decoded.ok_or_else(|| format!("The message is not in the charset '{}'", told.escape_ascii()))
 }
 
-pub fn is_latin1(told: &[u8]) -> bool {
+/// A text in the charset that its content type says; none for what is not in it, and for a charset that is not known.
+pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<'t, str>> {
+    use std::borrow::Cow;
+    // Harmless: the caller tells that it is no text.
+    let as_utf8 = std::str::from_utf8(text).ok();
+    let Some(told) = told else { return as_utf8.map(Cow::Borrowed) };
+    if is_utf8(told) || is_ascii(told) {
+        return as_utf8.map(Cow::Borrowed);
+    }
+    // Some software labels everything so; see `settled`.
+    if is_latin1(told) {
+        let latin = || text.iter().map(|byte| char::from(*byte)).collect();
+        return Some(as_utf8.map_or_else(|| Cow::Owned(latin()), Cow::Borrowed));
+    }
+    match is_utf16(told) {
+        true => utf16(told, text).map(Cow::Owned),
+        // Harmless: the same.
+        false => decoded(told, text).map(Cow::Owned).ok(),
+    }
+}
+
+fn is_utf16(told: &[u8]) -> bool {
+    ["utf-16", "utf-16le", "utf-16be"].iter().any(|name| told.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn is_latin1(told: &[u8]) -> bool {
     [&b"iso-8859-1"[..], b"iso_8859-1", b"latin1"]
         .iter()
         .any(|name| told.eq_ignore_ascii_case(name))
@@ -60,7 +68,7 @@ pub fn is_latin1(told: &[u8]) -> bool {
 
 /// A text whose content type says UTF-16, without its byte order mark; nothing for another charset, and for what is no UTF-16.
 /// Without a mark the high byte comes first (RFC 2781, 4.3).
-pub fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
+fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
     const MARK: char = '\u{FEFF}';
     let is = |name: &str| told.eq_ignore_ascii_case(name.as_bytes());
     let low_first = is("utf-16le") || is("utf-16") && text.starts_with(&[0xFF, 0xFE]);
@@ -82,20 +90,51 @@ pub fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
     })
 }
 
-/// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands.
-pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Option<Vec<u8>> {
-    let told = charset(content_type?)?;
+/// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands. Fails at
+/// a charset that is not known, and at a message that is not in its charset.
+pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let Some(told) = content_type.and_then(charset) else { return by_declaration(message) };
     if is_utf8(told) {
-        return match declares_another(message) {
+        return Ok(match declares_another(message) {
             // Harmless: the parser refuses what is not UTF-8.
             true => std::str::from_utf8(message).ok().map(undeclared),
             false => None,
-        };
+        });
+    }
+    // The mark stands above the content type. Whoever says ASCII and writes UTF-8 means that.
+    if has_mark(message) || is_ascii(told) {
+        return Ok(None);
     }
     // Some software labels everything so. Valid UTF-8 counts as UTF-8: a text in Latin-1 hardly ever looks like it.
-    let latin = is_latin1(told) && !has_mark(message) && std::str::from_utf8(message).is_err();
-    let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
-    latin.then(|| undeclared(&text()))
+    if is_latin1(told) {
+        let latin = std::str::from_utf8(message).is_err();
+        let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
+        return Ok(latin.then(|| undeclared(&text())));
+    }
+    match is_utf16(told) {
+        true => Err(format!("The message is not in the charset '{}'", told.escape_ascii())),
+        false => decoded(told, message).map(|text| Some(undeclared(&text))),
+    }
+}
+
+/// The same by the declaration alone, for the encodings that the parser leaves to the caller.
+fn by_declaration(message: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    if !declares_another(message) {
+        return Ok(None);
+    }
+    let name = declared(message).and_then(|rest| rest.split(|b| matches!(b, b'"' | b'\'')).next());
+    let Some(name) = name else { return Ok(None) };
+    let is_windows = [&b"windows-1252"[..], b"cp1252", b"x-cp1252"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known));
+    match Encoding::for_label_no_replacement(name) {
+        // Other names of it are those of ISO 8859-1, which the parser reads.
+        Some(encoding) if encoding == WINDOWS_1252 && !is_windows => Ok(None),
+        Some(encoding) if [UTF_8, UTF_16BE, UTF_16LE].contains(&encoding) => Ok(None),
+        Some(_) => decoded(name, message).map(|text| Some(undeclared(&text))),
+        // The parser refuses an encoding that nobody knows, with its place.
+        None => Ok(None),
+    }
 }
 
 /// True behind a byte order mark of UTF-8 or UTF-16, and for UTF-16 by its shape.
@@ -176,7 +215,11 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
             || name.is_some_and(is_latin1)
             || std::str::from_utf8(message).is_err();
     }
-    is_one_of(&["us-ascii", "ascii"]) && message.is_ascii()
+    if is_ascii(told) {
+        return message.is_ascii();
+    }
+    // What `settled` could not read in it is refused already.
+    !is_utf16(told) && Encoding::for_label_no_replacement(told).is_some()
 }
 
 /// Blanks in the place of the declaration, so that everything else stays where it is.
@@ -261,8 +304,50 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, message: &[u8]) -> Option<String> {
-        settled(Some(content_type.as_bytes()), message)
-            .map(|bytes| String::from_utf8(bytes).unwrap())
+        let settled = settled(Some(content_type.as_bytes()), message).unwrap();
+        settled.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn charsets_that_are_not_known_are_refused() {
+        let fails = |told: &str, message: &[u8]| {
+            settled(Some(format!("text/xml; charset={told}").as_bytes()), message).unwrap_err()
+        };
+        for told in ["x-unknown", "utf-7", "utf-32", "iso-2022-kr", "\"x\""] {
+            let name = told.trim_matches('"');
+            let why = format!("The charset '{name}' is not supported");
+            assert_eq!(fails(told, b"<a/>"), why);
+            assert!(
+                contradicted([format!("a/b;charset={told}").as_bytes()].into_iter(), b"<a/>")
+                    .is_some()
+            );
+        }
+        for (told, message) in
+            [("shift_jis", &b"<a>\x81</a>"[..]), ("utf-16", b"<a/>"), ("euc-kr", b"<a>\xff</a>")]
+        {
+            assert_eq!(fails(told, message), format!("The message is not in the charset '{told}'"));
+        }
+        let unknown = b"<?xml version='1.0' encoding='x-unknown'?><a/>";
+        assert_eq!(settled(None, unknown), Ok(None), "the parser refuses it");
+        assert!(may_differ(None, unknown) && may_differ(Some(b"a/b; charset=x"), b"<a/>"));
+    }
+
+    #[test]
+    fn texts_are_read_in_their_charset() {
+        for (told, bytes, expected) in [
+            (None, &b"\xc3\xa9"[..], Some("é")),
+            (None, b"\xe9", None),
+            (Some("koi8-r"), b"\xd0", Some("п")),
+            (Some("windows-1251"), b"\xef", Some("п")),
+            (Some("Shift_JIS"), b"\x82\xa0", Some("あ")),
+            (Some("windows-1252"), b"\x80", Some("€")),
+            (Some("iso-8859-1"), b"\xe9", Some("é")),
+            (Some("us-ascii"), b"\xe9", None),
+            (Some("x-unknown"), b"a", None),
+        ] {
+            let read = text(told.map(str::as_bytes), bytes);
+            assert_eq!(read.as_deref(), expected, "{told:?}");
+        }
     }
 
     #[test]
@@ -300,7 +385,18 @@ mod tests {
             ),
             ("text/xml", latin, None),
             ("text/xml; charset=utf-8", latin, None),
-            ("text/xml; charset=windows-1252", latin, None),
+            ("text/xml; charset=windows-1252", latin, Some("<a>é</a>")),
+            (
+                "text/xml; charset=koi8-r",
+                b"<?xml version='1.0' encoding='koi8-r'?><a>\xd0</a>",
+                Some("                                       <a>п</a>"),
+            ),
+            (
+                "text/xml",
+                b"<?xml version='1.0' encoding='windows-1251'?><a>\xef</a>",
+                Some("                                             <a>п</a>"),
+            ),
+            ("text/xml", b"<?xml version='1.0' encoding='latin1'?><a>\xef</a>", None),
             ("text/xml; charset=utf-8", "<?xml version='1.0'?><a>é</a>".as_bytes(), None),
             (
                 "text/xml; charset=utf-8",

@@ -157,21 +157,7 @@ fn in_utf8(bytes: &[u8]) -> Result<String, MultipartError> {
 
 /// The text of some bytes by their content type; none if they are no text.
 pub fn text_of<'m>(content_type: Option<&[u8]>, bytes: &'m [u8]) -> Option<Cow<'m, str>> {
-    let told = content_type.and_then(charset::charset);
-    // Before UTF-8, since ASCII in UTF-16 is valid UTF-8 with many NULs.
-    if let Some(text) = told.and_then(|told| charset::utf16(told, bytes)) {
-        return Some(Cow::Owned(text));
-    }
-    if let Some(text) = told.and_then(|told| charset::windows(told, bytes)) {
-        return Some(Cow::Owned(text));
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Some(Cow::Borrowed(text)),
-        Err(_) => {
-            let is_latin = told.is_some_and(charset::is_latin1);
-            is_latin.then(|| Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()))
-        }
-    }
+    charset::text(content_type.and_then(charset::charset), bytes)
 }
 
 #[cfg(test)]

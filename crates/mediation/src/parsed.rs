@@ -33,7 +33,8 @@ pub fn tree(
     content_type: Option<&[u8]>,
     body: &mut GatheredBody,
 ) -> Result<Arc<Document>, Rejection> {
-    let settled = charset::settled(content_type, &body.bytes);
+    let settled = charset::settled(content_type, &body.bytes)
+        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))?;
     if let (None, Some(tree)) = (&settled, body.tree()) {
         return Ok(tree.clone());
     }

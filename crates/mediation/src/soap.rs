@@ -67,7 +67,7 @@ impl Definitions {
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
         self.check_coding(headers)?;
-        let settled = charset::settled(headers.get("content-type"), message);
+        let settled = settled(headers.get("content-type"), message)?;
         let text = settled.as_deref().unwrap_or(message);
         let transcript = transcript.filter(|_| settled.is_none());
         check::check(self, text, transcript, Some(headers), found)?;
@@ -82,7 +82,7 @@ impl Definitions {
         transcript: Option<&mut Transcript>,
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
-        let settled = charset::settled(content_type, message);
+        let settled = settled(content_type, message)?;
         let transcript = transcript.filter(|_| settled.is_none());
         check::check(self, settled.as_deref().unwrap_or(message), transcript, None, found)
     }
@@ -107,6 +107,12 @@ impl Definitions {
             false => label::content_type(headers, message, version),
         }
     }
+}
+
+/// The message in UTF-8, where it cannot be read as it stands.
+fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, Rejection> {
+    charset::settled(content_type, message)
+        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
 }
 
 /// An input that is checked while it arrives.

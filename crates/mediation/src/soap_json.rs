@@ -117,7 +117,7 @@ impl Translation {
         status: u16,
         id: &str,
     ) -> Result<TranslatedMessage, String> {
-        let settled = charset::settled(content_type, message);
+        let settled = charset::settled(content_type, message)?;
         let message = settled.as_deref().unwrap_or(message);
         let made = |text: String, content_type| TranslatedMessage {
             bytes: text.into_bytes().into(),

@@ -83,6 +83,15 @@ impl Message {
     }
 }
 
+/// The message in UTF-8, where it cannot be read as it stands.
+fn settled(
+    content_type: Option<&[u8]>,
+    body: &GatheredBody,
+) -> Result<Option<Vec<u8>>, TransformRejection> {
+    charset::settled(content_type, &body.bytes)
+        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")).into())
+}
+
 impl Transformation {
     /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
     pub fn run<'a>(
@@ -91,7 +100,10 @@ impl Transformation {
         body: &mut GatheredBody,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<TransformResult, TransformRejection>> {
-        let settled = charset::settled(content_type, &body.bytes);
+        let settled = match settled(content_type, body) {
+            Ok(settled) => settled,
+            Err(why) => return Work::Done(Err(why)),
+        };
         if let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet
             && let CompiledStylesheet::Native(stylesheet) = &**sheet
         {
@@ -143,7 +155,10 @@ impl Transformation {
     ) -> Option<Result<TransformResult, TransformRejection>> {
         let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet else { return None };
         let CompiledStylesheet::Native(stylesheet) = &**sheet else { return None };
-        let settled = charset::settled(content_type, &body.bytes);
+        let settled = match settled(content_type, body) {
+            Ok(settled) => settled,
+            Err(why) => return Some(Err(why)),
+        };
         let message = NativeSource {
             bytes: settled.as_deref().unwrap_or(&body.bytes),
             tree: body.tree().filter(|_| settled.is_none()),

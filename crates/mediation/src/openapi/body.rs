@@ -128,14 +128,11 @@ fn read<'a>(
 
 /// A text in the charset that it declares, if that can be read.
 fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
-    // Harmless: what is not UTF-8 is read by its charset below.
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Ok(Cow::Borrowed(text));
-    }
-    match headers.get("content-type").and_then(charset::charset).is_some_and(charset::is_latin1) {
-        true => Ok(bytes.iter().map(|byte| char::from(*byte)).collect()),
-        false => Err("/: the body is no text in UTF-8".to_owned()),
-    }
+    let told = headers.get("content-type").and_then(charset::charset);
+    charset::text(told, bytes).ok_or_else(|| match told {
+        None => "/: the body is no text in UTF-8".to_owned(),
+        Some(told) => format!("/: the body is no text in the charset '{}'", told.escape_ascii()),
+    })
 }
 
 /// In lower case, without its parameters. Mostly it is written as it is described.
