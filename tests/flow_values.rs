@@ -140,6 +140,9 @@ fn texts_of_other_encodings_are_read() {
             "\u{20ac} \u{201c}\u{e9}\u{201d}",
         ),
         ("text/xml; charset=windows-1252", b"<a>\x80\xe9</a>", path, "\u{20ac}\u{e9}"),
+        ("text/xml; charset=koi8-r", b"<a>\xd0</a>", path, "\u{43f}"),
+        (XML, b"<?xml version='1.0' encoding='windows-1251'?><a>\xef</a>", path, "\u{43f}"),
+        ("text/plain; charset=Shift_JIS", b"\x82\xa0", text, "\u{3042}"),
         (
             XML,
             b"<?xml version='1.0' encoding='windows-1252'?><a>\x80\xe9</a>",
@@ -161,5 +164,61 @@ fn a_soap_fault_has_a_code() {
         ));
         let gateway = Gateway::start(yaml(&origin, flow));
         assert_eq!(post(&gateway, XML, b"<a/>").text(), code);
+    }
+}
+
+#[test]
+fn all_lines_of_a_header_and_all_parameters_of_a_name_count() {
+    let names = "$headers.x-a|$headers.cookie|$headers.set-cookie|$request.headers.X-A|$query.q|$headers.x-latin|$headers.none";
+    let template = names.split('|').map(|name| format!("[{{{{ {name} }}}}]")).collect::<String>();
+    let origin = Origin::saying("unused");
+    let cel = "headers['x-a'] + query['q'] + request.headers['x-a']";
+    let steps = format!(
+        "[{{ set: {{ c: {{ cel: \"{cel}\" }} }} }}, {{ respond: {{ text: '{template}{{{{ $c }}}}' }} }}]"
+    );
+    let gateway = Gateway::start(yaml(&origin, &steps));
+    let lines = b"X-A: 1\r\nCookie: a=1\r\nx-a: 2, 3\r\nCookie: b=2\r\nSet-Cookie: a, b\r\nSet-Cookie: c\r\nX-Latin: \xe9\r\n\r\n";
+    let ask = |query: &str| {
+        let start = format!("GET /?{query} HTTP/1.1\r\nHost: a\r\n").into_bytes();
+        gateway.wire().ask([&start[..], lines].concat())
+    };
+    let told = ask("q=x&p=1&q=%C3%A9");
+    assert_eq!(told.text(), "[1, 2, 3][a=1; b=2][a, b\nc][1, 2, 3][x, é][é][]1, 2, 3x, é1, 2, 3");
+    assert_eq!(ask("q=%FF").status(), 400, "it is no text");
+    let gateway = Gateway::start(yaml(
+        &origin,
+        "[{ respond: { headers: { x-b: '{{ $headers.set-cookie }}' } } }]",
+    ));
+    let start = b"GET / HTTP/1.1\r\nHost: a\r\n";
+    assert_eq!(gateway.wire().ask([&start[..], lines].concat()).status(), 400);
+}
+
+#[test]
+fn texts_of_encodings_that_are_not_known_are_refused() {
+    let origin = Origin::saying("unused");
+    for (content_type, body, step, why) in [
+        (
+            "text/xml; charset=x-unknown",
+            "<a>1</a>",
+            "/a",
+            "The charset 'x-unknown' is not supported",
+        ),
+        (
+            "application/xml",
+            "<?xml version='1.0' encoding='x-unknown'?><a>1</a>",
+            "/a",
+            "x-unknown",
+        ),
+        ("text/xml; charset=utf-16", "<a>1</a>", "/a", "not in the charset 'utf-16'"),
+    ] {
+        let steps = format!("[{{ respond: {{ text: '{{{{ {step} }}}}' }} }}]");
+        let gateway = Gateway::start(yaml(&origin, &steps));
+        let reply = post(&gateway, content_type, body.as_bytes());
+        assert_eq!(reply.status(), 400, "{content_type}: {}", reply.text());
+        let caught = "[{ respond: { text: '{{ $error.detail }}' } }]";
+        let steps = format!("{{ steps: {steps}, catch: {caught} }}");
+        let gateway = Gateway::start(yaml(&origin, &steps));
+        let reply = post(&gateway, content_type, body.as_bytes());
+        assert!(reply.text().contains(why), "{content_type}: {}", reply.text());
     }
 }

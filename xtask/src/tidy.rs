@@ -38,9 +38,6 @@ Exit code 0: tidy, 1: not, 2: usage.
 /// The list of allowed exceptions to the limits of size.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
 
-/// The list of allowed calls that can lose something.
-const LOSSES: &str = "xtask/loss-exceptions.txt";
-
 /// Folders without files of ours, at any depth.
 const SKIPPED: &[&str] =
     &["target", ".git", ".cache", "corpus", "artifacts", "var", "node_modules"];
@@ -99,7 +96,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(rust.iter().flat_map(names::check));
     complaints.extend(policies::check(&rust));
     complaints.extend(size::check(&rust, list(EXCEPTIONS)));
-    complaints.extend(loss::check(&rust, list(LOSSES)));
+    complaints.extend(loss::check(&rust));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)
 }

@@ -1,6 +1,8 @@
 //! The values that expressions find in a state.
 
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use expression::{FailureKind, JsonNodes, Member, Number, Scope, Slot, Value};
 use fault::Fault;
@@ -83,40 +85,57 @@ impl Values<'_> {
 
     /// A line of the message: one of its own, else of the request while the message is that.
     fn header(&self, name: &str) -> Value {
-        let own = self.state.message.lines.get(name);
-        let of_request = || match self.state.message.status {
-            None => {
-                let withheld = self.state.withheld_lines.as_ref();
-                self.state.request_lines.get(name).or_else(|| withheld?.get(name))
-            }
-            Some(_) => None,
-        };
-        line(own.or_else(of_request))
+        let holding = self.headers().into_iter().find(|lines| lines.contains(name));
+        holding.map_or(Value::Nothing, |lines| joined(lines, name))
     }
 
-    fn path(&self, name: &str) -> Value {
+    /// The lines of the message, and those of the request while the message is that.
+    fn headers(&self) -> Vec<&Headers> {
+        let mut all = vec![&self.state.message.lines];
+        if self.state.message.status.is_none() {
+            all.push(&*self.state.request_lines);
+            all.extend(self.state.withheld_lines.as_deref());
+        }
+        all
+    }
+
+    fn path(&self, name: &str) -> Result<Value, FailureKind> {
         let at = self.run.parameters.iter().position(|known| &**known == name);
         let value = at.and_then(|at| self.run.ex.parameters.get(at));
-        value.map_or(Value::Nothing, |value| decoded(value, false))
+        value.map_or(Ok(Value::Nothing), |value| Ok(Value::text_of(decoded(value, false)?)))
     }
 
-    fn query(&self, name: &str) -> Value {
-        let found = self.queries().find(|(known, _)| known == name).map(|(_, value)| value);
-        // Harmless: an absent parameter is nothing.
-        found.unwrap_or_default()
+    /// Several parameters of a name are joined as several lines of a header are.
+    fn query(&self, name: &str) -> Result<Value, FailureKind> {
+        let mut found: Option<String> = None;
+        for (known, value) in self.queries() {
+            if *known == *name.as_bytes() {
+                join(&mut found, ", ", &decoded(value, true)?);
+            }
+        }
+        Ok(found.map_or(Value::Nothing, Value::text_of))
     }
 
-    fn queries(&self) -> impl Iterator<Item = (String, Value)> {
+    fn all_queries(&self) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
+        let mut all: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for (name, value) in self.queries() {
+            let name = String::from_utf8(name).map_err(|_error| FailureKind::NotText)?;
+            join(all.entry(name).or_default(), ", ", &decoded(value, true)?);
+        }
+        Ok(members_of(all))
+    }
+
+    /// The names, decoded, and the values as they are written.
+    fn queries(&self) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
         // Harmless: a request may have no query.
         let query = self.run.head.query().unwrap_or_default();
         let parts = query.split(|b| *b == b'&').filter(|part| !part.is_empty());
         parts.map(|part| {
             let mut halves = part.splitn(2, |b| *b == b'=');
             // Harmless: splitting gives a first part.
-            let name = percent::decoded(halves.next().unwrap_or_default(), true);
+            let name = percent::decoded(halves.next().unwrap_or_default(), true).into_owned();
             // Harmless: a parameter without a value is empty.
-            let value = decoded(halves.next().unwrap_or_default(), true);
-            (String::from_utf8_lossy(&name).into_owned(), value)
+            (name, halves.next().unwrap_or_default())
         })
     }
 
@@ -153,12 +172,71 @@ fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
     Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
 }
 
-fn line(value: Option<&[u8]>) -> Value {
-    value.map_or(Value::Nothing, |value| Value::text_of(String::from_utf8_lossy(value).as_ref()))
+/// All lines of a header as one text.
+fn joined(lines: &Headers, name: &str) -> Value {
+    let mut text = None;
+    for value in lines.get_all(name) {
+        join(&mut text, between_lines(name), &line(value));
+    }
+    text.map_or(Value::Nothing, Value::text_of)
 }
 
-fn decoded(text: &[u8], plus: bool) -> Value {
-    Value::text_of(String::from_utf8_lossy(&percent::decoded(text, plus)).as_ref())
+/// The headers by their names in small letters. Where several have a header, the lines of the first count.
+fn by_name(of: &[&Headers]) -> Vec<(Box<str>, Member)> {
+    let mut all: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
+    for (rank, lines) in of.iter().enumerate() {
+        for (name, value) in lines.iter() {
+            // Harmless: a name is a token of ASCII.
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            let between = between_lines(&name);
+            let (owner, text) = all.entry(name).or_insert((rank, None));
+            if *owner == rank {
+                join(text, between, &line(value));
+            }
+        }
+    }
+    members_of(all.into_iter().map(|(name, (_, text))| (name, text)))
+}
+
+/// What stands between the lines of a header in one text. HTTP joins lists with commas (RFC 9110, 5.3), and cookies with semicolons
+/// (RFC 9113, 8.2.3). A comma may be part of a `Set-Cookie`; no line feed can.
+fn between_lines(name: &str) -> &'static str {
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    match (is("cookie"), is("set-cookie")) {
+        (true, _) => "; ",
+        (_, true) => "\n",
+        (false, false) => ", ",
+    }
+}
+
+fn join(all: &mut Option<String>, between: &str, text: &str) {
+    match all {
+        None => *all = Some(text.to_owned()),
+        Some(all) => {
+            all.push_str(between);
+            all.push_str(text);
+        }
+    }
+}
+
+fn members_of(all: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<(Box<str>, Member)> {
+    let value = |text: Option<String>| text.map_or(Value::Nothing, Value::text_of);
+    let member = |(name, text): (String, _)| (name.into(), Member::Value(value(text)));
+    all.into_iter().map(member).collect()
+}
+
+/// The text of a line. Other bytes than UTF-8 are ISO 8859-1, as HTTP had them once (RFC 9110, 5.5), so that each byte stays
+/// recognisable.
+fn line(value: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(value) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(value.iter().map(|byte| char::from(*byte)).collect()),
+    }
+}
+
+fn decoded(text: &[u8], plus: bool) -> Result<String, FailureKind> {
+    String::from_utf8(percent::decoded(text, plus).into_owned())
+        .map_err(|_error| FailureKind::NotText)
 }
 
 impl Scope for Values<'_> {
@@ -169,16 +247,16 @@ impl Scope for Values<'_> {
             SlotMeaning::Document => self.content()?.document()?,
             SlotMeaning::Body => self.content()?.body()?,
             SlotMeaning::SoapHeader => self.content()?.soap_header()?,
-            SlotMeaning::Method => line(Some(self.run.head.method())),
+            SlotMeaning::Method => Value::text_of(line(self.run.head.method())),
             SlotMeaning::Status => self.state.status.map_or(Value::Nothing, number),
             SlotMeaning::Header(name) => self.header(name),
-            SlotMeaning::Path(name) => self.path(name),
-            SlotMeaning::Query(name) => self.query(name),
+            SlotMeaning::Path(name) => self.path(name)?,
+            SlotMeaning::Query(name) => self.query(name)?,
             SlotMeaning::RequestBody => match &*self.run.request.borrow() {
                 Some(content) => self.read(content, Content::body)?,
                 None => Value::Nothing,
             },
-            SlotMeaning::RequestHeader(name) => line(self.run.head.headers.get(name)),
+            SlotMeaning::RequestHeader(name) => joined(&self.run.head.headers, name),
             SlotMeaning::ErrorPart(part) => self.error(*part),
             SlotMeaning::GatherFailed => self.gathered(Gathered::failed)?,
             SlotMeaning::GatherBranches => self.gathered(Gathered::branches)?,
@@ -191,7 +269,7 @@ impl Scope for Values<'_> {
                 status.map_or(Value::Nothing, self::number)
             }
             SlotMeaning::ReplyHeader(number, name) => {
-                line(self.reply(*number).and_then(|reply| reply.lines.get(name)))
+                self.reply(*number).map_or(Value::Nothing, |reply| joined(&reply.lines, name))
             }
             SlotMeaning::ReplyBody(number) => {
                 match self.reply(*number).and_then(Message::content) {
@@ -234,31 +312,14 @@ impl Scope for Values<'_> {
     fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
         let Some(named) = self.named(group) else { return Ok(Vec::new()) };
         self.run.asked.set(self.maker_of(named));
-        let of_lines = |lines: &Headers| -> Vec<(Box<str>, Member)> {
-            let lines = lines.iter().map(|(name, value)| {
-                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                (name.into(), Member::Value(line(Some(value))))
-            });
-            lines.collect()
-        };
         Ok(match named {
-            SlotMeaning::Headers => {
-                let mut lines = of_lines(&self.state.message.lines);
-                if self.state.message.status.is_none() {
-                    lines.extend(of_lines(&self.state.request_lines));
-                    lines.extend(self.state.withheld_lines.iter().flat_map(|held| of_lines(held)));
-                }
-                lines
-            }
-            SlotMeaning::RequestHeaders => of_lines(&self.run.head.headers),
+            SlotMeaning::Headers => by_name(&self.headers()),
+            SlotMeaning::RequestHeaders => by_name(&[&self.run.head.headers]),
             SlotMeaning::Paths => {
-                let names = self.run.parameters.iter();
-                names.map(|name| (name.clone(), Member::Value(self.path(name)))).collect()
+                let value = |name: &Box<str>| Ok((name.clone(), Member::Value(self.path(name)?)));
+                self.run.parameters.iter().map(value).collect::<Result<_, FailureKind>>()?
             }
-            SlotMeaning::Queries => {
-                let all = self.queries();
-                all.map(|(name, value)| (name.into(), Member::Value(value))).collect()
-            }
+            SlotMeaning::Queries => self.all_queries()?,
             SlotMeaning::Error => self.error_parts(),
             SlotMeaning::Gather => vec![
                 ("failed".into(), Member::Value(self.gathered(Gathered::failed)?)),
@@ -268,7 +329,7 @@ impl Scope for Values<'_> {
             SlotMeaning::Variable(number) => self.reply_parts(*number)?,
             SlotMeaning::Request => self.request_parts()?,
             SlotMeaning::ReplyHeaders(number) => match self.state.variable(*number) {
-                Some(Variable::Reply(reply)) => of_lines(&reply.lines),
+                Some(Variable::Reply(reply)) => by_name(&[&reply.lines]),
                 Some(Variable::Value(_)) | None => Vec::new(),
             },
             SlotMeaning::Document
@@ -328,7 +389,7 @@ impl Values<'_> {
         let request = self.run.request.borrow();
         let body = request.as_ref().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
-            ("method".into(), Member::Value(line(Some(self.run.head.method())))),
+            ("method".into(), Member::Value(Value::text_of(line(self.run.head.method())))),
             // Harmless: the same of the request.
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];

@@ -301,7 +301,12 @@ impl Escape {
         match self {
             Escape::Plain => out.extend_from_slice(value),
             Escape::Json => {
-                let quoted = Json::from(String::from_utf8_lossy(value).as_ref()).to_string();
+                // JSON has no other bytes. Each is the character of ISO 8859-1, so that none is lost.
+                let text = match std::str::from_utf8(value) {
+                    Ok(text) => text.to_owned(),
+                    Err(_) => value.iter().map(|byte| char::from(*byte)).collect(),
+                };
+                let quoted = Json::from(text).to_string();
                 let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
                 // Harmless: a JSON string is in quotes.
                 out.extend_from_slice(inner.unwrap_or_default().as_bytes());

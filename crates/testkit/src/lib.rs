@@ -35,6 +35,7 @@ thread_local! {
 
 fn runtime() -> Option<LocalRuntime> {
     let mut builder = Builder::new_current_thread();
+    // Harmless: `run` panics where there is none.
     builder.enable_time().start_paused(true).build_local(LocalOptions::default()).ok()
 }
 

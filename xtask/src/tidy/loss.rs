@@ -1,14 +1,13 @@
 //! Calls that can lose what an operator wrote or a peer sent without a word.
 //!
 //! Owns the list of these calls. Each use in a shipped file must say in a comment beside it, after `Harmless:`, why nothing is
-//! lost, or that the loss is reported. Uses from before this rule are counted for each file in a list that may only shrink.
+//! lost, or that the loss is reported.
 
 use std::collections::BTreeMap;
 
 use super::forms;
-use super::ratchet::{List, Measured};
 use super::source::{Source, is_name};
-use super::{Complaint, LOSSES, line_of};
+use super::{Complaint, line_of};
 
 /// A call that drops a value or replaces it.
 struct Lossy {
@@ -36,9 +35,8 @@ const LOSSY: &[Lossy] = &[
 /// The mark of a comment that says why a use loses nothing.
 const MARK: &str = "Harmless:";
 
-/// Uses without such a comment that the list does not allow, and entries of the list that allow too many.
-pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
-    let list = List { file: LOSSES, text: recorded, unit: "uses", form: "FILE CALL USES" };
+/// Uses without such a comment.
+pub(crate) fn check(sources: &[Source]) -> Vec<Complaint> {
     let of_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     let is_in = |path: &str, module: &str| {
         path.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/']))
@@ -47,10 +45,10 @@ pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
         source.is_test() || of_tests.iter().any(|module| is_in(&source.path, module))
     };
     let shipped = sources.iter().filter(|s| s.crate_name().is_some() && !is_test(s));
-    list.check(shipped.flat_map(measure))
+    shipped.flat_map(unexplained).collect()
 }
 
-fn measure(source: &Source) -> Vec<Measured> {
+fn unexplained(source: &Source) -> Vec<Complaint> {
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, lossy) in LOSSY.iter().enumerate() {
         let uses = source.shipped.match_indices(lossy.text).map(|(at, _)| at);
@@ -58,17 +56,13 @@ fn measure(source: &Source) -> Vec<Measured> {
             uses.filter(|at| is_lossy(source, lossy, *at) && !is_explained(source, *at));
         found.entry(index).or_default().extend(unexplained);
     }
-    let measured = LOSSY.iter().zip(found.into_values()).filter_map(|(lossy, uses)| {
+    let complaints = LOSSY.iter().zip(found.into_values()).filter_map(|(lossy, uses)| {
         let last = *uses.last()?;
         let what = format!("`{}` {}; uses without a reason: {}", lossy.text, lossy.why, uses.len());
         let instead = format!("report what is lost, or say after `{MARK}` why nothing is");
-        Some(Measured {
-            name: format!("{} {}", source.path, lossy.text),
-            count: uses.len(),
-            complaint: source.complain(last, what, instead),
-        })
+        Some(source.complain(last, what, instead))
     });
-    measured.collect()
+    complaints.collect()
 }
 
 /// True where the text at `at` is that call and may lose something: `Option::take()` moves, and `let _` may begin a longer pattern.
@@ -107,16 +101,16 @@ mod tests {
     use super::*;
     use crate::tidy::Text;
 
-    fn found(path: &str, text: &str, recorded: &str) -> Vec<String> {
+    fn found(path: &str, text: &str) -> Vec<String> {
         let text = Text { path: path.to_owned(), text: text.to_owned() };
-        let complaints = check(&[Source::read(&text)], recorded);
+        let complaints = check(&[Source::read(&text)]);
         complaints.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_lossy_call_needs_a_reason() {
         let path = "crates/a/src/lib.rs";
-        let lost = |text: &str| found(path, text, "").len();
+        let lost = |text: &str| found(path, text).len();
         assert_eq!(lost("fn f() {\n    a().ok();\n}\n"), 1);
         assert_eq!(lost("fn f() {\n    // Harmless: nobody waits for it.\n    a().ok();\n}\n"), 0);
         assert_eq!(
@@ -127,7 +121,7 @@ mod tests {
         assert_eq!(lost("fn f() {\n    // Of the other.\n    a().ok();\n}\n"), 1);
         assert_eq!(lost("fn f() { a.take(); b.take(3); let _x = c(); let _guard: D = d(); }\n"), 2);
         assert_eq!(lost("#[cfg(test)]\nmod tests { fn f() { a().ok(); } }\n"), 0);
-        assert_eq!(found("tests/a.rs", "fn f() { a().ok(); }\n", ""), [""; 0]);
+        assert_eq!(found("tests/a.rs", "fn f() { a().ok(); }\n"), [""; 0]);
     }
 
     #[test]
@@ -141,23 +135,17 @@ mod tests {
         ] {
             let texts = [(parent, declaration), (of_test, lossy), (other, lossy)];
             let texts = texts.map(|(path, text)| Text { path: path.into(), text: text.into() });
-            let complaints = check(&texts.map(|text| Source::read(&text)), "");
+            let complaints = check(&texts.map(|text| Source::read(&text)));
             let files: Vec<&str> = complaints.iter().map(|one| one.file.as_str()).collect();
             assert_eq!(files, [other]);
         }
     }
 
     #[test]
-    fn the_list_counts_uses_of_each_file() {
+    fn uses_are_counted_for_each_file_and_call() {
         let text = "fn f() { a().ok(); b().ok(); }\n";
-        let path = "crates/a/src/lib.rs";
-        assert_eq!(found(path, text, "crates/a/src/lib.rs .ok() 2\n"), [""; 0]);
         assert_eq!(
-            found(path, text, "crates/a/src/lib.rs .ok() 3\n"),
-            ["xtask/loss-exceptions.txt:1: `crates/a/src/lib.rs .ok()` has 2 uses, not 3; write 2"]
-        );
-        assert_eq!(
-            found(path, text, "crates/a/src/lib.rs .ok() 1\n"),
+            found("crates/a/src/lib.rs", text),
             ["crates/a/src/lib.rs:1: `.ok()` drops an error; uses without a reason: 2; \
               report what is lost, or say after `Harmless:` why nothing is"]
         );

@@ -142,6 +142,7 @@ fn lines(headers: &Headers) -> Vec<(String, String)> {
 
 fn parse(bytes: &[u8], side: MessageKind) -> Result<Option<Head>, http1::Error> {
     let (mut lines, limits) = (Vec::new(), limits());
+    // Harmless: they are compared with texts, and shown.
     let text = |span: Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
     let mut message = Message {
         method: String::new(),
