@@ -316,8 +316,12 @@ impl Scope for Values<'_> {
             SlotMeaning::Headers => by_name(&self.headers()),
             SlotMeaning::RequestHeaders => by_name(&[&self.run.head.headers]),
             SlotMeaning::Paths => {
-                let value = |name: &Box<str>| Ok((name.clone(), Member::Value(self.path(name)?)));
-                self.run.parameters.iter().map(value).collect::<Result<_, FailureKind>>()?
+                let names = self.run.parameters.iter();
+                let members = names.map(|name| {
+                    let value = self.path(name)?;
+                    Ok::<_, FailureKind>((name.clone(), Member::Value(value)))
+                });
+                members.collect::<Result<_, _>>()?
             }
             SlotMeaning::Queries => self.all_queries()?,
             SlotMeaning::Error => self.error_parts(),
