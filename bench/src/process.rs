@@ -121,7 +121,9 @@ impl Process {
         self.tree().into_iter().map(rss_bytes_of).sum()
     }
 
-    fn tree(&self) -> Vec<u32> {
+    /// The process and its descendants.
+    #[must_use]
+    pub fn tree(&self) -> Vec<u32> {
         let mut tree = vec![self.child.id()];
         let mut seen = 0;
         while let Some(&pid) = tree.get(seen) {

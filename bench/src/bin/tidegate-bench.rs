@@ -1,0 +1,129 @@
+//! `tidegate-bench`: load tests of the reference documents, with other gateways in the same run.
+//!
+//! It installs nothing and builds nothing.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bench::run::{self, RunOptions};
+use bench::scenarios::{self, Overrides};
+use clap::{Parser, Subcommand};
+
+/// Load tests of Tidegate and other gateways
+#[derive(Parser)]
+#[command(
+    name = "tidegate-bench",
+    version,
+    after_help = "\
+Examples:
+  tidegate-bench list --document 004
+  tidegate-bench run plain intercepted -t                 how long it would take
+  tidegate-bench run 002 --quick --out results            seconds for each row
+  tidegate-bench run 004 -u 100 -b 500 -d 60 -w 30 --peers nginx,synapse
+  tidegate-bench run 002 --quick --out results --resume   after an interruption"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Name the scenarios
+    List {
+        /// Only those of a document: 000, 001, 002, 003 or 004
+        #[arg(long, value_parser = ["000", "001", "002", "003", "004"])]
+        document: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// Print the JSON Schema of scenario files instead, for editors
+        #[arg(long, conflicts_with_all = ["document", "json"])]
+        schema: bool,
+    },
+    /// Run scenarios and write a folder of results; exit code 1 if a row ended early
+    Run(Box<RunOptions>),
+    /// Serve as a backend until it is killed; `run` starts these
+    #[command(hide = true)]
+    Backend {
+        kind: String,
+        #[arg(long, default_value = "0ms", value_parser = backends::amount::parse_duration)]
+        delay: Duration,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().verb {
+        Verb::List { schema: true, .. } => print(&format!("{:#}", scenarios::schema())),
+        Verb::List { document, json, .. } => list(document.as_deref(), json),
+        Verb::Run(options) => run::run(&options),
+        Verb::Backend { kind, delay } => serve(&kind, delay),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            // If this fails too, there is nobody left to tell.
+            drop(writeln!(io::stderr(), "tidegate-bench: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<ExitCode> {
+    writeln!(io::stdout(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(document: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    let all = scenarios::all().map_err(|report| anyhow::anyhow!("{report:#}"))?;
+    let chosen = all.into_iter().filter(|one| document.is_none_or(|of| one.document() == of));
+    let chosen: Vec<_> = chosen.map(std::sync::Arc::new).collect();
+    if json {
+        let members = chosen.iter().map(|one| {
+            serde_json::json!({
+                "name": one.name,
+                "document": one.document(),
+                "rows": one.rows(&Overrides::default()).len(),
+                "file": one.file,
+                "description": one.own.description,
+            })
+        });
+        return print(&format!("{:#}", serde_json::Value::Array(members.collect())));
+    }
+    let width = chosen.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    let mut output = io::stdout().lock();
+    for one in &chosen {
+        let (name, rows) = (&one.name, one.rows(&Overrides::default()).len());
+        writeln!(output, "{name:width$} {} {rows:>2} {}", one.document(), one.own.description)?;
+    }
+    let mut files = std::collections::BTreeSet::new();
+    for one in &chosen {
+        if files.insert(one.file.clone()) {
+            for (name, why) in one.shared.missing.iter() {
+                writeln!(output, "{:width$} {}  - {why}", name.value, one.document())?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The cheapest echo where there is no delay, else the demo backend of that name.
+fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
+    let ready = |address: SocketAddr| {
+        let mut output = io::stdout();
+        // If its output is closed, whoever started it knows the address.
+        drop(writeln!(output, "{address}").and_then(|()| output.flush()));
+    };
+    if kind == "echo" && delay.is_zero() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        backends::fast_echo::serve(address, &backends::fast_echo::Answers::Echo(350), ready)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let kind = kind.parse().map_err(anyhow::Error::msg)?;
+    let options = backends::Options { delay, ..backends::Options::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(backends::serve(kind, options, ready, std::future::pending()))?;
+    Ok(ExitCode::SUCCESS)
+}

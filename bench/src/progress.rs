@@ -1,0 +1,82 @@
+//! The bar that shows how much of a run is done and how long the rest takes. Without a terminal, a line for each row.
+
+#![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The progress of a run by its estimated time.
+pub struct Progress {
+    bar: ProgressBar,
+    total: Duration,
+    spent: Duration,
+    row: Option<Instant>,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// Of a run that takes so long.
+    #[must_use]
+    pub fn new(total: Duration) -> Progress {
+        let is_terminal = io::stderr().is_terminal();
+        let target =
+            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total.as_secs().max(1)), target);
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
+        // Harmless: the template is a constant, and without it the bar looks otherwise.
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Progress { bar, total, spent: Duration::ZERO, row: None, is_terminal }
+    }
+
+    /// What is done, in estimated time.
+    #[must_use]
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// A row begins.
+    pub fn begin(&mut self, name: &str) {
+        self.row = Some(Instant::now());
+        self.bar.set_prefix(name.to_owned());
+        self.tick();
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self) {
+        let now = self.spent + self.row.map_or(Duration::ZERO, |begin| begin.elapsed());
+        let left = self.total.saturating_sub(now).as_secs();
+        self.bar.set_position(now.as_secs().min(self.total.as_secs()));
+        let (hours, minutes, seconds) = (left / 3600, left / 60 % 60, left % 60);
+        self.bar
+            .set_message(format!("{hours}:{minutes:02}:{seconds:02} left  {}", self.bar.prefix()));
+    }
+
+    /// A row is over.
+    pub fn end(&mut self, name: &str, what: &str) {
+        if let Some(begin) = self.row.take() {
+            self.spent += begin.elapsed();
+        }
+        let what = if what.is_empty() { "done" } else { what };
+        let line = format!("{name}: {what}");
+        match self.is_terminal {
+            true => self.bar.println(line),
+            // Harmless: if standard error is closed, there is nobody to tell.
+            false => drop(writeln!(io::stderr(), "{line}")),
+        }
+    }
+
+    /// So much is done.
+    pub fn set(&mut self, spent: Duration) {
+        self.spent = spent;
+        self.tick();
+    }
+
+    /// All is done.
+    pub fn finish(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

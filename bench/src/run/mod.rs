@@ -1,0 +1,335 @@
+//! Runs rows: starts backends and gateways, sends the loads, samples all processes, and writes the folder of results.
+//!
+//! A row is finished when its `row.json` is there. Whatever ends the program, its children end with it, and `--resume` goes on with
+//! the rows that are not finished.
+
+#![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
+
+mod cores;
+mod machine;
+mod options;
+mod own_latency;
+mod row;
+mod sampler;
+mod servers;
+mod work;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use aws_lc_rs::digest;
+
+pub use cores::CoreLists;
+pub use options::RunOptions;
+
+use crate::folder::{self, Folder, Metadata, RowKey, SystemFact, TotalDuration};
+use crate::peers::PeerKind;
+use crate::process::{beside_us, check_stopped, watch_signals};
+use crate::progress::Progress;
+use crate::scenarios::Row;
+use row::{RowEnd, RowRun};
+use servers::Ground;
+
+/// The exit code of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+/// The exit code of clap.
+const WRONG_USAGE: u8 = 2;
+
+/// `tidegate-bench run`.
+///
+/// # Errors
+///
+/// If it cannot begin, or cannot go on.
+pub fn run(options: &RunOptions) -> Result<ExitCode> {
+    let rows = match options.rows() {
+        Ok(rows) => rows,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
+    };
+    write!(io::stdout(), "{}", estimate(options, &rows))?;
+    if options.estimate {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.servers > 1 {
+        say("-n: this build sends from this machine alone");
+        return Ok(ExitCode::from(WRONG_USAGE));
+    }
+    let folder = Folder::new(&options.out);
+    if let Some(refusal) = refusal(options, &folder)? {
+        say(&refusal);
+        return Ok(ExitCode::from(WRONG_USAGE));
+    }
+    watch_signals()?;
+    match run_rows(options, &folder, &rows) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::FAILURE),
+        Err(_) if check_stopped().is_err() => {
+            say("interrupted; the same command with --resume goes on");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The table of how long each scenario takes.
+fn estimate(options: &RunOptions, rows: &[Row]) -> String {
+    let mut lines =
+        vec![["Scenario".to_owned(), "Combination(s)".to_owned(), "Estimated Time".to_owned()]];
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.scenario.name.as_str()) {
+            names.push(&row.scenario.name);
+        }
+    }
+    let each = options.rounds as usize * options.heaps.len() * (1 + options.peers.len());
+    let time =
+        |of: &dyn Fn(&&Row) -> bool| rows.iter().filter(of).map(|row| options.time_of(row)).sum();
+    for name in names {
+        let of = |row: &&Row| row.scenario.name == name;
+        let count = rows.iter().filter(of).count() * each;
+        lines.push([name.to_owned(), count.to_string(), told(time(&of))]);
+    }
+    lines.push(["Total".to_owned(), (rows.len() * each).to_string(), told(time(&|_| true))]);
+    let width = |at: usize| {
+        lines.iter().filter_map(|line| line.get(at)).map(String::len).max().unwrap_or(0)
+    };
+    let (first, second) = (width(0), width(1));
+    let line =
+        |[name, count, time]: &[String; 3]| format!("{name:first$} | {count:>second$} | {time}\n");
+    lines.iter().map(line).collect()
+}
+
+fn told(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, _) => format!("{minutes} min {seconds} s"),
+        _ => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// The reason why the run must not begin.
+fn refusal(options: &RunOptions, folder: &Folder) -> Result<Option<String>> {
+    let name = folder.path.display();
+    if folder.is_empty()? {
+        return Ok(options.resume.then(|| format!("{name} is empty: there is nothing to resume")));
+    }
+    if !options.resume {
+        return Ok(Some(format!(
+            "{name} is not empty; name another folder by --out, or go on with --resume"
+        )));
+    }
+    let Some(metadata) = folder.metadata()? else {
+        return Ok(Some(format!(
+            "{name} has no test-metadata.json, so it is not a folder of results"
+        )));
+    };
+    let (before, now) = (parameters(&metadata.command_line), parameters(&command_line()));
+    let same = before == now;
+    Ok((!same).then(|| format!("{name} is of other parameters: {}", before.join(" "))))
+}
+
+fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// What decides about the rows, without the program and `--resume`.
+fn parameters(command_line: &[String]) -> Vec<String> {
+    command_line.iter().skip(1).filter(|word| *word != "--resume").cloned().collect()
+}
+
+/// Runs what is not finished. True if no row failed.
+fn run_rows(options: &RunOptions, folder: &Folder, rows: &[Row]) -> Result<bool> {
+    let begin = Instant::now();
+    let tidegate = options.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
+    if !tidegate.is_file() {
+        bail!("{} does not exist; name the program by --tidegate", tidegate.display());
+    }
+    let machine = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = rows.iter().map(|row| row.scenario.shared.workers.get()).max().unwrap_or(1);
+    let workers = usize::try_from(workers).unwrap_or(1);
+    let cores = options.cpus.clone().unwrap_or_else(|| CoreLists::choose(machine, workers));
+    pin(&cores)?;
+    let ground = Ground::new(cores, tidegate, options.backend_address()?)?;
+    let mut metadata = metadata(options, rows, &ground)?;
+    folder.write_metadata(&metadata)?;
+    let total = rows.iter().map(|row| options.time_of(row)).sum();
+    let mut progress = Progress::new(total);
+    let (mut good, mut ran) = (true, 0);
+    for row in rows {
+        let before = progress.spent();
+        for key in keys(options, row) {
+            let (key, peer) = key;
+            if is_done(folder, &key)? {
+                continue;
+            }
+            if ran > 0 {
+                row::rest(options.pause())?;
+            }
+            ran += 1;
+            progress.begin(&key.path().display().to_string());
+            let run = RowRun { row, key, peer, jtl: options.jtl };
+            match run.run(&ground, folder, &mut || progress.tick())? {
+                RowEnd::Done(marks) => {
+                    good &= !marks.iter().any(|mark| mark.is_failure());
+                    let marks: Vec<&str> = marks.iter().map(|mark| mark.name()).collect();
+                    progress.end(&run.key.path().display().to_string(), &marks.join(", "));
+                }
+                RowEnd::Cannot => {
+                    progress.end(&run.key.path().display().to_string(), "cannot do this")
+                }
+            }
+        }
+        progress.set(before + options.time_of(row));
+    }
+    progress.finish();
+    metadata.test_duration = metadata.test_duration.max(1);
+    let (rows, seconds) = (folder.rows()?.len() as u64, begin.elapsed().as_secs());
+    let earlier = folder.duration()?.map_or(0, |earlier| earlier.total_duration);
+    folder.write_duration(&TotalDuration {
+        test_scenarios: rows,
+        total_duration: earlier + seconds,
+    })?;
+    Ok(good)
+}
+
+/// The runs of a row: by heap and round, and in each our gateway and the peers in turn.
+fn keys(options: &RunOptions, row: &Row) -> Vec<(RowKey, Option<PeerKind>)> {
+    let mut keys = Vec::new();
+    for heap in &options.heaps {
+        for round in 1..=options.rounds {
+            let peers = options.peers.iter().map(|peer| Some(*peer));
+            for peer in std::iter::once(None).chain(peers) {
+                let delay = i64::try_from(row.delay.as_millis()).unwrap_or(i64::MAX);
+                let mut key = RowKey::ours(&row.folder, heap, row.users, row.size, delay);
+                key.round = round;
+                key.gateway = peer.map_or(folder::OURS, PeerKind::name).to_owned();
+                keys.push((key, peer));
+            }
+        }
+    }
+    keys
+}
+
+/// True if the row need not run again: it is finished, and nothing ended it early.
+fn is_done(folder: &Folder, key: &RowKey) -> Result<bool> {
+    let row = folder.row(key).row()?;
+    Ok(row.is_some_and(|row| !row.marks.iter().any(|mark| mark.is_failure())))
+}
+
+/// Keeps this program, which sends the load, on its cores.
+fn pin(cores: &CoreLists) -> Result<()> {
+    let us = std::process::id().to_string();
+    let mut command = Command::new("taskset");
+    command.args(["--all-tasks", "--cpu-list", "--pid", &cores.load, &us]);
+    let output = command.output().context("taskset")?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    anyhow::ensure!(output.status.success(), "taskset: {said}");
+    Ok(())
+}
+
+fn metadata(options: &RunOptions, rows: &[Row], ground: &Ground) -> Result<Metadata> {
+    let unique = |values: BTreeSet<u64>| values.into_iter().collect::<Vec<u64>>();
+    let mut scenarios: Vec<folder::Scenario> = Vec::new();
+    let mut metadata = Metadata::default();
+    for row in rows {
+        let peers = options.peers.iter().map(|peer| Some(*peer));
+        for peer in std::iter::once(None).chain(peers) {
+            let mut key = RowKey::ours(&row.folder, "2G", row.users, row.size, 0);
+            key.gateway = peer.map_or(folder::OURS, PeerKind::name).to_owned();
+            let name = key.folder_name();
+            if scenarios.iter().any(|known| known.name == name) {
+                continue;
+            }
+            let title = &row.scenario.own.title;
+            let title = peer.map_or(title.clone(), |peer| format!("{title} ({})", peer.title()));
+            scenarios.push(folder::Scenario {
+                name,
+                display_name: title,
+                description: row.scenario.own.description.clone(),
+                jmx: format!("{}.jmx", row.scenario.name),
+                use_backend: true,
+            });
+        }
+        let text = ground.configuration(&row.scenario, "2G")?;
+        let hash = digest::digest(&digest::SHA256, text.as_bytes());
+        let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        metadata.configuration_hashes.insert(row.scenario.name.clone(), hash);
+    }
+    metadata.versions.insert("Tidegate".to_owned(), version(&ground.tidegate)?);
+    for peer in &options.peers {
+        let version = peer.version().unwrap_or_else(|| "not installed".to_owned());
+        metadata.versions.insert(peer.name().to_owned(), version);
+    }
+    let longest = rows.iter().max_by_key(|row| row.duration);
+    metadata.test_duration = longest.map_or(0, |row| row.duration.as_secs());
+    metadata.warmup_time = longest.map_or(0, |row| row.warm_up.as_secs());
+    metadata.jmeter_servers = u64::from(options.servers);
+    metadata.jmeter_client_heap_size = "N/A".to_owned();
+    metadata.jmeter_server_heap_size = "N/A".to_owned();
+    metadata.netty_service_heap_size = "N/A".to_owned();
+    metadata.test_scenarios = scenarios;
+    metadata.heap_sizes = options.heaps.clone();
+    metadata.concurrent_users = unique(rows.iter().map(|row| row.users.into()).collect());
+    metadata.message_sizes = unique(rows.iter().map(|row| row.size.into()).collect());
+    let delay = |row: &Row| u64::try_from(row.delay.as_millis()).unwrap_or(u64::MAX);
+    metadata.backend_sleep_times = unique(rows.iter().map(delay).collect());
+    metadata.application_name = "Tidegate".to_owned();
+    metadata.command_line = command_line();
+    metadata.pause = options.pause().as_secs();
+    metadata.quick = options.quick;
+    metadata.cpus = ground.cores.to_string();
+    metadata.system_info = system_info();
+    Ok(metadata)
+}
+
+fn version(program: &Path) -> Result<String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.with_context(|| program.display().to_string())?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The table of the machine, with the reference's classes.
+fn system_info() -> Vec<SystemFact> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let (cpus, memory, release) =
+        (read("/proc/cpuinfo"), read("/proc/meminfo"), read("/etc/os-release"));
+    let after = |text: &str, name: &str, mark: char| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.split_once(mark)).map(|(_, value)| value);
+        value.map_or("N/A".to_owned(), |value| value.trim().trim_matches('"').to_owned())
+    };
+    let cores = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let fact = |class: &str, subclass: &str, description: &str, value: String| SystemFact {
+        class: class.to_owned(),
+        subclass: subclass.to_owned(),
+        description: description.to_owned(),
+        value,
+    };
+    vec![
+        fact("System", "Processor", "CPU(s)", cores.to_string()),
+        fact("System", "Processor", "Core(s) per socket", after(&cpus, "cpu cores", ':')),
+        fact("System", "Processor", "Model name", after(&cpus, "model name", ':')),
+        fact("System", "Memory", "System memory", after(&memory, "MemTotal", ':')),
+        fact("Operating System", "Distribution", "Release", after(&release, "PRETTY_NAME", '=')),
+        fact(
+            "Operating System",
+            "Distribution",
+            "Kernel",
+            read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        ),
+    ]
+}
+
+/// A line for people.
+pub(crate) fn say(text: &str) {
+    // Harmless: if standard error is closed, there is nobody to tell.
+    drop(writeln!(io::stderr(), "tidegate-bench: {text}"));
+}

@@ -1,0 +1,203 @@
+//! The arguments of `run`, and the rows that they select.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use regex::Regex;
+
+use super::cores::CoreLists;
+use crate::peers::PeerKind;
+use crate::scenarios::{self, Overrides, Row, Scenario};
+
+/// What `run` runs, and how.
+#[derive(Args, Clone, Debug)]
+pub struct RunOptions {
+    /// Scenarios, documents (000 to 004) or scenario files; all scenarios when absent
+    pub what: Vec<String>,
+    /// Seconds for each row: -d 5 -w 1 -p 0
+    #[arg(long)]
+    pub quick: bool,
+    /// The folder of results
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Go on with an interrupted run: rows that are finished stay
+    #[arg(long)]
+    pub resume: bool,
+    /// Other gateways to measure, in turn with ours
+    #[arg(long, value_delimiter = ',')]
+    pub peers: Vec<PeerKind>,
+    /// How often each row runs; gateways take turns
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// The Tidegate to start; the one beside this program when absent
+    #[arg(long, value_name = "PATH")]
+    pub tidegate: Option<PathBuf>,
+    /// A backend that runs already, as http://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub backend: Option<String>,
+    /// Cores as GATEWAY/LOAD/BACKEND, such as 0/1/1
+    #[arg(long, value_name = "SPEC")]
+    pub cpus: Option<CoreLists>,
+    /// Write results.jtl, a line for each sample
+    #[arg(long)]
+    pub jtl: bool,
+    /// The memory of the gateway, such as 2G
+    #[arg(short = 'm', long = "heap", value_parser = heap, default_value = "2G")]
+    pub heaps: Vec<String>,
+    /// Users or connections, instead of the documents'
+    #[arg(short = 'u', long = "users", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub users: Vec<u32>,
+    /// Sizes of messages in bytes, instead of the documents'
+    #[arg(short = 'b', long = "size", value_parser = bytes)]
+    pub sizes: Vec<u32>,
+    /// Delays of the backend in milliseconds, instead of the documents'
+    #[arg(short = 's', long = "delay", value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub delays: Vec<u64>,
+    /// Seconds of a row with its warm-up
+    #[arg(short = 'd', long = "duration", value_parser = clap::value_parser!(u64).range(1..=2_678_400))]
+    pub duration: Option<u64>,
+    /// Seconds of the warm-up
+    #[arg(short = 'w', long = "warm-up")]
+    pub warm_up: Option<u64>,
+    /// Seconds between rows (60)
+    #[arg(short = 'p', long = "pause")]
+    pub pause: Option<u64>,
+    /// Only scenarios whose name has this regular expression in it
+    #[arg(short = 'i', long = "include", value_name = "REGEX")]
+    pub include: Vec<Regex>,
+    /// No scenarios whose name has this in it; goes before -i
+    #[arg(short = 'e', long = "exclude", value_name = "REGEX")]
+    pub exclude: Vec<Regex>,
+    /// The number of load servers
+    #[arg(short = 'n', long = "servers", default_value_t = 1)]
+    pub servers: u32,
+    /// Print how long it takes, and nothing else
+    #[arg(short = 't', long = "estimate")]
+    pub estimate: bool,
+}
+
+/// What starting and ending the processes of a row takes.
+const START: Duration = Duration::from_secs(1);
+const START_JAVA: Duration = Duration::from_secs(8);
+const START_PEER: Duration = Duration::from_secs(3);
+
+impl RunOptions {
+    /// The pause between rows.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        Duration::from_secs(self.pause.unwrap_or(if self.quick { 0 } else { 60 }))
+    }
+
+    /// What replaces the documents' parameters.
+    #[must_use]
+    pub fn overrides(&self) -> Overrides {
+        let quick = |seconds: u64| self.quick.then_some(seconds);
+        Overrides {
+            users: self.users.clone(),
+            sizes: self.sizes.clone(),
+            delays: self.delays.clone(),
+            duration: self.duration.or(quick(5)).map(Duration::from_secs),
+            warm_up: self.warm_up.or(quick(1)).map(Duration::from_secs),
+        }
+    }
+
+    /// All rows, in the order in which they run.
+    ///
+    /// # Errors
+    ///
+    /// If something is named that does not exist, or parameters do not fit.
+    pub fn rows(&self) -> Result<Vec<Row>> {
+        let overrides = self.overrides();
+        let mut rows = Vec::new();
+        for scenario in self.scenarios()? {
+            let name = &scenario.name;
+            let is = |regex: &Regex| regex.is_match(name);
+            let included = self.include.is_empty() || self.include.iter().any(is);
+            if included && !self.exclude.iter().any(is) {
+                rows.extend(Arc::new(scenario).rows(&overrides));
+            }
+        }
+        if rows.is_empty() {
+            bail!("no scenario is left; `tidegate-bench list` names them");
+        }
+        for row in &rows {
+            let name = &row.folder;
+            if row.warm_up >= row.duration {
+                bail!("{name}: the warm-up must be less than the duration");
+            }
+            if !row.users.is_multiple_of(self.servers.max(1)) {
+                bail!("{name}: {} users do not divide by {} load servers", row.users, self.servers);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn scenarios(&self) -> Result<Vec<Scenario>> {
+        let all = scenarios::all().map_err(|report| anyhow::anyhow!("{report:#}"))?;
+        if self.what.is_empty() {
+            return Ok(all);
+        }
+        let mut chosen: Vec<Scenario> = Vec::new();
+        for what in &self.what {
+            let of = all.iter().filter(|one| one.name == *what || one.document() == what);
+            let mut found: Vec<Scenario> = of.cloned().collect();
+            if found.is_empty() && (what.contains(['/', '.']) || Path::new(what).is_file()) {
+                let text = std::fs::read_to_string(what).with_context(|| what.clone())?;
+                found = scenarios::parse(&text, Path::new(what))
+                    .map_err(|report| anyhow::anyhow!("{report:#}"))?;
+            }
+            if found.is_empty() {
+                bail!(
+                    "`{what}` is not a scenario, a document or a file; `tidegate-bench list` names them"
+                );
+            }
+            for one in found {
+                if !chosen.iter().any(|other| other.name == one.name) {
+                    chosen.push(one);
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The time that a row takes, for all gateways and rounds.
+    #[must_use]
+    pub fn time_of(&self, row: &Row) -> Duration {
+        let start = if row.scenario.own.java { START_JAVA } else { START };
+        let peers = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        let each = row.duration + self.pause();
+        (each + start + (each + START_PEER) * peers)
+            * self.rounds
+            * u32::try_from(self.heaps.len()).unwrap_or(1)
+    }
+
+    /// The address of a backend that runs already.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a URL of one.
+    pub fn backend_address(&self) -> Result<Option<SocketAddr>> {
+        let Some(url) = &self.backend else { return Ok(None) };
+        let rest = url.strip_prefix("http://").context("--backend must begin with http://")?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let mut found = authority.to_socket_addrs().with_context(|| format!("--backend {url}"))?;
+        Ok(Some(found.next().with_context(|| format!("--backend {url} has no address"))?))
+    }
+}
+
+fn heap(text: &str) -> Result<String, String> {
+    let amount = text.strip_suffix(['G', 'M']).and_then(|amount| amount.parse::<u32>().ok());
+    amount
+        .filter(|amount| *amount > 0)
+        .map(|_| text.to_owned())
+        .ok_or_else(|| "write 512M or 2G".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok().map_or_else(|| backends::amount::parse_bytes(text), Ok)?;
+    u32::try_from(bytes).map_err(|_| "at most 4294967295 bytes".to_owned())
+}

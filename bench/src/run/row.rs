@@ -1,0 +1,340 @@
+//! One row: its processes, its load, and its files.
+
+#![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::cores::cores;
+use super::own_latency::own_latency;
+use super::sampler::{Sampler, Samples};
+use super::servers::{Ground, Servers};
+use crate::folder::{
+    Corrected, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder, RowKey,
+    Second, Statistics, Summary,
+};
+use crate::generator::{self, Control, Load, Outcome, Phase, Work};
+use crate::peers::PeerKind;
+use crate::process::{check_stopped, pause};
+use crate::scenarios::Row;
+
+/// One run of a row with one gateway.
+pub(super) struct RowRun<'a> {
+    pub(super) row: &'a Row,
+    pub(super) key: RowKey,
+    pub(super) peer: Option<PeerKind>,
+    pub(super) jtl: bool,
+}
+
+/// What came of it.
+pub(super) enum RowEnd {
+    /// Its marks.
+    Done(Vec<Mark>),
+    /// The gateway cannot do the work.
+    Cannot,
+}
+
+/// Users accounted for by Little's law that are so many more or fewer are a reason to doubt.
+const LITTLE_DEVIATION_MAX: f64 = 0.05;
+/// A backend that uses more than this part of its cores limits the row.
+const BACKEND_BUSY_MAX: f64 = 0.9;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// After its end a load may wait for replies, as long as they may take.
+const AFTER_END_MAX: Duration = Duration::from_secs(180);
+
+impl RowRun<'_> {
+    /// Runs it and writes its files.
+    ///
+    /// # Errors
+    ///
+    /// If it was interrupted. Everything else is a mark of the row.
+    pub(super) fn run(
+        &self,
+        ground: &Ground,
+        folder: &Folder,
+        tick: &mut dyn FnMut(),
+    ) -> Result<RowEnd> {
+        let files = folder.row(&self.key);
+        let started = ground.start(self.row, self.peer, &self.key.heap);
+        let mut servers = match started {
+            Ok(Some(servers)) => servers,
+            Ok(None) => return Ok(RowEnd::Cannot),
+            Err(error) => {
+                check_stopped()?;
+                super::say(&format!("{}: {error}", self.key.path().display()));
+                return self.finish_without(&files, vec![Mark::GatewayStopped]);
+            }
+        };
+        let load = self.row.load(&ground.row_load(servers.address)).map_err(anyhow::Error::msg)?;
+        fs::create_dir_all(&files.path).with_context(|| files.path.display().to_string())?;
+        let ran = self.send(&load, &mut servers, &files, tick)?;
+        self.write(&files, &load, ground, ran)
+    }
+
+    /// A row of which nothing was measured.
+    fn finish_without(&self, files: &RowFolder, marks: Vec<Mark>) -> Result<RowEnd> {
+        let row = RowFile { marks: marks.clone(), ..self.row_file() };
+        files.finish(&row)?;
+        Ok(RowEnd::Done(marks))
+    }
+
+    fn row_file(&self) -> RowFile {
+        RowFile {
+            document: self.row.scenario.document().to_owned(),
+            scenario: self.key.scenario.clone(),
+            users: self.key.users,
+            size: self.key.size,
+            delay: self.key.delay,
+            ..RowFile::default()
+        }
+    }
+
+    /// Sends the load, and watches the processes while it is sent.
+    fn send(
+        &self,
+        load: &Load,
+        servers: &mut Servers,
+        files: &RowFolder,
+        tick: &mut dyn FnMut(),
+    ) -> Result<Ran> {
+        let pids = vec![
+            (self.key.gateway.clone(), servers.gateway_pids()),
+            ("netty".to_owned(), servers.backend_pids()),
+            ("jmeter".to_owned(), vec![std::process::id()]),
+        ];
+        let sampler = Sampler::start(pids)?;
+        let control = Control::default();
+        let log = self.jtl.then(|| fs::File::create(files.path.join("results.jtl"))).transpose()?;
+        let mut marks = Vec::new();
+        let mut before = None;
+        let outcome = thread::scope(|scope| -> Result<_> {
+            let sender = scope.spawn(|| generator::run(load, &control, log));
+            let begin = std::time::Instant::now();
+            while !sender.is_finished() {
+                tick();
+                if begin.elapsed() >= load.warm_up && before.is_none() {
+                    before = Some(servers.metrics().unwrap_or_default());
+                }
+                let stopped = check_stopped().is_err();
+                if marks.is_empty() && servers.has_gateway_ended()? {
+                    marks.push(Mark::GatewayStopped);
+                }
+                if marks.is_empty() && servers.has_backend_ended()? {
+                    marks.push(Mark::BackendStopped);
+                }
+                if stopped || !marks.is_empty() || begin.elapsed() > load.duration + AFTER_END_MAX {
+                    control.stop();
+                }
+                thread::sleep(LOOK_AGAIN);
+            }
+            sender.join().map_err(|_| anyhow::anyhow!("the generator panicked"))
+        })?;
+        check_stopped()?;
+        let after = servers.metrics();
+        let samples = sampler.finish();
+        let own = before.zip(after).and_then(|(before, after)| own_latency(&before, &after));
+        let outcome = outcome.map_err(anyhow::Error::msg)?;
+        if outcome.log_failed.is_some() {
+            marks.push(Mark::DiskFull);
+        }
+        Ok(Ran { outcome, samples, marks, own })
+    }
+
+    fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
+        let mut marks = ran.marks.clone();
+        marks.extend(doubts(&ran, ground, &self.key.gateway));
+        let mut row = self.measured(&ran);
+        row.ramp_seconds = (!self.row.ramp.is_zero()).then_some(self.row.ramp.as_secs_f64());
+        row.marks = marks.clone();
+        let written = self.write_files(files, load, &ran).and_then(|()| files.finish(&row));
+        let Err(error) = written else { return Ok(RowEnd::Done(marks)) };
+        if !is_disk_full(&error) {
+            return Err(error);
+        }
+        super::say(&format!("{}: {error:#}", self.key.path().display()));
+        marks.push(Mark::DiskFull);
+        row.marks = marks.clone();
+        // A small file may still fit; without it the row runs again on --resume.
+        if let Err(error) = files.finish(&row) {
+            super::say(&format!("{}: {error:#}", self.key.path().display()));
+        }
+        Ok(RowEnd::Done(marks))
+    }
+
+    fn measured(&self, ran: &Ran) -> RowFile {
+        let outcome = &ran.outcome;
+        let phase = outcome.measured();
+        let (warm_up, is_stream) = (outcome.warmed_up(), outcome.streams.is_some());
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let corrected = (!is_stream && !phase.latencies.is_empty()).then(|| {
+            let mut all = generator::Latencies::default();
+            outcome.labels.iter().for_each(|label| all.add(&label.corrected()));
+            Corrected {
+                mean: ms(all.mean().unwrap_or_default()),
+                p50: ms(all.quantile(0.5)),
+                p90: ms(all.quantile(0.9)),
+                p95: ms(all.quantile(0.95)),
+                p99: ms(all.quantile(0.99)),
+                p999: ms(all.quantile(0.999)),
+                max: ms(all.max()),
+            }
+        });
+        let whole = warm_up.latencies.len() + phase.latencies.len();
+        let seconds = outcome.elapsed.as_secs_f64();
+        let users = outcome.users.measured;
+        let own = &self.row.scenario.own;
+        let several = own.requests.len() > 1;
+        let share = |group: &crate::scenarios::file::Group| {
+            let label = group.label.clone().unwrap_or_else(|| LABEL.to_owned());
+            (label, users * f64::from(group.users_percent.get()) / 100.0)
+        };
+        let rate = own.websocket.as_ref().map(|socket| socket.events_per_second.get());
+        let rate = rate.or(own.sse.as_ref().map(|sse| sse.events_per_second.get()));
+        RowFile {
+            measured_seconds: phase.window_length().unwrap_or_default().as_secs_f64(),
+            corrected,
+            streams: outcome.streams.clone(),
+            users_mean: ((users - f64::from(self.key.users)).abs() > 0.005).then_some(users),
+            label_users: if several {
+                own.requests.iter().map(share).collect()
+            } else {
+                Vec::new()
+            },
+            think_ms: outcome.labels.first().map_or(0.0, |label| ms(label.think)),
+            events_per_second: rate.map(f64::from),
+            own_latency: ran.own.clone(),
+            received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
+            sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
+            whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),
+            ..self.row_file()
+        }
+    }
+
+    fn write_files(&self, files: &RowFolder, load: &Load, ran: &Ran) -> Result<()> {
+        let Ran { outcome, samples, .. } = ran;
+        let (start, length) = (outcome.started.as_secs(), outcome.elapsed.as_secs());
+        files.write_duration(&RowDuration {
+            start_timestamp: start,
+            end_timestamp: start + length,
+            test_duration: length,
+        })?;
+        let summary = |phase: fn(&generator::LabelOutcome) -> &Phase| {
+            let labels = outcome.labels.iter();
+            Summary(labels.map(|label| (label.label.clone(), statistics(phase(label)))).collect())
+        };
+        files.write_summary(Part::WarmUp, &summary(|label| &label.warm_up))?;
+        files.write_summary(Part::Measurement, &summary(|label| &label.measured))?;
+        files.write_seconds(&seconds(load, outcome))?;
+        for (server, lines) in &samples.servers {
+            files.write_process(server, lines)?;
+            for report in samples.sar() {
+                files.write_sar(server, &report)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of a load.
+struct Ran {
+    outcome: Outcome,
+    samples: Samples,
+    marks: Vec<Mark>,
+    own: Option<crate::folder::OwnLatency>,
+}
+
+/// Reasons to doubt the figures.
+fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
+    let Ran { outcome, samples, .. } = ran;
+    let mut marks = Vec::new();
+    let users = outcome.users.measured;
+    if outcome.streams.is_none() {
+        let accounted = outcome.users_accounted().unwrap_or(0.0);
+        if users > 0.0 && (accounted / users - 1.0).abs() > LITTLE_DEVIATION_MAX {
+            marks.push(Mark::Little);
+        }
+    }
+    let measured_from = (outcome.started + outcome.warm_up).as_secs();
+    let busy = |server: &str| samples.cpu_percent(server, measured_from).unwrap_or(0.0);
+    let room = |list: &str| cores(list).len().max(1) as f64 * 100.0 * BACKEND_BUSY_MAX;
+    let (load, backend) = (busy("jmeter"), busy("netty"));
+    let shared = ground.cores.load == ground.cores.backend;
+    // A gateway that is busy itself is what was measured, whatever the others did.
+    let is_gateway = busy(gateway) > room(&ground.cores.gateway);
+    let is_full = shared && load + backend > room(&ground.cores.load) && !is_gateway;
+    if outcome.is_generator_bottleneck() || (is_full && load >= backend) {
+        marks.push(Mark::Generator);
+    }
+    if backend > room(&ground.cores.backend) || (is_full && backend > load) {
+        marks.push(Mark::Backend);
+    }
+    if !outcome.agents_lost.is_empty() {
+        marks.push(Mark::AgentLost);
+    }
+    if samples.clock_jumped {
+        marks.push(Mark::ClockJumped);
+    }
+    marks
+}
+
+fn statistics(phase: &Phase) -> Statistics {
+    Statistics::of(&Measured {
+        histogram: phase.latencies.histogram(),
+        mean: phase.latencies.mean(),
+        errors: phase.error_count(),
+        window: phase.window_length().unwrap_or_default(),
+        received_bytes: phase.received_bytes,
+        sent_bytes: phase.sent_bytes,
+    })
+}
+
+fn seconds(load: &Load, outcome: &Outcome) -> Vec<Second> {
+    let steps = outcome.labels.iter().map(|label| label.steps.len()).max().unwrap_or(0);
+    let users_at = |at: Duration| match &load.work {
+        Work::Requests(requests) => requests.groups.iter().map(|group| group.users_at(at)).sum(),
+        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) => load.connections() as f64,
+    };
+    let second = |at: usize| {
+        let of = outcome.labels.iter().filter_map(|label| label.steps.get(at));
+        let mut sum = generator::Step::default();
+        for step in of {
+            sum.samples += step.samples;
+            sum.errors += step.errors;
+            sum.latency_sum += step.latency_sum;
+            sum.latency_max = sum.latency_max.max(step.latency_max);
+        }
+        let some = |value: f64| (sum.samples > 0).then_some(value);
+        let end = outcome.step.mul_f64(at as f64 + 1.0);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0")]
+        let users = users_at(end).round() as u64;
+        Second {
+            timestamp: (outcome.started + outcome.step.mul_f64(at as f64)).as_secs(),
+            users,
+            samples: sum.samples,
+            errors: sum.errors,
+            mean_ms: some(sum.latency_sum.as_secs_f64() * 1e3 / sum.samples.max(1) as f64),
+            max_ms: some(sum.latency_max.as_secs_f64() * 1e3),
+        }
+    };
+    (0..steps).map(second).collect()
+}
+
+fn is_disk_full(error: &anyhow::Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io.into_iter().any(|error| {
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    })
+}
+
+/// Waits between rows.
+///
+/// # Errors
+///
+/// If it was interrupted.
+pub(super) fn rest(time: Duration) -> io::Result<()> {
+    pause(time)
+}

@@ -1,0 +1,362 @@
+//! The processes of a row: backends and the gateway, each on its cores and on a free port of the loopback interface.
+
+#![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use backends::token::{Algorithm, Claims, Minter};
+
+use super::cores::CoreLists;
+use crate::peers::{self, PeerKind};
+use crate::process::{Process, check_stopped, pause};
+use crate::scenarios::{Row, RowLoad, Scenario};
+
+/// What all rows share: a folder with the scenarios' files, keys and a certificate.
+pub(super) struct Ground {
+    folder: tempfile::TempDir,
+    token: String,
+    pub(super) cores: CoreLists,
+    pub(super) tidegate: PathBuf,
+    /// In place of the backends that are started.
+    pub(super) backend: Option<SocketAddr>,
+}
+
+/// A gateway or a peer that listens.
+pub(super) enum Gateway {
+    Ours { process: Process, admin: SocketAddr },
+    Peer(Box<peers::Peer>),
+}
+
+/// The processes of one row. Dropping them ends them.
+pub(super) struct Servers {
+    pub(super) gateway: Gateway,
+    pub(super) address: SocketAddr,
+    pub(super) backends: Vec<Process>,
+}
+
+const READY_MAX: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Longer than any run.
+const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+const METRICS_BYTES_MAX: u64 = 64 << 20;
+
+impl Ground {
+    /// Writes the files.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub(super) fn new(
+        cores: CoreLists,
+        tidegate: PathBuf,
+        backend: Option<SocketAddr>,
+    ) -> io::Result<Ground> {
+        let folder = tempfile::Builder::new().prefix("tidegate-bench-").tempdir()?;
+        // Workers of nginx run as another user where this program is root's.
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        crate::scenarios::write_files(folder.path())?;
+        let minter = Minter::new(Algorithm::Rs256)?;
+        fs::write(folder.path().join("jwks.json"), minter.jwks().to_string())?;
+        let claims = Claims {
+            issuer: Some("https://bench.test".to_owned()),
+            subject: Some("bench".to_owned()),
+            expires_in: Some(TOKEN_LIFE),
+            ..Claims::default()
+        };
+        let token = minter.mint(&claims)?;
+        let made = backends::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
+        fs::write(folder.path().join("certificate.pem"), made.certificate_pem)?;
+        fs::write(folder.path().join("key.pem"), made.key_pem)?;
+        Ok(Ground { folder, token, cores, tidegate, backend })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(super) fn jwks(&self) -> PathBuf {
+        self.file("jwks.json")
+    }
+
+    /// What a load needs of the run.
+    #[must_use]
+    pub(super) fn row_load(&self, address: SocketAddr) -> RowLoad {
+        let threads = super::cores::cores(&self.cores.load).len().max(1);
+        RowLoad {
+            address,
+            threads: u32::try_from(threads).unwrap_or(1),
+            token: self.token.clone(),
+            callback: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+
+    /// Starts the backends and our gateway, or a peer; none if the peer cannot do the work.
+    ///
+    /// # Errors
+    ///
+    /// If one does not start; the error has the end of its log.
+    pub(super) fn start(
+        &self,
+        row: &Row,
+        peer: Option<PeerKind>,
+        heap: &str,
+    ) -> io::Result<Option<Servers>> {
+        let (backends, addresses) = self.start_backends(row)?;
+        let configuration = self.configuration(&row.scenario, heap)?;
+        let started = match peer {
+            None => {
+                let (process, address, admin) = self.start_ours(row, &addresses, &configuration)?;
+                Some((Gateway::Ours { process, admin }, address))
+            }
+            Some(kind) => {
+                let work = super::work::work(&row.scenario, &addresses, self)?;
+                let tls = row.scenario.is_tls().then(|| peers::Tls {
+                    certificate: self.file("certificate.pem"),
+                    key: self.file("key.pem"),
+                });
+                let ground = peers::Ground {
+                    folder: self.folder.path().to_owned(),
+                    cpus: Some(self.cores.gateway.clone()),
+                    workers: self.cores.gateway_count(),
+                    tls,
+                    heap: Some(heap.to_owned()),
+                };
+                let started = match work.routes.is_empty() {
+                    true => None,
+                    false => peers::start(kind, &work, &ground)?,
+                };
+                started
+                    .map(|peer| (peer.address, peer))
+                    .map(|(address, peer)| (Gateway::Peer(Box::new(peer)), address))
+            }
+        };
+        Ok(started.map(|(gateway, address)| Servers { gateway, address, backends }))
+    }
+
+    /// Files of the scenarios' folder.
+    pub(super) fn scenario_file(&self, scenario: &Scenario, name: &str) -> PathBuf {
+        let folder = scenario.file.parent().unwrap_or(Path::new(""));
+        self.place(folder).join(name)
+    }
+
+    /// Where a path of a scenario is: among the program's own files, or where the user's file is.
+    fn place(&self, path: &Path) -> PathBuf {
+        let ours = self.folder.path().join(path);
+        if path.is_relative() && ours.exists() { ours } else { path.to_owned() }
+    }
+
+    pub(super) fn configuration(&self, scenario: &Scenario, heap: &str) -> io::Result<String> {
+        let file = self.place(&scenario.gateway());
+        let told =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+        let text = fs::read_to_string(&file).map_err(told)?;
+        let unit = if heap.ends_with(['G', 'g']) { "GiB" } else { "MiB" };
+        let amount = heap.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        Ok(format!("{}\nlimits: {{ memory: {amount}{unit} }}\n", expanded(&text)))
+    }
+
+    fn start_backends(
+        &self,
+        row: &Row,
+    ) -> io::Result<(Vec<Process>, BTreeMap<String, SocketAddr>)> {
+        let (mut processes, mut addresses) = (Vec::new(), BTreeMap::new());
+        for (name, backend) in row.scenario.shared.backends.iter() {
+            if let Some(address) = self.backend.filter(|_| !backend.helper) {
+                addresses.insert(name.value.clone(), address);
+                continue;
+            }
+            let delay = if backend.helper { Duration::ZERO } else { row.delay };
+            let mut command = supervised(&self.cores.backend, &std::env::current_exe()?);
+            command.args(["backend", backend.kind.word()]);
+            command.arg("--delay").arg(format!("{}ms", delay.as_millis()));
+            if !backend.region.is_empty() {
+                command.env("X_SOAP_REGION", &backend.region);
+            }
+            let log = self.file(&format!("backend-{}.log", name.value));
+            let mut process = Process::start(command, &log)?;
+            let address =
+                wait_for(&mut process, &log, |text| text.lines().next()?.trim().parse().ok())?;
+            processes.push(process);
+            addresses.insert(name.value.clone(), address);
+        }
+        Ok((processes, addresses))
+    }
+
+    fn start_ours(
+        &self,
+        row: &Row,
+        addresses: &BTreeMap<String, SocketAddr>,
+        configuration: &str,
+    ) -> io::Result<(Process, SocketAddr, SocketAddr)> {
+        let place = self.place(&row.scenario.gateway());
+        // Beside the original, whose relative paths it has.
+        let file = place.with_file_name(".serving.yaml");
+        fs::write(&file, configuration)?;
+        let store = tempfile::tempdir_in(self.folder.path())?.keep();
+        let mut command = supervised(&self.cores.gateway, &self.tidegate);
+        command.arg("run").arg(&file);
+        command.env("LISTEN", "127.0.0.1:0").env("ADMIN", "127.0.0.1:0");
+        let workers = self.cores.gateway_count();
+        let documents = usize::try_from(row.scenario.shared.workers.get()).unwrap_or(1);
+        command.env("WORKERS", documents.min(workers).max(1).to_string());
+        command.env("CERTIFICATE", self.file("certificate.pem")).env("KEY", self.file("key.pem"));
+        command.env("JWKS", self.file("jwks.json")).env("STORE", store);
+        // An hour in the document; a short run compiles as often in its own time.
+        command.env("TTL", format!("{}s", (row.duration.as_secs() / 24).clamp(5, 3600)));
+        for (name, address) in addresses {
+            command.env(name.to_uppercase(), address.to_string());
+        }
+        let log = self.file("gateway.log");
+        let mut process = Process::start(command, &log)?;
+        let find = |text: &str| {
+            Some((named(text, "listening listener=")?, named(text, "admin API address=")?))
+        };
+        let (address, admin) = wait_for(&mut process, &log, find)?;
+        Ok((process, address, admin))
+    }
+}
+
+impl Servers {
+    /// The gateway's processes.
+    #[must_use]
+    pub(super) fn gateway_pids(&self) -> Vec<u32> {
+        match &self.gateway {
+            Gateway::Ours { process, .. } => process.tree(),
+            Gateway::Peer(peer) => peer.process.tree(),
+        }
+    }
+
+    /// The backends' processes.
+    #[must_use]
+    pub(super) fn backend_pids(&self) -> Vec<u32> {
+        self.backends.iter().flat_map(Process::tree).collect()
+    }
+
+    /// True if the gateway has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub(super) fn has_gateway_ended(&mut self) -> io::Result<bool> {
+        match &mut self.gateway {
+            Gateway::Ours { process, .. } => process.has_ended(),
+            Gateway::Peer(peer) => peer.has_ended(),
+        }
+    }
+
+    /// True if a backend has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub(super) fn has_backend_ended(&mut self) -> io::Result<bool> {
+        for backend in &mut self.backends {
+            if backend.has_ended()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The text of our gateway's metrics; none for a peer.
+    #[must_use]
+    pub(super) fn metrics(&self) -> Option<String> {
+        let Gateway::Ours { admin, .. } = &self.gateway else { return None };
+        scrape(*admin).ok()
+    }
+}
+
+fn scrape(admin: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect(admin)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(METRICS_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A command on these cores that ends when this program does, however it ends.
+fn supervised(cores: &str, program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", cores]).arg(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a process says in its log once it is ready.
+fn wait_for<T>(
+    process: &mut Process,
+    log: &Path,
+    find: impl Fn(&str) -> Option<T>,
+) -> io::Result<T> {
+    let end = Instant::now() + READY_MAX;
+    loop {
+        check_stopped()?;
+        let text = fs::read_to_string(log)?;
+        if let Some(found) = find(&text) {
+            return Ok(found);
+        }
+        if process.has_ended()? || Instant::now() > end {
+            let lines: Vec<&str> = text.lines().collect();
+            let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
+            return Err(io::Error::other(format!("did not start:\n{}", tail.join("\n"))));
+        }
+        pause(LOOK_AGAIN)?;
+    }
+}
+
+/// The address behind a text: `listening listener="public" address=127.0.0.1:1`.
+fn named(text: &str, before: &str) -> Option<SocketAddr> {
+    let line = text.lines().find(|line| line.contains(before))?;
+    let (_, rest) = line.split_once("address=")?;
+    rest.split_whitespace().next()?.trim_matches('"').parse().ok()
+}
+
+/// Lines between `# each NUMBER from A to B` and `# end`, once for each number.
+fn expanded(text: &str) -> String {
+    let (mut out, mut each) = (String::new(), None::<(u32, u32, String)>);
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(rest) = trimmed.strip_prefix("# each NUMBER from ") {
+            let bounds = rest.split_once(" to ");
+            let read = bounds.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+            each = read.map(|(from, to)| (from, to, String::new()));
+        } else if let (Some((from, to, lines)), "# end") = (&each, trimmed) {
+            for number in *from..=*to {
+                out.push_str(&lines.replace("NUMBER", &number.to_string()));
+            }
+            each = None;
+        } else {
+            let to = each.as_mut().map_or(&mut out, |(.., lines)| lines);
+            to.push_str(line);
+            to.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_repeated_with_their_number() {
+        let text = "a\n# each NUMBER from 1 to 3\nb NUMBER\n# end\nc\n";
+        assert_eq!(expanded(text), "a\nb 1\nb 2\nb 3\nc\n");
+        assert_eq!(expanded("a\n"), "a\n");
+    }
+
+    #[test]
+    fn addresses_are_read_from_the_log() {
+        let text = "INFO listening listener=\"public\" address=127.0.0.1:4711\nINFO admin API address=127.0.0.1:12\n";
+        assert_eq!(named(text, "listening listener=").unwrap().port(), 4711);
+        assert_eq!(named(text, "admin API address=").unwrap().port(), 12);
+        assert_eq!(named("", "x"), None);
+    }
+}

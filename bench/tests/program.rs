@@ -1,0 +1,217 @@
+//! `tidegate-bench` as users run it. A run needs `tidegate` in the same folder, which `cargo test --workspace` builds.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-bench");
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn started(arguments: &[&str]) -> Child {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Until it holds, for at most a minute.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let folder = fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = folder.into_iter().flatten().flatten();
+    let lists =
+        tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+fn is_gateway(pid: &u32) -> bool {
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = line.split('\0');
+    words.next().is_some_and(|program| program.ends_with("/tidegate"))
+        && words.next() == Some("run")
+}
+
+fn row_of(folder: &Path, users: u32) -> PathBuf {
+    folder.join(format!("plain/2G_heap/{users}_users/1024B/0ms_sleep/row.json"))
+}
+
+#[test]
+fn scenarios_are_listed() {
+    let listed = out(&bench(&["list", "--document", "000"]));
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    assert!(
+        listed.lines().any(|line| line.starts_with("mixed ") && line.contains(" 000  1 ")),
+        "{listed}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&out(&bench(&["list", "--json"]))).unwrap();
+    let names: Vec<&str> =
+        json.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    for name in
+        ["plain", "scen10saxonendurance100", "scengobench0", "jwt", "websocket-ramp", "DirectProxy"]
+    {
+        assert!(names.contains(&name), "{name}");
+    }
+    assert!(out(&bench(&["list", "--document", "004"])).contains("SecureProxy"));
+}
+
+#[test]
+fn the_time_is_estimated_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out_folder = folder.path().join("results");
+    let told = bench(&[
+        "run",
+        "002",
+        "--quick",
+        "-e",
+        "nothing",
+        "-t",
+        "--out",
+        out_folder.to_str().unwrap(),
+    ]);
+    assert!(told.status.success(), "{}", err(&told));
+    assert!(
+        out(&told).starts_with("Scenario | Combination(s) | Estimated Time\n"),
+        "{}",
+        out(&told)
+    );
+    assert!(out(&told).contains("Total"), "{}", out(&told));
+    assert!(!out_folder.exists());
+    for wrong in [
+        &["run", "nosuch", "-t"][..],
+        &["run", "-e", ".", "-t"],
+        &["run", "plain", "-d", "1", "-w", "1"],
+    ] {
+        assert_eq!(bench(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn each_mistake_of_a_file_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.yaml");
+    fs::write(&file, "document: \"009\"\ngateway: 7\nbackends: { a: { kind: b } }\nduration: x\nwarm_up: y\nscenarios: []\n").unwrap();
+    let told = bench(&["run", file.to_str().unwrap(), "-t"]);
+    assert_eq!(told.status.code(), Some(2));
+    for place in
+        ["mine.yaml:1:11", "mine.yaml:3:24", "mine.yaml:4:11", "mine.yaml:5:10", "mine.yaml:6:12"]
+    {
+        assert!(err(&told).contains(place), "{place}: {}", err(&told));
+    }
+}
+
+#[test]
+fn a_small_scenario_runs_and_a_full_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let arguments = ["run", "plain", "-u", "4", "-d", "3", "-w", "1", "-p", "0", "--out", at];
+    let ran = bench(&arguments);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let row = row_of(folder.path(), 4);
+    let text = fs::read_to_string(&row).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (json["users"].as_u64(), json["scenario"].as_str()),
+        (Some(4), Some("plain")),
+        "{text}"
+    );
+    let place = row.parent().unwrap();
+    let summary = fs::read_to_string(place.join("results-measurement-summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert!(summary["HTTP Request"]["samples"].as_u64().unwrap() > 10, "{summary}");
+    assert_eq!(summary["HTTP Request"]["errors"].as_u64(), Some(0), "{summary}");
+    for server in ["tidegate", "netty", "jmeter"] {
+        let samples =
+            fs::read_to_string(place.join(format!("{server}/{server}_process.csv"))).unwrap();
+        assert!(samples.lines().count() >= 3, "{server}: {samples}");
+        assert!(place.join(format!("{server}/{server}_sar_report_cpu.csv")).exists());
+    }
+    assert_eq!(bench(&arguments).status.code(), Some(2), "the folder is not empty");
+    let other = bench(&["run", "plain", "-u", "5", "-d", "3", "-w", "1", "--out", at, "--resume"]);
+    assert_eq!(other.status.code(), Some(2), "{}", err(&other));
+    assert!(err(&other).contains("other parameters"), "{}", err(&other));
+}
+
+#[test]
+fn a_killed_run_leaves_no_process_and_resumes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let arguments =
+        ["run", "plain", "-u", "2", "-u", "4", "-d", "3", "-w", "1", "-p", "0", "--out", at];
+    let mut run = started(&arguments);
+    wait_until("the first row", || row_of(folder.path(), 2).exists());
+    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
+    let left = children(run.id());
+    signal("-KILL", run.id());
+    run.wait().unwrap();
+    wait_until("children ended", || left.iter().all(|pid| !is_gateway(pid)));
+    assert!(!row_of(folder.path(), 4).exists());
+    let first = fs::metadata(row_of(folder.path(), 2)).unwrap().modified().unwrap();
+    let resumed = bench(&[&arguments[..], &["--resume"]].concat());
+    assert!(resumed.status.success(), "{}", err(&resumed));
+    assert!(row_of(folder.path(), 4).exists());
+    assert_eq!(
+        fs::metadata(row_of(folder.path(), 2)).unwrap().modified().unwrap(),
+        first,
+        "it ran again"
+    );
+}
+
+#[test]
+fn an_interruption_ends_all_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let mut run = started(&["run", "plain", "-u", "2", "-d", "60", "-w", "1", "--out", at]);
+    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
+    let left = children(run.id());
+    signal("-INT", run.id());
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert!(left.iter().all(|pid| !is_gateway(pid)), "a gateway is left");
+    assert!(!row_of(folder.path(), 2).exists());
+}
+
+#[test]
+fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let mut run = started(&[
+        "run", "plain", "-u", "2", "-u", "4", "-d", "6", "-w", "1", "-p", "0", "--out", at,
+    ]);
+    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
+    thread::sleep(Duration::from_secs(2));
+    for pid in children(run.id()).into_iter().filter(is_gateway) {
+        signal("-KILL", pid);
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    let text = |users| fs::read_to_string(row_of(folder.path(), users)).unwrap();
+    assert!(text(2).contains("gateway stopped"), "{}", text(2));
+    assert!(!text(4).contains("gateway stopped"), "{}", text(4));
+}
