@@ -3,10 +3,34 @@
 //! Latencies are kept in an HDR histogram of three significant digits; nothing is averaged before. The measurements of several
 //! generators are merged histogram by histogram ([`crate::results`]).
 
+mod chart;
+mod claims;
+mod documents;
+mod gc;
+mod graphs;
+mod own;
+mod page;
+mod png;
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod report_tests;
+mod results;
+mod summary;
+mod table;
+
 use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+
+pub use chart::{Chart, Series};
+pub use claims::{Claim, Verdict, claims};
+pub use documents::tables;
+pub use graphs::graphs;
+pub use page::{ReportArguments, html, markdown};
+pub use results::{Measured, Results};
+pub use summary::{columns, summary};
+pub use table::Table;
 
 /// A larger deviation between the users and throughput times latency means that something was not measured: users that waited
 /// for the generator, or lost requests.

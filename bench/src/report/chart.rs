@@ -1,0 +1,244 @@
+//! Graphs as values, drawn as SVG for the report and as pixels for PNG files.
+//!
+//! Owns colours, markers and axes. It measures nothing: a graph without points is not drawn.
+
+use std::path::Path;
+use std::sync::Once;
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::png;
+
+/// A line graph.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// The name of its file, without the ending.
+    pub name: String,
+    /// The heading.
+    pub title: String,
+    /// The axes, with units.
+    pub x: String,
+    /// See `x`.
+    pub y: String,
+    /// True if the horizontal axis is logarithmic, as for users from 10 to 1000.
+    pub is_log: bool,
+    /// One line each.
+    pub series: Vec<Series>,
+}
+
+/// One line of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// Its name in the key.
+    pub name: String,
+    /// A place in [`COLOURS`].
+    pub colour: usize,
+    /// In the order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Okabe and Ito's colours, which people with any colour vision can tell apart, without the yellow, which paper does not show.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(128, 128, 128),
+];
+/// Stands for the text's colour, which a browser chooses by its mode.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const GRID: RGBColor = RGBColor(1, 2, 4);
+const SIZE: (u32, u32) = (640, 380);
+/// Twice as many pixels, for screens and paper.
+const PNG_SCALE: u32 = 2;
+const FONT: &str = "sans-serif";
+
+/// The colour of a gateway, the same in each graph.
+#[must_use]
+pub(super) fn gateway_colour(name: &str) -> usize {
+    match name {
+        "tidegate" => 0,
+        "nginx" => 1,
+        "haproxy" => 2,
+        "envoy" => 3,
+        "synapse" => 4,
+        "spring" => 5,
+        _ => 6,
+    }
+}
+
+impl Chart {
+    /// The graph as SVG in the colours of the page; none without points.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be drawn.
+    pub fn svg(&self) -> Result<Option<String>> {
+        if self.series.iter().all(|series| series.points.is_empty()) {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        {
+            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            self.draw(&area, 1, INK, GRID)?;
+            area.present().map_err(|error| anyhow!("{error}"))?;
+        }
+        let sized = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+        let label = format!("role=\"img\" aria-label=\"{}\" ", super::table::escaped(&self.title));
+        Ok(Some(
+            text.replacen(&sized, &label, 1)
+                .replace("#010203", "currentColor")
+                .replace("#010204", "var(--grid)"),
+        ))
+    }
+
+    /// Writes the graph as a PNG file; false without points.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write_png(&self, folder: &Path) -> Result<bool> {
+        if self.series.iter().all(|series| series.points.is_empty()) {
+            return Ok(false);
+        }
+        let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
+        let mut pixels = vec![0; (width * height * 3) as usize];
+        {
+            let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+            area.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
+            self.draw(&area, PNG_SCALE, BLACK, RGBColor(225, 225, 225))?;
+            area.present().map_err(|error| anyhow!("{error}"))?;
+        }
+        let file = folder.join(format!("{}.png", self.name));
+        crate::folder::write_whole(&file, &png::encode(&pixels, width, height)?)?;
+        Ok(true)
+    }
+
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        scale: u32,
+        ink: RGBColor,
+        grid: RGBColor,
+    ) -> Result<()> {
+        register_font();
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let low = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+        let high = points().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);
+        let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
+        let top = if top > 0.0 { top * 1.1 } else { 1.0 };
+        let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
+        let text = |size: u32| (FONT, size * scale).into_font().color(&ink);
+        // The key stands above the axes, where it hides no point.
+        let key_rows = u32::try_from(self.series.len().div_ceil(4)).unwrap_or(1);
+        let (head, body) = area.split_vertically((26 + key_rows * 20) * scale);
+        let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
+        head.draw(&Text::new(self.title.clone(), (px(12), px(6)), text(16))).map_err(told)?;
+        for (place, series) in self.series.iter().enumerate() {
+            let place = u32::try_from(place).unwrap_or(0);
+            let (x, y) = (px(16 + place % 4 * 155), px(35 + place / 4 * 20));
+            let colour = colour(series.colour);
+            head.draw(&PathElement::new(
+                vec![(x, y), (x + px(22), y)],
+                colour.stroke_width(2 * scale),
+            ))
+            .map_err(told)?;
+            mark(&head, (x + px(11), y), series.colour, scale, px).map_err(told)?;
+            head.draw(&Text::new(series.name.clone(), (x + px(28), y - px(7)), text(13)))
+                .map_err(told)?;
+        }
+        let mut builder = ChartBuilder::on(&body);
+        builder.margin(8 * scale).x_label_area_size(44 * scale).y_label_area_size(72 * scale);
+        macro_rules! plot {
+            ($chart:expr) => {{
+                let mut chart = $chart.map_err(told)?;
+                chart
+                    .configure_mesh()
+                    .disable_x_mesh()
+                    .bold_line_style(grid.stroke_width(scale))
+                    .light_line_style(TRANSPARENT)
+                    .axis_style(ink.stroke_width(scale))
+                    .label_style(text(12))
+                    .axis_desc_style(text(13))
+                    .x_desc(self.x.clone())
+                    .y_desc(self.y.clone())
+                    .y_labels(6)
+                    .x_label_formatter(&|x| short(*x))
+                    .y_label_formatter(&|y| short(*y))
+                    .draw()
+                    .map_err(told)?;
+                for series in &self.series {
+                    let colour = colour(series.colour);
+                    chart
+                        .draw_series(LineSeries::new(
+                            series.points.iter().copied(),
+                            colour.stroke_width(2 * scale),
+                        ))
+                        .map_err(told)?;
+                    if series.points.len() <= 40 {
+                        for (x, y) in &series.points {
+                            let at = chart.backend_coord(&(*x, *y));
+                            mark(area, at, series.colour, scale, px).map_err(told)?;
+                        }
+                    }
+                }
+            }};
+        }
+        match self.is_log && low > 0.0 && high > low {
+            true => {
+                plot!(builder.build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..top))
+            }
+            false => {
+                let margin = ((high - low) * 0.02).max(0.5);
+                plot!(builder.build_cartesian_2d(low - margin..high + margin, 0.0..top));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A circle, a square or a triangle, so that lines can be told apart without colours too.
+fn mark<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    at: (i32, i32),
+    place: usize,
+    scale: u32,
+    px: impl Fn(u32) -> i32,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let (base_x, base_y) = area.get_base_pixel();
+    let (x, y) = (at.0 - base_x * i32::from(at.0 < 0), at.1 - base_y * i32::from(at.1 < 0));
+    let filled = colour(place).filled();
+    match place % 3 {
+        0 => area.draw(&Circle::new((x, y), 4 * scale, filled)),
+        1 => area.draw(&Rectangle::new([(x - px(4), y - px(4)), (x + px(4), y + px(4))], filled)),
+        _ => area.draw(&TriangleMarker::new((x, y), 5 * scale, filled)),
+    }
+}
+
+fn colour(place: usize) -> RGBColor {
+    COLOURS.get(place % COLOURS.len()).copied().unwrap_or(INK)
+}
+
+/// 1200 is 1.2k.
+fn short(value: f64) -> String {
+    let text = |value: f64| super::table::number(Some(value));
+    match value.abs() {
+        size if size >= 1e6 => format!("{}M", text(value / 1e6)),
+        size if size >= 1e4 => format!("{}k", text(value / 1e3)),
+        _ => text(value),
+    }
+}
+
+/// The font in the program, so that PNG needs none of the system.
+fn register_font() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let registered =
+            plotters::style::register_font(FONT, FontStyle::Normal, notosans::REGULAR_TTF);
+        debug_assert!(registered.is_ok());
+    });
+}

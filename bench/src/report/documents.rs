@@ -1,0 +1,497 @@
+//! The tables of the five documents: their columns in their order, behind them their figures and the peers'.
+//!
+//! Each row of a document is there, measured or not; scenarios that are in no document follow.
+
+use super::own;
+use super::results::{Measured, Results};
+use super::table::{Table, number};
+use crate::folder::{OURS, Statistics};
+use crate::generator::Streams;
+
+const PLAIN: &str = include_str!("../../documents/000-plain-and-intercepted.csv");
+const MIXED: &str = include_str!("../../documents/000-mixed.csv");
+const PERFORMANCE: &str = include_str!("../../documents/001-performance.csv");
+const CONCURRENT: &str = include_str!("../../documents/001-concurrent.csv");
+const ENDURANCE: &str = include_str!("../../documents/001-endurance.csv");
+const MATRIX: &str = include_str!("../../documents/002-matrix.csv");
+const WEBSOCKET: &str = include_str!("../../documents/003-websocket.csv");
+const FLOWS: &str = include_str!("../../documents/004-results.csv");
+
+const NOT_MEASURED: &str = "N/A";
+
+/// A document's own table, and which of its columns say what was run.
+struct Theirs {
+    title: &'static str,
+    document: &'static str,
+    text: &'static str,
+    parameters: usize,
+    /// True if this row of the document is this row of ours, and the label to take of it.
+    is: fn(&[&str], &Measured) -> Option<Label>,
+    note: &'static str,
+}
+
+/// Which label of a row is meant.
+enum Label {
+    First,
+    Named(String),
+}
+
+const TABLES: [Theirs; 8] = [
+    Theirs {
+        title: "Document 000: without and with an interceptor",
+        document: "000",
+        text: PLAIN,
+        parameters: 3,
+        is: |cells, row| {
+            first(
+                cells.first() == Some(&row.title.as_str())
+                    || match row.key.scenario.as_str() {
+                        "plain" => is_without(cells),
+                        "intercepted" => !is_without(cells),
+                        _ => false,
+                    },
+            )
+        },
+        note: "",
+    },
+    Theirs {
+        title: "Document 000: both at once",
+        document: "000",
+        text: MIXED,
+        parameters: 3,
+        is: |cells, row| {
+            let label = cells.first().copied().unwrap_or("");
+            (row.key.scenario == "mixed").then(|| Label::Named(label.to_owned()))
+        },
+        note: "",
+    },
+    Theirs {
+        title: "Document 001: SOAP and XML",
+        document: "001",
+        text: PERFORMANCE,
+        parameters: 4,
+        is: is_001,
+        note: NOTE_001,
+    },
+    Theirs {
+        title: "Document 001: right and wrong requests at once",
+        document: "001",
+        text: CONCURRENT,
+        parameters: 4,
+        is: |cells, row| {
+            first(cells.get(1).is_some_and(|n| row.key.scenario == format!("scen{n}concurrent")))
+        },
+        note: NOTE_001,
+    },
+    Theirs {
+        title: "Document 001: endurance",
+        document: "001",
+        text: ENDURANCE,
+        parameters: 4,
+        is: |cells, row| {
+            first(cells.get(1).is_some_and(|n| {
+                [format!("scen{n}endurance100"), format!("scen{n}saxonendurance100")]
+                    .contains(&row.key.scenario)
+            }))
+        },
+        note: NOTE_001,
+    },
+    Theirs {
+        title: "Document 002: users and sizes",
+        document: "002",
+        text: MATRIX,
+        parameters: 2,
+        is: |cells, row| {
+            let (users, bytes) = (row.key.users.to_string(), size(row.key.size));
+            first(cells.first() == Some(&users.as_str()) && cells.get(1) == Some(&bytes.as_str()))
+        },
+        note: "",
+    },
+    Theirs {
+        title: "Document 003: WebSocket",
+        document: "003",
+        text: WEBSOCKET,
+        parameters: 3,
+        is: |cells, row| {
+            let key = &row.key;
+            let rate =
+                cells.first().is_some_and(|rate| key.scenario == format!("websocket-{rate}"));
+            let bytes = format!("{} bytes", key.size);
+            let users = key.users.to_string();
+            first(
+                rate && cells.get(1) == Some(&bytes.as_str())
+                    && cells.get(2) == Some(&users.as_str()),
+            )
+        },
+        note: "The error rate is (sent - received) / sent; a connection that was not made sends nothing and does not count in it.",
+    },
+    Theirs {
+        title: "Document 004: message flows",
+        document: "004",
+        text: FLOWS,
+        parameters: 5,
+        is: |cells, row| {
+            let key = &row.key;
+            let (users, size, delay) =
+                (key.users.to_string(), key.size.to_string(), key.delay.to_string());
+            let of = |place: usize| cells.get(place).copied().unwrap_or("");
+            let scenario = row.title.split(" (").next() == Some(of(0));
+            first(scenario && [of(2), of(3), of(4)] == [users.as_str(), &size, &delay])
+        },
+        note: "The document's users were still being started while it measured: throughput x mean gives 75 and 150 of 100 and 200 \
+            users. Its rows with 4 backends called 2. Garbage-collection columns are those of a JVM's log.",
+    },
+];
+
+const NOTE_001: &str = "Kong Proxy Latency p95 is our own latency as Kong's buckets (1, 2, 5, 7 ms...) and histogram_quantile(0.95) \
+    would show it: 0.95 ms if all requests take at most 1 ms. Own latency p95 is the value from our finer buckets.";
+
+/// The tables of all documents that have at least one measured row.
+#[must_use]
+pub fn tables(results: &Results) -> Vec<Table> {
+    let rows = results.typical();
+    let peers = results.peers();
+    let is_measured = |theirs: &&Theirs| rows.iter().any(|row| row.row.document == theirs.document);
+    let mut tables: Vec<Table> =
+        TABLES.iter().filter(is_measured).map(|theirs| theirs.table(&rows, &peers)).collect();
+    tables.retain(|table| !table.rows.is_empty());
+    tables.extend(streams(&rows));
+    tables.extend(system(results));
+    tables
+}
+
+impl Theirs {
+    fn table(&self, rows: &[Measured], peers: &[String]) -> Table {
+        let mut lines = self.text.lines();
+        let names: Vec<&str> = lines.next().unwrap_or("").split(',').collect();
+        let mut columns: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let figures = names.get(self.parameters..).unwrap_or(&[]);
+        columns.extend(figures.iter().map(|name| format!("Document: {name}")));
+        if self.document == "001" {
+            columns.push("Own latency p95".to_owned());
+        }
+        columns.push("Measured (s)".to_owned());
+        columns.push("Marks".to_owned());
+        for peer in peers {
+            columns.push(format!("{peer}: {}", self.peer_figure()));
+            columns.push(format!("{peer}: Marks"));
+        }
+        let mut table = Table {
+            title: self.title.to_owned(),
+            note: self.note.to_owned(),
+            columns,
+            rows: Vec::new(),
+        };
+        let of_document: Vec<&Measured> =
+            rows.iter().filter(|row| row.row.document == self.document).collect();
+        let mut shown = std::collections::HashSet::new();
+        let mut any = false;
+        for line in lines {
+            let cells: Vec<&str> = line.split(',').collect();
+            let found = |gateway: &str| {
+                let mut of_gateway = of_document.iter().filter(|row| row.key.gateway == gateway);
+                of_gateway.find_map(|row| Some((*row, (self.is)(&cells, row)?)))
+            };
+            let ours = found(OURS);
+            any |= ours.is_some();
+            let mut line: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
+            line.truncate(self.parameters); // Harmless: the document's figures follow behind ours.
+            line.extend(figures.iter().map(|name| {
+                ours.as_ref()
+                    .map_or(NOT_MEASURED.to_owned(), |(row, label)| figure(name, row, label))
+            }));
+            line.extend(cells.iter().skip(self.parameters).map(|cell| (*cell).to_owned()));
+            line.extend(self.ours(ours.as_ref().map(|(row, _)| *row)));
+            for peer in peers {
+                let theirs = found(peer);
+                let value =
+                    theirs.as_ref().map(|(row, label)| figure(self.peer_figure(), row, label));
+                line.push(value.unwrap_or("-".to_owned()));
+                line.push(theirs.map_or("-".to_owned(), |(row, _)| row.marks()));
+            }
+            if let Some((row, _)) = ours {
+                shown.insert(row.key.clone());
+            }
+            table.rows.push(line);
+        }
+        if !any {
+            table.rows.clear();
+        }
+        if self.document == "004" {
+            let others = of_document
+                .iter()
+                .filter(|row| row.key.gateway == OURS && !shown.contains(&row.key));
+            for row in others {
+                let key = &row.key;
+                let mut line = vec![
+                    row.title.clone(),
+                    key.heap.clone(),
+                    key.users.to_string(),
+                    key.size.to_string(),
+                    key.delay.to_string(),
+                ];
+                line.extend(figures.iter().map(|name| figure(name, row, &Label::First)));
+                line.extend(figures.iter().map(|_| "-".to_owned()));
+                line.extend(self.ours(Some(row)));
+                line.extend(peers.iter().flat_map(|peer| {
+                    let is_theirs = |one: &&&Measured| {
+                        one.key.gateway == *peer
+                            && crate::folder::RowKey { gateway: OURS.to_owned(), ..one.key.clone() }
+                                == *key
+                    };
+                    let theirs = of_document.iter().find(is_theirs);
+                    let value = theirs.map_or("-".to_owned(), |row| {
+                        figure(self.peer_figure(), row, &Label::First)
+                    });
+                    [value, theirs.map_or("-".to_owned(), |row| row.marks())]
+                }));
+                table.rows.push(line);
+            }
+        }
+        table
+    }
+
+    fn peer_figure(&self) -> &'static str {
+        match self.document {
+            "001" => "Requests per second",
+            "003" => "Error Rate",
+            _ => "Throughput (Requests/sec)",
+        }
+    }
+
+    /// The columns that are ours alone.
+    fn ours(&self, row: Option<&Measured>) -> Vec<String> {
+        let mut cells = Vec::new();
+        if self.document == "001" {
+            let own = row.and_then(|row| row.row.own_latency.as_ref());
+            cells.push(with_unit(own.and_then(|own| own::quantile_ms(own, 0.95)), "ms", 3));
+        }
+        cells.push(
+            row.map_or(NOT_MEASURED.to_owned(), |row| number(Some(row.row.measured_seconds))),
+        );
+        cells.push(row.map_or("not measured".to_owned(), Measured::marks));
+        cells
+    }
+}
+
+/// A column of a document, for a row of ours.
+fn figure(column: &str, row: &Measured, label: &Label) -> String {
+    let of = match label {
+        Label::First => row.statistics(None),
+        Label::Named(name) => row.statistics(Some(name)),
+    };
+    let take = |field: fn(&Statistics) -> Option<f64>| number(of.and_then(field));
+    let ms = |field: fn(&Statistics) -> Option<f64>| with_unit(of.and_then(field), "ms", 2);
+    let gib = |bytes: Option<u64>| with_unit(bytes.map(|bytes| bytes as f64 / 1e9), "GB", 2);
+    let own = row.row.own_latency.as_ref();
+    match column {
+        "Total requests" => of.map_or(NOT_MEASURED.to_owned(), |of| of.samples.to_string()),
+        "Error Count" => of.map_or(NOT_MEASURED.to_owned(), |of| of.errors.to_string()),
+        "Error %" => take(|of| of.error_percentage),
+        "Throughput (Requests/sec)" => take(|of| of.throughput),
+        "Average Response Time (ms)" => take(|of| of.mean),
+        "Little's law verification" => take(Statistics::users_accounted),
+        "Standard Deviation of Response Time (ms)" => take(|of| of.stddev),
+        "90th Percentile of Response Time (ms)" => take(|of| of.p90),
+        "95th Percentile of Response Time (ms)" => take(|of| of.p95),
+        "99th Percentile of Response Time (ms)" => take(|of| of.p99),
+        "Requests per second" => {
+            let measured = row.throughput().filter(|_| of.is_some());
+            with_unit(row.row.whole_throughput.or(measured), "rps", 0)
+        }
+        "Kong Proxy Latency p95" => {
+            with_unit(own.and_then(|own| own::as_kong_ms(own, 0.95)), "ms", 2)
+        }
+        "K6 Avg" => ms(|of| of.mean),
+        "K6 p95" => ms(|of| of.p95),
+        "K6 p99" => ms(|of| of.p99),
+        "Kong Linux Memory" => {
+            let rss = row.gateway().iter().rev().find_map(|sample| sample.rss_kib);
+            with_unit(rss.map(|kib| kib as f64 / f64::from(1 << 20)), "GiB", 2)
+        }
+        "Data Sent" => gib(row.row.sent_bytes),
+        "Data Rcvd" => gib(row.row.received_bytes),
+        "Failed Connections" => match &row.row.streams {
+            Some(Streams::Websocket(counts)) => counts.failed.to_string(),
+            Some(Streams::Sse(counts)) => counts.failed.to_string(),
+            Some(Streams::Websub(_)) | None => NOT_MEASURED.to_owned(),
+        },
+        "Error Rate" => match &row.row.streams {
+            Some(Streams::Websocket(counts)) => {
+                format!("{}%", number(Some(counts.error_rate * 100.0)))
+            }
+            Some(Streams::Sse(_) | Streams::Websub(_)) | None => NOT_MEASURED.to_owned(),
+        },
+        name if name.contains("GC Throughput") => {
+            number(row.gc.as_ref().map(|gc| gc.throughput_percent))
+        }
+        name if name.contains("After Full GC") => {
+            let full = row.gc.as_ref().and_then(super::gc::Gc::after_full);
+            number(full.map(|(mean, _)| mean))
+        }
+        _ => NOT_MEASURED.to_owned(),
+    }
+}
+
+/// SSE, WebSub and ramps, for which the document has no table.
+fn streams(rows: &[Measured]) -> Vec<Table> {
+    let columns =
+        |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let mut sse = Table {
+        title: "Document 003: SSE".to_owned(),
+        columns: columns(&[
+            "Gateway",
+            "Attempted Concurrent Connections",
+            "Events/second",
+            "Message Size",
+            "Failed Connections",
+            "Events received",
+            "Lost",
+            "Duplicated",
+            "Reordered",
+            "Document: connections",
+            "Document: errors",
+            "Marks",
+        ]),
+        ..Table::default()
+    };
+    let mut websub = Table {
+        title: "Document 003: WebSub".to_owned(),
+        columns: columns(&[
+            "Gateway",
+            "Subscribers",
+            "Message Size",
+            "Undelivered",
+            "Bad signatures",
+            "Last delivery (ms)",
+            "Document: subscribers",
+            "Document: errors",
+            "Marks",
+        ]),
+        ..Table::default()
+    };
+    let mut ramps = Table {
+        title: "Document 003: ramp-up and error rate".to_owned(),
+        columns: columns(&[
+            "Gateway",
+            "Ramp-up (s)",
+            "Attempted Concurrent Connections",
+            "Failed Connections",
+            "Error Rate",
+            "Marks",
+        ]),
+        ..Table::default()
+    };
+    for row in rows.iter().filter(|row| row.row.document == "003") {
+        let (gateway, size) = (row.key.gateway.clone(), format!("{} bytes", row.key.size));
+        match &row.row.streams {
+            Some(Streams::Sse(c)) => sse.rows.push(vec![
+                gateway,
+                c.attempted.to_string(),
+                number(row.row.events_per_second),
+                size,
+                c.failed.to_string(),
+                c.received.to_string(),
+                c.lost.to_string(),
+                c.duplicated.to_string(),
+                c.reordered.to_string(),
+                "5000".to_owned(),
+                "0".to_owned(),
+                row.marks(),
+            ]),
+            Some(Streams::Websub(c)) => websub.rows.push(vec![
+                gateway,
+                c.subscribers.to_string(),
+                size,
+                c.undelivered.to_string(),
+                c.bad_signatures.to_string(),
+                number(c.last_delivery_ms),
+                "10000".to_owned(),
+                "0".to_owned(),
+                row.marks(),
+            ]),
+            Some(Streams::Websocket(c)) if row.key.scenario.starts_with("websocket-ramp") => {
+                ramps.rows.push(vec![
+                    gateway,
+                    number(row.row.ramp_seconds),
+                    c.attempted.to_string(),
+                    c.failed.to_string(),
+                    format!("{}%", number(Some(c.error_rate * 100.0))),
+                    row.marks(),
+                ])
+            }
+            Some(Streams::Websocket(_)) | None => {}
+        }
+    }
+    let mut tables = vec![sse, websub, ramps];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// The machine, the versions and the parameters.
+fn system(results: &Results) -> Option<Table> {
+    let metadata = results.metadata.as_ref()?;
+    let facts = metadata.system_info.iter().map(|fact| {
+        vec![
+            fact.class.clone(),
+            fact.subclass.clone(),
+            fact.description.clone(),
+            fact.value.clone(),
+        ]
+    });
+    let line = |class: &str, name: &str, value: String| {
+        vec![class.to_owned(), String::new(), name.to_owned(), value]
+    };
+    let versions =
+        metadata.versions.iter().map(|(name, version)| line("Version", name, version.clone()));
+    let hashes = metadata
+        .configuration_hashes
+        .iter()
+        .map(|(name, hash)| line("Configuration", name, hash.clone()));
+    let run = [
+        line("Run", "Command", metadata.command_line.join(" ")),
+        line("Run", "Duration", format!("{} s", metadata.test_duration)),
+        line("Run", "Warm-up", format!("{} s", metadata.warmup_time)),
+    ];
+    Some(Table {
+        title: "System".to_owned(),
+        note: String::new(),
+        columns: ["Class", "Subclass", "Description", "Value"].map(str::to_owned).to_vec(),
+        rows: facts.chain(versions).chain(hashes).chain(run).collect(),
+    })
+}
+
+fn first(is: bool) -> Option<Label> {
+    is.then_some(Label::First)
+}
+
+fn is_without(cells: &[&str]) -> bool {
+    cells.first().is_some_and(|name| name.contains("without"))
+}
+
+/// The names of k6's scenarios, and the services and numbers of the table.
+fn is_001(cells: &[&str], row: &Measured) -> Option<Label> {
+    let [service, number, _, library, ..] = cells else { return None };
+    let name = match *service {
+        "calculator" if *library == "saxon" => format!("scen{number}saxon"),
+        "calculator" => format!("scen{number}"),
+        "go-bench-suite" => format!("scengobench{number}"),
+        _ => format!("scenhttpbin{number}"),
+    };
+    first(row.key.scenario == name)
+}
+
+/// A size as the documents write it: 50B, 1KiB.
+fn size(bytes: u32) -> String {
+    match bytes >= 1024 && bytes.is_multiple_of(1024) {
+        true => format!("{}KiB", bytes / 1024),
+        false => format!("{bytes}B"),
+    }
+}
+
+fn with_unit(value: Option<f64>, unit: &str, decimals: usize) -> String {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => format!("{value:.decimals$} {unit}"),
+        None => NOT_MEASURED.to_owned(),
+    }
+}

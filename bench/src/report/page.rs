@@ -1,0 +1,108 @@
+//! The report as one HTML file and as Markdown, and the command that writes them.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::claims::{claims, table as claims_table};
+use super::documents::tables;
+use super::graphs::graphs;
+use super::results::Results;
+use super::summary::summary;
+use super::table::{Table, escaped};
+
+/// Where `bench report` writes. Without a file it prints Markdown.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ReportArguments {
+    /// The folder of results.
+    pub folder: PathBuf,
+    /// One file with all tables and graphs.
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+    /// All tables as Markdown.
+    #[arg(long)]
+    pub markdown: Option<PathBuf>,
+    /// `summary.csv` with the reference's columns.
+    #[arg(long)]
+    pub csv: Option<PathBuf>,
+    /// A folder for all graphs as PNG files.
+    #[arg(long)]
+    pub png: Option<PathBuf>,
+}
+
+const STYLE: &str = include_str!("page.css");
+
+impl ReportArguments {
+    /// Writes what was asked for, and returns what is to be printed.
+    ///
+    /// # Errors
+    ///
+    /// If the folder has no finished row, or cannot be read; then nothing is written.
+    pub fn run(&self) -> Result<String> {
+        let results = Results::read(&self.folder)?;
+        anyhow::ensure!(!results.rows.is_empty(), "{} has no finished row", self.folder.display());
+        let outputs = [
+            (&self.html, html(&results)?),
+            (&self.markdown, markdown(&results)),
+            (&self.csv, summary(&results)),
+        ];
+        let mut printed = String::new();
+        for (path, text) in outputs {
+            if let Some(path) = path {
+                crate::folder::write_whole(path, text.as_bytes())?;
+                printed.push_str(&format!("{}\n", path.display()));
+            }
+        }
+        if let Some(folder) = &self.png {
+            for graph in graphs(&results) {
+                if graph.write_png(folder)? {
+                    printed.push_str(&format!(
+                        "{}\n",
+                        folder.join(format!("{}.png", graph.name)).display()
+                    ));
+                }
+            }
+        }
+        Ok(if printed.is_empty() { markdown(&results) } else { printed })
+    }
+}
+
+/// All tables.
+#[must_use]
+pub fn markdown(results: &Results) -> String {
+    let tables = all_tables(results);
+    let texts: Vec<String> = tables.iter().map(Table::markdown).collect();
+    format!("# Load-test results: {}\n\n{}", results.name, texts.join("\n"))
+}
+
+/// All tables and graphs in one file that loads nothing.
+///
+/// # Errors
+///
+/// If a graph cannot be drawn.
+pub fn html(results: &Results) -> Result<String> {
+    let title = escaped(&format!("Load-test results: {}", results.name));
+    let mut body = format!("<h1>{title}</h1>\n");
+    for table in all_tables(results) {
+        body.push_str(&table.html());
+    }
+    body.push_str("<h2>Graphs</h2>\n<div class=\"graphs\">\n");
+    for graph in graphs(results) {
+        if let Some(svg) = graph.svg()? {
+            body.push_str(&format!("<figure>{svg}</figure>\n"));
+        }
+    }
+    body.push_str("</div>\n");
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style></head>\n\
+         <body><main>\n{body}</main></body></html>\n"
+    ))
+}
+
+fn all_tables(results: &Results) -> Vec<Table> {
+    let mut all = tables(results);
+    all.push(claims_table(&claims(results)));
+    all
+}

@@ -1,0 +1,73 @@
+//! A table as Markdown and as HTML.
+
+use std::fmt::Write as _;
+
+/// Cells with their columns. The first column is a text, the others are numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// The heading.
+    pub title: String,
+    /// A paragraph below the heading; may be empty.
+    pub note: String,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// As many cells as columns each.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// The heading, the note and the table. The first column is left, the others are right, as in the reference's template.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> =
+                cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let mut text = format!("## {}\n\n", self.title);
+        if !self.note.is_empty() {
+            let _always_ok = write!(text, "{}\n\n", self.note);
+        }
+        text.push_str(&line(&self.columns));
+        text.push_str("|---|");
+        text.push_str(&"---:|".repeat(self.columns.len().saturating_sub(1)));
+        text.push('\n');
+        self.rows.iter().for_each(|row| text.push_str(&line(row)));
+        text
+    }
+
+    /// The same in HTML.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let mut text = format!("<h2>{}</h2>\n", escaped(&self.title));
+        if !self.note.is_empty() {
+            let _always_ok = writeln!(text, "<p>{}</p>", escaped(&self.note));
+        }
+        text.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        for name in &self.columns {
+            let class = if name.starts_with("Document: ") { " class=\"theirs\"" } else { "" };
+            let _always_ok = write!(text, "<th scope=\"col\"{class}>{}</th>", escaped(name));
+        }
+        text.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            text.push_str("<tr>");
+            for cell in row {
+                let _always_ok = write!(text, "<td>{}</td>", escaped(cell));
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</tbody></table></div>\n");
+        text
+    }
+}
+
+/// A number with at most two decimals; `N/A` where nothing was measured.
+pub(super) fn number(value: Option<f64>) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return "N/A".to_owned() };
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,226 @@
+use super::*;
+use crate::folder::{
+    Folder, Mark, Metadata, OURS, OwnLatency, Part, Row, RowKey, Statistics, Summary,
+};
+use crate::folder::{ProcessSample, RowDuration, Second, sar};
+use crate::generator::{Streams, WebSocketCounts};
+
+fn statistics(throughput: f64, mean: f64) -> Statistics {
+    Statistics {
+        samples: 1000,
+        error_percentage: Some(0.0),
+        throughput: Some(throughput),
+        mean: Some(mean),
+        p90: Some(mean * 2.0),
+        p95: Some(mean * 2.5),
+        p99: Some(mean * 3.0),
+        ..Statistics::default()
+    }
+}
+
+fn put(folder: &Folder, document: &str, key: &RowKey, throughput: f64, mean: f64) {
+    let row = folder.row(key);
+    let label = crate::folder::LABEL.to_owned();
+    row.write_summary(Part::Measurement, &Summary(vec![(label, statistics(throughput, mean))]))
+        .unwrap();
+    let content = Row {
+        document: document.to_owned(),
+        scenario: key.scenario.clone(),
+        users: key.users,
+        size: key.size,
+        delay: key.delay,
+        measured_seconds: 60.0,
+        ..Row::default()
+    };
+    row.finish(&content).unwrap();
+}
+
+/// Document 002 with the document's shape, flows, SOAP and a peer.
+pub(super) fn filled(place: &std::path::Path) -> Results {
+    let folder = Folder::new(place);
+    folder.write_metadata(&Metadata { test_duration: 900, ..Metadata::default() }).unwrap();
+    for users in [10, 50, 100, 200, 500, 1000] {
+        for (size, rate) in [(50, 6000.0), (1024, 5500.0), (10_240, 5000.0), (102_400, 2000.0)] {
+            let mean = f64::from(users) / rate * 1000.0;
+            put(&folder, "002", &RowKey::ours("jwt", "2G", users, size, 0), rate, mean);
+        }
+    }
+    let peer = RowKey { gateway: "nginx".to_owned(), ..RowKey::ours("jwt", "2G", 10, 50, 0) };
+    put(&folder, "002", &peer, 7000.0, 1.4);
+    for (name, small, large) in [
+        ("DirectProxy", 3000.0, 1500.0),
+        ("XSLTProxy", 1800.0, 30.0),
+        ("MessageBuildingProxy", 2300.0, 8.0),
+    ] {
+        for (size, rate) in [(500, small), (100_000, large)] {
+            put(&folder, "004", &RowKey::ours(name, "2G", 100, size, 0), rate, 1e5 / rate);
+        }
+    }
+    for (name, rate) in [("scen0", 12908.0), ("scen5", 3133.0)] {
+        put(&folder, "001", &RowKey::ours(name, "2G", 65, 0, 0), rate, 1.0);
+    }
+    Results::read(place).unwrap()
+}
+
+#[test]
+fn the_summary_has_the_83_columns_of_the_reference_and_its_line_ends() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    let key = RowKey::ours("jwt", "2G", 10, 50, 0);
+    let row = folder.row(&key);
+    let duration = RowDuration { start_timestamp: 10, end_timestamp: 20, test_duration: 10 };
+    row.write_duration(&duration).unwrap();
+    let line = |timestamp, user| sar::Line {
+        interval: 1,
+        timestamp,
+        device: "-1".to_owned(),
+        values: vec![Some(user), Some(0.0), None, Some(0.0), Some(0.0), Some(50.0)],
+    };
+    let lines = vec![line(9, 99.0), line(11, 10.0), line(80, 20.0), line(81, 99.0)];
+    let cpu = sar::Report { kind: sar::Kind::Cpu, hostname: "box".to_owned(), lines };
+    row.write_sar(OURS, &cpu).unwrap();
+    put(&folder, "002", &key, 100.5, 99.0);
+    let text = summary(&Results::read(place.path()).unwrap());
+    assert_eq!(columns().len(), 83);
+    let lines: Vec<&str> = text.split("\r\n").collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[2].is_empty() && !text.replace("\r\n", "").contains(['\n', '\r', '"']));
+    let names: Vec<&str> = lines[0].split(',').collect();
+    let cells: Vec<&str> = lines[1].split(',').collect();
+    assert_eq!((names.len(), cells.len()), (83, 83));
+    let cell = |name: &str| cells[names.iter().position(|one| *one == name).unwrap()];
+    // By number: the plots of the reference take columns 9 to 22.
+    assert_eq!((names[9], names[22]), ("Throughput (Requests/sec)", "Sent (KB/sec)"));
+    assert_eq!(names[23], "Tidegate GC Throughput (%)");
+    assert_eq!(names[26], "Standard Deviation of Tidegate Memory Footprint After Full GC (M)");
+    assert_eq!(
+        (names[27], names[78]),
+        ("Tidegate - Run queue length", "Tidegate - Network - Utilization (%)")
+    );
+    assert_eq!((names[79], names[82]), ("Tidegate - Task clock", "Tidegate - Page faults"));
+    assert_eq!(cells[1..7], ["2G", "10", "50", "0", "HTTP Request", "1000"]);
+    // 100.5 x 99 / 1000 = 9.9495, which the reference cuts.
+    assert_eq!(cell("Average Users in the System"), "9");
+    assert_eq!(cell("Tidegate - CPU - User (%)"), "15");
+    assert_eq!(cell("Tidegate - CPU - System (%)"), "N/A");
+    assert_eq!(cell("Tidegate - Memory - Used (%)"), "N/A");
+    assert_eq!(cell("Tidegate GC Throughput (%)"), "N/A");
+    assert_eq!(sar::Kind::ALL.iter().map(|kind| kind.columns().len()).sum::<usize>(), 52);
+}
+
+#[test]
+fn tables_have_the_documents_columns_and_rows() {
+    let place = tempfile::tempdir().unwrap();
+    let results = filled(place.path());
+    let tables = tables(&results);
+    let of = |number: &str| tables.iter().find(|table| table.title.contains(number)).unwrap();
+    let matrix = of("Document 002");
+    assert_eq!(matrix.rows.len(), 24);
+    assert_eq!(matrix.columns[..3], ["Concurrent Users", "Message Size (Bytes)", "Total requests"]);
+    assert_eq!(matrix.columns[11], "Document: Total requests");
+    let first = &matrix.rows[0];
+    assert_eq!(first[..5], ["10", "50B", "1000", "1.67", "6000"]);
+    assert_eq!(first[11..14], ["3057387", "2.86", "3393.33"]);
+    assert_eq!(first[20..], ["60", "", "7000", ""]);
+    assert_eq!(matrix.rows[1][20..], ["60", "", "-", "-"]);
+    let flows = of("Document 004");
+    assert_eq!(flows.rows.len(), 56);
+    assert!(flows.rows[0].contains(&"not measured".to_owned()));
+    for table in &tables {
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.title);
+    }
+    let soap = of("Document 001");
+    assert_eq!(soap.rows[0][4], "12908 rps");
+    assert_eq!(soap.columns[12], "Document: Requests per second");
+}
+
+#[test]
+fn a_mark_is_shown_and_gives_no_verdict() {
+    let place = tempfile::tempdir().unwrap();
+    let results = filled(place.path());
+    let verdicts = |results: &Results| -> Vec<(&'static str, Verdict)> {
+        claims(results).iter().map(|claim| (claim.id, claim.verdict)).collect()
+    };
+    let found = verdicts(&results);
+    assert!(found.contains(&("S2-13", Verdict::Holds)), "{found:?}");
+    assert!(
+        found.contains(&("S2-14", Verdict::Holds)) && found.contains(&("S2-15", Verdict::Holds))
+    );
+    assert!(
+        found.contains(&("S4-17", Verdict::Holds))
+            && found.contains(&("S3-27", Verdict::NotMeasured))
+    );
+    assert_eq!(found[2], ("S1-32", Verdict::Holds));
+    let mut worse = results.clone();
+    for row in &mut worse.rows {
+        if row.key.size == 102_400 {
+            row.summary.0[0].1.throughput = Some(9000.0);
+        }
+        if row.key.users == 1000 {
+            row.row.marks.push(Mark::Generator);
+        }
+    }
+    let marked = verdicts(&worse);
+    assert!(marked.contains(&("S2-13", Verdict::NotMeasured)), "{marked:?}");
+    let matrix = tables(&worse).into_iter().find(|table| table.title.contains("002")).unwrap();
+    let shown = matrix.rows.iter().filter(|row| row[21] == "generator").count();
+    assert_eq!(shown, 4);
+    worse.rows.iter_mut().for_each(|row| row.row.marks.clear());
+    assert!(verdicts(&worse).contains(&("S2-13", Verdict::DoesNotHold)));
+}
+
+#[test]
+fn streams_and_own_latency_are_shown() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    let counts =
+        WebSocketCounts { attempted: 400, failed: 4, sent: 1000, received: 900, error_rate: 0.1 };
+    for (scenario, users, size) in [("websocket-5", 400, 500), ("websocket-ramp-10s", 400, 500)] {
+        let key = RowKey::ours(scenario, "2G", users, size, -1);
+        let row = Row {
+            document: "003".to_owned(),
+            streams: Some(Streams::Websocket(counts)),
+            ramp_seconds: Some(10.0),
+            own_latency: Some(OwnLatency::default()),
+            ..Row::default()
+        };
+        folder.row(&key).write_process(OURS, &[ProcessSample::default()]).unwrap();
+        folder.row(&key).write_seconds(&[Second::default()]).unwrap();
+        folder.row(&key).finish(&row).unwrap();
+    }
+    let tables = tables(&Results::read(place.path()).unwrap());
+    let sockets = &tables[0];
+    assert_eq!((sockets.rows.len(), sockets.columns.len()), (22, 9));
+    let row = sockets.rows.iter().find(|row| row[..3] == ["5", "500 bytes", "400"]).unwrap();
+    assert_eq!(row[3..], ["4", "10%", "0", "0%", "0", ""]);
+    assert_eq!(tables[1].rows, [["tidegate", "10", "400", "4", "10%", ""]]);
+    assert!(tables[0].markdown().starts_with("## Document 003: WebSocket\n\nThe error rate"));
+}
+
+#[test]
+fn a_report_has_every_table_and_graph_in_one_file_and_an_empty_folder_gets_none() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let arguments = ReportArguments {
+        folder: place.path().join("results"),
+        html: Some(out.join("report.html")),
+        png: Some(out.join("png")),
+        csv: Some(out.join("summary.csv")),
+        ..ReportArguments::default()
+    };
+    std::fs::create_dir_all(&arguments.folder).unwrap();
+    assert!(arguments.run().unwrap_err().to_string().contains("no finished row"));
+    assert!(!out.exists());
+    filled(&arguments.folder);
+    let printed = arguments.run().unwrap();
+    assert!(printed.contains("jwt-throughput.png"), "{printed}");
+    let html = std::fs::read_to_string(out.join("report.html")).unwrap();
+    for part in ["<svg", "currentColor", "Document: Total requests", "prefers-color-scheme: dark"] {
+        assert!(html.contains(part), "{part}");
+    }
+    for foreign in ["http://www.w3.org/2000/svg", "https://"] {
+        assert!(foreign.ends_with("svg") || !html.contains(foreign), "{foreign}");
+    }
+    let png = std::fs::read(out.join("png/jwt-throughput.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{}", png.len());
+}
