@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::generator;
+use bench::report::ReportArguments;
 use bench::run::{self, RunOptions};
 use bench::scenarios::{self, Overrides};
 use clap::{Parser, Subcommand};
@@ -22,7 +24,9 @@ Examples:
   tidegate-bench run plain intercepted -t                 how long it would take
   tidegate-bench run 002 --quick --out results            seconds for each row
   tidegate-bench run 004 -u 100 -b 500 -d 60 -w 30 --peers nginx,synapse
-  tidegate-bench run 002 --quick --out results --resume   after an interruption"
+  tidegate-bench run 002 --quick --out results --resume   after an interruption
+  tidegate-bench report results --html report.html --png graphs
+  tidegate-bench agent --listen 127.0.0.1:7000"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -45,6 +49,17 @@ enum Verb {
     },
     /// Run scenarios and write a folder of results; exit code 1 if a row ended early
     Run(Box<RunOptions>),
+    /// Print the system's table, and write tables and graphs of a folder of results
+    Report(ReportArguments),
+    /// Send shares of loads for a run on another machine, until it is killed
+    Agent {
+        /// The address to listen on
+        #[arg(long, value_name = "HOST:PORT")]
+        listen: SocketAddr,
+        /// Permit an address that other machines reach: whoever reaches it can send load to any target
+        #[arg(long)]
+        public: bool,
+    },
     /// Serve as a backend until it is killed; `run` starts these
     #[command(hide = true)]
     Backend {
@@ -59,6 +74,8 @@ fn main() -> ExitCode {
         Verb::List { schema: true, .. } => print(&format!("{:#}", scenarios::schema())),
         Verb::List { document, json, .. } => list(document.as_deref(), json),
         Verb::Run(options) => run::run(&options),
+        Verb::Report(report) => report.run().and_then(|printed| print(printed.trim_end())),
+        Verb::Agent { listen, public } => agent(listen, public),
         Verb::Backend { kind, delay } => serve(&kind, delay),
     };
     match done {
@@ -106,6 +123,21 @@ fn list(document: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
+    let say = |line: &str| {
+        // If its output is closed, it serves all the same.
+        drop(writeln!(io::stdout(), "{line}"));
+    };
+    generator::serve_agent(
+        listen,
+        is_public,
+        |address| say(&format!("listening on {address}")),
+        say,
+    )
+    .map_err(anyhow::Error::msg)?;
     Ok(ExitCode::SUCCESS)
 }
 

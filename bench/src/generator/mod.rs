@@ -20,6 +20,7 @@ mod streams;
 mod text;
 mod users;
 mod websocket;
+mod websub;
 mod wire;
 
 pub use agent::{run_agents, serve_agent};

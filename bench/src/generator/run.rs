@@ -10,7 +10,7 @@ use super::log::LogFile;
 use super::outcome::{GeneratorUse, LabelOutcome, Outcome, Streams, Users};
 use super::recorder::Shape;
 use super::users::Crowd;
-use super::{sse, websocket};
+use super::{sse, websocket, websub};
 
 /// What one thread measured.
 pub(super) struct ThreadOutcome {
@@ -65,7 +65,7 @@ pub fn run(load: &Load, control: &Control, log: Option<File>) -> Result<Outcome,
         Work::Websocket(socket) => {
             outcome(load, control, vec![websocket::run(load, socket, control)?])
         }
-        Work::Websub(_) => Err("a hub's load cannot run yet".to_owned()),
+        Work::Websub(hub) => outcome(load, control, vec![websub::run(load, hub, control)?]),
     }
 }
 

@@ -145,7 +145,15 @@ fn each(work: &Work, able: &[PeerKind], ask: impl Fn(&Peer)) {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
-        let started = start(kind, work, &ground(folder.path())).unwrap();
+        let started = match start(kind, work, &ground(folder.path())) {
+            // A part of it is missing, such as nginx's module for XML.
+            Err(error) if error.to_string().contains("`make peers`") => {
+                assert!(env::var_os("TIDEGATE_PEERS").is_none(), "{error}");
+                eprintln!("not installed: {error}");
+                continue;
+            }
+            started => started.unwrap(),
+        };
         assert_eq!(started.is_some(), able.contains(&kind), "{kind:?}");
         let Some(mut peer) = started else { continue };
         assert!(peer.version.starts_with(|first: char| first.is_ascii_digit()), "{}", peer.version);

@@ -2,11 +2,15 @@
 //!
 //! Each row of a document is there, measured or not; scenarios that are in no document follow.
 
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
 use super::own;
 use super::results::{Measured, Results};
 use super::table::{Table, number};
 use crate::folder::{OURS, Statistics};
 use crate::generator::Streams;
+use crate::scenarios::{self, Overrides};
 
 const PLAIN: &str = include_str!("../../documents/000-plain-and-intercepted.csv");
 const MIXED: &str = include_str!("../../documents/000-mixed.csv");
@@ -184,12 +188,14 @@ impl Theirs {
         };
         let of_document: Vec<&Measured> =
             rows.iter().filter(|row| row.row.document == self.document).collect();
-        let mut shown = std::collections::HashSet::new();
+        let mut shown = HashSet::new();
         let mut any = false;
         for line in lines {
             let cells: Vec<&str> = line.split(',').collect();
             let found = |gateway: &str| {
-                let mut of_gateway = of_document.iter().filter(|row| row.key.gateway == gateway);
+                let mut of_gateway = of_document
+                    .iter()
+                    .filter(|row| row.key.gateway == gateway && is_as_documented(row));
                 of_gateway.find_map(|row| Some((*row, (self.is)(&cells, row)?)))
             };
             let ours = found(OURS);
@@ -217,38 +223,72 @@ impl Theirs {
         if !any {
             table.rows.clear();
         }
-        if self.document == "004" {
-            let others = of_document
-                .iter()
-                .filter(|row| row.key.gateway == OURS && !shown.contains(&row.key));
-            for row in others {
-                let key = &row.key;
-                let mut line = vec![
-                    row.title.clone(),
-                    key.heap.clone(),
-                    key.users.to_string(),
-                    key.size.to_string(),
-                    key.delay.to_string(),
-                ];
-                line.extend(figures.iter().map(|name| figure(name, row, &Label::First)));
-                line.extend(figures.iter().map(|_| "-".to_owned()));
-                line.extend(self.ours(Some(row)));
-                line.extend(peers.iter().flat_map(|peer| {
-                    let is_theirs = |one: &&&Measured| {
-                        one.key.gateway == *peer
-                            && crate::folder::RowKey { gateway: OURS.to_owned(), ..one.key.clone() }
-                                == *key
-                    };
-                    let theirs = of_document.iter().find(is_theirs);
-                    let value = theirs.map_or("-".to_owned(), |row| {
-                        figure(self.peer_figure(), row, &Label::First)
-                    });
-                    [value, theirs.map_or("-".to_owned(), |row| row.marks())]
-                }));
-                table.rows.push(line);
-            }
-        }
+        let others = of_document
+            .iter()
+            .filter(|row| row.key.gateway == OURS && !shown.contains(&row.key) && self.holds(row));
+        table.rows.extend(others.map(|row| self.other(row, &of_document, figures, peers)));
         table
+    }
+
+    /// True if a row that was run with other users or sizes than the document's belongs into this table.
+    fn holds(&self, row: &Measured) -> bool {
+        let scenario = row.key.scenario.as_str();
+        match self.title {
+            "Document 000: without and with an interceptor" => scenario != "mixed",
+            "Document 000: both at once" => scenario == "mixed",
+            "Document 001: right and wrong requests at once" => scenario.ends_with("concurrent"),
+            "Document 001: endurance" => scenario.ends_with("endurance100"),
+            "Document 001: SOAP and XML" => {
+                !scenario.ends_with("concurrent") && !scenario.ends_with("endurance100")
+            }
+            "Document 003: WebSocket" => {
+                scenario.starts_with("websocket-") && !scenario.starts_with("websocket-ramp")
+            }
+            _ => true,
+        }
+    }
+
+    /// A row that the document does not have.
+    fn other(
+        &self,
+        row: &Measured,
+        all: &[&Measured],
+        figures: &[&str],
+        peers: &[String],
+    ) -> Vec<String> {
+        let key = &row.key;
+        let users = key.users.to_string();
+        let title = row.title.clone();
+        let mut line = match self.document {
+            "000" => vec![title, users, size(key.size)],
+            "001" => vec![
+                key.scenario.clone(),
+                "-".to_owned(),
+                format!("{title}, {users} users"),
+                "-".to_owned(),
+            ],
+            "002" => vec![users, size(key.size)],
+            "003" => vec![
+                key.scenario.trim_start_matches("websocket-").to_owned(),
+                format!("{} bytes", key.size),
+                users,
+            ],
+            _ => vec![title, key.heap.clone(), users, key.size.to_string(), key.delay.to_string()],
+        };
+        line.extend(figures.iter().map(|name| figure(name, row, &Label::First)));
+        line.extend(figures.iter().map(|_| "-".to_owned()));
+        line.extend(self.ours(Some(row)));
+        line.extend(peers.iter().flat_map(|peer| {
+            let is_theirs = |one: &&&Measured| {
+                one.key.gateway == *peer
+                    && crate::folder::RowKey { gateway: OURS.to_owned(), ..one.key.clone() } == *key
+            };
+            let theirs = all.iter().find(is_theirs);
+            let value =
+                theirs.map_or("-".to_owned(), |row| figure(self.peer_figure(), row, &Label::First));
+            [value, theirs.map_or("-".to_owned(), |row| row.marks())]
+        }));
+        line
     }
 
     fn peer_figure(&self) -> &'static str {
@@ -272,6 +312,23 @@ impl Theirs {
         cells.push(row.map_or("not measured".to_owned(), Measured::marks));
         cells
     }
+}
+
+/// True if a row was run with the users, size and delay of its document.
+fn is_as_documented(row: &Measured) -> bool {
+    static ROWS: LazyLock<HashSet<(String, u32, u32, i64)>> = LazyLock::new(|| {
+        // The embedded files are read without a mistake, as their test shows.
+        let all = scenarios::all().unwrap_or_default().into_iter().map(Arc::new);
+        let rows = all.flat_map(|one| one.rows(&Overrides::default()));
+        rows.map(|row| {
+            // Harmless: the delays of the documents are seconds.
+            let delay = i64::try_from(row.delay.as_millis()).unwrap_or(-1);
+            (row.folder, row.users, row.size, delay)
+        })
+        .collect()
+    });
+    let key = &row.key;
+    ROWS.contains(&(key.scenario.clone(), key.users, key.size, key.delay.max(0)))
 }
 
 /// A column of a document, for a row of ours.
