@@ -1,6 +1,6 @@
 //! The exit of the program after wrong use, or when its output has no reader.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
 use crate::harness::{tidegate, tidegate_with};
@@ -46,6 +46,28 @@ fn output_that_is_lost_is_a_failure() {
         assert_eq!(run.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.contains("standard output cannot be written"), "{said}");
     }
+}
+
+#[test]
+fn load_tests_are_run_by_the_program_beside_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, beside) = (folder.path().join("tidegate"), folder.path().join("tidegate-bench"));
+    fs::copy(env!("CARGO_BIN_EXE_tidegate"), &alone).unwrap();
+    let run =
+        || Command::new(&alone).args(["bench", "run", "--quick", "-u", "1"]).output().unwrap();
+
+    let missing = run();
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(missing.status.code(), Some(1), "{said}");
+    assert!(said.contains(beside.to_str().unwrap()) && said.contains("is not there"), "{said}");
+
+    fs::write(&beside, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
+    let passed = run();
+    assert_eq!(passed.status.code(), Some(7), "{passed:?}");
+    assert_eq!(passed.stdout, b"run --quick -u 1\n");
 }
 
 #[test]

@@ -118,6 +118,32 @@ impl Chart {
         Ok(true)
     }
 
+    /// The key stands above the axes, where it hides no point.
+    fn draw_key<B: DrawingBackend>(
+        &self,
+        head: &DrawingArea<B, Shift>,
+        scale: u32,
+        ink: RGBColor,
+    ) -> Result<()> {
+        let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
+        let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
+        let text = (FONT, 13 * scale).into_font().color(&ink);
+        for (place, series) in self.series.iter().enumerate() {
+            let place = u32::try_from(place).unwrap_or(0);
+            let (x, y) = (px(16 + place % 4 * 155), px(35 + place / 4 * 20));
+            let colour = colour(series.colour);
+            head.draw(&PathElement::new(
+                vec![(x, y), (x + px(22), y)],
+                colour.stroke_width(2 * scale),
+            ))
+            .map_err(told)?;
+            mark(head, (x + px(11), y), series.colour, scale, px).map_err(told)?;
+            head.draw(&Text::new(series.name.clone(), (x + px(28), y - px(7)), text.clone()))
+                .map_err(told)?;
+        }
+        Ok(())
+    }
+
     fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
@@ -133,24 +159,11 @@ impl Chart {
         let top = if top > 0.0 { top * 1.1 } else { 1.0 };
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
         let text = |size: u32| (FONT, size * scale).into_font().color(&ink);
-        // The key stands above the axes, where it hides no point.
         let key_rows = u32::try_from(self.series.len().div_ceil(4)).unwrap_or(1);
         let (head, body) = area.split_vertically((26 + key_rows * 20) * scale);
         let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
         head.draw(&Text::new(self.title.clone(), (px(12), px(6)), text(16))).map_err(told)?;
-        for (place, series) in self.series.iter().enumerate() {
-            let place = u32::try_from(place).unwrap_or(0);
-            let (x, y) = (px(16 + place % 4 * 155), px(35 + place / 4 * 20));
-            let colour = colour(series.colour);
-            head.draw(&PathElement::new(
-                vec![(x, y), (x + px(22), y)],
-                colour.stroke_width(2 * scale),
-            ))
-            .map_err(told)?;
-            mark(&head, (x + px(11), y), series.colour, scale, px).map_err(told)?;
-            head.draw(&Text::new(series.name.clone(), (x + px(28), y - px(7)), text(13)))
-                .map_err(told)?;
-        }
+        self.draw_key(&head, scale, ink)?;
         let mut builder = ChartBuilder::on(&body);
         builder.margin(8 * scale).x_label_area_size(44 * scale).y_label_area_size(72 * scale);
         macro_rules! plot {

@@ -390,55 +390,52 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
     }
 }
 
+const SSE: [&str; 12] = [
+    "Gateway",
+    "Attempted Concurrent Connections",
+    "Events/second",
+    "Message Size",
+    "Failed Connections",
+    "Events received",
+    "Lost",
+    "Duplicated",
+    "Reordered",
+    "Document: connections",
+    "Document: errors",
+    "Marks",
+];
+
+const WEBSUB: [&str; 9] = [
+    "Gateway",
+    "Subscribers",
+    "Message Size",
+    "Undelivered",
+    "Bad signatures",
+    "Last delivery (ms)",
+    "Document: subscribers",
+    "Document: errors",
+    "Marks",
+];
+
+const RAMPS: [&str; 6] = [
+    "Gateway",
+    "Ramp-up (s)",
+    "Attempted Concurrent Connections",
+    "Failed Connections",
+    "Error Rate",
+    "Marks",
+];
+
+fn without_rows(title: &str, columns: &[&str]) -> Table {
+    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+    Table { title: title.to_owned(), columns, ..Table::default() }
+}
+
 /// SSE, WebSub and ramps, for which the document has no table.
 fn streams(rows: &[Measured]) -> Vec<Table> {
-    let columns =
-        |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-    let mut sse = Table {
-        title: "Document 003: SSE".to_owned(),
-        columns: columns(&[
-            "Gateway",
-            "Attempted Concurrent Connections",
-            "Events/second",
-            "Message Size",
-            "Failed Connections",
-            "Events received",
-            "Lost",
-            "Duplicated",
-            "Reordered",
-            "Document: connections",
-            "Document: errors",
-            "Marks",
-        ]),
-        ..Table::default()
-    };
-    let mut websub = Table {
-        title: "Document 003: WebSub".to_owned(),
-        columns: columns(&[
-            "Gateway",
-            "Subscribers",
-            "Message Size",
-            "Undelivered",
-            "Bad signatures",
-            "Last delivery (ms)",
-            "Document: subscribers",
-            "Document: errors",
-            "Marks",
-        ]),
-        ..Table::default()
-    };
-    let mut ramps = Table {
-        title: "Document 003: ramp-up and error rate".to_owned(),
-        columns: columns(&[
-            "Gateway",
-            "Ramp-up (s)",
-            "Attempted Concurrent Connections",
-            "Failed Connections",
-            "Error Rate",
-            "Marks",
-        ]),
-        ..Table::default()
-    };
+    let mut sse = without_rows("Document 003: SSE", &SSE);
+    let mut websub = without_rows("Document 003: WebSub", &WEBSUB);
+    let mut ramps = without_rows("Document 003: ramp-up and error rate", &RAMPS);
     for row in rows.iter().filter(|row| row.row.document == "003") {
         let (gateway, size) = (row.key.gateway.clone(), format!("{} bytes", row.key.size));
         match &row.row.streams {

@@ -67,7 +67,7 @@ impl Definitions {
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
         self.check_coding(headers)?;
-        let settled = settled(headers.get("content-type"), message)?;
+        let settled = self.settled(headers.get("content-type"), message)?;
         let text = settled.as_deref().unwrap_or(message);
         let transcript = transcript.filter(|_| settled.is_none());
         check::check(self, text, transcript, Some(headers), found)?;
@@ -82,9 +82,24 @@ impl Definitions {
         transcript: Option<&mut Transcript>,
         found: &mut MessageFacts,
     ) -> Result<(), Rejection> {
-        let settled = settled(content_type, message)?;
+        let settled = self.settled(content_type, message)?;
         let transcript = transcript.filter(|_| settled.is_none());
         check::check(self, settled.as_deref().unwrap_or(message), transcript, None, found)
+    }
+
+    /// The message in UTF-8, where it cannot be read as it stands. The reference does not look at the content type, so a lenient check
+    /// reads a message with a wrong label as it stands.
+    fn settled(
+        &self,
+        content_type: Option<&[u8]>,
+        message: &[u8],
+    ) -> Result<Option<Vec<u8>>, Rejection> {
+        match charset::settled(content_type, message) {
+            Err(_) if self.lenient => Ok(None),
+            settled => {
+                settled.map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
+            }
+        }
     }
 
     /// Checks that an input is in the coding that its head names; none is decoded here.
@@ -107,12 +122,6 @@ impl Definitions {
             false => label::content_type(headers, message, version),
         }
     }
-}
-
-/// The message in UTF-8, where it cannot be read as it stands.
-fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, Rejection> {
-    charset::settled(content_type, message)
-        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
 }
 
 /// An input that is checked while it arrives.

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -152,6 +153,13 @@ Examples:
     Demo(Demo),
     /// Run a backend to put behind the gateway.
     Backend(Backend),
+    /// Run load tests, with the program `tidegate-bench` of the same folder.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Passed to that program; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Turn an API document into configuration.
     Import {
         #[command(subcommand)]

@@ -4,6 +4,7 @@ mod allocator;
 mod arguments;
 mod ask;
 mod backend;
+mod bench;
 mod cases;
 mod check;
 mod demo;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Diff { files, admin } => diff::diff(&files, admin.as_deref()),
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
+        Command::Bench { arguments } => bench::bench(&arguments),
         Command::Import { what } => import::import(&what),
         Command::Store { what } => store::store(&what),
         Command::Token(options) => token::token(&options),

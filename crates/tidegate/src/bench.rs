@@ -1,0 +1,24 @@
+//! `tidegate bench`: load tests, which are a program of their own in the same folder.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, anyhow};
+
+/// Becomes `tidegate-bench`, so that signals and the exit code are that program's.
+pub(crate) fn bench(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let here = env::current_exe().context("the folder of this program is not known")?;
+    let program = here.with_file_name("tidegate-bench");
+    let error = Command::new(&program).args(arguments).exec();
+    Err(match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "{} is not there. Load tests are a program of their own: put it beside this one, or build it with \
+             `cargo build --release -p bench --bin tidegate-bench`",
+            program.display()
+        ),
+        _ => anyhow!("{}: {error}", program.display()),
+    })
+}
