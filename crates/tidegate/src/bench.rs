@@ -13,12 +13,12 @@ pub(crate) fn bench(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let here = env::current_exe().context("the folder of this program is not known")?;
     let program = here.with_file_name("tidegate-bench");
     let error = Command::new(&program).args(arguments).exec();
-    Err(match error.kind() {
-        ErrorKind::NotFound => anyhow!(
+    if error.kind() == ErrorKind::NotFound {
+        return Err(anyhow!(
             "{} is not there. Load tests are a program of their own: put it beside this one, or build it with \
              `cargo build --release -p bench --bin tidegate-bench`",
             program.display()
-        ),
-        _ => anyhow!("{}: {error}", program.display()),
-    })
+        ));
+    }
+    Err(anyhow!("{}: {error}", program.display()))
 }
