@@ -53,8 +53,9 @@ fn serve(mut stream: TcpStream, subscribers: &Mutex<Vec<(String, String)>>, trea
         let form: std::collections::BTreeMap<_, _> =
             form_urlencoded::parse(&body).into_owned().collect();
         let callback = form["hub.callback"].clone();
+        // An event may be published as soon as the last subscription is confirmed.
+        subscribers.lock().unwrap().push((callback.clone(), form["hub.secret"].clone()));
         send(&callback, "GET", "?hub.challenge=abc", "", b"");
-        subscribers.lock().unwrap().push((callback, form["hub.secret"].clone()));
     }
 }
 
