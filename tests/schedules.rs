@@ -67,8 +67,8 @@ fn cron_runs_at_the_seconds_of_the_clock() {
     assert!(since.subsec_millis() < 500, "it came with the second: {since:?}");
 }
 
-#[test]
-fn a_run_that_takes_long_is_never_there_twice() {
+/// An origin that answers once its gate is open.
+fn held() -> (Gate, Origin) {
     let gate = Gate::default();
     let opens = gate.clone();
     let origin = Origin::start(move |peer| {
@@ -77,6 +77,12 @@ fn a_run_that_takes_long_is_never_there_twice() {
             peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         }
     });
+    (gate, origin)
+}
+
+#[test]
+fn a_run_that_takes_long_is_never_there_twice() {
+    let (gate, origin) = held();
     let gateway = Gateway::start(yaml(&origin, "slow: { every: 100ms, flow: tick }", ""));
     origin.wait_for_requests(1);
     sleep(Duration::from_millis(450));
@@ -90,14 +96,7 @@ fn a_run_that_takes_long_is_never_there_twice() {
 /// A reload that changes the times of a schedule, or takes it away and back, does not end a run under way, and begins none beside it.
 #[test]
 fn a_reload_begins_no_second_run_either() {
-    let gate = Gate::default();
-    let opens = gate.clone();
-    let origin = Origin::start(move |peer| {
-        while peer.request().is_some() {
-            opens.wait();
-            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
+    let (gate, origin) = held();
     let gateway = Gateway::start(yaml(&origin, "slow: { every: 100ms, flow: tick }", ""));
     origin.wait_for_requests(1);
     for schedules in
@@ -152,14 +151,7 @@ fn a_reload_keeps_what_is_the_same_and_ends_what_is_gone() {
 
 #[test]
 fn a_shutdown_waits_for_a_run_and_begins_no_other() {
-    let gate = Gate::default();
-    let opens = gate.clone();
-    let origin = Origin::start(move |peer| {
-        while peer.request().is_some() {
-            opens.wait();
-            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
+    let (gate, origin) = held();
     let gateway = Gateway::start(yaml(&origin, "slow: { every: 100ms, flow: tick }", ""));
     origin.wait_for_requests(1);
     gateway.signal(Signal::TERM);
@@ -215,14 +207,7 @@ fn shown(gateway: &Gateway) -> Value {
 
 #[test]
 fn operators_run_a_schedule_now() {
-    let gate = Gate::default();
-    let opens = gate.clone();
-    let origin = Origin::start(move |peer| {
-        while peer.request().is_some() {
-            opens.wait();
-            peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        }
-    });
+    let (gate, origin) = held();
     let gateway = Gateway::start(yaml(&origin, "night: { every: 1h, flow: tick }", ""));
     let shown = || shown(&gateway)["schedules"][0].clone();
     let first = shown();

@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     };
     fast_echo::serve(address, &answers, |address| {
         let mut output = io::stdout();
-        // If its output is closed, whoever started it knows the port.
+        // Nobody reads the port if the output is closed.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     })
 }

@@ -56,7 +56,7 @@ enum Verb {
         /// The address to listen on
         #[arg(long, value_name = "HOST:PORT")]
         listen: SocketAddr,
-        /// Permit an address that other machines reach: whoever reaches it can send load to any target
+        /// Permit an address that other machines can reach. Anyone who can connect to it can send load to any target
         #[arg(long)]
         public: bool,
     },
@@ -141,11 +141,11 @@ fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cheapest echo where there is no delay, else the demo backend of that name.
+/// Serves a demo backend. An echo without a delay is the cheapest one, which is written for measurements.
 fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
     let ready = |address: SocketAddr| {
         let mut output = io::stdout();
-        // If its output is closed, whoever started it knows the address.
+        // Nobody reads the address if the output is closed.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     };
     if kind == "echo" && delay.is_zero() {

@@ -106,7 +106,7 @@ impl Folder {
         Ok(rows)
     }
 
-    /// The content of `test-metadata.json`; none if there is no such file.
+    /// The content of `test-metadata.json`, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Folder {
         write_json(&self.path.join("test-metadata.json"), metadata)
     }
 
-    /// The content of `test-duration.json`; none if there is no such file.
+    /// The content of `test-duration.json`, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl RowFolder {
         self.path.join("row.json").is_file()
     }
 
-    /// The content of `row.json`; none if the row is not finished.
+    /// The content of `row.json`, or `None` if the row is not finished.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl RowFolder {
         write_json(&self.path.join("row.json"), row)
     }
 
-    /// The begin and the end of the run; none if there is no such file.
+    /// The begin and the end of the run, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl RowFolder {
         write_json(&self.path.join("test_duration.json"), duration)
     }
 
-    /// The statistics of a part; none if there is no such file.
+    /// The statistics of a part, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl RowFolder {
         write_json(&self.path.join(part.file()), summary)
     }
 
-    /// Samples and errors of each second; none if there is no such file.
+    /// Samples and errors of each second, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ impl RowFolder {
         write_table(&self.path.join("results-seconds.csv"), seconds::HEADER, lines)
     }
 
-    /// The samples of a server's process; none if there is no such file.
+    /// The samples of a server's process, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl RowFolder {
         write_table(&self.server_file(server, "process.csv"), process::HEADER, lines)
     }
 
-    /// A report of sar for a server; none if there is no such file.
+    /// A report of sar for a server, or `None` if the file does not exist.
     ///
     /// # Errors
     ///
@@ -302,7 +302,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     fs::rename(&unfinished, path).with_context(told)
 }
 
-/// The text of a file; none if there is no such file.
+/// The text of a file, or `None` if the file does not exist.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>> {
     match fs::metadata(path) {
         Ok(found) if found.len() > FILE_BYTES_MAX => {

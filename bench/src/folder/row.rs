@@ -32,7 +32,7 @@ pub struct Row {
     pub corrected: Option<Corrected>,
     /// Counts of streams; none for requests.
     pub streams: Option<Streams>,
-    /// The average number of users while it was measured, if that is not `users`: the ramp goes on in document 001.
+    /// The average number of users while it was measured, if it differs from `users`: in document 001 the ramp is part of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users_mean: Option<f64>,
     /// The part of the users that each label has, if there are several.

@@ -1,7 +1,7 @@
 //! Load servers: an agent takes a share of a load over TCP, runs it, and returns its raw results, which are merged exactly.
 //!
-//! Owns the protocol: frames of a length (four bytes, big-endian) and JSON, one load a connection. An agent sends whatever load
-//! it gets to any target, so it listens on loopback unless it is told otherwise; it has no authentication.
+//! Owns the protocol: frames of a length (four bytes, big-endian) and JSON, one load a connection. An agent has no
+//! authentication and sends load to any target that it is given, so it listens on loopback unless an operator permits another address.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -70,7 +70,7 @@ pub fn serve_agent(
 ) -> Result<(), String> {
     if !address.ip().is_loopback() && !is_public {
         return Err(format!(
-            "{address} is not a loopback address. Whoever reaches an agent can let it send load to any target; use a tunnel, \
+            "{address} is not a loopback address. Anyone who can connect to an agent can make it send load to any target; use a tunnel, \
              or permit it with --public in a network that you trust"
         ));
     }
@@ -229,7 +229,7 @@ fn prepare(stream: &TcpStream) -> Result<(), String> {
     set().map_err(|error| error.to_string())
 }
 
-/// Each side tells what it is, and its version.
+/// Each side sends its name and its version of the protocol.
 fn greet(stream: &mut TcpStream) -> Result<(), String> {
     let ours = [&GREETING[..], &VERSION.to_be_bytes()].concat();
     stream.write_all(&ours).map_err(|error| error.to_string())?;

@@ -83,7 +83,7 @@ impl Compiled {
         Compiled::new(head, pieces(&template.body, tables))
     }
 
-    /// A text of its own.
+    /// A text outside of a request, such as a message on a stream.
     pub(super) fn text(text: &Text, tables: &BTreeMap<String, Table>) -> Compiled {
         Compiled::new(Vec::new(), pieces(text, tables))
     }

@@ -355,7 +355,7 @@ impl Load {
     /// If users or connections do not divide evenly, or the load is a share already.
     pub fn part(&self, part: u32, of: u32) -> Result<Load, String> {
         if part >= of || self.share != Share::default() {
-            return Err(format!("there is no part {part} of {of}"));
+            return Err(format!("part {part} of {of} does not exist"));
         }
         let divide = |count: &mut u32, what: &str| match *count % of {
             0 => {

@@ -424,7 +424,7 @@ pub(super) mod tests {
     use super::*;
     use crate::generator::recorder::{Recorder, Sample, Shape};
 
-    /// Labels with samples of so many milliseconds, which began 3 s after the start.
+    /// An outcome with these labels. Each sample took the given milliseconds and began 3 s after the start.
     pub(in crate::generator) fn outcome_of(labels: &[(&str, &[u64])]) -> Outcome {
         let seconds = Duration::from_secs;
         let shape = Shape {

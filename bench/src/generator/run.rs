@@ -1,6 +1,7 @@
 //! Runs a load on this machine: starts its threads, and puts together what they counted.
 
 use std::fs::{self, File};
+use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -41,6 +42,15 @@ impl CpuTime {
         }
     }
 
+    /// What this thread takes from the end of the warm-up on, which the work reports by its argument.
+    pub(super) fn from_warm_up(
+        work: impl FnOnce(&mut dyn FnMut()) -> io::Result<()>,
+    ) -> Result<CpuTime, String> {
+        let mut before = Ok(CpuTime::now()?);
+        work(&mut || before = CpuTime::now()).map_err(|error| error.to_string())?;
+        Ok(CpuTime::now()?.since(before?))
+    }
+
     pub(super) fn since(self, before: CpuTime) -> CpuTime {
         CpuTime {
             cpu: self.cpu.saturating_sub(before.cpu),
@@ -79,16 +89,7 @@ fn run_requests(
     let one = |thread| {
         let log = log.as_ref().map(LogFile::of_thread);
         let mut crowd = Crowd::new(load, requests, thread, control, log)?;
-        let (mut before, mut failed) = (CpuTime::now()?, None);
-        let ran = crowd.run(|| match CpuTime::now() {
-            Ok(now) => before = now,
-            Err(why) => failed = Some(why),
-        });
-        ran.map_err(|error| error.to_string())?;
-        if let Some(why) = failed {
-            return Err(why);
-        }
-        let cpu = CpuTime::now()?.since(before);
+        let cpu = CpuTime::from_warm_up(|at_warm_up| crowd.run(at_warm_up))?;
         let (labels, users, log_failed) = crowd.finish();
         Ok(ThreadOutcome { labels, users, streams: None, cpu, log_failed })
     };

@@ -48,25 +48,14 @@ pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOut
     let request = get(load, &sse.path, headers);
     let asked = Asked { status: 200, headers: Vec::new(), is_upgrade: false, is_sample: true };
     let mut streams = Streams::<Events>::new(load, control, request, asked, sse.ramp)?;
-    let (mut before, mut failed) = (CpuTime::now()?, None);
-    let ran = streams.run(
-        |streams| {
-            let is_open = |line: &super::streams::Line<Events>| {
-                line.state == LineState::Open && line.peer.ids.received < sse.events
-            };
-            let is_over = streams.is_settled() && !streams.lines.iter().any(is_open);
-            is_over || streams.now >= load.duration + load.response_max
-        },
-        || match CpuTime::now() {
-            Ok(now) => before = now,
-            Err(why) => failed = Some(why),
-        },
-    );
-    ran.map_err(|error| error.to_string())?;
-    if let Some(why) = failed {
-        return Err(why);
-    }
-    let cpu = CpuTime::now()?.since(before);
+    let is_over = |streams: &mut Streams<'_, Events>| {
+        let is_open = |line: &super::streams::Line<Events>| {
+            line.state == LineState::Open && line.peer.ids.received < sse.events
+        };
+        let is_over = streams.is_settled() && !streams.lines.iter().any(is_open);
+        is_over || streams.now >= load.duration + load.response_max
+    };
+    let cpu = CpuTime::from_warm_up(|at_warm_up| streams.run(is_over, at_warm_up))?;
     let mut counts = SseCounts { attempted: streams.lines.len() as u64, ..SseCounts::default() };
     for line in &streams.lines {
         let ids = &line.peer.ids;

@@ -51,7 +51,7 @@ pub(super) struct Asked {
     pub(super) headers: Vec<(String, String)>,
     /// After the head, the bytes are the peer's as they come; otherwise they are the reply's body.
     pub(super) is_upgrade: bool,
-    /// The opening is a sample of its own.
+    /// Opening the stream counts as a sample.
     pub(super) is_sample: bool,
 }
 

@@ -80,19 +80,8 @@ pub(super) fn run(
         line.peer.expected = vec![0; socket.message_bytes as usize];
     }
     let mut pace = Pace { begin: None, sent: 0 };
-    let (mut before, mut failed) = (CpuTime::now()?, None);
-    let ran = streams.run(
-        |streams| pace.turn(streams, socket),
-        || match CpuTime::now() {
-            Ok(now) => before = now,
-            Err(why) => failed = Some(why),
-        },
-    );
-    ran.map_err(|error| error.to_string())?;
-    if let Some(why) = failed {
-        return Err(why);
-    }
-    let cpu = CpuTime::now()?.since(before);
+    let turn = |streams: &mut Streams<'_, Talk>| pace.turn(streams, socket);
+    let cpu = CpuTime::from_warm_up(|at_warm_up| streams.run(turn, at_warm_up))?;
     let now = streams.now;
     let mut counts =
         WebSocketCounts { attempted: streams.lines.len() as u64, ..WebSocketCounts::default() };

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::{ForwardedPath, PeerKind, Place, Plan, Route, Task, Work, said};
 
@@ -75,8 +76,14 @@ static_resources:
 }
 
 fn tls(place: &Place<'_>) -> String {
-    let Some(tls) = &place.ground.tls else { return String::new() };
-    let (certificate, key) = (tls.certificate.display(), tls.key.display());
+    let tls = place.ground.tls.as_ref();
+    tls.map_or(String::new(), |tls| downstream_tls(&tls.certificate, &tls.key))
+}
+
+/// The lines of a filter chain that clients reach by TLS.
+#[must_use]
+pub fn downstream_tls(certificate: &Path, key: &Path) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
     format!(
         r#"      transport_socket:
         name: envoy.transport_sockets.tls

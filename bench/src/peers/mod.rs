@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+pub use self::envoy::downstream_tls;
 pub use self::programs::{EnvoyDoor, Kind, Nginx, Programs, envoy, median, user};
 use crate::process::{Process, check_stopped, find, free_port, pause};
 

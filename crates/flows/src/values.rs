@@ -85,18 +85,16 @@ impl Values<'_> {
 
     /// A line of the message: one of its own, else of the request while the message is that.
     fn header(&self, name: &str) -> Value {
-        let holding = self.headers().into_iter().find(|lines| lines.contains(name));
+        let holding = self.headers().find(|lines| lines.contains(name));
         holding.map_or(Value::Nothing, |lines| joined(lines, name))
     }
 
     /// The lines of the message, and those of the request while the message is that.
-    fn headers(&self) -> Vec<&Headers> {
-        let mut all = vec![&self.state.message.lines];
-        if self.state.message.status.is_none() {
-            all.push(&*self.state.request_lines);
-            all.extend(self.state.withheld_lines.as_deref());
-        }
-        all
+    fn headers(&self) -> impl Iterator<Item = &Headers> {
+        let is_request = self.state.message.status.is_none();
+        let of_request = is_request.then_some(&*self.state.request_lines);
+        let withheld = self.state.withheld_lines.as_deref().filter(|_| is_request);
+        [&self.state.message.lines].into_iter().chain(of_request).chain(withheld)
     }
 
     fn path(&self, name: &str) -> Result<Value, FailureKind> {
@@ -119,21 +117,22 @@ impl Values<'_> {
     fn all_queries(&self) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
         let mut all: BTreeMap<String, Option<String>> = BTreeMap::new();
         for (name, value) in self.queries() {
-            let name = String::from_utf8(name).map_err(|_error| FailureKind::NotText)?;
+            let name =
+                String::from_utf8(name.into_owned()).map_err(|_error| FailureKind::NotText)?;
             join(all.entry(name).or_default(), ", ", &decoded(value, true)?);
         }
         Ok(members_of(all))
     }
 
     /// The names, decoded, and the values as they are written.
-    fn queries(&self) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
+    fn queries(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
         // Harmless: a request may have no query.
         let query = self.run.head.query().unwrap_or_default();
         let parts = query.split(|b| *b == b'&').filter(|part| !part.is_empty());
         parts.map(|part| {
             let mut halves = part.splitn(2, |b| *b == b'=');
             // Harmless: splitting gives a first part.
-            let name = percent::decoded(halves.next().unwrap_or_default(), true).into_owned();
+            let name = percent::decoded(halves.next().unwrap_or_default(), true);
             // Harmless: a parameter without a value is empty.
             (name, halves.next().unwrap_or_default())
         })
@@ -174,17 +173,21 @@ fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
 
 /// All lines of a header as one text.
 fn joined(lines: &Headers, name: &str) -> Value {
-    let mut text = None;
-    for value in lines.get_all(name) {
-        join(&mut text, between_lines(name), &line(value));
+    let mut all = lines.get_all(name);
+    let Some(first) = all.next() else { return Value::Nothing };
+    let mut text = line(first);
+    for value in all {
+        let text = text.to_mut();
+        text.push_str(between_lines(name));
+        text.push_str(&line(value));
     }
-    text.map_or(Value::Nothing, Value::text_of)
+    Value::text_of(text)
 }
 
 /// The headers by their names in small letters. Where several have a header, the lines of the first count.
-fn by_name(of: &[&Headers]) -> Vec<(Box<str>, Member)> {
+fn by_name<'h>(of: impl IntoIterator<Item = &'h Headers>) -> Vec<(Box<str>, Member)> {
     let mut all: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
-    for (rank, lines) in of.iter().enumerate() {
+    for (rank, lines) in of.into_iter().enumerate() {
         for (name, value) in lines.iter() {
             // Harmless: a name is a token of ASCII.
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -202,10 +205,12 @@ fn by_name(of: &[&Headers]) -> Vec<(Box<str>, Member)> {
 /// (RFC 9113, 8.2.3). A comma may be part of a `Set-Cookie`; no line feed can.
 fn between_lines(name: &str) -> &'static str {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
-    match (is("cookie"), is("set-cookie")) {
-        (true, _) => "; ",
-        (_, true) => "\n",
-        (false, false) => ", ",
+    if is("cookie") {
+        "; "
+    } else if is("set-cookie") {
+        "\n"
+    } else {
+        ", "
     }
 }
 
@@ -313,8 +318,8 @@ impl Scope for Values<'_> {
         let Some(named) = self.named(group) else { return Ok(Vec::new()) };
         self.run.asked.set(self.maker_of(named));
         Ok(match named {
-            SlotMeaning::Headers => by_name(&self.headers()),
-            SlotMeaning::RequestHeaders => by_name(&[&self.run.head.headers]),
+            SlotMeaning::Headers => by_name(self.headers()),
+            SlotMeaning::RequestHeaders => by_name([&self.run.head.headers]),
             SlotMeaning::Paths => {
                 let names = self.run.parameters.iter();
                 let members = names.map(|name| {
@@ -333,7 +338,7 @@ impl Scope for Values<'_> {
             SlotMeaning::Variable(number) => self.reply_parts(*number)?,
             SlotMeaning::Request => self.request_parts()?,
             SlotMeaning::ReplyHeaders(number) => match self.state.variable(*number) {
-                Some(Variable::Reply(reply)) => by_name(&[&reply.lines]),
+                Some(Variable::Reply(reply)) => by_name([&reply.lines]),
                 Some(Variable::Value(_)) | None => Vec::new(),
             },
             SlotMeaning::Document

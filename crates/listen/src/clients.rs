@@ -26,11 +26,16 @@ pub(crate) struct CountedConnection {
     client: u64,
 }
 
+/// Counts one more, unless there are as many as there may be.
+pub(crate) fn add_one(open: &AtomicUsize, max: usize) -> bool {
+    let free = |open: usize| (open < max).then_some(open + 1);
+    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
+}
+
 impl OpenConnections {
     /// One more, unless there are as many as there may be, or as there are descriptors for.
     pub(crate) fn enter(&self, max: usize) -> bool {
-        let free = |open: usize| (open < max).then_some(open + 1);
-        if self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_err() {
+        if !add_one(&self.all, max) {
             return false;
         }
         let is_room = descriptors::enter();

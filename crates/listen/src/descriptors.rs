@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plan::Plan;
 
+use crate::clients::add_one;
+
 /// Client connections of all listeners.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -29,9 +31,7 @@ fn for_clients(limit: u64) -> usize {
 
 /// One more connection, if there is room for it.
 pub(crate) fn enter() -> bool {
-    let room = ROOM.load(Ordering::Relaxed);
-    let free = |open: usize| (open < room).then_some(open + 1);
-    OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
+    add_one(&OPEN, ROOM.load(Ordering::Relaxed))
 }
 
 pub(crate) fn leave() {

@@ -154,13 +154,11 @@ fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
     let mut skipped = 0;
     while due.wait().is_none() {
         skipped += 1;
-        due = match skipped == SKIPPED_MAX {
-            true => timing.first()?,
-            false => timing.after(due)?,
-        };
         if skipped == SKIPPED_MAX {
+            due = timing.first()?;
             break;
         }
+        due = timing.after(due)?;
     }
     schedule.metrics.skipped(skipped);
     Some(due)

@@ -6,6 +6,8 @@
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
+use crate::Rejection;
+
 /// The declaration has to end within so many bytes, as where the parser looks for it.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
@@ -115,6 +117,15 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec
         true => Err(format!("The message is not in the charset '{}'", told.escape_ascii())),
         false => decoded(told, message).map(|text| Some(undeclared(&text))),
     }
+}
+
+/// The same for a policy, which refuses a message that cannot be read.
+pub(crate) fn settled_or_refused(
+    content_type: Option<&[u8]>,
+    message: &[u8],
+) -> Result<Option<Vec<u8>>, Rejection> {
+    settled(content_type, message)
+        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
 }
 
 /// The same by the declaration alone, for the encodings that the parser leaves to the caller.

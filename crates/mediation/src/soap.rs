@@ -94,11 +94,9 @@ impl Definitions {
         content_type: Option<&[u8]>,
         message: &[u8],
     ) -> Result<Option<Vec<u8>>, Rejection> {
-        match charset::settled(content_type, message) {
+        match charset::settled_or_refused(content_type, message) {
             Err(_) if self.lenient => Ok(None),
-            settled => {
-                settled.map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
-            }
+            settled => settled,
         }
     }
 

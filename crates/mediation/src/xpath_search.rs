@@ -45,8 +45,7 @@ impl Cases {
         let Some(search) = &self.search else {
             return self.in_tree(parsed::tree(content_type, body)?);
         };
-        let settled = charset::settled(content_type, &body.bytes)
-            .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))?;
+        let settled = charset::settled_or_refused(content_type, &body.bytes)?;
         let (bytes, transcript) = body.transcribed();
         let transcript = transcript.filter(|_| settled.is_none());
         let message = settled.as_deref().unwrap_or(bytes);

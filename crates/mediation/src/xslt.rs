@@ -83,15 +83,6 @@ impl Message {
     }
 }
 
-/// The message in UTF-8, where it cannot be read as it stands.
-fn settled(
-    content_type: Option<&[u8]>,
-    body: &GatheredBody,
-) -> Result<Option<Vec<u8>>, TransformRejection> {
-    charset::settled(content_type, &body.bytes)
-        .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")).into())
-}
-
 impl Transformation {
     /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
     pub fn run<'a>(
@@ -100,9 +91,9 @@ impl Transformation {
         body: &mut GatheredBody,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<TransformResult, TransformRejection>> {
-        let settled = match settled(content_type, body) {
+        let settled = match charset::settled_or_refused(content_type, &body.bytes) {
             Ok(settled) => settled,
-            Err(why) => return Work::Done(Err(why)),
+            Err(why) => return Work::Done(Err(why.into())),
         };
         if let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet
             && let CompiledStylesheet::Native(stylesheet) = &**sheet
@@ -155,9 +146,9 @@ impl Transformation {
     ) -> Option<Result<TransformResult, TransformRejection>> {
         let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet else { return None };
         let CompiledStylesheet::Native(stylesheet) = &**sheet else { return None };
-        let settled = match settled(content_type, body) {
+        let settled = match charset::settled_or_refused(content_type, &body.bytes) {
             Ok(settled) => settled,
-            Err(why) => return Some(Err(why)),
+            Err(why) => return Some(Err(why.into())),
         };
         let message = NativeSource {
             bytes: settled.as_deref().unwrap_or(&body.bytes),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
+use bench::generator::is_signed;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -151,14 +152,4 @@ async fn accept(all: Rc<Subscribers>, listener: TcpListener) {
         let all = all.clone();
         drop(tokio::task::spawn_local(async move { all.serve_one(stream).await }));
     }
-}
-
-/// True if a signature is `sha256=HEX` of the bytes.
-fn is_signed(key: &hmac::Key, signature: &[u8], body: &[u8]) -> bool {
-    let Some(hex) = signature.strip_prefix(b"sha256=") else { return false };
-    let digit =
-        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = |pair: &[u8]| Some((digit(pair.first()?)? << 4) | digit(pair.get(1)?)?);
-    let tag: Option<Vec<u8>> = hex.chunks(2).map(byte).collect();
-    tag.is_some_and(|tag| hmac::verify(key, body, &tag).is_ok())
 }

@@ -102,24 +102,11 @@ backend echo
 
     fn envoy(&self) -> String {
         let Ports { plain, tls, .. } = self.ports;
-        let socket = envoy_tls(self.folder);
+        let socket =
+            peers::downstream_tls(&self.folder.join("cert.pem"), &self.folder.join("key.pem"));
         let door =
             EnvoyDoor { name: "plain", port: plain, codec: "AUTO", prefix: "/echo/", socket: "" };
         let secure = EnvoyDoor { name: "secure", port: tls, socket: &socket, ..door };
         peers::envoy(&[door, secure], self.backend, false)
     }
-}
-
-fn envoy_tls(folder: &Path) -> String {
-    let folder = folder.display();
-    format!(
-        r#"      transport_socket:
-        name: envoy.transport_sockets.tls
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
-          common_tls_context:
-            alpn_protocols: [h2, http/1.1]
-            tls_certificates: [{{ certificate_chain: {{ filename: "{folder}/cert.pem" }}, private_key: {{ filename: "{folder}/key.pem" }} }}]
-"#
-    )
 }

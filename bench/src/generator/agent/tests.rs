@@ -36,7 +36,7 @@ fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// An agent on a thread of its own, which ends with the test. Its log goes to the second.
+/// Starts an agent on a thread that ends with the test. Returns its address, and a channel with the lines of its log.
 fn agent() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
     let (tell, told) = sync_channel(1);
     let (write, log) = sync_channel(100);
