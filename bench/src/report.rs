@@ -5,7 +5,9 @@
 
 mod chart;
 mod claims;
+mod compare;
 mod documents;
+mod forest;
 mod gc;
 mod graphs;
 mod own;
@@ -25,6 +27,7 @@ use hdrhistogram::Histogram;
 
 pub use chart::{Chart, Series};
 pub use claims::{Claim, Verdict, claims};
+pub use compare::CompareArguments;
 pub use documents::tables;
 pub use graphs::graphs;
 pub use page::{ReportArguments, html, markdown};

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -214,4 +215,115 @@ fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
     let text = |users| fs::read_to_string(row_of(folder.path(), users)).unwrap();
     assert!(text(2).contains("gateway stopped"), "{}", text(2));
     assert!(!text(4).contains("gateway stopped"), "{}", text(4));
+}
+
+/// An agent and its address. It ends when it is dropped.
+struct Agent {
+    process: Child,
+    address: String,
+}
+
+impl Agent {
+    fn start() -> Agent {
+        let mut command = Command::new(PROGRAM);
+        command.args(["agent", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Agent { process, address }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn two_load_servers_share_the_users_and_their_results_merge() {
+    let folder = tempfile::tempdir().unwrap();
+    let agents = [Agent::start(), Agent::start()];
+    let names = format!("{},{}", agents[0].address, agents[1].address);
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let arguments = |out: &str, more: &[&str]| {
+        let fixed = ["run", "plain", "-d", "3", "-w", "1", "-p", "0", "--load-servers", &names];
+        let all = fixed.iter().chain(more).map(|word| (*word).to_owned());
+        all.chain(["--out".to_owned(), at(out)]).collect::<Vec<String>>()
+    };
+    let run = |out: &str, more: &[&str]| {
+        let words = arguments(out, more);
+        bench(&words.iter().map(String::as_str).collect::<Vec<&str>>())
+    };
+    let ran = run("merged", &["-u", "4"]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let row = row_of(&folder.path().join("merged"), 4);
+    let summary = json(&row.with_file_name("results-measurement-summary.json"));
+    assert!(summary["HTTP Request"]["samples"].as_u64().unwrap() > 10, "{summary}");
+    assert_eq!(summary["HTTP Request"]["errors"], 0, "{summary}");
+    let metadata = json(&folder.path().join("merged/test-metadata.json"));
+    assert_eq!(metadata["jmeter_servers"], "2");
+    let log = fs::read_to_string(row.with_file_name("results.hdr")).unwrap();
+    assert!(log.starts_with('#') && log.contains("Tag=measurement:HTTP_Request,"), "{log}");
+    for wrong in [&["-u", "5"][..], &["-u", "4", "-n", "3"], &["-u", "4", "--jtl"]] {
+        let refused = run("refused", wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}: {}", err(&refused));
+    }
+    // One of them goes while it sends: the row says so, and has the results of the other.
+    let [left, mut gone] = agents;
+    let words = arguments("lost", &["-u", "4"]);
+    let mut lost = started(&words.iter().map(String::as_str).collect::<Vec<&str>>());
+    wait_until("a gateway", || children(lost.id()).iter().any(is_gateway));
+    thread::sleep(Duration::from_millis(1500));
+    gone.process.kill().unwrap();
+    assert_eq!(lost.wait().unwrap().code(), Some(1));
+    let text = fs::read_to_string(row_of(&folder.path().join("lost"), 4)).unwrap();
+    assert!(text.contains("agent lost"), "{text}");
+    drop(left);
+}
+
+#[test]
+fn several_generators_of_this_machine_share_the_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let ran = bench(&[
+        "run", "plain", "-u", "4", "-n", "2", "-d", "3", "-w", "1", "-p", "0", "--out", at,
+    ]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let row = row_of(folder.path(), 4);
+    assert!(!fs::read_to_string(&row).unwrap().contains("agent lost"));
+    let samples = fs::read_to_string(row.with_file_name("jmeter").join("jmeter_process.csv"));
+    assert!(samples.unwrap().lines().count() >= 3);
+}
+
+#[test]
+fn folders_are_compared_and_one_is_not_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (before, after, page) = (at("before"), at("after"), at("compared.html"));
+    let program = Path::new(PROGRAM).with_file_name("tidegate");
+    let beside = format!("{after}={}", program.display());
+    let ran = bench(&[
+        "run", "plain", "-u", "2", "-d", "2", "-w", "1", "-p", "0", "--rounds", "2", "--out",
+        &before, "--beside", &beside,
+    ]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let compared = bench(&["compare", &before, &after, "--html", &page]);
+    assert!(compared.status.success(), "{}", err(&compared));
+    let text = out(&compared);
+    let line = text.lines().find(|line| line.contains("Throughput")).unwrap();
+    let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+    assert_eq!(cells[..6], ["plain", "tidegate", "2G", "2", "1024", "0"], "{text}");
+    assert!(cells[10].contains(" to ") && cells[12] == "2 and 2", "{line}");
+    assert!(!text.contains("not run in turn"), "{text}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<svg") && html.contains("after compared with before"));
+    assert_eq!(bench(&["compare", &before]).status.code(), Some(2));
+    assert_eq!(bench(&["compare", &before, &at("nosuch")]).status.code(), Some(1));
 }

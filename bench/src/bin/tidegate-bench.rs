@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::generator;
-use bench::report::ReportArguments;
+use bench::report::{CompareArguments, ReportArguments};
 use bench::run::{self, RunOptions};
 use bench::scenarios::{self, Overrides};
 use clap::{Parser, Subcommand};
@@ -25,7 +25,9 @@ Examples:
   tidegate-bench run 002 --quick --out results            seconds for each row
   tidegate-bench run 004 -u 100 -b 500 -d 60 -w 30 --peers nginx,synapse
   tidegate-bench run 002 --quick --out results --resume   after an interruption
+  tidegate-bench run 002 --load-servers 10.0.0.2,10.0.0.3 each runs `tidegate-bench agent`
   tidegate-bench report results --html report.html --png graphs
+  tidegate-bench compare before after --html compared.html
   tidegate-bench agent --listen 127.0.0.1:7000"
 )]
 struct Arguments {
@@ -51,6 +53,8 @@ enum Verb {
     Run(Box<RunOptions>),
     /// Print the system's table, and write tables and graphs of a folder of results
     Report(ReportArguments),
+    /// Print how much folders of results differ from the first, in % with an interval of confidence
+    Compare(CompareArguments),
     /// Send shares of loads for a run on another machine, until it is killed
     Agent {
         /// The address to listen on
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Verb::List { document, json, .. } => list(document.as_deref(), json),
         Verb::Run(options) => run::run(&options),
         Verb::Report(report) => report.run().and_then(|printed| print(printed.trim_end())),
+        Verb::Compare(compare) => compare.run().and_then(|printed| print(printed.trim_end())),
         Verb::Agent { listen, public } => agent(listen, public),
         Verb::Backend { kind, delay } => serve(&kind, delay),
     };

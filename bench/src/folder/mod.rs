@@ -1,6 +1,6 @@
 //! The folder of results: the layout, names and keys of the reference's harness, and ours beside them.
 //!
-//! Owns every file of the folder except `results.hdr`, which the generator writes. Each file is written whole under another name
+//! Owns every file of the folder; what is in `results.hdr` is the generator's. Each file is written whole under another name
 //! and renamed, so a run that is killed leaves no half file. A row is finished when its `row.json` is there; it is written last.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 //!     results-warmup-summary.json                 Summary: label -> Statistics
 //!     results-measurement-summary.json            Summary
 //!     results-seconds.csv                         Second
+//!     results.hdr                                 an interval log of HdrHistogram
 //!     row.json                                    Row
 //!     SERVER/SERVER_process.csv                   ProcessSample
 //!     SERVER/SERVER_sar_report_KIND.csv           sar::Report
@@ -223,6 +224,15 @@ impl RowFolder {
         write_table(&self.path.join("results-seconds.csv"), seconds::HEADER, lines)
     }
 
+    /// Writes `results.hdr`, an interval log of HdrHistogram.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write_interval_log(&self, log: &[u8]) -> Result<()> {
+        write_whole(&self.path.join("results.hdr"), log)
+    }
+
     /// The samples of a server's process, or `None` if the file does not exist.
     ///
     /// # Errors
@@ -267,6 +277,15 @@ impl RowFolder {
     #[must_use]
     pub fn server_file(&self, server: &str, name: &str) -> PathBuf {
         self.path.join(server).join(format!("{server}_{name}"))
+    }
+
+    /// Writes the log of garbage collections of a server.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write_gc_log(&self, server: &str, log: &str) -> Result<()> {
+        write_whole(&self.gc_log(server), log.as_bytes())
     }
 
     /// The log of garbage collections of a server.

@@ -368,9 +368,15 @@ impl Load {
         load.share = Share { part, of };
         match &mut load.work {
             Work::Requests(requests) => {
-                let groups = requests.groups.iter_mut();
-                for stage in groups.flat_map(|group| &mut group.stages) {
-                    divide(&mut stage.users, "users")?;
+                for group in &mut requests.groups {
+                    divide(&mut group.users_max(), "users")?;
+                    // On the way up the parts may differ by a user.
+                    let until =
+                        |part: u32, users: u32| u64::from(users) * u64::from(part) / u64::from(of);
+                    for stage in &mut group.stages {
+                        let users = until(part + 1, stage.users) - until(part, stage.users);
+                        stage.users = u32::try_from(users).unwrap_or(stage.users);
+                    }
                 }
             }
             Work::Sse(sse) => divide(&mut sse.connections, "connections")?,

@@ -37,5 +37,4 @@ pub use outcome::{
 };
 pub use run::run;
 pub use text::{Part, Text};
-pub use websocket::smaller_size;
 pub use websub::is_signed;

@@ -108,7 +108,10 @@ pub struct Step {
     pub samples: u64,
     /// Those that were not right.
     pub errors: u64,
-    /// The sum of their latencies.
+    /// Those that have no latency: events of a stream, which nobody asked for one by one.
+    #[serde(default)]
+    pub untimed: u64,
+    /// The sum of the others' latencies.
     pub latency_sum: Duration,
     /// The longest.
     pub latency_max: Duration,
@@ -360,6 +363,7 @@ impl Step {
     pub(super) fn add(&mut self, other: Step) {
         self.samples += other.samples;
         self.errors += other.errors;
+        self.untimed += other.untimed;
         self.latency_sum += other.latency_sum;
         self.latency_max = self.latency_max.max(other.latency_max);
     }

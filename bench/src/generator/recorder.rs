@@ -90,17 +90,23 @@ impl Recorder {
             }
         };
         count(phase, sample);
-        let step = self.shape.part(sample.end, self.shape.step);
+        let errors = u64::from(sample.result.is_err());
+        let (latency_sum, latency_max) = (latency, latency);
+        self.step(sample.end, Step { samples: 1, errors, untimed: 0, latency_sum, latency_max });
+    }
+
+    /// Counts what came at a time without having been asked for: events of a stream.
+    pub(super) fn saw(&mut self, at: Duration, samples: u64, errors: u64) {
+        self.step(at, Step { samples, errors, untimed: samples, ..Step::default() });
+    }
+
+    fn step(&mut self, at: Duration, counted: Step) {
+        let step = self.shape.part(at, self.shape.step);
         if self.outcome.steps.len() <= step {
             self.outcome.steps.resize(step + 1, Step::default());
         }
         if let Some(step) = self.outcome.steps.get_mut(step) {
-            step.add(Step {
-                samples: 1,
-                errors: u64::from(sample.result.is_err()),
-                latency_sum: latency,
-                latency_max: latency,
-            });
+            step.add(counted);
         }
     }
 
@@ -167,6 +173,7 @@ mod tests {
             let status = Some(200);
             recorder.record(&Sample { begin, end, result, status, sent_bytes, received_bytes });
         }
+        recorder.saw(seconds(1.5), 7, 1);
         let outcome = recorder.finish();
         let (warm_up, measured) = (&outcome.warm_up, &outcome.measured);
         assert_eq!((warm_up.latencies.len(), measured.latencies.len()), (2, 2));
@@ -174,7 +181,8 @@ mod tests {
         assert_eq!(measured.window, Some((seconds(2.25), seconds(7.5))));
         assert_eq!((measured.sent_bytes, measured.received_bytes), (20, 40));
         let samples: Vec<u64> = outcome.steps.iter().map(|step| step.samples).collect();
-        assert_eq!(samples, [1, 0, 1, 1, 1], "the last one ended after the load");
+        assert_eq!(samples, [1, 7, 1, 1, 1], "the last one ended after the load");
+        assert_eq!((outcome.steps[1].errors, outcome.steps[1].untimed), (1, 7));
         let counts = outcome.intervals.iter();
         let counts: Vec<_> = counts.map(|one| (one.warm_up.len(), one.measured.len())).collect();
         assert_eq!(counts, [(1, 0), (1, 1), (0, 1)]);

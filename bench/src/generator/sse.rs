@@ -97,11 +97,23 @@ pub(super) fn get(
 impl Peer for Events {
     fn take(
         &mut self,
-        mut bytes: &[u8],
-        _: Duration,
+        bytes: &[u8],
+        at: Duration,
         _: &mut Vec<u8>,
-        _: &mut Recorder,
+        recorder: &mut Recorder,
     ) -> Result<(), ErrorKind> {
+        let before = self.ids.seen();
+        let taken = self.take_lines(bytes);
+        let (events, wrong) = self.ids.seen();
+        if events > before.0 {
+            recorder.saw(at, events - before.0, wrong.saturating_sub(before.1));
+        }
+        taken
+    }
+}
+
+impl Events {
+    fn take_lines(&mut self, mut bytes: &[u8]) -> Result<(), ErrorKind> {
         while let Some(end) = memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at_checked(end + 1).unwrap_or((bytes, &[]));
             match self.line.is_empty() {
@@ -123,9 +135,7 @@ impl Peer for Events {
         self.line.extend_from_slice(bytes);
         Ok(())
     }
-}
 
-impl Events {
     fn take_line(&mut self, line: &[u8]) -> Result<(), ErrorKind> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -144,6 +154,11 @@ impl Events {
 }
 
 impl Ids {
+    /// Events that came, and those of them that came again or after a gap that is still open.
+    fn seen(&self) -> (u64, u64) {
+        (self.received + self.duplicated, self.duplicated + self.missing.len() as u64)
+    }
+
     fn count(&mut self, id: u64) -> Result<(), ErrorKind> {
         if id > self.highest {
             let gap = id - self.highest - 1;

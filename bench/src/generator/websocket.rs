@@ -37,12 +37,6 @@ const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Between two looks at what came.
 const BURST: u64 = 64;
 
-/// The smaller size with which the reference repeats a row that had errors without failed connections.
-#[must_use]
-pub fn smaller_size(bytes: u32) -> Option<u32> {
-    [250, 125, 60].into_iter().find(|size| *size < bytes)
-}
-
 impl Default for Talk {
     fn default() -> Talk {
         Talk {

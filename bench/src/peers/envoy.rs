@@ -46,13 +46,13 @@ fn text(kind: PeerKind, work: &Work, place: &Place<'_>) -> io::Result<String> {
         }
         routes += &self::route(kind, number, route);
     }
-    let (port, tls) = (place.port, tls(place));
+    let (host, port, tls) = (place.ground.host, place.port, tls(place));
     Ok(format!(
         r#"node: {{ id: bench, cluster: bench }}
 static_resources:
   listeners:
   - name: door
-    address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    address: {{ socket_address: {{ address: "{host}", port_value: {port} }} }}
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager

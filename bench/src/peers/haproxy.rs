@@ -60,10 +60,10 @@ defaults
     timeout tunnel 1h
     timeout http-keep-alive 300s
 frontend door
-    bind 127.0.0.1:{port} backlog 4096{tls}
+    bind {listener} backlog 4096{tls}
 {uses}{backends}",
         workers = place.ground.workers,
-        port = place.port,
+        listener = place.listener(),
     ))
 }
 

@@ -18,7 +18,7 @@ mod synapse;
 use std::env;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -186,6 +186,8 @@ pub struct Ground {
     /// Configurations and logs are written to a folder in it for each peer. Other users have to be able to enter it where the
     /// program runs as root.
     pub folder: PathBuf,
+    /// The address to listen on.
+    pub host: IpAddr,
     /// The cores of the gateway as `taskset` wants them (`0` or `0,1`); all if absent.
     pub cpus: Option<String>,
     pub workers: usize,
@@ -236,7 +238,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Lines of a log that an error shows.
 const TOLD_LINES: usize = 20;
 
-/// Starts a peer for the work on a free port of 127.0.0.1 and waits until it answers. `None` if the peer cannot do the work.
+/// Starts a peer for the work on a free port and waits until it answers. `None` if the peer cannot do the work.
 ///
 /// # Errors
 ///
@@ -262,7 +264,7 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
     }?;
     let log = folder.join("output.log");
     let process = Process::start(plan.command, &log)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, place.port));
+    let address = place.listener();
     let mut peer =
         Peer { kind, version, address, process, log, gc_log: plan.gc_log, helpers: plan.helpers };
     let path = work.routes.first().map_or("/", |route| &route.prefix);
@@ -325,6 +327,11 @@ impl Peer {
 }
 
 impl Place<'_> {
+    /// The address and port to listen on.
+    fn listener(&self) -> SocketAddr {
+        SocketAddr::new(self.ground.host, self.port)
+    }
+
     /// Writes a file of the configuration.
     fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
         let file = self.folder.join(name);

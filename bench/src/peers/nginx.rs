@@ -87,13 +87,13 @@ http {{
   proxy_buffers 16 8k;
   map $http_upgrade $passed_connection {{ default upgrade; '' ''; }}
 {upstreams}  server {{
-    listen 127.0.0.1:{port}{door} backlog=4096;
+    listen {listener}{door} backlog=4096;
 {tls}{locations}  }}
 }}
 ",
         user = user()?,
         workers = place.ground.workers,
-        port = place.port,
+        listener = place.listener(),
         tls = tls.unwrap_or_default(),
     ))
 }

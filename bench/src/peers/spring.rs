@@ -58,7 +58,7 @@ fn text(work: &Work, place: &Place<'_>) -> io::Result<String> {
     Ok(format!(
         r#"server:
   port: {port}
-  address: 127.0.0.1
+  address: "{host}"
 {tls}logging: {{ level: {{ root: warn }} }}
 bench: {{ secured: [{secured}], issuer: "{name}", jwks: "{jwks}" }}
 spring:
@@ -71,6 +71,7 @@ spring:
           routes:
 {routes}"#,
         port = place.port,
+        host = place.ground.host,
         secured = secured.join(", "),
     ))
 }

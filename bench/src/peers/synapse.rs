@@ -54,7 +54,8 @@ pub(super) fn plan(work: &Work, place: &Place<'_>) -> io::Result<Plan> {
         return Err(io::Error::other("Synapse is measured without TLS, as in document 004"));
     }
     let backend = work.routes.first().map_or(0, |route| route.backend.port());
-    place.write("conf/axis2.xml", &AXIS2.replace("8280", &place.port.to_string()))?;
+    let axis2 = AXIS2.replace("8280", &place.port.to_string());
+    place.write("conf/axis2.xml", &axis2.replace("127.0.0.1", &place.ground.host.to_string()))?;
     place.write("conf/log4j.properties", LOG4J)?;
     place.write("conf/passthru-http.properties", PASSTHROUGH)?;
     place.write("conf/synapse.xml", &SYNAPSE.replace("@BE@", &backend.to_string()))?;

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::BufReader;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -120,6 +120,7 @@ fn ask(peer: &Peer, path: &str, lines: &str, body_text: &str) -> Seen {
 fn ground(folder: &Path) -> Ground {
     Ground {
         folder: folder.to_owned(),
+        host: std::net::Ipv4Addr::LOCALHOST.into(),
         cpus: None,
         workers: 1,
         tls: None,

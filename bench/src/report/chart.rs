@@ -55,7 +55,7 @@ const GRID: RGBColor = RGBColor(1, 2, 4);
 const SIZE: (u32, u32) = (640, 380);
 /// Twice as many pixels, for screens and paper.
 const PNG_SCALE: u32 = 2;
-const FONT: &str = "sans-serif";
+pub(super) const FONT: &str = "sans-serif";
 
 /// The colour of a gateway, the same in each graph.
 #[must_use]
@@ -81,19 +81,7 @@ impl Chart {
         if self.series.iter().all(|series| series.points.is_empty()) {
             return Ok(None);
         }
-        let mut text = String::new();
-        {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            self.draw(&area, 1, INK, GRID)?;
-            area.present().map_err(|error| anyhow!("{error}"))?;
-        }
-        let sized = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
-        let label = format!("role=\"img\" aria-label=\"{}\" ", super::table::escaped(&self.title));
-        Ok(Some(
-            text.replacen(&sized, &label, 1)
-                .replace("#010203", "currentColor")
-                .replace("#010204", "var(--grid)"),
-        ))
+        svg(self).map(Some)
     }
 
     /// Writes the graph as a PNG file; false without points.
@@ -109,6 +97,7 @@ impl Chart {
         let mut pixels = vec![0; (width * height * 3) as usize];
         {
             let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+            register_font();
             area.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
             self.draw(&area, PNG_SCALE, BLACK, RGBColor(225, 225, 225))?;
             area.present().map_err(|error| anyhow!("{error}"))?;
@@ -143,6 +132,47 @@ impl Chart {
         }
         Ok(())
     }
+}
+
+/// What can be drawn in any colours and at any scale.
+pub(super) trait Drawing {
+    /// What a screen reader says.
+    fn title(&self) -> &str;
+    /// Width and height.
+    fn size(&self) -> (u32, u32);
+    /// Draws it; lengths are multiplied by the scale.
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        scale: u32,
+        ink: RGBColor,
+        grid: RGBColor,
+    ) -> Result<()>;
+}
+
+/// A drawing as SVG in the colours of the page.
+pub(super) fn svg(of: &impl Drawing) -> Result<String> {
+    register_font();
+    let (mut text, size) = (String::new(), of.size());
+    {
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        of.draw(&area, 1, INK, GRID)?;
+        area.present().map_err(|error| anyhow!("{error}"))?;
+    }
+    let sized = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
+    let label = format!("role=\"img\" aria-label=\"{}\" ", super::table::escaped(of.title()));
+    let text = text.replacen(&sized, &label, 1);
+    Ok(text.replace("#010203", "currentColor").replace("#010204", "var(--grid)"))
+}
+
+impl Drawing for Chart {
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn size(&self) -> (u32, u32) {
+        SIZE
+    }
 
     fn draw<B: DrawingBackend>(
         &self,
@@ -151,7 +181,6 @@ impl Chart {
         ink: RGBColor,
         grid: RGBColor,
     ) -> Result<()> {
-        register_font();
         let points = || self.series.iter().flat_map(|series| &series.points);
         let low = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
         let high = points().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);
@@ -232,7 +261,7 @@ fn mark<B: DrawingBackend>(
     }
 }
 
-fn colour(place: usize) -> RGBColor {
+pub(super) fn colour(place: usize) -> RGBColor {
     COLOURS.get(place % COLOURS.len()).copied().unwrap_or(INK)
 }
 

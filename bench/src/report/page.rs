@@ -93,12 +93,17 @@ pub fn html(results: &Results) -> Result<String> {
         }
     }
     body.push_str("</div>\n");
-    Ok(format!(
+    Ok(whole(&title, &body))
+}
+
+/// A page with its style, of a title and a body in HTML.
+pub(super) fn whole(title: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style></head>\n\
          <body><main>\n{body}</main></body></html>\n"
-    ))
+    )
 }
 
 fn all_tables(results: &Results) -> Vec<Table> {

@@ -33,6 +33,8 @@ pub struct Measured {
     pub row: Row,
     /// The statistics of the measurement; none if the row ended before it.
     pub summary: Summary,
+    /// When it began, in seconds since 1970; none if it never did.
+    pub started: Option<u64>,
     /// Samples by the second.
     pub seconds: Vec<Second>,
     /// Processes by server.
@@ -83,7 +85,8 @@ impl Results {
                 }
             }
             let mut sar = Vec::new();
-            if let Some(time) = files.duration()? {
+            let duration = files.duration()?;
+            if let Some(time) = duration {
                 for kind in Kind::ALL {
                     let Some(report) = files.sar(&key.gateway, kind)? else { continue };
                     let end = time.end_timestamp.saturating_add(SAR_SECONDS_AFTER);
@@ -96,6 +99,7 @@ impl Results {
                 title: title(&key),
                 key,
                 row,
+                started: duration.map(|time| time.start_timestamp),
                 summary: files.summary(Part::Measurement)?.unwrap_or(Summary(Vec::new())),
                 seconds: files.seconds()?.unwrap_or(Vec::new()),
                 processes,

@@ -11,10 +11,11 @@ mod options;
 mod own_latency;
 mod row;
 mod sampler;
+mod senders;
 mod servers;
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -27,11 +28,13 @@ pub use cores::CoreLists;
 pub use options::RunOptions;
 
 use crate::folder::{self, Folder, Metadata, RowKey, SystemFact, TotalDuration};
+use crate::generator::Streams;
 use crate::peers::PeerKind;
-use crate::process::{beside_us, check_stopped, watch_signals};
+use crate::process::{beside_us, check_stopped, pause, watch_signals};
 use crate::progress::Progress;
 use crate::scenarios::Row;
 use row::{RowEnd, RowRun};
+use senders::Senders;
 use servers::Ground;
 
 /// The exit code of a program that SIGINT ended.
@@ -56,17 +59,17 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     if options.estimate {
         return Ok(ExitCode::SUCCESS);
     }
-    if options.servers > 1 {
-        say("-n: this build sends from this machine alone");
-        return Ok(ExitCode::from(WRONG_USAGE));
-    }
-    let folder = Folder::new(&options.out);
-    if let Some(refusal) = refusal(options, &folder)? {
-        say(&refusal);
-        return Ok(ExitCode::from(WRONG_USAGE));
+    let others = options.beside.iter().map(|(folder, _)| folder);
+    let folders: Vec<Folder> =
+        std::iter::once(&options.out).chain(others).map(Folder::new).collect();
+    for folder in &folders {
+        if let Some(refusal) = refusal(options, folder)? {
+            say(&refusal);
+            return Ok(ExitCode::from(WRONG_USAGE));
+        }
     }
     watch_signals()?;
-    match run_rows(options, &folder, &rows) {
+    match run_rows(options, &folders, &rows) {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(_) if check_stopped().is_err() => {
@@ -87,7 +90,8 @@ fn estimate(options: &RunOptions, rows: &[Row]) -> String {
             names.push(&row.scenario.name);
         }
     }
-    let each = options.rounds as usize * options.heaps.len() * (1 + options.peers.len());
+    let gateways = 1 + options.beside.len() + options.peers.len();
+    let each = options.rounds as usize * options.heaps.len() * gateways;
     let time =
         |of: &dyn Fn(&&Row) -> bool| rows.iter().filter(of).map(|row| options.time_of(row)).sum();
     for name in names {
@@ -145,77 +149,146 @@ fn parameters(command_line: &[String]) -> Vec<String> {
     command_line.iter().skip(1).filter(|word| *word != "--resume").cloned().collect()
 }
 
+/// A Tidegate, what it runs on, and the folder of its results.
+struct Ours<'a> {
+    ground: Ground,
+    folder: &'a Folder,
+}
+
 /// Runs what is not finished. True if no row failed.
-fn run_rows(options: &RunOptions, folder: &Folder, rows: &[Row]) -> Result<bool> {
+fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bool> {
     let begin = Instant::now();
-    let tidegate = options.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
-    if !tidegate.is_file() {
-        bail!("{} does not exist; name the program by --tidegate", tidegate.display());
-    }
     let machine = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers = rows.iter().map(|row| row.scenario.shared.workers.get()).max().unwrap_or(1);
     let workers = usize::try_from(workers).unwrap_or(1);
     let cores = options.cpus.clone().unwrap_or_else(|| CoreLists::choose(machine, workers));
     pin(&cores)?;
-    let ground = Ground::new(cores, tidegate, options.backend_address()?)?;
-    let mut metadata = metadata(options, rows, &ground)?;
-    folder.write_metadata(&metadata)?;
+    let logs = tempfile::tempdir()?;
+    let senders = Senders::start(options, &cores, logs.path())?;
+    let ours = ours(options, folders, rows, &cores, &senders)?;
     let total = rows.iter().map(|row| options.time_of(row)).sum();
     let mut progress = Progress::new(total);
     let (mut good, mut ran) = (true, 0);
-    for row in rows {
+    let mut rows: VecDeque<Row> = rows.iter().cloned().collect();
+    while let Some(row) = rows.pop_front() {
         let before = progress.spent();
-        for key in keys(options, row) {
-            let (key, peer) = key;
-            if is_done(folder, &key)? {
-                continue;
-            }
-            if ran > 0 {
-                row::rest(options.pause())?;
-            }
-            ran += 1;
-            progress.begin(&key.path().display().to_string());
-            let run = RowRun { row, key, peer, jtl: options.jtl };
-            match run.run(&ground, folder, &mut || progress.tick())? {
-                RowEnd::Done(marks) => {
-                    good &= !marks.iter().any(|mark| mark.is_failure());
-                    let marks: Vec<&str> = marks.iter().map(|mark| mark.name()).collect();
-                    progress.end(&run.key.path().display().to_string(), &marks.join(", "));
+        for turn in turns(options, &row, &ours) {
+            let folder = turn.ours.folder;
+            if !is_done(folder, &turn.key)? {
+                if ran > 0 {
+                    pause(options.pause())?;
                 }
-                RowEnd::Cannot => {
-                    progress.end(&run.key.path().display().to_string(), "cannot do this")
-                }
+                ran += 1;
+                good &= turn.run(&senders, &mut progress)?;
+            }
+            if turn.peer.is_none()
+                && let Some(smaller) = smaller(&row, folder.row(&turn.key).row()?.as_ref())
+                && !rows.iter().any(|other| is_same(other, &smaller))
+            {
+                rows.push_front(smaller);
             }
         }
-        progress.set(before + options.time_of(row));
+        progress.set(before + options.time_of(&row));
     }
     progress.finish();
-    metadata.test_duration = metadata.test_duration.max(1);
-    let (rows, seconds) = (folder.rows()?.len() as u64, begin.elapsed().as_secs());
-    let earlier = folder.duration()?.map_or(0, |earlier| earlier.total_duration);
-    folder.write_duration(&TotalDuration {
-        test_scenarios: rows,
-        total_duration: earlier + seconds,
-    })?;
+    for one in &ours {
+        let rows = one.folder.rows()?.len() as u64;
+        let earlier = one.folder.duration()?.map_or(0, |earlier| earlier.total_duration);
+        one.folder.write_duration(&TotalDuration {
+            test_scenarios: rows,
+            total_duration: earlier + begin.elapsed().as_secs(),
+        })?;
+    }
     Ok(good)
 }
 
-/// The runs of a row: by heap and round, and in each our gateway and the peers in turn.
-fn keys(options: &RunOptions, row: &Row) -> Vec<(RowKey, Option<PeerKind>)> {
-    let mut keys = Vec::new();
+/// The programs that take turns, each with its folder, whose parameters are written.
+fn ours<'a>(
+    options: &RunOptions,
+    folders: &'a [Folder],
+    rows: &[Row],
+    cores: &CoreLists,
+    senders: &Senders,
+) -> Result<Vec<Ours<'a>>> {
+    let first = options.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
+    let programs = std::iter::once(&first).chain(options.beside.iter().map(|(_, program)| program));
+    let mut ours = Vec::new();
+    for (program, folder) in programs.zip(folders) {
+        if !program.is_file() {
+            bail!("{} does not exist; name the program by --tidegate", program.display());
+        }
+        let (host, backend) = (senders.gateway_host()?, options.backend_address()?);
+        let ground = Ground::new(cores.clone(), program.clone(), host, backend)?;
+        folder.write_metadata(&metadata(options, rows, &ground)?)?;
+        ours.push(Ours { ground, folder });
+    }
+    Ok(ours)
+}
+
+/// One run of a row: of a program of ours, or of a peer.
+struct Turn<'a> {
+    ours: &'a Ours<'a>,
+    row: &'a Row,
+    key: RowKey,
+    peer: Option<PeerKind>,
+    jtl: bool,
+}
+
+/// The runs of a row: by heap and round, and in each our gateways and the peers in turn.
+fn turns<'a>(options: &RunOptions, row: &'a Row, ours: &'a [Ours<'a>]) -> Vec<Turn<'a>> {
+    let mut turns = Vec::new();
     for heap in &options.heaps {
         for round in 1..=options.rounds {
             let peers = options.peers.iter().map(|peer| Some(*peer));
-            for peer in std::iter::once(None).chain(peers) {
+            let peers = ours
+                .first()
+                .into_iter()
+                .flat_map(|first| peers.clone().map(move |peer| (first, peer)));
+            for (ours, peer) in ours.iter().map(|one| (one, None)).chain(peers) {
                 let delay = i64::try_from(row.delay.as_millis()).unwrap_or(i64::MAX);
                 let mut key = RowKey::ours(&row.folder, heap, row.users, row.size, delay);
                 key.round = round;
                 key.gateway = peer.map_or(folder::OURS, PeerKind::name).to_owned();
-                keys.push((key, peer));
+                turns.push(Turn { ours, row, key, peer, jtl: options.jtl });
             }
         }
     }
-    keys
+    turns
+}
+
+impl Turn<'_> {
+    /// True if the row did not fail.
+    fn run(&self, senders: &Senders, progress: &mut Progress) -> Result<bool> {
+        let Ours { ground, folder } = self.ours;
+        let name = folder.path.join(self.key.path()).display().to_string();
+        progress.begin(&name);
+        let (key, peer, jtl) = (self.key.clone(), self.peer, self.jtl);
+        let run = RowRun { row: self.row, key, peer, jtl, senders };
+        let (told, good) = match run.run(ground, folder, &mut || progress.tick())? {
+            RowEnd::Done(marks) => {
+                let names: Vec<&str> = marks.iter().map(|mark| mark.name()).collect();
+                (names.join(", "), !marks.iter().any(|mark| mark.is_failure()))
+            }
+            RowEnd::Cannot => ("cannot do this".to_owned(), true),
+        };
+        progress.end(&name, &told);
+        Ok(good)
+    }
+}
+
+/// The row to repeat with smaller messages, as document 003 did where messages were lost on connections that were all made.
+fn smaller(row: &Row, ran: Option<&folder::Row>) -> Option<Row> {
+    let socket = row.scenario.own.websocket.as_ref()?;
+    let Some(Streams::Websocket(counts)) = ran?.streams else { return None };
+    let is_lossy = counts.failed == 0 && counts.error_rate > 0.0;
+    let sizes = socket.reduce.iter().map(|size| u32::try_from(size.0).unwrap_or(u32::MAX));
+    let size = sizes.filter(|_| is_lossy).find(|size| *size < row.size)?;
+    Some(Row { size, ..row.clone() })
+}
+
+fn is_same(one: &Row, other: &Row) -> bool {
+    let key = |row: &Row| (row.folder.clone(), row.users, row.size, row.delay);
+    key(one) == key(other)
 }
 
 /// True if the row need not run again: it is finished, and nothing ended it early.
@@ -271,7 +344,7 @@ fn metadata(options: &RunOptions, rows: &[Row], ground: &Ground) -> Result<Metad
     let longest = rows.iter().max_by_key(|row| row.duration);
     metadata.test_duration = longest.map_or(0, |row| row.duration.as_secs());
     metadata.warmup_time = longest.map_or(0, |row| row.warm_up.as_secs());
-    metadata.jmeter_servers = u64::from(options.servers);
+    metadata.jmeter_servers = u64::from(options.server_count());
     metadata.jmeter_client_heap_size = "N/A".to_owned();
     metadata.jmeter_server_heap_size = "N/A".to_owned();
     metadata.netty_service_heap_size = "N/A".to_owned();
@@ -332,4 +405,36 @@ fn system_info() -> Vec<SystemFact> {
 pub(crate) fn say(text: &str) {
     // Harmless: if standard error is closed, there is nobody to tell.
     drop(writeln!(io::stderr(), "tidegate-bench: {text}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::WebSocketCounts;
+    use crate::scenarios::{self, Overrides};
+
+    #[test]
+    fn messages_get_smaller_where_they_are_lost_though_no_connection_failed() {
+        let all = scenarios::all().unwrap().into_iter().map(std::sync::Arc::new);
+        let scenario = all.into_iter().find(|one| one.name == "websocket-10").unwrap();
+        let overrides = Overrides { users: vec![400], sizes: vec![500], ..Overrides::default() };
+        let mut row = scenario.rows(&overrides).remove(0);
+        let ran = |failed, error_rate| folder::Row {
+            streams: Some(Streams::Websocket(WebSocketCounts {
+                failed,
+                error_rate,
+                ..WebSocketCounts::default()
+            })),
+            ..folder::Row::default()
+        };
+        assert!(smaller(&row, Some(&ran(0, 0.0))).is_none());
+        assert!(smaller(&row, Some(&ran(1, 0.5))).is_none());
+        assert!(smaller(&row, None).is_none());
+        let mut sizes = vec![row.size];
+        while let Some(next) = smaller(&row, Some(&ran(0, 0.5))) {
+            sizes.push(next.size);
+            row = next;
+        }
+        assert_eq!(sizes, [500, 250, 125, 60]);
+    }
 }

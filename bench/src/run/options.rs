@@ -36,6 +36,9 @@ pub struct RunOptions {
     /// The Tidegate to start; the one beside this program when absent
     #[arg(long, value_name = "PATH")]
     pub tidegate: Option<PathBuf>,
+    /// Another Tidegate that takes turns with the first, and the folder of its results, for `compare`
+    #[arg(long, value_name = "DIR=PATH", value_parser = beside)]
+    pub beside: Vec<(PathBuf, PathBuf)>,
     /// A backend that runs already, as http://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub backend: Option<String>,
@@ -72,9 +75,12 @@ pub struct RunOptions {
     /// No scenarios whose name has this in it; goes before -i
     #[arg(short = 'e', long = "exclude", value_name = "REGEX")]
     pub exclude: Vec<Regex>,
-    /// The number of load servers
-    #[arg(short = 'n', long = "servers", default_value_t = 1)]
-    pub servers: u32,
+    /// Agents (`tidegate-bench agent`) that share the users; port 7000 if none is named
+    #[arg(long, value_delimiter = ',', value_name = "HOST")]
+    pub load_servers: Vec<String>,
+    /// The number of load servers: the first ones of --load-servers, or so many generators on this machine
+    #[arg(short = 'n', long = "servers", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub servers: Option<u32>,
     /// Print how long it takes, and nothing else
     #[arg(short = 't', long = "estimate")]
     pub estimate: bool,
@@ -90,6 +96,13 @@ impl RunOptions {
     #[must_use]
     pub fn pause(&self) -> Duration {
         Duration::from_secs(self.pause.unwrap_or(if self.quick { 0 } else { 60 }))
+    }
+
+    /// Generators among which the users are divided.
+    #[must_use]
+    pub fn server_count(&self) -> u32 {
+        let named = u32::try_from(self.load_servers.len()).unwrap_or(u32::MAX);
+        self.servers.unwrap_or(named.max(1))
     }
 
     /// What replaces the documents' parameters.
@@ -112,6 +125,13 @@ impl RunOptions {
     /// If something is named that does not exist, or parameters do not fit.
     pub fn rows(&self) -> Result<Vec<Row>> {
         let overrides = self.overrides();
+        let servers = self.server_count();
+        if !self.load_servers.is_empty() && servers as usize > self.load_servers.len() {
+            bail!("-n {servers}: --load-servers names only {}", self.load_servers.len());
+        }
+        if self.jtl && servers > 1 || self.jtl && !self.load_servers.is_empty() {
+            bail!("--jtl: load servers send no samples one by one; run it without them");
+        }
         let mut rows = Vec::new();
         for scenario in self.scenarios()? {
             let name = &scenario.name;
@@ -129,8 +149,9 @@ impl RunOptions {
             if row.warm_up >= row.duration {
                 bail!("{name}: the warm-up must be less than the duration");
             }
-            if !row.users.is_multiple_of(self.servers.max(1)) {
-                bail!("{name}: {} users do not divide by {} load servers", row.users, self.servers);
+            let is_shared = row.scenario.own.websub.is_none();
+            if is_shared && !row.users.is_multiple_of(servers) {
+                bail!("{name}: {} users do not divide by {servers} load servers", row.users);
             }
         }
         Ok(rows)
@@ -169,8 +190,9 @@ impl RunOptions {
     pub fn time_of(&self, row: &Row) -> Duration {
         let start = if row.scenario.own.java { START_JAVA } else { START };
         let peers = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        let ours = u32::try_from(1 + self.beside.len()).unwrap_or(u32::MAX);
         let each = row.duration + self.pause();
-        (each + start + (each + START_PEER) * peers)
+        ((each + start) * ours + (each + START_PEER) * peers)
             * self.rounds
             * u32::try_from(self.heaps.len()).unwrap_or(1)
     }
@@ -186,6 +208,14 @@ impl RunOptions {
         let authority = rest.split('/').next().unwrap_or_default();
         let mut found = authority.to_socket_addrs().with_context(|| format!("--backend {url}"))?;
         Ok(Some(found.next().with_context(|| format!("--backend {url} has no address"))?))
+    }
+}
+
+fn beside(text: &str) -> Result<(PathBuf, PathBuf), String> {
+    let (folder, program) = text.split_once('=').ok_or("write DIR=PATH")?;
+    match folder.is_empty() || program.is_empty() {
+        true => Err("write DIR=PATH".to_owned()),
+        false => Ok((PathBuf::from(folder), PathBuf::from(program))),
     }
 }
 

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result};
 use super::cores::cores;
 use super::own_latency::own_latency;
 use super::sampler::{Sampler, Samples};
+use super::senders::Senders;
 use super::servers::{Ground, Servers};
 use crate::folder::{
     Corrected, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder, RowKey,
@@ -19,7 +20,7 @@ use crate::folder::{
 };
 use crate::generator::{self, Control, Load, Outcome, Phase, Work};
 use crate::peers::PeerKind;
-use crate::process::{check_stopped, pause};
+use crate::process::check_stopped;
 use crate::scenarios::Row;
 
 /// One run of a row with one gateway.
@@ -28,6 +29,7 @@ pub(super) struct RowRun<'a> {
     pub(super) key: RowKey,
     pub(super) peer: Option<PeerKind>,
     pub(super) jtl: bool,
+    pub(super) senders: &'a Senders,
 }
 
 /// What came of it.
@@ -59,7 +61,7 @@ impl RowRun<'_> {
         tick: &mut dyn FnMut(),
     ) -> Result<RowEnd> {
         let files = folder.row(&self.key);
-        let started = ground.start(self.row, self.peer, &self.key.heap);
+        let started = ground.start(self.row, self.peer, &self.key.heap, self.senders);
         let mut servers = match started {
             Ok(Some(servers)) => servers,
             Ok(None) => return Ok(RowEnd::Cannot),
@@ -69,10 +71,13 @@ impl RowRun<'_> {
                 return self.finish_without(&files, vec![Mark::GatewayStopped]);
             }
         };
-        let load = self.row.load(&ground.row_load(servers.address)).map_err(anyhow::Error::msg)?;
+        let run = ground.row_load(servers.address, self.senders);
+        let load = self.row.load(&run).map_err(anyhow::Error::msg)?;
         fs::create_dir_all(&files.path).with_context(|| files.path.display().to_string())?;
-        let ran = self.send(&load, &mut servers, &files, tick)?;
-        self.write(&files, &load, ground, ran)
+        match self.send(&load, &mut servers, &files, tick)? {
+            Ok(ran) => self.write(&files, &load, ground, ran),
+            Err(marks) => self.finish_without(&files, marks),
+        }
     }
 
     /// A row of which nothing was measured.
@@ -93,18 +98,18 @@ impl RowRun<'_> {
         }
     }
 
-    /// Sends the load, and watches the processes while it is sent.
+    /// Sends the load, and watches the processes while it is sent. The marks if no load server has a result.
     fn send(
         &self,
         load: &Load,
         servers: &mut Servers,
         files: &RowFolder,
         tick: &mut dyn FnMut(),
-    ) -> Result<Ran> {
+    ) -> Result<Result<Ran, Vec<Mark>>> {
         let pids = vec![
             (self.key.gateway.clone(), servers.gateway_pids()),
             ("netty".to_owned(), servers.backend_pids()),
-            ("jmeter".to_owned(), vec![std::process::id()]),
+            ("jmeter".to_owned(), self.senders.pids()),
         ];
         let sampler = Sampler::start(pids)?;
         let control = Control::default();
@@ -112,7 +117,7 @@ impl RowRun<'_> {
         let mut marks = Vec::new();
         let mut before = None;
         let outcome = thread::scope(|scope| -> Result<_> {
-            let sender = scope.spawn(|| generator::run(load, &control, log));
+            let sender = scope.spawn(|| self.senders.send(load, &control, log));
             let begin = std::time::Instant::now();
             while !sender.is_finished() {
                 tick();
@@ -136,12 +141,24 @@ impl RowRun<'_> {
         check_stopped()?;
         let after = servers.metrics();
         let samples = sampler.finish();
+        let gc_log = servers.gc_log();
         let own = before.zip(after).and_then(|(before, after)| own_latency(&before, &after));
-        let outcome = outcome.map_err(anyhow::Error::msg)?;
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(why) if self.senders.are_agents() => {
+                super::say(&format!("{}: {why}", self.key.path().display()));
+                // Load servers give no results of a load that was stopped.
+                return Ok(Err(if marks.is_empty() { vec![Mark::AgentLost] } else { marks }));
+            }
+            Err(why) => return Err(anyhow::Error::msg(why)),
+        };
+        for lost in &outcome.agents_lost {
+            super::say(&format!("{}: load server {lost}", self.key.path().display()));
+        }
         if outcome.log_failed.is_some() {
             marks.push(Mark::DiskFull);
         }
-        Ok(Ran { outcome, samples, marks, own })
+        Ok(Ok(Ran { outcome, samples, marks, own, gc_log }))
     }
 
     fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
@@ -229,6 +246,12 @@ impl RowRun<'_> {
         files.write_summary(Part::WarmUp, &summary(|label| &label.warm_up))?;
         files.write_summary(Part::Measurement, &summary(|label| &label.measured))?;
         files.write_seconds(&seconds(load, outcome))?;
+        let mut log = Vec::new();
+        generator::write_interval_log(outcome, &mut log).map_err(anyhow::Error::msg)?;
+        files.write_interval_log(&log)?;
+        if let Some(log) = &ran.gc_log {
+            files.write_gc_log(&self.key.gateway, log)?;
+        }
         for (server, lines) in &samples.servers {
             files.write_process(server, lines)?;
             for report in samples.sar() {
@@ -245,6 +268,7 @@ struct Ran {
     samples: Samples,
     marks: Vec<Mark>,
     own: Option<crate::folder::OwnLatency>,
+    gc_log: Option<String>,
 }
 
 /// Reasons to doubt the figures.
@@ -304,10 +328,12 @@ fn seconds(load: &Load, outcome: &Outcome) -> Vec<Second> {
         for step in of {
             sum.samples += step.samples;
             sum.errors += step.errors;
+            sum.untimed += step.untimed;
             sum.latency_sum += step.latency_sum;
             sum.latency_max = sum.latency_max.max(step.latency_max);
         }
-        let some = |value: f64| (sum.samples > 0).then_some(value);
+        let timed = sum.samples - sum.untimed;
+        let some = |value: f64| (timed > 0).then_some(value);
         let end = outcome.step.mul_f64(at as f64 + 1.0);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0")]
         let users = users_at(end).round() as u64;
@@ -316,7 +342,7 @@ fn seconds(load: &Load, outcome: &Outcome) -> Vec<Second> {
             users,
             samples: sum.samples,
             errors: sum.errors,
-            mean_ms: some(sum.latency_sum.as_secs_f64() * 1e3 / sum.samples.max(1) as f64),
+            mean_ms: some(sum.latency_sum.as_secs_f64() * 1e3 / timed.max(1) as f64),
             max_ms: some(sum.latency_max.as_secs_f64() * 1e3),
         }
     };
@@ -328,13 +354,4 @@ fn is_disk_full(error: &anyhow::Error) -> bool {
     io.into_iter().any(|error| {
         matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     })
-}
-
-/// Waits between rows.
-///
-/// # Errors
-///
-/// If it was interrupted.
-pub(super) fn rest(time: Duration) -> io::Result<()> {
-    pause(time)
 }

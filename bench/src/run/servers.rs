@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use backends::token::{Algorithm, Claims, Minter};
 
 use super::cores::CoreLists;
+use super::senders::Senders;
 use crate::peers::{self, PeerKind};
 use crate::process::{Process, check_stopped, pause};
 use crate::scenarios::{Row, RowLoad, Scenario};
@@ -23,6 +24,8 @@ pub(super) struct Ground {
     token: String,
     pub(super) cores: CoreLists,
     pub(super) tidegate: PathBuf,
+    /// Where gateways listen, so that the generator reaches them.
+    pub(super) host: IpAddr,
     /// In place of the backends that are started.
     pub(super) backend: Option<SocketAddr>,
 }
@@ -55,6 +58,7 @@ impl Ground {
     pub(super) fn new(
         cores: CoreLists,
         tidegate: PathBuf,
+        host: IpAddr,
         backend: Option<SocketAddr>,
     ) -> io::Result<Ground> {
         let folder = tempfile::Builder::new().prefix("tidegate-bench-").tempdir()?;
@@ -73,7 +77,7 @@ impl Ground {
         let made = backends::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
         fs::write(folder.path().join("certificate.pem"), made.certificate_pem)?;
         fs::write(folder.path().join("key.pem"), made.key_pem)?;
-        Ok(Ground { folder, token, cores, tidegate, backend })
+        Ok(Ground { folder, token, cores, tidegate, host, backend })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -86,13 +90,12 @@ impl Ground {
 
     /// What a load needs of the run.
     #[must_use]
-    pub(super) fn row_load(&self, address: SocketAddr) -> RowLoad {
-        let threads = super::cores::cores(&self.cores.load).len().max(1);
+    pub(super) fn row_load(&self, address: SocketAddr, senders: &Senders) -> RowLoad {
         RowLoad {
             address,
-            threads: u32::try_from(threads).unwrap_or(1),
+            threads: senders.threads(),
             token: self.token.clone(),
-            callback: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            callback: senders.callback_host(),
         }
     }
 
@@ -106,12 +109,14 @@ impl Ground {
         row: &Row,
         peer: Option<PeerKind>,
         heap: &str,
+        senders: &Senders,
     ) -> io::Result<Option<Servers>> {
         let (backends, addresses) = self.start_backends(row)?;
         let configuration = self.configuration(&row.scenario, heap)?;
         let started = match peer {
             None => {
-                let (process, address, admin) = self.start_ours(row, &addresses, &configuration)?;
+                let (process, address, admin) =
+                    self.start_ours(row, &addresses, &configuration, senders)?;
                 Some((Gateway::Ours { process, admin }, address))
             }
             Some(kind) => {
@@ -122,6 +127,7 @@ impl Ground {
                 });
                 let ground = peers::Ground {
                     folder: self.folder.path().to_owned(),
+                    host: self.host,
                     cpus: Some(self.cores.gateway.clone()),
                     workers: self.cores.gateway_count(),
                     tls,
@@ -193,6 +199,7 @@ impl Ground {
         row: &Row,
         addresses: &BTreeMap<String, SocketAddr>,
         configuration: &str,
+        senders: &Senders,
     ) -> io::Result<(Process, SocketAddr, SocketAddr)> {
         let place = self.place(&row.scenario.gateway());
         // Beside the original, whose relative paths it has.
@@ -201,11 +208,13 @@ impl Ground {
         let store = tempfile::tempdir_in(self.folder.path())?.keep();
         let mut command = supervised(&self.cores.gateway, &self.tidegate);
         command.arg("run").arg(&file);
-        command.env("LISTEN", "127.0.0.1:0").env("ADMIN", "127.0.0.1:0");
+        command.env("LISTEN", SocketAddr::new(self.host, 0).to_string());
+        command.env("ADMIN", "127.0.0.1:0");
         let workers = self.cores.gateway_count();
         let documents = usize::try_from(row.scenario.shared.workers.get()).unwrap_or(1);
         command.env("WORKERS", documents.min(workers).max(1).to_string());
         command.env("CERTIFICATE", self.file("certificate.pem")).env("KEY", self.file("key.pem"));
+        command.env("CALLBACKS", network(senders.callback_host()));
         command.env("JWKS", self.file("jwks.json")).env("STORE", store);
         // An hour in the document; a short run compiles as often in its own time.
         command.env("TTL", format!("{}s", (row.duration.as_secs() / 24).clamp(5, 3600)));
@@ -264,6 +273,14 @@ impl Servers {
         Ok(false)
     }
 
+    /// A JVM's log of garbage collections.
+    #[must_use]
+    pub(super) fn gc_log(&self) -> Option<String> {
+        let Gateway::Peer(peer) = &self.gateway else { return None };
+        // Harmless: a JVM that wrote no log has columns without values.
+        fs::read_to_string(peer.gc_log.as_ref()?).ok()
+    }
+
     /// The text of our gateway's metrics; none for a peer.
     #[must_use]
     pub(super) fn metrics(&self) -> Option<String> {
@@ -282,7 +299,7 @@ fn scrape(admin: SocketAddr) -> io::Result<String> {
 }
 
 /// A command on these cores that ends when this program does, however it ends.
-fn supervised(cores: &str, program: &Path) -> Command {
+pub(super) fn supervised(cores: &str, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", cores]).arg(program);
     command.stdin(Stdio::null());
@@ -290,7 +307,7 @@ fn supervised(cores: &str, program: &Path) -> Command {
 }
 
 /// What a process says in its log once it is ready.
-fn wait_for<T>(
+pub(super) fn wait_for<T>(
     process: &mut Process,
     log: &Path,
     find: impl Fn(&str) -> Option<T>,
@@ -308,6 +325,15 @@ fn wait_for<T>(
             return Err(io::Error::other(format!("did not start:\n{}", tail.join("\n"))));
         }
         pause(LOOK_AGAIN)?;
+    }
+}
+
+/// The network of an address: of loopback the whole, since each subscriber has an address of its own there.
+fn network(host: IpAddr) -> String {
+    match host {
+        IpAddr::V4(host) if host.is_loopback() => "127.0.0.0/8".to_owned(),
+        IpAddr::V4(host) => format!("{host}/32"),
+        IpAddr::V6(host) => format!("{host}/128"),
     }
 }
 

@@ -105,7 +105,7 @@ fn what_is_not_an_agent_is_named_before_anything_runs() {
     });
     let nobody = TcpListener::bind(loopback()).unwrap().local_addr().unwrap();
     for (agent, expected) in [
-        (version, "version 99 of the protocol, this one has 1"),
+        (version, "version 99 of the protocol, this one has 2"),
         (garbage, "not tidegate-bench"),
         (nobody, "refused"),
     ] {
@@ -124,7 +124,7 @@ fn an_agent_survives_what_comes_to_its_port() {
     let greeting = [&GREETING[..], &VERSION.to_be_bytes()].concat();
     let cases: [(Vec<u8>, &str); 5] = [
         (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), "not tidegate-bench"),
-        (b"tg-bench\0\0\0\x02".to_vec(), "version 2 of the protocol"),
+        (b"tg-bench\0\0\0\x01".to_vec(), "version 1 of the protocol"),
         ([&greeting[..], &[0xff; 4]].concat(), "exceeds"),
         ([&greeting[..], b"\0\0\0\x05hello"].concat(), "not understood"),
         ([&greeting[..], b"\0\0\0\x05he"].concat(), "within a message"),
