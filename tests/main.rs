@@ -97,6 +97,7 @@ mod openapi_values;
 mod packaging;
 mod parses;
 mod paths;
+mod prefix_routes;
 mod program;
 mod proxied;
 mod queues;

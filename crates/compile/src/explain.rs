@@ -280,11 +280,17 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
 
 fn unmet(name: &str, wants: &[(String, ValueCondition)]) -> String {
     match wants.iter().find(|(wanted, _)| wanted == name) {
-        Some((_, ValueCondition::Equals(_))) if is_secret(name) => {
+        Some((_, want)) if is_secret(name) && *want != ValueCondition::Present => {
             format!("`{name}` is another one")
         }
         Some((_, ValueCondition::Equals(value))) => {
             format!("`{name}` is not `{}`", shown(value))
+        }
+        Some((_, ValueCondition::OneOf(values))) => {
+            format!("`{name}` is none of {}", one_of(values))
+        }
+        Some((_, ValueCondition::Regex(regex))) => {
+            format!("`{name}` does not match `{}`", regex.text())
         }
         Some((_, ValueCondition::Present)) | None => format!("`{name}` is missing"),
     }
@@ -299,6 +305,10 @@ fn host(matcher: &Matcher) -> String {
 fn shown(bytes: &[u8]) -> String {
     // Harmless: the text is only displayed, with a replacement character for each invalid byte.
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn one_of(values: &[Box<[u8]>]) -> String {
+    values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
 }
 
 /// The match of a route, on one line.
@@ -316,8 +326,10 @@ fn describe(matcher: &Matcher) -> String {
         for (name, want) in wants {
             let want = match want {
                 ValueCondition::Present => "present".to_owned(),
-                ValueCondition::Equals(_) if is_secret(name) => "= (not shown)".to_owned(),
+                _ if is_secret(name) => "= (not shown)".to_owned(),
                 ValueCondition::Equals(value) => format!("= {}", shown(value)),
+                ValueCondition::OneOf(values) => format!("is one of {}", one_of(values)),
+                ValueCondition::Regex(regex) => format!("~ {}", regex.text()),
             };
             text.push_str(&format!(", {kind} {name} {want}"));
         }

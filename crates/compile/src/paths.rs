@@ -27,7 +27,35 @@ pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec
 fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathWant> {
     match &path.value {
         RoutePath::Pattern(text) => pattern(text, path, report).map(PathWant::Pattern),
-        RoutePath::Regex(text) => regex(text, report).map(PathWant::Regex),
+        RoutePath::Regex(text) => regex(text, PathRegex::parse, report).map(PathWant::Regex),
+        RoutePath::RegexPrefix(text) => {
+            regex(text, PathRegex::parse_open, report).map(PathWant::Regex)
+        }
+        RoutePath::Prefix(text) => prefix(text, report).map(PathWant::Prefix),
+    }
+}
+
+/// The beginning of a path, as paths are matched.
+fn prefix(text: &Spanned<String>, report: &mut Report) -> Option<Box<[u8]>> {
+    let is_dots = |segment: &str| segment == "." || segment == "..";
+    let complete = text.value.rsplit_once('/').map_or("", |(complete, _)| complete);
+    let odd = text.value.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '?' | '#' | '\\'));
+    let what = match odd {
+        _ if !text.value.starts_with('/') => Some("it does not begin with `/`".to_owned()),
+        Some(c) => Some(format!("{c:?} cannot stand in a path; write it percent-encoded")),
+        None if complete.split('/').any(is_dots) => {
+            Some("`.` and `..` never match: paths are resolved first".to_owned())
+        }
+        None => None,
+    };
+    match what {
+        None => Some(plan::path::unescaped(text.value.as_bytes()).into_owned().into()),
+        Some(why) => {
+            let what =
+                format!("the prefix `{}` cannot be matched: {why}", text.value.escape_debug());
+            report.error(text.at, what, "write what paths begin with, such as `/orders`");
+            None
+        }
     }
 }
 
@@ -43,7 +71,11 @@ fn pattern(text: &str, path: &Spanned<RoutePath>, report: &mut Report) -> Option
     Pattern::parse(text).map_err(complain).ok()
 }
 
-fn regex(text: &Spanned<String>, report: &mut Report) -> Option<PathRegex> {
+fn regex(
+    text: &Spanned<String>,
+    parse: fn(&str) -> Result<PathRegex, plan::RegexError>,
+    report: &mut Report,
+) -> Option<PathRegex> {
     let complain = |error: plan::RegexError| {
         let shown = text.value.escape_debug();
         let what = format!("the regular expression `{shown}` cannot be matched: {error}");
@@ -53,7 +85,7 @@ fn regex(text: &Spanned<String>, report: &mut Report) -> Option<PathRegex> {
             "write what the whole path is, such as `/orders/[0-9]+`, without look-around and backreferences",
         );
     };
-    PathRegex::parse(&text.value).map_err(complain).ok()
+    parse(&text.value).map_err(complain).ok()
 }
 
 /// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
@@ -115,12 +147,15 @@ pub(crate) fn is_target(text: &str) -> bool {
 }
 
 fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
+    if let PathWant::Prefix(begins) = want {
+        return without_text(prefix, begins, report);
+    }
     let PathWant::Pattern(pattern) = want else {
         let what = "what a regular expression matches has no prefix that is sure to be there";
         report.error(
             prefix.at,
             what,
-            "write `rewrite`, where `{name}` stands for a group `(?<name>...)` of the expression",
+            "write `rewrite`, where `{name}` stands for a group `(?<name>...)` of the expression, and `{**}` for what follows a `regex_prefix`",
         );
         return None;
     };
@@ -145,6 +180,20 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
     Some(PathSent::Without(cut.to_string().into_bytes().into()))
 }
 
+/// Cuts the beginning of a path that is matched by a prefix.
+fn without_text(cut: &Spanned<String>, begins: &[u8], report: &mut Report) -> Option<PathSent> {
+    let text = plan::path::unescaped(cut.value.as_bytes());
+    if !begins.starts_with(&text) {
+        // Harmless: it was written as text.
+        let begins = String::from_utf8_lossy(begins);
+        let what =
+            format!("the paths of this route, `{begins}...`, do not begin with `{}`", cut.value);
+        report.error(cut.at, what, format!("write `{begins}` or a part of it"));
+        return None;
+    }
+    Some(PathSent::Without(text.into_owned().into()))
+}
+
 /// The longest prefix that could be cut.
 fn prefixes(pattern: &Pattern) -> String {
     // Harmless: what can be cut ends at the first parameter.
@@ -163,16 +212,13 @@ fn prefixes(pattern: &Pattern) -> String {
 
 fn made(template: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
     let names: Vec<&str> = want.parameters().collect();
-    let open = matches!(want, PathWant::Pattern(pattern) if pattern.open);
+    let open = want.has_rest();
     let read = pieces(&template.value, &names, open, report);
     let complain = |what: String| {
         let mut known: Vec<String> = names.iter().map(|name| format!("`{{{name}}}`")).collect();
         known.extend(open.then(|| "`{**}`".to_owned()));
-        let known = match known.is_empty() {
-            true => "the match has no parameters and no `/**` to use here".to_owned(),
-            false => format!("write a path with {}", known.join(", ")),
-        };
-        report.error(template.at, what, known);
+        known.push("`{path}`".to_owned());
+        report.error(template.at, what, format!("write a path with {}", known.join(", ")));
     };
     read.map(|pieces| PathSent::Made(pieces.into())).map_err(complain).ok()
 }
@@ -196,6 +242,7 @@ fn pieces(
         pieces.push(match names.iter().position(|known| *known == name) {
             Some(index) => PathPiece::Parameter(index),
             None if name == "**" && open => PathPiece::Rest,
+            None if name == "path" => PathPiece::Whole,
             None if name == "**" => return Err("`{**}` has nothing to stand for".to_owned()),
             None => {
                 let meant = report.suggest(name, names.iter().copied());

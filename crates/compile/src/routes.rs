@@ -8,7 +8,7 @@ use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
     Destination, Errors, Matcher, NoDestination, OnReload, PathWant, Policy, Preflights, Slots,
-    Streams, Table, ValueCondition,
+    Streams, Table, ValueCondition, ValueRegex,
 };
 
 use crate::destinations::{DestinationName, Ends, UnresolvedDestination};
@@ -390,11 +390,37 @@ fn wants(
 ) -> Vec<(String, ValueCondition)> {
     map.iter()
         .filter_map(|(name, want)| {
-            let want = match &want.value {
-                ValueMatch::Present => ValueCondition::Present,
-                ValueMatch::Exact(value) => ValueCondition::Equals(value.as_bytes().into()),
-            };
-            Some((name_of(name, report)?, want))
+            let want = value_condition(want, report);
+            Some((name_of(name, report)?, want?))
         })
         .collect()
+}
+
+fn value_condition(want: &Spanned<ValueMatch>, report: &mut Report) -> Option<ValueCondition> {
+    Some(match &want.value {
+        ValueMatch::Present => ValueCondition::Present,
+        ValueMatch::Exact(value) => ValueCondition::Equals(value.as_bytes().into()),
+        ValueMatch::Any(values) if values.is_empty() => {
+            report.error(want.at, "no value is listed, so none is met", "write `{ any: [a, b] }`");
+            return None;
+        }
+        ValueMatch::Any(values) => {
+            ValueCondition::OneOf(values.iter().map(|value| value.as_bytes().into()).collect())
+        }
+        ValueMatch::Regex(text) => match ValueRegex::parse(text) {
+            Ok(regex) => ValueCondition::Regex(regex),
+            Err(why) => {
+                let what = format!(
+                    "the regular expression `{}` cannot be used: {why}",
+                    text.escape_debug()
+                );
+                report.error(
+                    want.at,
+                    what,
+                    "write what the whole value is, without look-around and backreferences",
+                );
+                return None;
+            }
+        },
+    })
 }

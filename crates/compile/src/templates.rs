@@ -12,6 +12,11 @@ pub(crate) fn parameters(matches: &Match) -> Vec<String> {
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
         // Harmless: the same.
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
+        // Harmless: the same.
+        RoutePath::RegexPrefix(text) => {
+            PathRegex::parse_open(&text.value).ok().map(PathWant::Regex)
+        }
+        RoutePath::Prefix(_) => None,
     });
     want.iter().flat_map(PathWant::parameters).map(str::to_owned).collect()
 }

@@ -297,17 +297,17 @@ routes:
             gate.yaml:7:50: the paths of this route, `/{c}/**`, do not begin with `/c`
               help: write no `strip_prefix`: the path begins with nothing fixed
             gate.yaml:8:50: there is no parameter `usr`; did you mean `user`?
-              help: write a path with `{user}`, `{**}`
+              help: write a path with `{user}`, `{**}`, `{path}`
             gate.yaml:9:47: `{**}` has nothing to stand for
-              help: write a path with `{user}`
+              help: write a path with `{user}`, `{path}`
             gate.yaml:10:38: a rewritten path begins with `/`
-              help: the match has no parameters and no `/**` to use here
+              help: write a path with `{path}`
             gate.yaml:11:38: '?' cannot stand in a path; write it percent-encoded
-              help: the match has no parameters and no `/**` to use here
+              help: write a path with `{path}`
             gate.yaml:12:38: `.` and `..` cannot stand in a path that is sent
-              help: the match has no parameters and no `/**` to use here
+              help: write a path with `{path}`
             gate.yaml:13:38: a `{` without its `}`
-              help: the match has no parameters and no `/**` to use here
+              help: write a path with `{path}`
             gate.yaml:14:38: `rewrite` and `strip_prefix` both say what path is sent
               help: keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`
             gate.yaml:15:23: the path `/k/**/x` cannot be matched: `*` stands only in `/**`, and only at the end; one segment is `{name}`

@@ -248,11 +248,11 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:16:21: expected text, found a list
               help: write a text; quote it where YAML would misread it
             gate.yaml:16:52: expected `present: true`, found `false`
-              help: write the exact value, or `{ present: true }`
+              help: write the exact value, `{ any: [a, b] }`, `{ regex: "a.*" }` or `{ present: true }`
             gate.yaml:16:64: expected a value, found a list
-              help: write the exact value, or `{ present: true }`
+              help: write the exact value, `{ any: [a, b] }`, `{ regex: "a.*" }` or `{ present: true }`
             gate.yaml:16:81: expected a value, found nothing
-              help: write the exact value, or `{ present: true }`
+              help: write the exact value, `{ any: [a, b] }`, `{ regex: "a.*" }` or `{ present: true }`
             gate.yaml:17:31: the size `10` has no unit
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
             gate.yaml:18:16: expected a policy, found `cors`

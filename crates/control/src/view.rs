@@ -185,6 +185,10 @@ fn wants(wants: &[(String, ValueCondition)]) -> Value {
         ValueCondition::Equals(_) => {
             json!({ "name": name, "present": true, "equals": "(not shown)" })
         }
+        ValueCondition::OneOf(_) => json!({ "name": name, "present": true, "any": "(not shown)" }),
+        ValueCondition::Regex(_) => {
+            json!({ "name": name, "present": true, "regex": "(not shown)" })
+        }
     };
     wants.iter().map(want).collect()
 }

@@ -39,8 +39,10 @@ pub enum PathPiece {
     Text(Box<[u8]>),
     /// The path parameter at this index.
     Parameter(usize),
-    /// The part that `**` matched, without its leading slash.
+    /// The part that `**` matched, or what follows a prefix, without its leading slash.
     Rest,
+    /// The whole path. `/` alone adds nothing to what is before it.
+    Whole,
 }
 
 impl Forward {
@@ -147,7 +149,7 @@ impl PathSent {
             }
             PathSent::Made(pieces) => {
                 let rest = head.path().get(ex.rest..).unwrap_or_default();
-                let Some(mut made) = made(pieces, &ex.parameters, rest) else {
+                let Some(mut made) = made(pieces, &ex.parameters, head.path(), rest) else {
                     let cause = "rewritten to a path with an escape of parts of two".to_owned();
                     return Err(Fault::new(Kind::PathEscapes, cause));
                 };
@@ -155,6 +157,9 @@ impl PathSent {
                 if ends_before_rest && pieces.ends_with(&[PathPiece::Rest]) && made.ends_with(b"/")
                 {
                     // The slash before the rest did not come either.
+                    made.pop();
+                }
+                if pieces.ends_with(&[PathPiece::Whole]) && head.path() == b"/" && made != b"/" {
                     made.pop();
                 }
                 let made = rooted(&made);
@@ -211,13 +216,19 @@ const AS_IT_IS: PathRules = PathRules {
 };
 
 /// None if a piece ends within an escape: with the next piece it would make another escape, which no rule has checked.
-fn made(pieces: &[PathPiece], parameters: &Parameters, rest: &[u8]) -> Option<Vec<u8>> {
+fn made(
+    pieces: &[PathPiece],
+    parameters: &Parameters,
+    whole: &[u8],
+    rest: &[u8],
+) -> Option<Vec<u8>> {
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
             PathPiece::Text(text) => text,
             // Harmless: each piece has a parameter of its route.
             PathPiece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
             PathPiece::Rest => rest,
+            PathPiece::Whole => whole,
         });
         (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
     })
@@ -237,6 +248,7 @@ fn template(pieces: &[PathPiece], name: impl Fn(usize) -> String) -> String {
         PathPiece::Text(text) => String::from_utf8_lossy(text).into_owned(),
         PathPiece::Parameter(index) => name(*index),
         PathPiece::Rest => "{**}".to_owned(),
+        PathPiece::Whole => "{path}".to_owned(),
     };
     pieces.iter().map(piece).collect()
 }

@@ -12,6 +12,7 @@ mod listener;
 pub mod path;
 mod path_regex;
 mod pattern;
+mod prefixes;
 mod prepared;
 mod respond;
 mod route;
@@ -31,7 +32,7 @@ pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
-pub use path_regex::{PathRegex, RegexError};
+pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
 pub use respond::{FilledReply, FixedReply, NoDestination};

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-/// A regular expression that the whole of a path has to match. Its named groups are path parameters.
+/// A regular expression that the whole of a path, or its beginning, has to match. Its named groups are path parameters.
 #[derive(Debug, Clone)]
 pub struct PathRegex {
     text: Arc<str>,
-    /// Anchored at both ends. Its cache is a pool in which no thread waits for another.
+    /// Anchored at both ends, or at the beginning if it is open. Its cache is a pool in which no thread waits for another.
     regex: Regex,
+    open: bool,
 }
 
 /// The reason why a text is not a regular expression for paths.
@@ -33,21 +34,36 @@ const COMPILED_BYTES_MAX: usize = 256 * 1024;
 const STATES_BYTES_MAX: usize = 512 * 1024;
 
 impl PathRegex {
-    /// Parses an expression of the configuration.
+    /// Parses an expression of the configuration, for whole paths.
     pub fn parse(text: &str) -> Result<PathRegex, RegexError> {
+        PathRegex::read(text, false)
+    }
+
+    /// Parses one for the beginnings of paths.
+    pub fn parse_open(text: &str) -> Result<PathRegex, RegexError> {
+        PathRegex::read(text, true)
+    }
+
+    fn read(text: &str, open: bool) -> Result<PathRegex, RegexError> {
         // Compiled alone first: otherwise a bracket could close the ones added around it.
         compiled(text)?;
         // Every path begins with a slash. Other first characters may be syntax.
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(RegexError::NoSlash);
         }
-        let regex = compiled(&format!(r"\A(?:{text})\z"))?;
+        let end = if open { "" } else { r"\z" };
+        let regex = compiled(&format!(r"\A(?:{text}){end}"))?;
         let is_odd = |name: &&str| name.contains(['.', '[', ']']);
         // Harmless: a group without a name is not a parameter.
         if let Some(name) = regex.capture_names().flatten().find(is_odd) {
             return Err(RegexError::Group(name.to_owned()));
         }
-        Ok(PathRegex { text: text.into(), regex })
+        Ok(PathRegex { text: text.into(), regex, open })
+    }
+
+    /// True if it is for the beginning of a path.
+    pub fn is_open(&self) -> bool {
+        self.open
     }
 
     pub fn text(&self) -> &str {
@@ -64,21 +80,20 @@ impl PathRegex {
         self.regex.is_match(path)
     }
 
-    /// The matches of the named groups, in order; none if the path does not match. A group that takes no part is empty.
-    pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
+    /// The matches of the named groups, in order, and where the match ends; none if the path does not match. A group that takes no
+    /// part is empty.
+    pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<(Vec<&'p [u8]>, usize)> {
         if self.parameters().next().is_none() {
-            return self.is_met(path).then(Vec::new);
+            return Some((Vec::new(), self.regex.find(path)?.end()));
         }
         let found = self.regex.captures(path)?;
+        let end = found.get(0)?.end();
         // Harmless: there is a name for each group.
         let groups = self.regex.capture_names().zip(found.iter());
         let named = groups.filter(|(name, _)| name.is_some());
-        Some(
-            named
-                // Harmless: a group that took no part is empty.
-                .map(|(_, group)| group.map(|group| group.as_bytes()).unwrap_or_default())
-                .collect(),
-        )
+        // Harmless: a group that took no part is empty.
+        let texts = named.map(|(_, group)| group.map(|group| group.as_bytes()).unwrap_or_default());
+        Some((texts.collect(), end))
     }
 }
 
@@ -94,6 +109,37 @@ fn compiled(text: &str) -> Result<Regex, RegexError> {
             other @ (regex::Error::Syntax(_) | _) => RegexError::Syntax(why(&other.to_string())),
         })
 }
+
+/// A regular expression that the whole of a value has to match.
+#[derive(Debug, Clone)]
+pub struct ValueRegex {
+    text: Arc<str>,
+    regex: Regex,
+}
+
+impl ValueRegex {
+    /// Parses an expression of the configuration.
+    pub fn parse(text: &str) -> Result<ValueRegex, RegexError> {
+        compiled(text)?;
+        Ok(ValueRegex { text: text.into(), regex: compiled(&format!(r"\A(?:{text})\z"))? })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn is_met(&self, value: &[u8]) -> bool {
+        self.regex.is_match(value)
+    }
+}
+
+impl PartialEq for ValueRegex {
+    fn eq(&self, other: &ValueRegex) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ValueRegex {}
 
 /// The last line of an error message; the lines before it draw the place in the text.
 fn why(error: &str) -> String {
@@ -115,7 +161,7 @@ const SET_MAX: usize = 64;
 
 impl PartialEq for PathRegex {
     fn eq(&self, other: &PathRegex) -> bool {
-        self.text == other.text
+        self.text == other.text && self.open == other.open
     }
 }
 
@@ -124,7 +170,8 @@ impl Eq for PathRegex {}
 /// With a `~` in front, as in Kong and nginx.
 impl fmt::Display for PathRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "~{}", self.text)
+        let rest = if self.open { "..." } else { "" };
+        write!(f, "~{}{rest}", self.text)
     }
 }
 
@@ -180,9 +227,19 @@ mod tests {
     fn named_groups_are_parameters() {
         let regex = parse(r"/(?<version>v\d+)/(\w+)/(?P<id>[0-9]+)(?:/(?<rest>.*))?");
         assert_eq!(regex.parameters().collect::<Vec<_>>(), ["version", "id", "rest"]);
-        let captured = regex.captured(b"/v2/orders/7").unwrap();
-        assert_eq!(captured, [&b"v2"[..], b"7", b""]);
+        let (captured, end) = regex.captured(b"/v2/orders/7").unwrap();
+        assert_eq!((captured, end), (vec![&b"v2"[..], b"7", b""], 12));
         assert_eq!(regex.captured(b"/v2/orders/x"), None);
+    }
+
+    #[test]
+    fn an_open_expression_is_for_the_beginning() {
+        let regex = PathRegex::parse_open(r"/a/\d+").unwrap();
+        assert_eq!(regex.captured(b"/a/12/x"), Some((Vec::new(), 5)));
+        assert_eq!(regex.captured(b"/x/a/1"), None);
+        assert_ne!(regex, parse(r"/a/\d+"));
+        let regex = PathRegex::parse_open(r"/a/(?<id>\d)").unwrap();
+        assert_eq!(regex.captured(b"/a/12/x"), Some((vec![&b"1"[..]], 4)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out,
 //! then regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before
-//! `**`; then listeners, methods, more headers, more query parameters. If a route's other conditions do not hold, the next less
+//! `**`; then listeners, methods, more headers, more query parameters. A prefix counts as literal up to where it ends. If a route's other conditions do not hold, the next less
 //! specific route is tried. `HEAD` goes where `GET` does, unless a route of the same path names it.
 
 use std::borrow::Cow;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use message::RequestHead;
 use regex::bytes::RegexSet;
 
-use crate::{PathRegex, Pattern, Route, Segment};
+use crate::prefixes::{Prefixes, Untried};
+use crate::{PathRegex, Pattern, Route, Segment, ValueRegex};
 use crate::{path, path_regex};
 
 /// The conditions of a route.
@@ -44,6 +45,8 @@ pub enum HostPattern {
 pub enum PathWant {
     Pattern(Pattern),
     Regex(PathRegex),
+    /// The bytes that a path begins with.
+    Prefix(Box<[u8]>),
 }
 
 /// The condition on a header or a query parameter.
@@ -51,6 +54,10 @@ pub enum PathWant {
 pub enum ValueCondition {
     Present,
     Equals(Box<[u8]>),
+    /// One of these.
+    OneOf(Box<[Box<[u8]>]>),
+    /// The whole value matches.
+    Regex(ValueRegex),
 }
 
 /// All routes, ready to search.
@@ -118,6 +125,7 @@ struct Tree {
     regexes: Vec<RegexRoutes>,
     /// All expressions as one set, if there are several.
     set: Option<RegexSet>,
+    prefixes: Prefixes,
 }
 
 /// The routes of one regular expression.
@@ -222,14 +230,15 @@ impl Table {
         let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
-            let mut search = Search { table: self, listener, method, head, parameters: Vec::new() };
+            let prefixes = (!tree.prefixes.is_empty()).then(|| tree.prefixes.of(path));
+            let parameters = Vec::new();
+            let mut search =
+                Search { table: self, listener, method, head, path, parameters, prefixes };
             let by_regex = match tree.regexes.is_empty() {
                 true => None,
                 false => search.with_regexes(tree, &segments, path),
             };
-            let (entry, depth) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
-            // Harmless: the rest begins after the segments that matched.
-            let rest = segments.iter().take(depth).map(|s| s.len() + 1).sum::<usize>() + 1;
+            let (entry, rest) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
             Some(RouteMatch {
@@ -268,7 +277,10 @@ struct Search<'t, 'r> {
     listener: &'r str,
     method: &'r [u8],
     head: &'r RequestHead,
+    path: &'r [u8],
     parameters: Vec<&'r [u8]>,
+    /// None if there are no prefixes.
+    prefixes: Option<Untried<'t, 'r>>,
 }
 
 impl<'t, 'r> Search<'t, 'r> {
@@ -280,45 +292,66 @@ impl<'t, 'r> Search<'t, 'r> {
         path: &'r [u8],
     ) -> Option<(&'t TableRoute, usize)> {
         let written = tree.written_out(segments).and_then(|node| self.first(&node.exact));
-        let entry = written.or_else(|| {
-            let met = tree.set.as_ref().map(|set| set.matches(path));
-            let may = |at: usize| met.as_ref().is_none_or(|met| met.matched(at));
-            let mut all = tree.regexes.iter().enumerate().filter(|(at, _)| may(*at));
-            all.find_map(|(_, expressed)| {
-                let captured = expressed.regex.captured(path)?;
-                let entry = self.first(&expressed.entries)?;
-                self.parameters = captured;
-                Some(entry)
-            })
-        });
-        entry.map(|entry| (entry, segments.len()))
+        if let Some(entry) = written {
+            return Some((entry, path.len()));
+        }
+        let met = tree.set.as_ref().map(|set| set.matches(path));
+        let may = |at: usize| met.as_ref().is_none_or(|met| met.matched(at));
+        let mut all = tree.regexes.iter().enumerate().filter(|(at, _)| may(*at));
+        all.find_map(|(_, expressed)| {
+            let (captured, end) = expressed.regex.captured(path)?;
+            let entry = self.first(&expressed.entries)?;
+            self.parameters = captured;
+            Some((entry, after_slash(path, end)))
+        })
     }
 
-    /// The most specific entry at or below a node, and the number of segments of its pattern.
+    /// The most specific entry at or below a node, and where the rest of the path begins. `passed` is the number of bytes above the
+    /// node, without the slash behind them.
     fn below(
         &mut self,
         tree: &'t Tree,
         at: usize,
         segments: &[&'r [u8]],
-        depth: usize,
+        passed: usize,
     ) -> Option<(&'t TableRoute, usize)> {
         let node = tree.nodes.get(at)?;
-        let Some(segment) = segments.get(depth) else {
-            return self.first(&node.exact).or_else(|| self.first(&node.open)).map(|e| (e, depth));
+        let Some((segment, behind)) = segments.split_first() else {
+            return self
+                .first(&node.exact)
+                .or_else(|| self.first(&node.open))
+                .map(|e| (e, passed + 1));
         };
-        if let Some(found) =
-            node.literals.get(*segment).and_then(|n| self.below(tree, *n, segments, depth + 1))
-        {
+        let end = passed + 1 + segment.len();
+        let literal = node.literals.get(*segment);
+        if let Some(found) = literal.and_then(|next| self.below(tree, *next, behind, end)) {
+            return Some(found);
+        }
+        if let Some(found) = self.by_prefix(passed + 1) {
             return Some(found);
         }
         if let Some(next) = node.parameter.filter(|_| !segment.is_empty()) {
             self.parameters.push(segment);
-            if let Some(found) = self.below(tree, next, segments, depth + 1) {
+            if let Some(found) = self.below(tree, next, behind, end) {
                 return Some(found);
             }
             self.parameters.pop();
         }
-        self.first(&node.open).map(|entry| (entry, depth))
+        if let Some(found) = self.by_prefix(passed) {
+            return Some(found);
+        }
+        self.first(&node.open).map(|entry| (entry, passed + 1))
+    }
+
+    /// The most specific entry of those prefixes of the path that are longer than this and were not tried.
+    fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, usize)> {
+        while let Some((length, entries)) = self.prefixes.as_mut()?.longer_than(bytes) {
+            if let Some(entry) = self.first(entries) {
+                self.parameters.clear();
+                return Some((entry, after_slash(self.path, length)));
+            }
+        }
+        None
     }
 
     fn first(&self, list: &[usize]) -> Option<&'t TableRoute> {
@@ -333,6 +366,13 @@ impl<'t, 'r> Search<'t, 'r> {
         // Harmless: a route for HEAD comes first, if there is one.
         named.flatten().or_else(|| entries().find(is_met))
     }
+}
+
+/// Where the rest of a path begins if the first part ends here: behind a slash.
+fn after_slash(path: &[u8], end: usize) -> usize {
+    end + usize::from(
+        path.get(end) == Some(&b'/') && !path.get(..end).is_some_and(|p| p.ends_with(b"/")),
+    )
 }
 
 impl Hosts {
@@ -379,11 +419,14 @@ impl Tree {
         match path {
             PathWant::Pattern(pattern) => self.ending(pattern),
             PathWant::Regex(regex) => self.expressed(regex),
+            PathWant::Prefix(prefix) => self.prefixes.list(prefix),
         }
     }
 
     fn expressed(&mut self, regex: &PathRegex) -> &mut Vec<usize> {
-        let order = |regex: &PathRegex| (Reverse(regex.text().len()), regex.text().to_owned());
+        let order = |regex: &PathRegex| {
+            (Reverse(regex.text().len()), regex.text().to_owned(), regex.is_open())
+        };
         let place = self.regexes.binary_search_by_key(&order(regex), |known| order(&known.regex));
         let at = place.unwrap_or_else(|at| {
             let fresh = RegexRoutes { regex: regex.clone(), entries: Vec::new() };
@@ -394,8 +437,9 @@ impl Tree {
         &mut self.regexes[at].entries
     }
 
-    /// Combines several expressions into one search.
+    /// Combines several expressions into one search, and links prefixes.
     fn unite(&mut self) {
+        self.prefixes.link();
         if self.regexes.len() > 1 {
             self.set = path_regex::set(self.regexes.iter().map(|expressed| &expressed.regex));
         }
@@ -438,7 +482,12 @@ impl Tree {
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree { nodes: vec![Node::default()], regexes: Vec::new(), set: None }
+        Tree {
+            nodes: vec![Node::default()],
+            regexes: Vec::new(),
+            set: None,
+            prefixes: Prefixes::default(),
+        }
     }
 }
 
@@ -523,15 +572,26 @@ impl PathWant {
         let (pattern, regex) = match self {
             PathWant::Pattern(pattern) => (Some(pattern), None),
             PathWant::Regex(regex) => (None, Some(regex)),
+            PathWant::Prefix(_) => (None, None),
         };
         let named = pattern.into_iter().flat_map(Pattern::parameters);
         named.chain(regex.into_iter().flat_map(PathRegex::parameters))
+    }
+
+    /// True if something may follow what it matches, for `{**}`.
+    pub fn has_rest(&self) -> bool {
+        match self {
+            PathWant::Pattern(pattern) => pattern.open,
+            PathWant::Regex(regex) => regex.is_open(),
+            PathWant::Prefix(_) => true,
+        }
     }
 
     fn is_met(&self, path: &[u8]) -> bool {
         match self {
             PathWant::Pattern(pattern) => pattern.is_met(path),
             PathWant::Regex(regex) => regex.is_met(path),
+            PathWant::Prefix(prefix) => path.starts_with(prefix),
         }
     }
 }
@@ -563,6 +623,8 @@ impl ValueCondition {
         match self {
             ValueCondition::Present => true,
             ValueCondition::Equals(wanted) => **wanted == *value,
+            ValueCondition::OneOf(wanted) => wanted.iter().any(|wanted| **wanted == *value),
+            ValueCondition::Regex(wanted) => wanted.is_met(value),
         }
     }
 }
@@ -576,6 +638,8 @@ impl fmt::Display for PathWant {
         match self {
             PathWant::Pattern(pattern) => pattern.fmt(f),
             PathWant::Regex(regex) => regex.fmt(f),
+            // Harmless: it was written as text.
+            PathWant::Prefix(prefix) => write!(f, "{}...", String::from_utf8_lossy(prefix)),
         }
     }
 }

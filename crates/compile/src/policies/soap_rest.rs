@@ -111,7 +111,7 @@ fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> S
             report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
             return String::new();
         };
-        let is_regex = matches!(route.value, RoutePath::Regex(_));
+        let is_regex = matches!(route.value, RoutePath::Regex(_) | RoutePath::RegexPrefix(_));
         let route = route.value.text();
         let own = route.strip_suffix("/**").unwrap_or(route);
         if is_regex || own.contains(['{', '*']) {

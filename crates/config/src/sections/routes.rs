@@ -19,8 +19,8 @@ keys! {
         matches as "match": Spanned<Match>,
         /// A prefix to cut from the path before the upstream sees it.
         strip_prefix: Option<Spanned<String>>,
-        /// The path the upstream sees instead: a text with `{NAME}` for parameters of the match and
-        /// `{**}` for its rest.
+        /// The path the upstream sees instead: a text with `{NAME}` for parameters of the match,
+        /// `{**}` for its rest and `{path}` for the whole path.
         rewrite: Option<Spanned<String>>,
         /// The Host the upstream sees: `preserve` for the client's, `target` for the target's own, or a name.
         // Services that make links of it need what the client sees.
@@ -57,7 +57,7 @@ keys! {
     /// Which requests a route is for; all conditions have to hold.
     pub struct Match {
         /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, `{ regex: "/a/[0-9]+" }` for the
-        /// whole path, or a list of such with the same parameters.
+        /// whole path, `{ prefix: /a }` for all that begin so, `/ab` too, or a list of such with the same parameters.
         path: OneOrMore<Spanned<RoutePath>> = OneOrMore(vec![Spanned::unwritten(RoutePath::all())]),
         /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
@@ -65,9 +65,10 @@ keys! {
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// The methods; any if absent.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Headers by name: the exact value, or `{ present: true }`.
+        /// Headers by name: the exact value, `{ any: [a, b] }` for one of several, `{ regex: "a.*" }` for the whole value, or
+        /// `{ present: true }`.
         headers: Map<Spanned<ValueMatch>> = Map::default(),
-        /// Query parameters by name: the exact value, or `{ present: true }`.
+        /// Query parameters by name, with the same conditions.
         query: Map<Spanned<ValueMatch>> = Map::default(),
     }
 }
@@ -104,13 +105,22 @@ pub enum RoutePath {
     Pattern(String),
     /// A regular expression for the whole path, and where it stands.
     Regex(Spanned<String>),
+    /// A regular expression for the beginning of the path.
+    RegexPrefix(Spanned<String>),
+    /// What the path begins with, as a text.
+    Prefix(Spanned<String>),
 }
 
 keys! {
-    /// The map form of a path.
-    pub(crate) struct RegexPath {
+    /// The map form of a path: one of these keys.
+    pub(crate) struct PathForm {
         /// The pattern of the whole path; named groups, `(?<name>...)`, are parameters.
-        regex: Spanned<String>,
+        regex: Option<Spanned<String>>,
+        /// The pattern of the path's beginning; `{**}` of `rewrite` is what follows.
+        regex_prefix: Option<Spanned<String>>,
+        /// The path's beginning as a text: `/a` also matches `/ab`, as in Kong, nginx and Envoy. The longest wins, and `/a/**` wins over
+        /// `{ prefix: /a }`.
+        prefix: Option<Spanned<String>>,
     }
 }
 
@@ -202,11 +212,31 @@ impl RoutePath {
         Self::Pattern("/**".to_owned())
     }
 
+    fn of_map(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let (before, form) = (decoder.faults(), PathForm::decode(node, decoder)?);
+        match (form.regex, form.regex_prefix, form.prefix) {
+            (Some(text), None, None) => Some(Self::Regex(text)),
+            (None, Some(text), None) => Some(Self::RegexPrefix(text)),
+            (None, None, Some(text)) => Some(Self::Prefix(text)),
+            _ => {
+                if decoder.faults() == before {
+                    let help = "write `{ regex: \"/a/[0-9]+\" }`, `{ regex_prefix: \"/a/[0-9]+\" }` or `{ prefix: /a }`";
+                    decoder.error(
+                        node.at,
+                        "a path is one of `regex`, `regex_prefix` and `prefix`",
+                        help,
+                    );
+                }
+                None
+            }
+        }
+    }
+
     /// As it was written.
     pub fn text(&self) -> &str {
         match self {
             Self::Pattern(text) => text,
-            Self::Regex(regex) => &regex.value,
+            Self::Regex(text) | Self::RegexPrefix(text) | Self::Prefix(text) => &text.value,
         }
     }
 }
@@ -214,7 +244,7 @@ impl RoutePath {
 impl Decode for RoutePath {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         match &node.value {
-            Value::Map(_) => RegexPath::decode(node, decoder).map(|path| Self::Regex(path.regex)),
+            Value::Map(_) => Self::of_map(node, decoder),
             Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
                 String::decode(node, decoder).map(Self::Pattern)
             }
@@ -224,12 +254,14 @@ impl Decode for RoutePath {
     fn encode(&self) -> Json {
         match self {
             Self::Pattern(text) => text.as_str().into(),
-            Self::Regex(regex) => RegexPath { regex: regex.clone() }.encode(),
+            Self::Regex(text) => json!({ "regex": text.value }),
+            Self::RegexPrefix(text) => json!({ "regex_prefix": text.value }),
+            Self::Prefix(text) => json!({ "prefix": text.value }),
         }
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [String::schema(schema), RegexPath::schema(schema)] })
+        json!({ "anyOf": [String::schema(schema), PathForm::schema(schema)] })
     }
 }
 

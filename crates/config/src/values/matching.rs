@@ -64,6 +64,10 @@ pub struct StatusRange {
 pub enum ValueMatch {
     /// Exactly this text.
     Exact(String),
+    /// One of these texts.
+    Any(Vec<String>),
+    /// A text that this regular expression matches as a whole.
+    Regex(String),
     /// There, whatever it says.
     Present,
 }
@@ -197,17 +201,26 @@ impl Decode for StatusRange {
 
 impl Decode for ValueMatch {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write the exact value, or `{ present: true }`";
+        let help =
+            "write the exact value, `{ any: [a, b] }`, `{ regex: \"a.*\" }` or `{ present: true }`";
         match &node.value {
             Value::Scalar(scalar) => Some(Self::Exact(scalar.text.clone())),
             Value::Map(_) => {
-                decoder.section(node, &["present"], &[])?;
-                let present = node.get("present");
-                match present.and_then(Node::bare_text) {
-                    Some("true") => Some(Self::Present),
-                    _ => {
+                decoder.section(node, &["present", "any", "regex"], &[])?;
+                match (node.get("present"), node.get("any"), node.get("regex")) {
+                    (Some(present), None, None) if present.bare_text() == Some("true") => {
+                        Some(Self::Present)
+                    }
+                    (None, Some(any), None) => Vec::decode(any, decoder).map(Self::Any),
+                    (None, None, Some(regex)) => String::decode(regex, decoder).map(Self::Regex),
+                    (present, None, None) => {
                         let at = present.unwrap_or(node);
                         decoder.expected(at, "`present: true`", help);
+                        None
+                    }
+                    _ => {
+                        let what = "a value has one of `any`, `regex` and `present`";
+                        decoder.error(node.at, what, help);
                         None
                     }
                 }
@@ -223,18 +236,25 @@ impl Decode for ValueMatch {
         match self {
             Self::Exact(value) => value.as_str().into(),
             Self::Present => json!({ "present": true }),
+            Self::Any(values) => json!({ "any": values }),
+            Self::Regex(regex) => json!({ "regex": regex }),
         }
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
+        let one = |key: &str, value: Json| {
+            json!({
+                "type": "object",
+                "properties": { key: value },
+                "required": [key],
+                "additionalProperties": false,
+            })
+        };
         json!({ "anyOf": [
             String::schema(schema),
-            {
-                "type": "object",
-                "properties": { "present": { "const": true } },
-                "required": ["present"],
-                "additionalProperties": false,
-            },
+            one("present", json!({ "const": true })),
+            one("any", Vec::<String>::schema(schema)),
+            one("regex", String::schema(schema)),
         ] })
     }
 }

@@ -1,0 +1,116 @@
+//! Routes by the beginning of a path as a text: `/p` also matches `/p2`.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The routes of all prefixes of a host.
+#[derive(Default)]
+pub(crate) struct Prefixes(BTreeMap<Box<[u8]>, PrefixRoutes>);
+
+/// The routes of one prefix.
+#[derive(Default)]
+pub(crate) struct PrefixRoutes {
+    /// Most specific first.
+    entries: Vec<usize>,
+    /// The length of the longest other prefix that this one begins with; 0 if there is none.
+    shorter: usize,
+}
+
+/// The prefixes of one path that were not tried yet, the longest first.
+pub(crate) struct Untried<'t, 'p> {
+    all: &'t Prefixes,
+    path: &'p [u8],
+    next: Option<(usize, &'t PrefixRoutes)>,
+}
+
+impl Prefixes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The list of entries for a prefix, made if necessary.
+    pub(crate) fn list(&mut self, prefix: &[u8]) -> &mut Vec<usize> {
+        &mut self.0.entry(prefix.into()).or_default().entries
+    }
+
+    /// Finds the prefixes that others begin with, once all are there.
+    pub(crate) fn link(&mut self) {
+        let mut around: Vec<&[u8]> = Vec::new();
+        for (prefix, routes) in &mut self.0 {
+            while around.last().is_some_and(|shorter| !prefix.starts_with(shorter)) {
+                around.pop();
+            }
+            routes.shorter = around.last().map_or(0, |shorter| shorter.len());
+            around.push(prefix);
+        }
+    }
+
+    /// The prefixes of a path.
+    pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> Untried<'t, 'p> {
+        // All prefixes of a path stand before it, and are prefixes of the one that stands next to it or that one itself.
+        let range = (Bound::Unbounded, Bound::Included(path));
+        let beside = self.0.range::<[u8], _>(range).next_back();
+        let mut untried = Untried { all: self, path, next: None };
+        if let Some((prefix, routes)) = beside {
+            untried.next = Some((prefix.len(), routes));
+            if !path.starts_with(prefix) {
+                let same = path.iter().zip(prefix).take_while(|(a, b)| a == b).count();
+                untried.shorten(prefix, same);
+            }
+        }
+        untried
+    }
+}
+
+impl<'t> Untried<'t, '_> {
+    /// The entries of the longest prefix that is longer than this, which counts as tried then, and its length.
+    pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
+        let (length, routes) = self.next.filter(|(length, _)| *length > bytes)?;
+        self.shorten(self.path, routes.shorter);
+        Some((length, &routes.entries))
+    }
+
+    /// Goes on with the first prefix of a text, among those around the next one, that is not longer than this.
+    fn shorten(&mut self, text: &[u8], bytes_max: usize) {
+        while let Some((length, routes)) = self.next {
+            if length <= bytes_max {
+                return;
+            }
+            let shorter = text.get(..routes.shorter).filter(|shorter| !shorter.is_empty());
+            let known = shorter.and_then(|shorter| Some((shorter.len(), self.all.0.get(shorter)?)));
+            self.next = known;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_of_a_path_come_longest_first() {
+        let mut prefixes = Prefixes::default();
+        for (at, prefix) in ["/a", "/", "/ab/", "/abc", "/ab", "/b", "/abd/x"].iter().enumerate() {
+            prefixes.list(prefix.as_bytes()).push(at);
+        }
+        prefixes.link();
+        for (path, expected) in [
+            ("/", vec![1]),
+            ("/a", vec![0, 1]),
+            ("/abcd", vec![3, 4, 0, 1]),
+            ("/ab/c", vec![2, 4, 0, 1]),
+            ("/abd/a", vec![4, 0, 1]),
+            ("/c", vec![1]),
+            ("/aZ", vec![0, 1]),
+            ("*", vec![]),
+        ] {
+            let mut untried = prefixes.of(path.as_bytes());
+            let found = std::iter::from_fn(|| untried.longer_than(0));
+            let found: Vec<usize> = found.flat_map(|(_, entries)| entries.to_vec()).collect();
+            assert_eq!(found, expected, "{path}");
+        }
+        let mut untried = prefixes.of(b"/abcd");
+        assert_eq!(untried.longer_than(3).map(|(length, _)| length), Some(4));
+        assert_eq!(untried.longer_than(3).map(|(length, _)| length), None);
+    }
+}
