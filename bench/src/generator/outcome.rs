@@ -373,7 +373,7 @@ impl GeneratorUse {
     /// True if a thread worked nearly all the time.
     #[must_use]
     pub fn is_bottleneck(&self) -> bool {
-        self.cpu_max.as_secs_f64() > self.wall.as_secs_f64() * BUSY_MAX
+        !self.wall.is_zero() && self.cpu_max.as_secs_f64() > self.wall.as_secs_f64() * BUSY_MAX
     }
 }
 

@@ -55,15 +55,16 @@ pub(super) fn run(load: &Load, hub: &WebSub, control: &Control) -> Result<Thread
     if load.target.tls.is_some() {
         return Err("a hub's load goes to a listener without TLS".to_owned());
     }
-    let before = CpuTime::now()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let callbacks = Rc::new(Callbacks::new(load, hub, control));
-    let counts = LocalSet::new()
-        .block_on(&runtime, drive(load, hub, control, &callbacks))
-        .map_err(|error| error.to_string())?;
-    drop(runtime);
-    let cpu = CpuTime::now()?.since(before);
+    let mut counts = WebSubCounts::default();
+    let cpu = CpuTime::from_warm_up(|warm| {
+        let drive = drive(load, hub, control, &callbacks, warm);
+        counts = LocalSet::new().block_on(&runtime, drive)?;
+        drop(runtime);
+        Ok(())
+    })?;
     let callbacks = Rc::try_unwrap(callbacks).map_err(|_| "callbacks still run".to_owned())?;
     let labels = vec![callbacks.recorder.into_inner().finish()];
     let subscribers = counts.subscribers as f64;
@@ -77,6 +78,7 @@ async fn drive(
     hub: &WebSub,
     control: &Control,
     callbacks: &Rc<Callbacks>,
+    warm: &mut dyn FnMut(),
 ) -> io::Result<WebSubCounts> {
     let listener = TcpListener::bind((hub.callback, 0)).await?;
     let origin = listener.local_addr()?;
@@ -88,6 +90,10 @@ async fn drive(
     subscribe(load, hub, origin).await;
     let wanted = u64::from(hub.subscribers);
     callbacks.until(load.response_max, control, || callbacks.verified.get() >= wanted).await;
+    // Subscribing is the warm-up; what is published is measured.
+    let left = load.warm_up.saturating_sub(callbacks.now());
+    callbacks.until(left, control, || false).await;
+    warm();
     let verified = callbacks.verified.get();
     let mut counts = WebSubCounts { subscribers: verified, ..WebSubCounts::default() };
     let mut expected = 0;

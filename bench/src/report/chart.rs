@@ -16,6 +16,8 @@ use super::png;
 pub struct Chart {
     /// The name of its file, without the ending.
     pub name: String,
+    /// The document whose rows it shows.
+    pub document: String,
     /// The heading.
     pub title: String,
     /// The axes, with units.
@@ -24,6 +26,8 @@ pub struct Chart {
     pub y: String,
     /// True if the horizontal axis is logarithmic, as for users from 10 to 1000.
     pub is_log: bool,
+    /// True if the horizontal axis is the time of one row.
+    pub is_over_time: bool,
     /// One line each.
     pub series: Vec<Series>,
 }

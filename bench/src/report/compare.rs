@@ -44,7 +44,7 @@ struct Figure {
 }
 
 const FIGURES: [Figure; 6] = [
-    Figure { name: "Throughput (Requests/sec)", of: Measured::throughput },
+    Figure { name: "Throughput (Requests/sec)", of: throughput },
     Figure { name: "Average Response Time (ms)", of: |row| row.statistics(None)?.mean },
     Figure { name: "99th Percentile of Response Time (ms)", of: |row| row.statistics(None)?.p99 },
     Figure { name: "CPU time of a request (us)", of: cpu_of_a_request },
@@ -215,6 +215,14 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Streams have the rate that they are given.
+fn throughput(row: &Measured) -> Option<f64> {
+    if row.row.streams.is_some() {
+        return None;
+    }
+    row.throughput()
+}
+
 /// The gateway's samples of the measurement.
 fn measured(row: &Measured) -> &[crate::folder::ProcessSample] {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run")]
@@ -314,8 +322,7 @@ fn student(free: f64) -> f64 {
 /// The tables and graphs in one file that loads nothing.
 fn html(all: &[Results], tables: &[Table]) -> Result<String> {
     let mut body = format!("<h1>{}</h1>\n", escaped(&title(all)));
-    for (table, other) in tables.iter().zip(all.iter().skip(1)) {
-        body.push_str(&table.html());
+    for other in all.iter().skip(1) {
         body.push_str("<div class=\"graphs\">\n");
         if let Some(first) = all.first() {
             for forest in forests(first, other) {
@@ -331,6 +338,7 @@ fn html(all: &[Results], tables: &[Table]) -> Result<String> {
         }
     }
     body.push_str("</div>\n");
+    tables.iter().for_each(|table| body.push_str(&table.html()));
     Ok(page::whole(&escaped(&title(all)), &body))
 }
 
@@ -377,6 +385,8 @@ fn by_users(all: &[Results]) -> Vec<Chart> {
             let key = (row.key.scenario.clone(), row.key.size);
             let chart = charts.entry(key).or_insert_with(|| Chart {
                 name: format!("{}-{}B-compared", row.key.scenario, row.key.size),
+                document: row.row.document.clone(),
+                is_over_time: false,
                 title: format!("{}, {} B: throughput", row.title, row.key.size),
                 x: "Concurrent users".to_owned(),
                 y: "Requests/s".to_owned(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use super::own;
 use super::results::{Measured, Results};
 use super::table::{Table, number};
-use crate::folder::{OURS, Statistics};
+use crate::folder::{Metadata, OURS, Statistics};
 use crate::generator::Streams;
 use crate::scenarios::{self, Overrides};
 
@@ -482,9 +482,27 @@ fn streams(rows: &[Measured]) -> Vec<Table> {
     tables
 }
 
-/// The machine, the versions and the parameters.
-fn system(results: &Results) -> Option<Table> {
-    let metadata = results.metadata.as_ref()?;
+/// The machine, the versions and the parameters, of each folder if there are several.
+pub(super) fn system(results: &Results) -> Option<Table> {
+    let first = results.metadata.as_ref()?;
+    let mut rows = of_stack(first);
+    for (name, metadata) in &results.stacks {
+        rows.extend(of_stack(metadata).into_iter().map(|mut line| {
+            if let Some(class) = line.first_mut() {
+                *class = format!("{name}: {class}");
+            }
+            line
+        }));
+    }
+    Some(Table {
+        title: "System".to_owned(),
+        note: String::new(),
+        columns: ["Class", "Subclass", "Description", "Value"].map(str::to_owned).to_vec(),
+        rows,
+    })
+}
+
+fn of_stack(metadata: &Metadata) -> Vec<Vec<String>> {
     let facts = metadata.system_info.iter().map(|fact| {
         vec![
             fact.class.clone(),
@@ -507,12 +525,7 @@ fn system(results: &Results) -> Option<Table> {
         line("Run", "Duration", format!("{} s", metadata.test_duration)),
         line("Run", "Warm-up", format!("{} s", metadata.warmup_time)),
     ];
-    Some(Table {
-        title: "System".to_owned(),
-        note: String::new(),
-        columns: ["Class", "Subclass", "Description", "Value"].map(str::to_owned).to_vec(),
-        rows: facts.chain(versions).chain(hashes).chain(run).collect(),
-    })
+    facts.chain(versions).chain(hashes).chain(run).collect()
 }
 
 fn first(is: bool) -> Option<Label> {

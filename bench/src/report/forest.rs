@@ -28,12 +28,12 @@ pub(super) struct Interval {
     pub(super) interval: Option<(f64, f64)>,
 }
 
-const WIDTH: u32 = 640;
+const WIDTH: u32 = 700;
 const ROW: u32 = 20;
 const HEAD: u32 = 36;
 const FOOT: u32 = 64;
 /// For the labels.
-const LEFT: u32 = 250;
+const LEFT: u32 = 290;
 /// A wider interval is cut: it says nothing, and the others have to be seen.
 const WIDEST: f64 = 100.0;
 

@@ -1,20 +1,29 @@
 //! Which graphs a folder of results has.
 
+use std::collections::BTreeMap;
+
 use super::chart::{Chart, Series, gateway_colour};
 use super::results::{Measured, Results};
-use crate::folder::{OURS, Statistics};
+use crate::folder::{OURS, ProcessSample, Statistics};
+use crate::generator::Streams;
+use crate::run::CoreLists;
 
 type Figure = fn(&Statistics) -> Option<f64>;
 
-/// All graphs: by users for each scenario with several numbers of them, and over time for streams.
+/// All graphs: by users for each scenario with several numbers of them, and over time for each row of streams and for the largest
+/// row of each other scenario.
 #[must_use]
 pub fn graphs(results: &Results) -> Vec<Chart> {
     let rows = results.typical();
+    let cores = gateway_cores(results);
     let mut charts = by_users(&rows);
     charts.extend(by_ramp(&rows));
+    charts.extend(by_subscribers(&rows, cores));
     for row in rows.iter().filter(|row| row.row.document == "003" && row.key.gateway == OURS) {
         charts.extend(over_time(row));
+        charts.extend(shares_over_time(row, cores));
     }
+    charts.extend(largest(&rows).into_iter().filter_map(|row| shares_over_time(row, cores)));
     charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
     charts
 }
@@ -54,6 +63,8 @@ fn by_users(rows: &[Measured]) -> Vec<Chart> {
             let (x, y) = ("Concurrent users".to_owned(), y.to_owned());
             charts.push(Chart {
                 name: format!("{scenario}-{name}"),
+                document: first.row.document.clone(),
+                is_over_time: false,
                 title,
                 x,
                 y,
@@ -96,7 +107,7 @@ fn by_ramp(rows: &[Measured]) -> Option<Chart> {
             row.key.gateway == gateway && row.key.scenario.starts_with("websocket-ramp")
         });
         let points = of.map(|row| match &row.row.streams {
-            Some(crate::generator::Streams::Websocket(counts)) => {
+            Some(Streams::Websocket(counts)) => {
                 Some((row.row.ramp_seconds?, counts.error_rate * 100.0))
             }
             Some(_) | None => None,
@@ -109,6 +120,8 @@ fn by_ramp(rows: &[Measured]) -> Option<Chart> {
     let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
     (!series.is_empty()).then(|| Chart {
         name: "websocket-ramp".to_owned(),
+        document: "003".to_owned(),
+        is_over_time: false,
         title: "Error rate by ramp-up period".to_owned(),
         x: "Ramp-up period in seconds".to_owned(),
         y: "Error rate in %".to_owned(),
@@ -117,17 +130,141 @@ fn by_ramp(rows: &[Measured]) -> Option<Chart> {
     })
 }
 
-/// CPU, memory and errors of one row, in seconds from its first sample.
-fn over_time(row: &Measured) -> Vec<Chart> {
-    let samples = row.gateway();
-    let start = samples.first().map(|sample| sample.timestamp).into_iter();
-    let Some(start) = start.chain(row.seconds.first().map(|second| second.timestamp)).min() else {
-        return Vec::new();
+/// The number of the gateway's CPUs.
+fn gateway_cores(results: &Results) -> f64 {
+    let metadata = results.metadata.as_ref();
+    let lists = metadata.and_then(|metadata| metadata.cpus.parse::<CoreLists>().ok());
+    lists.map_or(1, |lists| lists.gateway_count()).max(1) as f64
+}
+
+/// The row with the most users, and the largest messages among those, of each scenario of requests.
+fn largest(rows: &[Measured]) -> Vec<&Measured> {
+    let mut largest: BTreeMap<(&str, &str), &Measured> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.key.gateway == OURS && row.row.document != "003") {
+        let place = largest.entry((&row.row.document, &row.key.scenario)).or_insert(row);
+        let size = |row: &Measured| (row.key.users, row.key.size);
+        if size(row) > size(place) {
+            *place = row;
+        }
+    }
+    largest.into_values().collect()
+}
+
+/// Figures of one process as parts of what it may use.
+struct Shares {
+    cores: f64,
+    memory_kib: Option<f64>,
+}
+
+impl Shares {
+    fn of(row: &Measured, cores: f64) -> Shares {
+        let heap = &row.key.heap;
+        let unit = if heap.ends_with(['G', 'g']) { 1 << 20 } else { 1 << 10 };
+        let amount = heap.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        // Harmless: a folder of another program may have other names, and then the graph has no memory.
+        let memory_kib =
+            amount.parse::<u32>().ok().map(|amount| f64::from(amount) * f64::from(unit));
+        Shares { cores, memory_kib }
+    }
+
+    fn cpu(&self, sample: &ProcessSample) -> Option<f64> {
+        Some(sample.cpu_percent? / self.cores)
+    }
+
+    fn memory(&self, sample: &ProcessSample) -> Option<f64> {
+        Some(sample.rss_kib? as f64 * 100.0 / self.memory_kib?)
+    }
+}
+
+/// Errors, CPU and memory by the number of subscribers of a hub.
+fn by_subscribers(rows: &[Measured], cores: f64) -> Option<Chart> {
+    let is_hub = |row: &&Measured| matches!(row.row.streams, Some(Streams::Websub(_)));
+    let rows: Vec<&Measured> =
+        rows.iter().filter(is_hub).filter(|row| row.key.gateway == OURS).collect();
+    let highest = |row: &Measured, of: fn(&Shares, &ProcessSample) -> Option<f64>| {
+        let shares = Shares::of(row, cores);
+        row.gateway().iter().filter_map(|sample| of(&shares, sample)).reduce(f64::max)
     };
+    let errors = |row: &Measured| row.statistics(None)?.error_percentage;
+    let series = |name: &str, colour: usize, of: &dyn Fn(&Measured) -> Option<f64>| {
+        let points = rows.iter().map(|row| Some((f64::from(row.key.users), of(row)?)));
+        // Harmless: a row without the figure has no point.
+        Series { name: name.to_owned(), colour, points: points.flatten().collect() }
+    };
+    (rows.len() > 1).then(|| Chart {
+        name: "websub-subscribers".to_owned(),
+        document: "003".to_owned(),
+        is_over_time: false,
+        title: "WebSub: errors, CPU and memory by subscribers".to_owned(),
+        x: "Subscribers".to_owned(),
+        y: "%".to_owned(),
+        is_log: true,
+        series: vec![
+            series("errors", 1, &errors),
+            series("highest CPU", 0, &|row| highest(row, Shares::cpu)),
+            series("highest memory", 2, &|row| highest(row, Shares::memory)),
+        ],
+    })
+}
+
+/// The time of a row's first sample.
+fn begin(row: &Measured) -> Option<u64> {
+    let first = row.gateway().first().map(|sample| sample.timestamp);
+    first.into_iter().chain(row.seconds.first().map(|second| second.timestamp)).min()
+}
+
+/// Errors, CPU and memory in one graph: CPU of the gateway's CPUs, memory of its limit.
+fn shares_over_time(row: &Measured, cores: f64) -> Option<Chart> {
+    let start = begin(row)?;
+    let (key, shares) = (&row.key, Shares::of(row, cores));
+    let at = |timestamp: u64| timestamp.saturating_sub(start) as f64;
+    let samples = row.gateway().iter();
+    let line = |of: fn(&Shares, &ProcessSample) -> Option<f64>| {
+        let points = samples.clone().map(|one| Some((at(one.timestamp), of(&shares, one)?)));
+        // Harmless: a second without a value has no point.
+        points.flatten().collect::<Vec<(f64, f64)>>()
+    };
+    let series = |name: String, colour, points| Series { name, colour, points };
+    Some(Chart {
+        name: format!("{}-{}-{}B-shares", key.folder_name(), key.users, key.size),
+        document: row.row.document.clone(),
+        is_over_time: true,
+        title: format!(
+            "{}, {} users, {}: errors, CPU and memory",
+            key.scenario,
+            key.users,
+            bytes(key.size)
+        ),
+        x: "Seconds from the start".to_owned(),
+        y: "%".to_owned(),
+        is_log: false,
+        series: vec![
+            series("errors".to_owned(), 1, errors(row, start)),
+            series("CPU".to_owned(), 0, line(Shares::cpu)),
+            series(format!("memory of {}", key.heap), 2, line(Shares::memory)),
+        ],
+    })
+}
+
+fn errors(row: &Measured, start: u64) -> Vec<(f64, f64)> {
+    let seconds = row.seconds.iter().filter(|second| second.samples > 0);
+    let errors = seconds.map(|second| {
+        let at = second.timestamp.saturating_sub(start) as f64;
+        (at, second.errors as f64 * 100.0 / second.samples as f64)
+    });
+    errors.collect()
+}
+
+/// CPU and memory of one row in their own units, in seconds from its first sample.
+fn over_time(row: &Measured) -> Vec<Chart> {
+    let Some(start) = begin(row) else { return Vec::new() };
+    let samples = row.gateway();
     let at = |timestamp: u64| timestamp.saturating_sub(start) as f64;
     let key = &row.key;
     let named = |name: &str, title: &str, y: &str, points: Vec<(f64, f64)>| Chart {
         name: format!("{}-{}-{}B-{name}", key.folder_name(), key.users, key.size),
+        document: row.row.document.clone(),
+        is_over_time: true,
         title: format!(
             "{}, {} connections of {}: {title}",
             key.scenario,
@@ -146,15 +283,11 @@ fn over_time(row: &Measured) -> Vec<Chart> {
     let cpu = samples.iter().map(|sample| Some((at(sample.timestamp), sample.cpu_percent?)));
     let memory =
         samples.iter().map(|sample| Some((at(sample.timestamp), sample.rss_kib? as f64 / 1024.0)));
-    let errors = row.seconds.iter().filter(|second| second.samples > 0);
-    let errors = errors
-        .map(|second| (at(second.timestamp), second.errors as f64 * 100.0 / second.samples as f64));
     vec![
         // Harmless: a second without a value has no point.
         named("cpu", "CPU", "CPU in % of one CPU", cpu.flatten().collect()),
         // Harmless: as above.
         named("memory", "memory", "Resident MiB", memory.flatten().collect()),
-        named("errors", "errors", "Errors in %", errors.collect()),
     ]
 }
 

@@ -16,6 +16,9 @@ use super::table::{Table, escaped};
 pub struct ReportArguments {
     /// The folder of results.
     pub folder: PathBuf,
+    /// Further folders, such as of another machine that ran a part of the rows.
+    #[arg(long, value_name = "DIR")]
+    pub with: Vec<PathBuf>,
     /// One file with all tables and graphs.
     #[arg(long)]
     pub html: Option<PathBuf>,
@@ -28,6 +31,9 @@ pub struct ReportArguments {
     /// A folder for all graphs as PNG files.
     #[arg(long)]
     pub png: Option<PathBuf>,
+    /// A folder for a page in Markdown for each document, with its graphs.
+    #[arg(long, value_name = "DIR")]
+    pub pages: Option<PathBuf>,
 }
 
 const STYLE: &str = include_str!("page.css");
@@ -39,7 +45,10 @@ impl ReportArguments {
     ///
     /// If the folder has no finished row, or cannot be read; then nothing is written.
     pub fn run(&self) -> Result<String> {
-        let results = Results::read(&self.folder)?;
+        let mut results = Results::read(&self.folder)?;
+        for folder in &self.with {
+            results.add(Results::read(folder)?)?;
+        }
         anyhow::ensure!(!results.rows.is_empty(), "{} has no finished row", self.folder.display());
         let outputs = [
             (&self.html, html(&results)?),
@@ -61,6 +70,11 @@ impl ReportArguments {
                         folder.join(format!("{}.png", graph.name)).display()
                     ));
                 }
+            }
+        }
+        if let Some(folder) = &self.pages {
+            for page in super::pages::write(&results, folder)? {
+                printed.push_str(&format!("{}\n", page.display()));
             }
         }
         Ok(if printed.is_empty() { markdown(&results) } else { printed })

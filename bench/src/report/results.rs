@@ -18,6 +18,8 @@ pub struct Results {
     pub name: String,
     /// The parameters; none if the file is missing.
     pub metadata: Option<Metadata>,
+    /// Those of further folders whose rows are here too, by name.
+    pub stacks: Vec<(String, Metadata)>,
     /// In the order of their keys.
     pub rows: Vec<Measured>,
 }
@@ -109,7 +111,29 @@ impl Results {
             });
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Results { name, metadata, rows })
+        Ok(Results { name, metadata, stacks: Vec::new(), rows })
+    }
+
+    /// Takes the rows of another folder too, such as of a second machine that ran a part of them.
+    ///
+    /// # Errors
+    ///
+    /// If both have the same row.
+    pub fn add(&mut self, other: Results) -> Result<()> {
+        for row in &other.rows {
+            if self.rows.iter().any(|known| known.key == row.key) {
+                anyhow::bail!(
+                    "{} and {} both have {}",
+                    self.name,
+                    other.name,
+                    row.key.path().display()
+                );
+            }
+        }
+        self.rows.extend(other.rows);
+        self.rows.sort_by(|one, next| one.key.cmp(&next.key));
+        self.stacks.extend(other.metadata.map(|metadata| (other.name, metadata)));
+        Ok(())
     }
 
     /// One row of those that differ only in the round: the one with the middle throughput, with the marks of all of them.

@@ -224,3 +224,80 @@ fn a_report_has_every_table_and_graph_in_one_file_and_an_empty_folder_gets_none(
     let png = std::fs::read(out.join("png/jwt-throughput.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{}", png.len());
 }
+
+/// S3-5, S3-16 and S3-26: streams have a graph each of CPU and memory, and one of the three parts; a hub one by its subscribers.
+#[test]
+fn graphs_over_time_have_errors_cpu_and_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    folder.write_metadata(&Metadata { cpus: "0-1/2/3".to_owned(), ..Metadata::default() }).unwrap();
+    let hub = |subscribers| {
+        Streams::Websub(crate::generator::WebSubCounts { subscribers, ..Default::default() })
+    };
+    let sse = Streams::Sse(crate::generator::SseCounts::default());
+    let sockets = || Streams::Websocket(WebSocketCounts::default());
+    let mut rows =
+        vec![("sse", 5000, sse), ("websub", 1000, hub(1000)), ("websub", 10_000, hub(10_000))];
+    rows.extend(
+        [100, 200, 300, 400, 600, 800, 1000].map(|users| ("websocket-5", users, sockets())),
+    );
+    for (scenario, users, streams) in rows {
+        let key = RowKey::ours(scenario, "2G", users, 500, 0);
+        put(&folder, "003", &key, 10.0, 1.0);
+        let row = folder.row(&key);
+        let content = Row {
+            document: "003".to_owned(),
+            scenario: scenario.to_owned(),
+            users,
+            streams: Some(streams),
+            ..row.row().unwrap().unwrap()
+        };
+        row.finish(&content).unwrap();
+        let second = |at: u64| Second {
+            timestamp: 100 + at,
+            users: 1,
+            samples: 4,
+            errors: at,
+            ..Second::default()
+        };
+        row.write_seconds(&[second(0), second(1)]).unwrap();
+        let sample = |at: u64| ProcessSample {
+            timestamp: 100 + at,
+            cpu_percent: Some(50.0 * at as f64),
+            rss_kib: Some(1 << 20),
+            ..ProcessSample::default()
+        };
+        row.write_process(OURS, &[sample(1), sample(2)]).unwrap();
+    }
+    let charts = graphs(&Results::read(place.path()).unwrap());
+    let named = |name: &str| charts.iter().find(|chart| chart.name == name).unwrap();
+    for users in [100, 200, 300, 400, 600, 800, 1000] {
+        assert_eq!(named(&format!("websocket-5-{users}-500B-cpu")).y, "CPU in % of one CPU");
+        assert_eq!(named(&format!("websocket-5-{users}-500B-memory")).y, "Resident MiB");
+    }
+    let lines = |name: &str| {
+        named(name)
+            .series
+            .iter()
+            .map(|one| (one.name.clone(), one.points.clone()))
+            .collect::<Vec<_>>()
+    };
+    // Two CPUs, of which one is used in the end; 1 of 2 GiB; 1 of 4 wrong in the second one.
+    assert_eq!(
+        lines("sse-5000-500B-shares"),
+        [
+            ("errors".to_owned(), vec![(0.0, 0.0), (1.0, 25.0)]),
+            ("CPU".to_owned(), vec![(1.0, 25.0), (2.0, 50.0)]),
+            ("memory of 2G".to_owned(), vec![(1.0, 50.0), (2.0, 50.0)]),
+        ]
+    );
+    assert_eq!(
+        lines("websub-subscribers"),
+        [
+            ("errors".to_owned(), vec![(1000.0, 0.0), (10_000.0, 0.0)]),
+            ("highest CPU".to_owned(), vec![(1000.0, 50.0), (10_000.0, 50.0)]),
+            ("highest memory".to_owned(), vec![(1000.0, 50.0), (10_000.0, 50.0)]),
+        ]
+    );
+    assert!(charts.iter().all(|chart| chart.svg().unwrap().is_some()));
+}

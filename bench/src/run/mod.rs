@@ -386,11 +386,17 @@ fn system_info() -> Vec<SystemFact> {
         description: description.to_owned(),
         value,
     };
+    let product = read("/sys/class/dmi/id/product_name");
+    let product = if product.trim().is_empty() { "N/A" } else { product.trim() };
     vec![
+        fact("System", "Machine", "Product", product.to_owned()),
         fact("System", "Processor", "CPU(s)", cores.to_string()),
+        fact("System", "Processor", "Thread(s) per core", threads_per_core(&cpus)),
         fact("System", "Processor", "Core(s) per socket", after(&cpus, "cpu cores", ':')),
+        fact("System", "Processor", "Socket(s)", sockets(&cpus)),
         fact("System", "Processor", "Model name", after(&cpus, "model name", ':')),
         fact("System", "Memory", "System memory", after(&memory, "MemTotal", ':')),
+        fact("System", "Storage", "Block Device", block_devices()),
         fact("Operating System", "Distribution", "Release", after(&release, "PRETTY_NAME", '=')),
         fact(
             "Operating System",
@@ -399,6 +405,40 @@ fn system_info() -> Vec<SystemFact> {
             read("/proc/sys/kernel/osrelease").trim().to_owned(),
         ),
     ]
+}
+
+/// A column of `/proc/cpuinfo`, of all processors.
+fn column<'c>(cpus: &'c str, name: &str) -> Vec<&'c str> {
+    let values = cpus.lines().filter(|line| line.starts_with(name));
+    // Harmless: a line without a value has none to count.
+    values.filter_map(|line| Some(line.split_once(':')?.1.trim())).collect()
+}
+
+fn threads_per_core(cpus: &str) -> String {
+    let first = |name: &str| column(cpus, name).first().and_then(|text| text.parse::<u32>().ok());
+    let threads = first("siblings").zip(first("cpu cores"));
+    let threads = threads.and_then(|(siblings, cores)| siblings.checked_div(cores));
+    threads.map_or("N/A".to_owned(), |threads| threads.to_string())
+}
+
+fn sockets(cpus: &str) -> String {
+    let sockets: BTreeSet<&str> = column(cpus, "physical id").into_iter().collect();
+    if sockets.is_empty() { "N/A".to_owned() } else { sockets.len().to_string() }
+}
+
+/// Disks with their size; those of memory and loops are left out.
+fn block_devices() -> String {
+    let mut disks = Vec::new();
+    for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let size = std::fs::read_to_string(entry.path().join("size")).unwrap_or_default();
+        let sectors: u64 = size.trim().parse().unwrap_or(0);
+        if sectors > 0 && !["loop", "ram", "zram"].iter().any(|kind| name.starts_with(kind)) {
+            disks.push(format!("{name} {} GiB", sectors >> 21));
+        }
+    }
+    disks.sort();
+    if disks.is_empty() { "N/A".to_owned() } else { disks.join("; ") }
 }
 
 /// A line for people.

@@ -81,6 +81,9 @@ pub struct RunOptions {
     /// The number of load servers: the first ones of --load-servers, or so many generators on this machine
     #[arg(short = 'n', long = "servers", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub servers: Option<u32>,
+    /// The part of the rows that this machine runs, as 1/2; `report --with` reads the parts together
+    #[arg(long, value_name = "K/N", value_parser = stack)]
+    pub stack: Option<(usize, usize)>,
     /// Print how long it takes, and nothing else
     #[arg(short = 't', long = "estimate")]
     pub estimate: bool,
@@ -90,6 +93,8 @@ pub struct RunOptions {
 const START: Duration = Duration::from_secs(1);
 const START_JAVA: Duration = Duration::from_secs(8);
 const START_PEER: Duration = Duration::from_secs(3);
+/// Before and after event streams their gateway is looked at.
+const SETTLE: Duration = Duration::from_secs(8);
 
 impl RunOptions {
     /// The pause between rows.
@@ -141,6 +146,10 @@ impl RunOptions {
                 rows.extend(Arc::new(scenario).rows(&overrides));
             }
         }
+        if let Some((part, of)) = self.stack {
+            let mut number = 0..;
+            rows.retain(|_| number.next().is_some_and(|number: usize| number % of == part - 1));
+        }
         if rows.is_empty() {
             bail!("no scenario is left; `tidegate-bench list` names them");
         }
@@ -189,6 +198,7 @@ impl RunOptions {
     #[must_use]
     pub fn time_of(&self, row: &Row) -> Duration {
         let start = if row.scenario.own.java { START_JAVA } else { START };
+        let start = start + if row.scenario.own.sse.is_some() { SETTLE } else { Duration::ZERO };
         let peers = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         let ours = u32::try_from(1 + self.beside.len()).unwrap_or(u32::MAX);
         let each = row.duration + self.pause();
@@ -209,6 +219,13 @@ impl RunOptions {
         let mut found = authority.to_socket_addrs().with_context(|| format!("--backend {url}"))?;
         Ok(Some(found.next().with_context(|| format!("--backend {url} has no address"))?))
     }
+}
+
+/// From 1/N to N/N.
+fn stack(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    let good = parts.filter(|(part, of): &(usize, usize)| (1..=*of).contains(part));
+    good.ok_or_else(|| "write K/N, such as 1/2".to_owned())
 }
 
 fn beside(text: &str) -> Result<(PathBuf, PathBuf), String> {

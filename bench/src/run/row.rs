@@ -16,11 +16,11 @@ use super::senders::Senders;
 use super::servers::{Ground, Servers};
 use crate::folder::{
     Corrected, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder, RowKey,
-    Second, Statistics, Summary,
+    Second, Settled, Statistics, Summary,
 };
 use crate::generator::{self, Control, Load, Outcome, Phase, Work};
 use crate::peers::PeerKind;
-use crate::process::check_stopped;
+use crate::process::{check_stopped, pause};
 use crate::scenarios::Row;
 
 /// One run of a row with one gateway.
@@ -44,6 +44,9 @@ pub(super) enum RowEnd {
 const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// A backend that uses more than this part of its cores limits the row.
 const BACKEND_BUSY_MAX: f64 = 0.9;
+/// Event streams are looked at for so long before the load, and after its end: document 003 says that CPU settles.
+const IDLE: Duration = Duration::from_millis(2200);
+const SETTLE: Duration = Duration::from_millis(5200);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// After its end a load may wait for replies, as long as they may take.
 const AFTER_END_MAX: Duration = Duration::from_secs(180);
@@ -112,6 +115,10 @@ impl RowRun<'_> {
             ("jmeter".to_owned(), self.senders.pids()),
         ];
         let sampler = Sampler::start(pids)?;
+        let settles = self.row.scenario.own.sse.is_some();
+        if settles {
+            pause(IDLE)?;
+        }
         let control = Control::default();
         let log = self.jtl.then(|| fs::File::create(files.path.join("results.jtl"))).transpose()?;
         let mut marks = Vec::new();
@@ -140,6 +147,9 @@ impl RowRun<'_> {
         })?;
         check_stopped()?;
         let after = servers.metrics();
+        if settles && marks.is_empty() {
+            pause(SETTLE)?;
+        }
         let samples = sampler.finish();
         let gc_log = servers.gc_log();
         let own = before.zip(after).and_then(|(before, after)| own_latency(&before, &after));
@@ -158,7 +168,8 @@ impl RowRun<'_> {
         if outcome.log_failed.is_some() {
             marks.push(Mark::DiskFull);
         }
-        Ok(Ok(Ran { outcome, samples, marks, own, gc_log }))
+        let (workers, gateway_started) = (servers.workers, servers.started);
+        Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started }))
     }
 
     fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
@@ -224,6 +235,9 @@ impl RowRun<'_> {
             think_ms: outcome.labels.first().map_or(0.0, |label| ms(label.think)),
             events_per_second: rate.map(f64::from),
             own_latency: ran.own.clone(),
+            workers: ran.workers,
+            gateway_started: Some(ran.gateway_started),
+            settled: settled(ran, &self.key.gateway),
             received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
             sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
             whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),
@@ -269,6 +283,23 @@ struct Ran {
     marks: Vec<Mark>,
     own: Option<crate::folder::OwnLatency>,
     gc_log: Option<String>,
+    workers: Option<u32>,
+    gateway_started: u64,
+}
+
+/// What stayed after the end of the load; none if it was not looked at before and after.
+fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
+    let end = (ran.outcome.started + ran.outcome.elapsed).as_secs();
+    let samples = ran.samples.servers.get(gateway)?;
+    let idle = samples.iter().take_while(|one| one.timestamp <= ran.outcome.started.as_secs());
+    let (idle, last) = (idle.last()?, samples.last()?);
+    (last.timestamp > end + 1).then_some(Settled {
+        seconds: last.timestamp - end,
+        idle_cpu_percent: idle.cpu_percent?,
+        cpu_percent: last.cpu_percent?,
+        idle_fds: idle.fds?,
+        fds: last.fds?,
+    })
 }
 
 /// Reasons to doubt the figures.
@@ -282,8 +313,9 @@ fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
             marks.push(Mark::Little);
         }
     }
-    let measured_from = (outcome.started + outcome.warm_up).as_secs();
-    let busy = |server: &str| samples.cpu_percent(server, measured_from).unwrap_or(0.0);
+    let from = (outcome.started + outcome.warm_up).as_secs() + 1;
+    let measured = from..=(outcome.started + outcome.elapsed).as_secs().max(from);
+    let busy = |server: &str| samples.cpu_percent(server, &measured).unwrap_or(0.0);
     let room = |list: &str| cores(list).len().max(1) as f64 * 100.0 * BACKEND_BUSY_MAX;
     let (load, backend) = (busy("jmeter"), busy("netty"));
     let shared = ground.cores.load == ground.cores.backend;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -72,10 +73,11 @@ impl Drop for Sampler {
 }
 
 impl Samples {
-    /// The mean CPU of a server from a time on, in percent of one core.
+    /// The mean CPU of a server in a time, in percent of one core.
     #[must_use]
-    pub(super) fn cpu_percent(&self, server: &str, from: u64) -> Option<f64> {
-        let samples = self.servers.get(server)?.iter().filter(|sample| sample.timestamp > from);
+    pub(super) fn cpu_percent(&self, server: &str, times: &RangeInclusive<u64>) -> Option<f64> {
+        let samples = self.servers.get(server)?.iter();
+        let samples = samples.filter(|sample| times.contains(&sample.timestamp));
         let values: Vec<f64> = samples.filter_map(|sample| sample.cpu_percent).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
@@ -192,7 +194,7 @@ mod tests {
         let samples = sampler.finish();
         let us = &samples.servers["us"];
         assert!(us.len() >= 2 && us[0].rss_kib.unwrap() > 0 && us[0].fds.unwrap() > 2, "{us:?}");
-        assert!(samples.cpu_percent("us", 0).unwrap() > 5.0, "{us:?}");
+        assert!(samples.cpu_percent("us", &(0..=u64::MAX)).unwrap() > 5.0, "{us:?}");
         assert!(!samples.clock_jumped && samples.sar().len() == sar::Kind::ALL.len());
     }
 }

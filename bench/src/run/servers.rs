@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use backends::token::{Algorithm, Claims, Minter};
 
@@ -41,6 +41,10 @@ pub(super) struct Servers {
     pub(super) gateway: Gateway,
     pub(super) address: SocketAddr,
     pub(super) backends: Vec<Process>,
+    /// When the gateway was started, in seconds since 1970.
+    pub(super) started: u64,
+    /// Workers of our gateway.
+    pub(super) workers: Option<u32>,
 }
 
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -113,6 +117,8 @@ impl Ground {
     ) -> io::Result<Option<Servers>> {
         let (backends, addresses) = self.start_backends(row)?;
         let configuration = self.configuration(&row.scenario, heap)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let workers = peer.is_none().then(|| self.workers(row));
         let started = match peer {
             None => {
                 let (process, address, admin) =
@@ -142,7 +148,20 @@ impl Ground {
                     .map(|(address, peer)| (Gateway::Peer(Box::new(peer)), address))
             }
         };
-        Ok(started.map(|(gateway, address)| Servers { gateway, address, backends }))
+        Ok(started.map(|(gateway, address)| Servers {
+            gateway,
+            address,
+            backends,
+            started: now,
+            workers,
+        }))
+    }
+
+    /// The document's workers, or as many as the gateway has cores.
+    fn workers(&self, row: &Row) -> u32 {
+        let cores = u32::try_from(self.cores.gateway_count()).unwrap_or(u32::MAX);
+        let documents = u32::try_from(row.scenario.shared.workers.get()).unwrap_or(u32::MAX);
+        documents.min(cores).max(1)
     }
 
     /// Files of the scenarios' folder.
@@ -210,9 +229,7 @@ impl Ground {
         command.arg("run").arg(&file);
         command.env("LISTEN", SocketAddr::new(self.host, 0).to_string());
         command.env("ADMIN", "127.0.0.1:0");
-        let workers = self.cores.gateway_count();
-        let documents = usize::try_from(row.scenario.shared.workers.get()).unwrap_or(1);
-        command.env("WORKERS", documents.min(workers).max(1).to_string());
+        command.env("WORKERS", self.workers(row).to_string());
         command.env("CERTIFICATE", self.file("certificate.pem")).env("KEY", self.file("key.pem"));
         command.env("CALLBACKS", network(senders.callback_host()));
         command.env("JWKS", self.file("jwks.json")).env("STORE", store);

@@ -31,3 +31,15 @@ fn validate(bencher: divan::Bencher<'_, '_>, bytes: usize) {
 fn compile() -> std::sync::Arc<xsd::Schema> {
     calculator::schema()
 }
+
+/// What a message would cost if its schemas were compiled for it (document 001 compares the two); `validate` is without that.
+#[divan::bench(args = [SIZES[0]])]
+fn compile_for_each_message(bencher: divan::Bencher<'_, '_>, bytes: usize) {
+    let document = calculator::document(bytes);
+    let options = xml::Options::default();
+    bencher.bench_local(|| {
+        let mut validator = Validator::new(calculator::schema(), Root::Declared, Bounds::default());
+        validator.validate(black_box(document.as_bytes()), &options).expect("it is well-formed");
+        assert!(validator.is_valid());
+    });
+}

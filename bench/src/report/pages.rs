@@ -1,0 +1,257 @@
+//! A page for each document, for `docs/results`: what was asked, how and with what it was measured, the tables beside the document's
+//! figures, the claims, the graphs, and what the figures do not show.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::chart::Chart;
+use super::claims::{claims, table as claims_table};
+use super::documents::{system, tables};
+use super::graphs::graphs;
+use super::results::{Measured, Results};
+use super::table::Table;
+use crate::folder::{Metadata, OURS};
+
+/// What a page says about its document, whatever was measured.
+struct Document {
+    number: &'static str,
+    title: &'static str,
+    asked: &'static str,
+    /// What its figures do not show.
+    limits: &'static str,
+}
+
+const DOCUMENTS: [Document; 5] = [
+    Document {
+        number: "000",
+        title: "An API behind a request interceptor",
+        asked: "What does it cost if a service is asked about each request? 100 users send 1 KiB of JSON with a token, without and \
+            with an interceptor, and then half of them each way at the same time.",
+        limits: "The document's router, enforcer, interceptor and backend are containers on nodes of their own; here they are processes \
+            on one machine, so no network lies between them.",
+    },
+    Document {
+        number: "001",
+        title: "SOAP and XML policies",
+        asked: "What do validation by WSDL, XML Schema and OpenAPI, SOAPAction, XSLT and routing by XPath cost, alone and together, for \
+            requests and for replies? Do wrong definitions and wrong messages harm others? Does anything grow within a day?",
+        limits: "The document's figures include the ramp of 90 seconds. Its `Kong Proxy Latency p95` cannot show less than 0.95 ms, \
+            because the first bucket of that histogram ends at 1 ms. `Max RAM` is that of the process here, and of the pod there.",
+    },
+    Document {
+        number: "002",
+        title: "Users and sizes behind a token",
+        asked: "How do throughput and response times change from 10 to 1,000 users and from 50 B to 100 KiB?",
+        limits: "Load, backend and gateway share a machine. Rows in which the generator or the backend had no time left are marked; \
+            there the gateway could have done more.",
+    },
+    Document {
+        number: "003",
+        title: "Event streams, WebSub and WebSockets",
+        asked: "How many event streams, subscribers and WebSockets can be served without an error, and what do they cost?",
+        limits: "All connections come from the loopback interface, which loses nothing. The document's graphs have no table behind them, \
+            so only its WebSocket rows stand beside ours.",
+    },
+    Document {
+        number: "004",
+        title: "Message flows",
+        asked: "What do flows cost that forward, transform, build, enrich, split and gather SOAP messages from 500 B to 100 kB?",
+        limits: "Garbage-collection columns are those of JVM peers. The document's users were still being started while it measured.",
+    },
+];
+
+/// Words of the tables.
+const GLOSSARY: [(&str, &str); 8] = [
+    (
+        "Concurrent users",
+        "users or connections at once; each sends its next request when it has the reply",
+    ),
+    (
+        "Throughput",
+        "requests in a second, good or not, from the first one that began after the warm-up to the last reply",
+    ),
+    (
+        "Average, standard deviation, percentiles",
+        "of the time from the first byte sent to the last byte received, from histograms of three digits",
+    ),
+    ("Error %", "replies that were not the expected ones, late or missing, of all requests"),
+    (
+        "Little's law",
+        "throughput x mean time is the number of users; a row that differs by more than 5 % is marked `little`",
+    ),
+    (
+        "Marks",
+        "`generator`, `backend`: that process had no time left, so the gateway could have done more. `gateway stopped`, `backend stopped`, `agent lost`, `disk full`, `clock jumped`: the row ended early or its figures are not whole",
+    ),
+    ("Document: ...", "the reference document's own figure, on its own machines"),
+    ("N/A, -", "nothing was measured; the gateway cannot do this work"),
+];
+
+/// Writes the pages of all documents that have rows, and their graphs beside them. Returns the files.
+///
+/// # Errors
+///
+/// If they cannot be written.
+pub(super) fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
+    let charts = graphs(results);
+    let mut files = Vec::new();
+    for document in &DOCUMENTS {
+        let is_here = |row: &&Measured| row.row.document == document.number;
+        if !results.rows.iter().any(|row| is_here(&row)) {
+            continue;
+        }
+        let of = charts.iter().filter(|chart| chart.document == document.number);
+        let of: Vec<&Chart> = of.filter(|chart| is_for_readers(chart)).collect();
+        for chart in &of {
+            chart.write_png(&folder.join("graphs"))?;
+        }
+        let file = folder.join(format!("{}.md", document.number));
+        crate::folder::write_whole(&file, document.page(results, &of).as_bytes())?;
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// Graphs over time are in the HTML report; of these a page shows event streams alone.
+fn is_for_readers(chart: &Chart) -> bool {
+    !chart.is_over_time || (chart.name.starts_with("sse-") && chart.name.ends_with("-shares"))
+}
+
+impl Document {
+    fn page(&self, results: &Results, charts: &[&Chart]) -> String {
+        let mut text = format!("# {} ({})\n\n{}\n\n", self.title, self.number, self.asked);
+        text.push_str("## Scenarios\n\n");
+        for (title, description) in scenarios(results, self.number) {
+            let _always_ok = writeln!(text, "- {title}: {description}");
+        }
+        if let Some(metadata) = &results.metadata {
+            text.push_str(&method(metadata));
+            text.push_str(&parameters(results, metadata, self.number));
+        }
+        text.push_str("\n## Measurements\n\n");
+        for (word, meaning) in GLOSSARY {
+            let _always_ok = writeln!(text, "- **{word}**: {meaning}.");
+        }
+        text.push('\n');
+        let heading = format!("Document {}", self.number);
+        for table in tables(results).iter().filter(|table| table.title.starts_with(&heading)) {
+            text.push_str(&table.markdown());
+            text.push('\n');
+        }
+        text.push_str(&self.claims(results));
+        if !charts.is_empty() {
+            text.push_str("## Graphs\n\n");
+        }
+        for chart in charts {
+            let _always_ok = writeln!(text, "![{}](graphs/{}.png)\n", chart.title, chart.name);
+        }
+        if let Some(system) = system(results) {
+            text.push_str(&system.markdown());
+            text.push('\n');
+        }
+        let _always_ok = write!(text, "## What this does not show\n\n{}\n", self.limits);
+        text
+    }
+
+    /// The claims of this document: `S2-13` is of 002.
+    fn claims(&self, results: &Results) -> String {
+        let rows =
+            format!("S{}-", self.number.trim_start_matches("00").chars().next().unwrap_or('0'));
+        let own: Vec<_> =
+            claims(results).into_iter().filter(|claim| claim.id.starts_with(&rows)).collect();
+        let table = Table { title: "Claims".to_owned(), ..claims_table(&own) };
+        format!("{}\n", table.markdown())
+    }
+}
+
+/// Names and descriptions, in the order of the folder, peers left out.
+fn scenarios(results: &Results, document: &str) -> Vec<(String, String)> {
+    let ran: BTreeSet<String> = results
+        .rows
+        .iter()
+        .filter(|row| row.row.document == document && row.key.gateway == OURS)
+        .map(|row| row.key.folder_name())
+        .collect();
+    let metadata = results.metadata.iter().chain(results.stacks.iter().map(|(_, one)| one));
+    let known = metadata.flat_map(|metadata| &metadata.test_scenarios);
+    let known = known.filter(|scenario| ran.contains(&scenario.name));
+    let mut told = Vec::new();
+    for scenario in known {
+        let line = (scenario.display_name.clone(), scenario.description.clone());
+        // Ramps of one scenario have a folder each.
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    told
+}
+
+fn method(metadata: &Metadata) -> String {
+    let servers = match metadata.jmeter_servers {
+        0 | 1 => "one generator".to_owned(),
+        several => format!("{several} load servers, whose histograms are added"),
+    };
+    format!(
+        "\n## Method\n\nEach row has a gateway and backends of its own, which are started for it. {} s are run, the first {} s of them \
+         warm up and do not count. The load comes from {servers}; messages differ from request to request. CPUs of gateway, load and \
+         backend: `{}`.\n",
+        metadata.test_duration, metadata.warmup_time, metadata.cpus
+    )
+}
+
+fn parameters(results: &Results, metadata: &Metadata, document: &str) -> String {
+    let rows = || results.rows.iter().filter(|row| row.row.document == document);
+    let list = |of: fn(&Measured) -> i64| {
+        let values: BTreeSet<i64> = rows().map(of).collect();
+        values.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let gateways: BTreeSet<&str> = rows().map(|row| row.key.gateway.as_str()).collect();
+    let line = |name: &str, value: String| vec![name.to_owned(), value];
+    let table = Table {
+        title: "Parameters".to_owned(),
+        columns: ["Parameter", "Values"].map(str::to_owned).to_vec(),
+        rows: vec![
+            line("Gateways", gateways.into_iter().collect::<Vec<_>>().join(", ")),
+            line("Gateway's memory", metadata.heap_sizes.join(", ")),
+            line("Concurrent users", list(|row| row.key.users.into())),
+            line("Message sizes in bytes", list(|row| row.key.size.into())),
+            line("Back-end delays in ms", list(|row| row.key.delay)),
+            line("Rows", rows().count().to_string()),
+        ],
+        ..Table::default()
+    };
+    format!("\n{}", table.markdown())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/page-002.md");
+
+    /// Written anew by `UPDATE_EXPECT=1 cargo test -p bench a_page_has`.
+    #[test]
+    fn a_page_has_scenarios_method_parameters_measurements_and_tables() {
+        let place = tempfile::tempdir().unwrap();
+        let results = super::super::report_tests::filled(&place.path().join("results"));
+        let out = place.path().join("pages");
+        let files = write(&results, &out).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap()).collect();
+        assert_eq!(names, ["001.md", "002.md", "004.md"]);
+        let page = std::fs::read_to_string(out.join("002.md")).unwrap();
+        for graph in page.split("](graphs/").skip(1) {
+            let name = graph.split(')').next().unwrap();
+            assert!(out.join("graphs").join(name).exists(), "{name}");
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(GOLDEN, &page).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(GOLDEN).unwrap() == page,
+            "UPDATE_EXPECT=1 writes {GOLDEN}"
+        );
+    }
+}
