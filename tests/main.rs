@@ -133,6 +133,7 @@ mod stream_soak;
 mod streaming;
 mod streams;
 mod streams_hostile;
+mod subscriptions;
 mod telemetry;
 mod tokens;
 mod transform;

@@ -1,12 +1,14 @@
 //! `apis` to routes and upstreams, before anything else is compiled: the configuration of a document is treated like the one that
 //! the operator wrote.
 
+mod subscriptions;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use config::{
     Api, At, Authenticate, Config, CredentialKind, Decode as _, LimitPlan, Policy, Report, Route,
-    Spanned, Upstream, WithoutCredential,
+    Spanned, SubscriptionCheck, Upstream, WithoutCredential, ready_plans,
 };
 use import::{Documents, GeneratedApi, GeneratedRoute, Model, Options};
 use serde_json::{Map, Value as Json, json};
@@ -33,7 +35,7 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApi
     for (name, api) in config.apis.iter() {
         if let Some(made) = made(config, &name.value, api, report) {
             open.extend(open_beside_others(&made));
-            add(&mut all, made, api, report);
+            add(&mut all, &name.value, made, api, report);
         }
     }
     ExpandedApis { config: Cow::Owned(all), open }
@@ -65,8 +67,12 @@ fn made(
     let model = Model::read(&documents);
     let model = model.map_err(|faults| refuse(faults, "", report)).ok()?;
     let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.value.clone());
+    let ready = ready_plans(At::NOWHERE);
+    let ready = ready.filter(|(name, _)| config.plans.names().all(|known| known != *name));
+    let ready = ready.map(|(name, plan)| (name.to_owned(), of_requests(&plan.value)));
     let plans =
         config.plans.iter().map(|(name, plan)| (name.value.clone(), of_requests(&plan.value)));
+    let plans = plans.chain(ready);
     let options = Options {
         name: name.to_owned(),
         document: std::path::absolute(document.value.as_path())
@@ -84,6 +90,7 @@ fn made(
         plans: plans.collect::<Map<String, Json>>(),
         plan_unknown: None,
         secured: keys.policies.iter().any(|policy| wants_credentials(&policy.value)),
+        subscription: keys.subscription.is_some(),
     };
     let mut made = import::expand(&documents, &model, &options);
     refuse_wrong_cors(&mut made);
@@ -133,10 +140,17 @@ fn of_requests(plan: &LimitPlan) -> Json {
     if of_requests.requests.is_none() {
         of_requests.per = None;
     }
-    of_requests.encode()
+    let mut encoded = of_requests.encode();
+    if let Some(keys) = encoded.as_object_mut() {
+        // Those of subscriptions.
+        keys.remove("stop_on_quota");
+        keys.remove("burst_rate");
+    }
+    encoded
 }
 
-fn add(all: &mut Config, made: GeneratedApi, api: &Spanned<Api>, report: &mut Report) {
+fn add(all: &mut Config, name: &str, made: GeneratedApi, api: &Spanned<Api>, report: &mut Report) {
+    let check = subscriptions::check(name, &made.base, &api.value);
     for (name, upstream) in made.upstreams {
         let at = api.value.openapi.at;
         let Some(upstream) = config::decode::<Upstream>(&upstream, at, report) else { continue };
@@ -146,11 +160,17 @@ fn add(all: &mut Config, made: GeneratedApi, api: &Spanned<Api>, report: &mut Re
         }
     }
     for route in made.routes {
-        add_route(all, route, api, report);
+        add_route(all, route, api, check.as_ref(), report);
     }
 }
 
-fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report: &mut Report) {
+fn add_route(
+    all: &mut Config,
+    made: GeneratedRoute,
+    api: &Spanned<Api>,
+    check: Option<&Spanned<SubscriptionCheck>>,
+    report: &mut Report,
+) {
     // Places in the API are the ones an operator can do something about.
     let mut route = route_of(&made, api.at, report);
     let Some(route_) = &mut route else { return };
@@ -180,6 +200,9 @@ fn add_route(all: &mut Config, made: GeneratedRoute, api: &Spanned<Api>, report:
     route_.policies.splice(below..below, low);
     let at = made.own_at.min(route_.policies.len());
     route_.policies.splice(at..at, own);
+    if let Some(check) = check.filter(|_| !made.open) {
+        subscriptions::add(check, &made, &mut route_.policies, at, &all.issuers);
+    }
     let Some(route) = route else { return };
     let route = Spanned { value: route, at: api.at, intact: api.intact };
     if !all.routes.add(named(&made.name, api.at), route) {
@@ -277,6 +300,6 @@ fn asks_who(policy: &Policy) -> bool {
 }
 
 /// Policies that find out who asks, so that the document's own need not.
-fn wants_credentials(policy: &Policy) -> bool {
+pub(super) fn wants_credentials(policy: &Policy) -> bool {
     policies::facts(policy, &[]).access == Access::Identifies
 }

@@ -136,6 +136,7 @@ fn issuer(
             subject_claim: keys.subject_claim.clone(),
             scope_claims: keys.scope_claims.clone(),
             consumer_claim: keys.consumer_claim.clone(),
+            application_claim: keys.application.as_ref().map(|claim| claim.value.clone()),
             tier_claim: keys.tier_claim.clone(),
         })
     }))

@@ -33,6 +33,7 @@ mod schedules;
 mod sets;
 mod store;
 mod streams;
+mod subscriptions;
 mod templates;
 mod upstream_targets;
 mod upstreams;
@@ -81,6 +82,7 @@ pub fn compile(
     builder.tokens = issuers::Tokens::new(previous);
     builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);
     issuers::compile(config, &mut builder, telemetry, &mut report);
+    subscriptions::compile(config, &mut builder, &mut report);
     let entrances = queues::entrances(config, &mut builder);
     let flows = flows::compile(config, &entrances, &mut builder, &mut report);
     let queues = queues::compile(config, &entrances, &flows, &mut builder, &mut report);

@@ -115,7 +115,8 @@ impl LimitKeys<'_> {
             .map(|(name, plan)| (name.value.as_str().into(), of_plan(plan, report)))
             .collect();
         for (name, plan) in ready_plans(self.at) {
-            if config.plans.get(name).is_none() {
+            let bounds = bounds_streams(&plan.value) || plan.value.unlimited;
+            if bounds && config.plans.get(name).is_none() {
                 named.push((name.into(), of_plan(&plan, report)));
             }
         }
@@ -155,7 +156,8 @@ impl LimitKeys<'_> {
             return of_plan(plan, report);
         }
         let ready = || ready_plans(default.at);
-        if let Some((_, plan)) = ready().find(|(name, _)| *name == default.value) {
+        let found = ready().find(|(name, _)| *name == default.value);
+        if let Some((_, plan)) = found.filter(|(_, plan)| !bounds_requests(&plan.value)) {
             return of_plan(&plan, report);
         }
         let known = config.plans.names().chain(ready().map(|(name, _)| name));
@@ -200,16 +202,27 @@ impl LimitKeys<'_> {
 fn of_plan(plan: &Spanned<LimitPlan>, report: &mut Report) -> Streams {
     check(plan, report);
     let keys = &plan.value;
+    let counted = keys.events.as_ref().map(|events| events.at);
+    if let Some(at) = counted.or(keys.bytes.as_ref().map(|bytes| bytes.at))
+        && keys.per.is_none()
+        && plan.intact
+    {
+        report.error(at, "so much, but in how long?", "add `per: 1d`");
+    }
+    let windows = windows_of(keys);
+    check_count(windows.len(), plan.at, report);
+    Streams { windows, subscriptions: keys.subscriptions.as_ref().map(|max| max.value) }
+}
+
+/// The windows of a plan's events.
+pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
     let events = keys.events.as_ref().map(|events| u64::from(events.value.get()));
     let bytes = keys.bytes.as_ref().map(|bytes| bytes.value.0);
     let mut windows = Vec::new();
-    let counted = keys.events.as_ref().map(|events| events.at);
-    match (counted.or(keys.bytes.as_ref().map(|bytes| bytes.at)), &keys.per) {
-        (Some(_), Some(per)) => windows.push(Window { events, bytes, per: per.value }),
-        (Some(at), None) if plan.intact => {
-            report.error(at, "so much, but in how long?", "add `per: 1d`");
-        }
-        (Some(_) | None, _) => {}
+    if let Some(per) = &keys.per
+        && (events.is_some() || bytes.is_some())
+    {
+        windows.push(Window { events, bytes, per: per.value });
     }
     // Harmless: a window without these bounds requests.
     windows.extend(keys.windows.iter().filter_map(|window| {
@@ -217,8 +230,7 @@ fn of_plan(plan: &Spanned<LimitPlan>, report: &mut Report) -> Streams {
         let (events, bytes) = (events.map(|events| events.get().into()), bytes.map(|max| max.0));
         (events.is_some() || bytes.is_some()).then_some(Window { events, bytes, per: per.value })
     }));
-    check_count(windows.len(), plan.at, report);
-    Streams { windows, subscriptions: keys.subscriptions.as_ref().map(|max| max.value) }
+    windows
 }
 
 fn check_count(count: usize, at: At, report: &mut Report) {

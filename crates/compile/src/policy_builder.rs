@@ -13,10 +13,12 @@ use crate::issuers::Tokens;
 use crate::names;
 use crate::policies::openapi::ReadDocument;
 use crate::store::StoreBuilder;
+use crate::subscriptions::Subscriptions;
 
 /// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {
     pub(crate) tokens: Tokens,
+    pub(crate) subscriptions: Subscriptions,
     /// The store for data that must not be lost.
     pub(crate) store: StoreBuilder,
     pub(crate) telemetry: &'p Telemetry,
@@ -46,6 +48,7 @@ impl<'p> PolicyBuilder<'p> {
     ) -> PolicyBuilder<'p> {
         PolicyBuilder {
             tokens: Tokens::default(),
+            subscriptions: Subscriptions::default(),
             store: StoreBuilder::default(),
             telemetry,
             generation: previous.map_or(1, |plan| plan.generation + 1),

@@ -268,6 +268,7 @@ fn the_whole_in_words() {
         schedules: {}
         cases: {}
         plans: {}
+        applications: {}
         stores: {}
         policy_sets: {}
         defaults:

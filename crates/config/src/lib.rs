@@ -58,17 +58,19 @@ pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema, json_schema_of};
 pub use sections::{
-    AccessLog, Admin, Api, Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect,
-    CaseMessage, CaseReply, CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database,
-    Defaults, Dns, EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash,
-    Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy,
-    HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, LimitPlan,
-    LimitStore, Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat,
-    LogPath, Match, Outlier, PathParameters, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder,
+    AccessLog, Admin, Api, ApiSubscription, Application, ApplicationKeys, ApplicationSubscription,
+    Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply,
+    CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults, Dns,
+    EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash, Health, Hub,
+    HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog,
+    HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, KeyUse, LimitPlan, LimitStore,
+    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
+    Match, Outlier, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder,
     QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
     RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
-    Shutdown, Sticky, Store, StreamsOnReload, Suspend, Target, Telemetry, Upstream,
-    UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
+    Shutdown, Sticky, Store, StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry,
+    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
+    ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{

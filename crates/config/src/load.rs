@@ -55,6 +55,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "schedules",
     "cases",
     "plans",
+    "applications",
     "stores",
     "policy_sets",
     "apis",

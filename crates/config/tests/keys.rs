@@ -209,6 +209,7 @@ telemetry: { access_log: {} }
               "schedules": {},
               "cases": {},
               "plans": {},
+              "applications": {},
               "stores": {},
               "policy_sets": {},
               "defaults": {
@@ -250,6 +251,7 @@ telemetry: { access_log: {} }
               "schedules": {},
               "cases": {},
               "plans": {},
+              "applications": {},
               "stores": {},
               "policy_sets": {},
               "defaults": {
@@ -746,6 +748,7 @@ fn every_key() {
                 }
               },
               "plans": {},
+              "applications": {},
               "stores": {},
               "policy_sets": {},
               "defaults": {

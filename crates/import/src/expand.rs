@@ -36,11 +36,15 @@ pub struct Options {
     pub plan_unknown: Option<Map<String, Json>>,
     /// True if the API's own policies require credentials.
     pub secured: bool,
+    /// True if tiers are noted beside the routes, for subscriptions to count by.
+    pub subscription: bool,
 }
 
 /// The routes and upstreams of an API.
 #[derive(Debug, Default)]
 pub struct GeneratedApi {
+    /// The prefix of its paths.
+    pub base: String,
     pub routes: Vec<GeneratedRoute>,
     /// Upstreams by name, each the value for `upstreams.NAME`.
     pub upstreams: Vec<(String, Json)>,
@@ -67,6 +71,16 @@ pub struct GeneratedRoute {
     pub alternatives: bool,
     /// True if the document offers to come without any.
     pub optional: bool,
+    /// The tier of its requests, with [`Options::subscription`].
+    pub tier: Option<NotedTier>,
+}
+
+/// The tier of an API or of one of its operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedTier {
+    pub name: String,
+    /// It is the API's, for the requests of all operations together.
+    pub of_api: bool,
 }
 
 /// The longest name of a route or an upstream, in characters.
@@ -104,6 +118,7 @@ pub fn expand(documents: &Documents, model: &Model, options: &Options) -> Genera
     expansion.note_unchecked();
     expansion.rest();
     merge_routes::join(&mut expansion.made);
+    expansion.made.base = expansion.base;
     expansion.made
 }
 
@@ -142,7 +157,11 @@ impl<'a> Expansion<'a> {
         if let Some(places) = places.as_ref().filter(|_| secured) {
             policies.extend(self.key_type(places, sandbox.as_deref()));
         }
-        policies.extend(self.tier(&levels, &operation.spot));
+        let (limit, tier) = match self.options.subscription {
+            true => (None, self.noted_tier(&levels)),
+            false => (self.tier(&levels, &operation.spot), None),
+        };
+        policies.extend(limit);
         let endpoint = places.map(|places| places.endpoint);
         let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
         self.refuse_other_credentials(&levels, authorization.as_deref());
@@ -187,6 +206,7 @@ impl<'a> Expansion<'a> {
             scopes: asked.scopes,
             alternatives: asked.alternatives,
             optional: asked.optional,
+            tier,
         };
         self.made.routes.push(made);
     }
@@ -231,6 +251,7 @@ impl<'a> Expansion<'a> {
             scopes: Vec::new(),
             alternatives: false,
             optional: false,
+            tier: None,
         });
     }
 

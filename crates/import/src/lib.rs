@@ -28,7 +28,7 @@ mod yaml;
 pub mod zip_names;
 
 pub use documents::{Documents, JsonLocation};
-pub use expand::{GeneratedApi, GeneratedRoute, Options, expand};
+pub use expand::{GeneratedApi, GeneratedRoute, NotedTier, Options, expand};
 pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};
 pub use pattern::portable_schema;

@@ -66,7 +66,12 @@ impl Signer {
 
     /// A token with these claims.
     pub fn sign(&self, claims: &Object) -> Result<String, SignError> {
-        let header = json!({ "alg": self.algorithm.name(), "typ": "JWT", "kid": self.id });
+        self.sign_as("JWT", claims)
+    }
+
+    /// A token of this type (`typ`) with these claims.
+    pub fn sign_as(&self, kind: &str, claims: &Object) -> Result<String, SignError> {
+        let header = json!({ "alg": self.algorithm.name(), "typ": kind, "kid": self.id });
         let claims = serde_json::to_vec(claims).map_err(|_| SignError::Signing)?;
         let signed = format!("{}.{}", encode(header.to_string()), encode(claims));
         let signature = self.pair.sign(signed.as_bytes()).ok_or(SignError::Signing)?;

@@ -57,6 +57,7 @@ impl Limit {
             KeySource::Everybody | KeySource::Operation => Kind::Busy,
             KeySource::Client
             | KeySource::Subject
+            | KeySource::Subscription
             | KeySource::Header(_)
             | KeySource::Expression(_) => Kind::RateLimited,
         };

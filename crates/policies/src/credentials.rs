@@ -23,6 +23,8 @@ pub struct Holder {
     pub secret: HashedSecret,
     /// The plan it is on.
     pub tier: Option<String>,
+    /// The application that the secret was given to.
+    pub application: Option<String>,
     pub groups: Vec<String>,
     pub attributes: Vec<(String, String)>,
 }
@@ -94,7 +96,7 @@ impl HashedSecret {
     }
 
     /// True if it is the hash of this secret.
-    pub(crate) fn is_of(&self, secret: &[u8]) -> bool {
+    pub fn is_of(&self, secret: &[u8]) -> bool {
         match self {
             HashedSecret::Sha256(hash) => equal(hash, &sha256(secret)),
             HashedSecret::Sha1(hash) => {

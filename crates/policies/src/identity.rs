@@ -3,14 +3,16 @@
 use policy::{Claims, Identity, IdentityScheme};
 
 use crate::credentials::{Holder, sha256};
+use crate::subscription::application_name;
 
 /// The identity of the owner of a secret.
 pub(crate) fn holder(holder: Holder, scheme: IdentityScheme) -> Identity {
-    let Holder { subject, tier, groups, attributes, .. } = holder;
+    let Holder { subject, tier, application, groups, attributes, .. } = holder;
     let texts = |(name, text): (String, String)| (name.into(), text.into());
     Identity {
         groups: groups.into_iter().map(Into::into).collect(),
         attributes: attributes.into_iter().map(texts).collect(),
+        application: application.as_deref().map(application_name),
         ..identity(&subject, scheme, None, tier.map(Into::into))
     }
 }
@@ -35,6 +37,7 @@ pub(crate) fn identity(
         tier,
         groups: Box::default(),
         attributes: Box::default(),
+        application: None,
         expires: None,
     }
 }

@@ -26,7 +26,7 @@ use crate::verdict_cache::{VerdictCache, next_number};
 
 pub use claims::{ClaimRequirement, Subscription};
 pub use introspect::Introspection;
-pub use issuer::{Issuer, Keys};
+pub use issuer::{Issuer, Keys, OwnIssuerKeys};
 pub use published::{KEYS_BYTES_MAX, KnownKeys, Location, PublishedKeys};
 
 use claims::CheckedToken;
@@ -56,6 +56,8 @@ pub struct JwtSettings {
     /// The claim with the groups, by path.
     pub groups: Option<String>,
     pub subscription: Option<Subscription>,
+    /// A policy below refuses tokens that lack a scope, once it has refused what comes before.
+    pub scopes_late: bool,
     pub realm: String,
 }
 
@@ -90,6 +92,8 @@ struct Pass {
     identity: Arc<Identity>,
     /// For the upstream, on routes that tell it of claims.
     lines: Option<Rc<Lines>>,
+    /// The scope that it lacks, where that is refused later.
+    lacks: Option<Rc<Refusal>>,
 }
 
 type Lines = [(String, String)];
@@ -316,7 +320,7 @@ impl Verifier {
         let lines = (!checked.lines.is_empty()).then(|| Rc::from(checked.lines));
         let identity = Identity { expires: checked.until, ..checked.identity };
         Ok(VerifiedToken {
-            pass: Pass { identity: Arc::new(identity), lines },
+            pass: Pass { identity: Arc::new(identity), lines, lacks: checked.lacks.map(Rc::new) },
             until: checked.until,
             asked_again: None,
             id: checked.id,
@@ -449,6 +453,9 @@ impl Verifier {
         self.forget_lines(head);
         for (name, value) in pass.lines.iter().flat_map(|lines| lines.iter()) {
             head.headers.add_known(name, value.as_bytes());
+        }
+        if let Some(refusal) = &pass.lacks {
+            ex.notes().scope_fault = Some(Box::new(refusal.fault(&self.settings)));
         }
         ex.identity = Some(pass.identity);
         Ok(Onward::Next)

@@ -17,6 +17,8 @@ pub enum KeySource {
     Client,
     /// The one that was found to be asking; the client where nobody was.
     Subject,
+    /// The subscription; the subject where there is none.
+    Subscription,
     /// The value of a header; the client where there is none.
     Header(String),
     /// The value of an expression; the client where it gives no text.
@@ -32,9 +34,13 @@ impl KeySource {
     pub(crate) fn write(&self, ex: &Exchange, head: &RequestHead, hash: &mut Hash) {
         match self {
             KeySource::Client => write_client(ex.client, hash),
-            KeySource::Subject => match &ex.identity {
-                Some(identity) => hash.write(&identity.digest),
-                None => write_client(ex.client, hash),
+            KeySource::Subject => write_subject(ex, hash),
+            KeySource::Subscription => match &ex.subscription {
+                Some(subscribed) => {
+                    hash.write(b"subscription");
+                    hash.write(&subscribed.digest.to_le_bytes());
+                }
+                None => write_subject(ex, hash),
             },
             KeySource::Header(name) => match head.headers.get(name) {
                 Some(value) => {
@@ -63,6 +69,13 @@ impl KeySource {
         let mut hash = key.start();
         self.write(ex, head, &mut hash);
         hash.finish()
+    }
+}
+
+fn write_subject(ex: &Exchange, hash: &mut Hash) {
+    match &ex.identity {
+        Some(identity) => hash.write(&identity.digest),
+        None => write_client(ex.client, hash),
     }
 }
 

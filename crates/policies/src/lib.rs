@@ -39,6 +39,7 @@ pub mod soap;
 pub mod soap_rest;
 pub mod sse;
 pub mod stores;
+pub mod subscription;
 pub mod tiers;
 pub mod transform;
 mod verdict_cache;

@@ -15,23 +15,28 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
+use policy::Exchange;
+pub use policy::Quota;
+
 use shared::SharedQuotas;
 
 use crate::hash::{Hash, Key};
 use crate::permits::Permits;
-
-/// The messages and bytes that pass in a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
-    pub messages: Option<u64>,
-    pub bytes: Option<u64>,
-    pub per: Duration,
-}
+use crate::tiers::Tiers;
 
 /// The quotas of a client, all of which hold. None: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tier {
     windows: Box<[Quota]>,
+}
+
+/// The quotas of one client.
+#[derive(Debug, Clone)]
+pub(crate) enum ClientTier {
+    /// Those that the policy has for its plan, or for clients without one.
+    Numbered(usize),
+    /// Those of its subscription's plan.
+    Subscribed { plan: Arc<str>, tier: Arc<Tier> },
 }
 
 /// The reference system's code for too many connections.
@@ -139,6 +144,27 @@ impl Tier {
     }
 }
 
+impl ClientTier {
+    /// The quotas of whoever asks. A plan that says nothing of events leaves them to the policy.
+    pub(crate) fn of(tiers: &Tiers<Tier>, ex: &Exchange) -> ClientTier {
+        let subscribed = ex.subscription.as_ref().filter(|_| tiers.has_plans());
+        if let Some(subscribed) = subscribed
+            && let Some(events) = &subscribed.events
+        {
+            let tier = Arc::new(Tier::new(events.to_vec()));
+            return ClientTier::Subscribed { plan: subscribed.plan.clone(), tier };
+        }
+        ClientTier::Numbered(tiers.of(ex).map_or(0, |(index, _)| index))
+    }
+
+    pub(crate) fn get<'t>(&'t self, tiers: &'t Tiers<Tier>) -> Option<&'t Tier> {
+        match self {
+            ClientTier::Numbered(number) => tiers.get(*number),
+            ClientTier::Subscribed { tier, .. } => Some(tier),
+        }
+    }
+}
+
 impl Quotas {
     /// Those that other gateways are told of. They number clients in the same way, if they know the same text.
     pub fn known_by(text: &str) -> Quotas {
@@ -150,9 +176,12 @@ impl Quotas {
     }
 
     /// For the number of a client on a tier. Whoever changes its plan begins anew.
-    pub(crate) fn hash(&self, tier: usize) -> Hash {
+    pub(crate) fn hash(&self, tier: &ClientTier) -> Hash {
         let mut hash = self.hash.start();
-        hash.write(&tier.to_le_bytes());
+        match tier {
+            ClientTier::Numbered(number) => hash.write(&number.to_le_bytes()),
+            ClientTier::Subscribed { plan, .. } => hash.write(plan.as_bytes()),
+        }
         hash
     }
 

@@ -23,7 +23,7 @@ use telemetry::{RouteMetrics, StreamEnd};
 use crate::key::KeySource;
 use crate::permits::{Permit, Permits};
 use crate::quota::shared::SharedQuotas;
-use crate::quota::{CONNECTIONS_CODE, ClientUse, Quotas, Tier};
+use crate::quota::{CONNECTIONS_CODE, ClientTier, ClientUse, Quotas, Tier};
 use crate::tiers::Tiers;
 
 pub use share::{ShareSettings, Shares};
@@ -81,11 +81,10 @@ struct Sse {
 }
 
 /// By which the events of a client are counted.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct EventCounter {
     key: u64,
-    /// The number of its tier.
-    tier: usize,
+    tier: ClientTier,
 }
 
 /// A client that may have a stream.
@@ -123,8 +122,8 @@ struct Meter(Arc<Sse>);
 impl Sse {
     /// The client's number among the quotas.
     fn counted(&self, ex: &Exchange, head: &RequestHead) -> EventCounter {
-        let tier = self.settings.tiers.of(ex).map_or(0, |(index, _)| index);
-        let mut hash = self.quotas.hash(tier);
+        let tier = ClientTier::of(&self.settings.tiers, ex);
+        let mut hash = self.quotas.hash(&tier);
         self.settings.by.write(ex, head, &mut hash);
         EventCounter { key: hash.finish(), tier }
     }
@@ -149,11 +148,11 @@ impl Sse {
 impl Stream {
     /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
     fn take(&self, bytes: usize, now: Option<Instant>) -> Option<u64> {
-        let EventCounter { key, tier } = self.counted;
-        let Some(tier) = self.sse.settings.tiers.get(tier) else { return Some(u64::MAX) };
+        let EventCounter { key, tier } = &self.counted;
+        let Some(tier) = tier.get(&self.sse.settings.tiers) else { return Some(u64::MAX) };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         // Harmless: the return value tells a client that it has nothing left.
-        self.sse.quotas.take(key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
+        self.sse.quotas.take(*key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
     }
 
     /// Notes that an event has passed.
@@ -179,11 +178,10 @@ impl OnCall<RequestHead> for SharedAdmit {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         let sse = &self.admit.sse;
         let counted = sse.counted(ex, head);
-        let Some(tier) = sse.settings.tiers.get(counted.tier) else {
-            return Decision::Ready(self.admit.admit(counted, ex, head));
-        };
         Decision::Waits(Box::pin(async move {
-            self.shared.look(counted.key, tier).await;
+            if let Some(tier) = counted.tier.get(&sse.settings.tiers) {
+                self.shared.look(counted.key, tier).await;
+            }
             self.admit.admit(counted, ex, head)
         }))
     }
@@ -192,7 +190,7 @@ impl OnCall<RequestHead> for SharedAdmit {
 impl Admit {
     fn admit(&self, counted: EventCounter, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let Admit { sse, share } = self;
-        let tier = sse.settings.tiers.get(counted.tier);
+        let tier = counted.tier.get(&sse.settings.tiers);
         if let Some(wait) = tier.and_then(|tier| sse.quotas.wait(counted.key, tier)) {
             let cause = "sse: no event is left in the window".to_owned();
             let seconds = wait.as_secs_f64().ceil();

@@ -26,11 +26,20 @@ impl<T> Tiers<T> {
     pub(crate) fn of(&self, ex: &Exchange) -> Option<(usize, &T)> {
         let plan = match self.by_plan.is_empty() {
             true => None,
-            false => ex.identity.as_ref().and_then(|identity| identity.tier.as_deref()),
+            false => {
+                let of_identity = || ex.identity.as_ref().and_then(|one| one.tier.as_deref());
+                let subscribed = ex.subscription.as_ref().map(|subscribed| &*subscribed.plan);
+                subscribed.or_else(of_identity)
+            }
         };
         // The limits of whoever has no plan are the first.
         let index = plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or(0);
         Some((index, self.get(index)?))
+    }
+
+    /// True if clients' plans count.
+    pub(crate) fn has_plans(&self) -> bool {
+        !self.by_plan.is_empty()
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&T> {

@@ -23,7 +23,7 @@ use telemetry::RouteMetrics;
 use crate::key::KeySource;
 use crate::permits::{Permit, Permits};
 use crate::quota::shared::SharedQuotas;
-use crate::quota::{CONNECTIONS_CODE, ClientUse, Quotas, Tier};
+use crate::quota::{CONNECTIONS_CODE, ClientTier, ClientUse, Quotas, Tier};
 use crate::tiers::Tiers;
 
 pub use topic::{MalformedTopic, Topic};
@@ -116,8 +116,7 @@ struct WebSocket {
 struct AdmittedSocket {
     /// By which its messages are counted.
     key: u64,
-    /// The number of its tier.
-    tier: usize,
+    tier: ClientTier,
     rights: Rights,
     #[expect(dead_code, reason = "the place is given back with the connection")]
     permit: Option<Permit>,
@@ -133,7 +132,7 @@ struct Stream {
 
 impl Stream {
     fn tier(&self) -> Option<&Tier> {
-        self.of.settings.tiers.get(self.admitted.tier)
+        self.admitted.tier.get(&self.of.settings.tiers)
     }
 }
 
@@ -184,7 +183,7 @@ impl OnCall<RequestHead> for SharedAdmit {
         }
         Decision::Waits(Box::pin(async move {
             let (key, tier) = websocket.counted(ex, head);
-            if let Some(tier) = websocket.settings.tiers.get(tier) {
+            if let Some(tier) = tier.get(&websocket.settings.tiers) {
                 self.shared.look(key, tier).await;
             }
             self.admit.on_head(ex, head)
@@ -193,10 +192,10 @@ impl OnCall<RequestHead> for SharedAdmit {
 }
 
 impl WebSocket {
-    /// The client's number among the quotas, and that of its tier.
-    fn counted(&self, ex: &Exchange, head: &RequestHead) -> (u64, usize) {
-        let tier = self.settings.tiers.of(ex).map_or(0, |(index, _)| index);
-        let mut hash = self.quotas.hash(tier);
+    /// The client's number among the quotas, and its tier.
+    fn counted(&self, ex: &Exchange, head: &RequestHead) -> (u64, ClientTier) {
+        let tier = ClientTier::of(&self.settings.tiers, ex);
+        let mut hash = self.quotas.hash(&tier);
         self.settings.by.write(ex, head, &mut hash);
         (hash.finish(), tier)
     }

@@ -10,7 +10,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Headers, WholeLine};
 
-use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Totals};
+use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Subscribed, Totals};
 
 /// The connection that a request came by. All exchanges of the connection share it.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub struct Exchange {
     pub rest: usize,
     /// The client identity, from the first policy that found valid credentials.
     pub identity: Option<Arc<Identity>>,
+    /// The client's subscription, on routes where something limits by it.
+    pub subscription: Option<Box<Subscribed>>,
     /// The lines that limits add to the reply. They are not in the notes, because most limited routes need no other notes.
     pub limit_lines: Option<Headers>,
     /// Notes that the route's policies leave for one another; none until one of them writes some.
@@ -107,6 +109,7 @@ impl Exchange {
             parameters: Parameters::new(),
             rest: 0,
             identity: None,
+            subscription: None,
             limit_lines: None,
             notes: None,
             grpc: None,

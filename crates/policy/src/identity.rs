@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+use crate::ApplicationKey;
+
 /// The claims of a token, kept as the text that came, since most routes never look at them and a worker keeps thousands. The
 /// tree is made at the first look.
 #[derive(Clone)]
@@ -33,6 +35,8 @@ pub struct Identity {
     pub groups: Box<[Box<str>]>,
     /// What else is known of the client, by name.
     pub attributes: Box<[(Box<str>, Box<str>)]>,
+    /// Leads to the application that the credential was given to, if it was given to one.
+    pub application: Option<ApplicationKey>,
     /// When the credential ends, in seconds since the Unix epoch, if it says so. A stream must not outlive it.
     pub expires: Option<u64>,
 }

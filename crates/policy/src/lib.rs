@@ -20,6 +20,7 @@ mod request_limit;
 mod revoked_tokens;
 mod slot;
 mod step;
+mod subscription;
 mod template;
 mod traced;
 
@@ -42,5 +43,6 @@ pub use step::{
     BodyTransform, Decision, Flow, OnBuffered, OnCall, OnHead, OnPieces, OnStreamed, Onward,
     Policy, Step,
 };
+pub use subscription::{ApplicationKey, Quota, Subscribed};
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};
 pub use traced::{MessageBefore, TracedHead, held};

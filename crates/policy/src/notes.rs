@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use fault::Fault;
 use message::Headers;
 use telemetry::trace::PolicyTrace;
 use telemetry::{SoapFault, StreamEnd};
@@ -44,6 +45,8 @@ pub struct Notes {
     pub stream: Option<Rc<StreamNotes>>,
     /// The token that showed who asks, where an interceptor is told it though the upstream does not see it.
     pub token: Option<Box<[u8]>>,
+    /// What a token lacks, where a policy below is to refuse other things first.
+    pub scope_fault: Option<Box<Fault>>,
     /// Answers in place of the upstream, which gets the request as that would.
     pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.

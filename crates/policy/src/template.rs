@@ -351,6 +351,7 @@ mod tests {
                 tier: None,
                 groups: ["ops".into(), "dev".into()].into(),
                 attributes: [("org".into(), "o1".into())].into(),
+                application: None,
                 expires: None,
             }
             .into(),

@@ -50,8 +50,10 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
     read.into_iter()
         .filter_map(|Spanned { value, at, .. }| match HashedSecret::read(&value.secret.0) {
             Ok(secret) => {
-                let config::Credential { subject, tier, groups, attributes, .. } = value;
-                Some((Holder { subject, secret, tier, groups, attributes }, at))
+                let config::Credential { subject, tier, application, groups, attributes, .. } =
+                    value;
+                let application = application.map(|name| name.value);
+                Some((Holder { subject, secret, tier, application, groups, attributes }, at))
             }
             Err(why) => {
                 let what = format!("the secret of `{}` cannot be used: {why}", value.subject);

@@ -35,9 +35,10 @@ pub(super) fn verifier(
     complain_of_doubles(keys, &issuers, report);
     let revoked = tokens.revoked.clone();
     let noted = interceptors_get_token(place);
-    let settings = JwtSettings { noted, ..settings(keys, report) };
+    let scopes_late = super::subscription::is_below(place);
+    let settings = JwtSettings { noted, scopes_late, ..settings(keys, report) };
     let places: Vec<_> = issuers.iter().map(|issuer| Arc::as_ptr(issuer).addr()).collect();
-    let key = format!("jwt {} {noted} {places:?}", keys.encode());
+    let key = format!("jwt {} {noted} {scopes_late} {places:?}", keys.encode());
     place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
 }
 
@@ -93,6 +94,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
             })
             .collect(),
         noted: false,
+        scopes_late: false,
         groups: keys.groups.as_ref().map(|claim| claim.value.clone()),
         subscription: keys.subscription.as_ref().map(|api| Subscription {
             name: api.name.clone(),

@@ -27,6 +27,7 @@ pub(crate) mod soap;
 pub(crate) mod soap_rest;
 pub(crate) mod sse;
 mod stores;
+pub(crate) mod subscription;
 pub(crate) mod transform;
 pub(crate) mod websocket;
 pub(crate) mod xpath_route;
@@ -79,6 +80,7 @@ pub(crate) fn build(
         Policy::Soap(keys) => soap::build(keys, place, report),
         Policy::SoapRest(keys) => whole(soap_rest::build(keys, place, report)),
         Policy::Sse(keys) => sse::build(keys, policy.at, policy.intact, place, report),
+        Policy::SubscriptionCheck(keys) => subscription::build(keys, policy.at, place, report),
         Policy::Transform(keys) => transform::build(keys, place, report),
         Policy::WebSocket(keys) => websocket::build(keys, policy.at, policy.intact, place, report),
         Policy::XpathRoute(keys) => xpath_route::build(keys, place, report),
@@ -119,6 +121,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         Policy::Soap(keys) => soap_row(keys),
         Policy::SoapRest(_) => soap_rest_row(),
         Policy::Sse(keys) => sse_row(keys),
+        Policy::SubscriptionCheck(keys) => subscription_row(keys),
         Policy::Transform(keys) => transform_row(keys, parameters),
         Policy::WebSocket(keys) => websocket_row(keys),
         Policy::XpathRoute(keys) => xpath_route_row(keys),
@@ -461,6 +464,23 @@ fn sse_row(keys: &config::Sse) -> Facts<'_> {
         answers: false,
         asks_identity: keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
         counts: counts(keys.by.as_ref().map(|by| &by.value)),
+        tells_operations: false,
+        replies_differ: false,
+        writes: WrittenLines::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: NamedUpstreams::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    }
+}
+
+fn subscription_row(keys: &config::SubscriptionCheck) -> Facts<'_> {
+    Facts {
+        access: Access::Guards,
+        answers: false,
+        asks_identity: keys.required,
+        counts: CountedRequests::Nothing,
         tells_operations: false,
         replies_differ: false,
         writes: WrittenLines::These(Vec::new()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use config::{EventWindow, Report, Spanned};
+use policies::key::KeySource;
 use policies::quota::shared::SharedQuotas;
 use policies::quota::{ClientUse, Quota, Quotas, Tier};
 use policies::tiers::Tiers;
@@ -16,6 +17,14 @@ pub(crate) fn window(written: &Spanned<EventWindow>) -> Spanned<Window> {
     let events = events.map(|events| u64::from(events.get()));
     let value = Window { events, bytes: bytes.map(|bytes| bytes.0), per: *per };
     Spanned { value, at: written.at, intact: written.intact }
+}
+
+/// By whom is counted where nothing is written: a plan is a subscription's, if there is one.
+pub(super) fn own_key(plans: bool) -> KeySource {
+    match plans {
+        true => KeySource::Subscription,
+        false => KeySource::Subject,
+    }
 }
 
 /// The quotas of each plan, as the policies know them.

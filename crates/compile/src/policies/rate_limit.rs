@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use config::{
     At, Config, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow, RateLimit, Report,
-    Requests, Spanned, Timeout,
+    Requests, Spanned, Timeout, ready_plans,
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
@@ -257,6 +257,13 @@ fn otherwise(
                 tier(&default.value, plan, algorithm(keys), report)
             }
             None => {
+                let mut ready = ready_plans(default.at);
+                let found = ready.find(|(name, plan)| {
+                    *name == default.value && crate::plans::bounds_requests(&plan.value)
+                });
+                if let Some((name, plan)) = found {
+                    return tier(name, &plan, algorithm(keys), report);
+                }
                 let meant = report.suggest(&default.value, plans.names());
                 let what = names::unknown("plan", &default.value, meant);
                 report.error(default.at, what, "name one of the `plans`");
@@ -282,21 +289,21 @@ fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str
     if !keys.plans {
         return Vec::new();
     }
-    let plans = config.plans.iter();
-    let plans: Vec<_> = plans
+    let mut named: Vec<_> = config
+        .plans
+        .iter()
         .filter(|(_, plan)| bounds_requests(&plan.value))
         .map(|(name, plan)| {
             (name.value.as_str().into(), tier(&name.value, plan, algorithm(keys), report))
         })
         .collect();
-    if let (true, Some(by)) = (plans.is_empty(), keys.by.as_ref().map(|by| by.at)) {
-        report.warn(
-            by,
-            "there are no `plans`",
-            "write `plans: { Gold: { requests: 1000, per: 1m } }`",
-        );
+    for (name, plan) in ready_plans(At::NOWHERE) {
+        let is_new = config.plans.names().all(|known| known != name);
+        if is_new && bounds_requests(&plan.value) {
+            named.push((name.into(), tier(name, &plan, algorithm(keys), report)));
+        }
     }
-    plans
+    named
 }
 
 /// False for a plan that bounds only streams. Its clients are as those without a plan.

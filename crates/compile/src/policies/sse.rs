@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, Headers, LimitBy, OneOrMore, Policy, Report, RouteHost, RouteUpstream,
-    ShareBy, SlowClient, Spanned, Sse, SseShare,
+    At, Decode as _, Headers, OneOrMore, Policy, Report, RouteHost, RouteUpstream, ShareBy,
+    SlowClient, Spanned, Sse, SseShare,
 };
 use plan::Fetch;
 use policies::sse::{self, ShareSettings, Shares, SseSettings};
 
-use super::quotas::{self, kept};
+use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
 use super::{Diverts, WrittenLines};
 use crate::listeners::count;
@@ -24,10 +24,10 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let by = keys.by.clone().unwrap_or_else(|| Spanned::unwritten(LimitBy::Subject));
+    let by = keys.by.as_ref();
     let limits = limits(keys, at, intact).compile(place.config, report);
     let settings = SseSettings {
-        by: self::by(&by, report),
+        by: by.map_or_else(|| own_key(keys.plans), |by| self::by(by, report)),
         tiers: quotas::tiers(&limits),
         event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
         idle: keys.idle.map(|idle| idle.0),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, Errors, FilePath, LimitBy, MessageWindow, OnLimit, Report, Spanned,
-    UpstreamProtocol, WebSocket,
+    At, Decode as _, Errors, FilePath, MessageWindow, OnLimit, Report, Spanned, UpstreamProtocol,
+    WebSocket,
 };
 use mediation::json_schema::{Schema, Schemas};
 use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings};
 
-use super::quotas::{self, kept};
+use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
 use crate::files;
 use crate::plans::{self, Window};
@@ -22,7 +22,7 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let by = keys.by.clone().unwrap_or_else(|| Spanned::unwritten(LimitBy::Subject));
+    let by = keys.by.as_ref();
     if place.of.upstream.is_none() && intact {
         let what = "no WebSocket can be opened here: the route has no upstream";
         report.error(at, what, "remove the policy, or add `upstream: NAME`");
@@ -30,7 +30,7 @@ pub(crate) fn build(
     refuse_http2(at, intact, place, report);
     let limits = limits(keys, at, intact).compile(place.config, report);
     let settings = WebSocketSettings {
-        by: self::by(&by, report),
+        by: by.map_or_else(|| own_key(keys.plans), |by| self::by(by, report)),
         tiers: quotas::tiers(&limits),
         closes: keys.on_limit == OnLimit::Close,
         message_bytes_max: keys.message_bytes_max.map(|max| max.0),

@@ -23,6 +23,7 @@ mod redirect;
 mod soap;
 mod soap_rest;
 mod sse;
+mod subscription;
 mod transform;
 mod websocket;
 mod xpath_route;
@@ -58,6 +59,7 @@ pub use soap::{
 };
 pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use sse::{EventWindow, ShareBy, SlowClient, Sse, SseShare};
+pub use subscription::SubscriptionCheck;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
 pub use websocket::{MessageWindow, OnLimit, WebSocket, WebSocketTopic};
 pub use xpath_route::{XpathCase, XpathRoute};
@@ -136,6 +138,8 @@ policies! {
     Redirect = "redirect",
     /// Allows so many requests in so long.
     RateLimit = "rate_limit",
+    /// Requires a subscription, and holds it to its plans.
+    SubscriptionCheck = "subscription",
     /// Limits the number of concurrent requests.
     Concurrency = "concurrency",
     /// Counts the events of event streams and bounds them.

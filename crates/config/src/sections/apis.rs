@@ -1,6 +1,6 @@
 //! `apis.NAME`: routes made from an OpenAPI document.
 
-use crate::decode::keys;
+use crate::decode::{keys, words};
 use crate::policies::Policy;
 use crate::sections::Errors;
 use crate::values::{FilePath, OneOrMore, Size, Spanned};
@@ -19,6 +19,11 @@ keys! {
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// What is validated against the document.
         validate: Validate,
+        /// Whether a client needs a subscription: `required` refuses others, `optional` holds subscriptions to their plans and lets others pass. Nobody
+        /// needs one if absent.
+        subscription: Option<Spanned<ApiSubscription>>,
+        /// The plans that subscriptions may have, such as `[Gold, Silver]`; any if absent.
+        plans: Vec<Spanned<String>> = Vec::new(),
         /// How errors are written to the client: `problem` (RFC 9457) or `wso2` (the bodies and codes of Choreo Connect).
         errors: Errors = Errors::Problem,
         /// Whether the policies of `defaults` run above these.
@@ -40,5 +45,15 @@ keys! {
         verbose: bool = false,
         /// The largest body that is read.
         body_bytes_max: Size = Size(1024 * 1024),
+    }
+}
+
+words! {
+    /// Whether a client needs a subscription to an API.
+    pub enum ApiSubscription {
+        /// Requests without one are refused.
+        Required = "required",
+        /// Requests without one pass.
+        Optional = "optional",
     }
 }

@@ -44,6 +44,10 @@ keys! {
         scope_claims: Vec<String> = vec!["scope".to_owned(), "scp".to_owned()],
         /// The claim that names the application.
         consumer_claim: String = "azp".to_owned(),
+        /// The claim with the consumer key of the application that a token was given to, such as `azp` or `client_id`. Without it the issuer's tokens
+        /// lead to no application of `applications`.
+        // Whoever signs tokens could name anybody's key.
+        application: Option<Spanned<String>>,
         /// The claim that names the plan the subject is on.
         tier_claim: Option<String>,
     }

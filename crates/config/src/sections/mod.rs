@@ -2,6 +2,7 @@
 //! the reason in a comment.
 
 mod apis;
+mod applications;
 mod cases;
 mod databases;
 mod endpoints;
@@ -19,7 +20,10 @@ mod upstreams;
 
 use std::time::Duration;
 
-pub use apis::{Api, Validate};
+pub use apis::{Api, ApiSubscription, Validate};
+pub use applications::{
+    Application, ApplicationKeys, ApplicationSubscription, KeyUse, SubscriptionState,
+};
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply, CaseRequest};
 pub use databases::Database;
 pub use endpoints::{EndpointAllow, EndpointTimeout, Endpoints};
@@ -32,7 +36,7 @@ pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
-pub use plans::{LimitPlan, LimitStore, PlanWindow, ready_plans};
+pub use plans::{LimitPlan, LimitStore, PlanBurst, PlanWindow, ready_plans};
 pub use queues::{Queue, QueueOrder, QueueRetry};
 pub use routes::{
     Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
@@ -90,6 +94,8 @@ keys! {
         cases: Map<Spanned<Case>> = Map::default(),
         /// Limits by name, such as Gold and Silver, for policies and hubs with `plans: true`.
         plans: Map<Spanned<LimitPlan>> = Map::default(),
+        /// Applications by name: clients with their keys and subscriptions, for APIs with `subscription`.
+        applications: Map<Spanned<Application>> = Map::default(),
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
         /// The store of what must not be lost: events of hubs, messages of queues. A folder `var/tidegate` if absent.

@@ -10,24 +10,39 @@ use crate::values::{Between, Secret, Size, Spanned, Timeout};
 
 keys! {
     /// The limits of clients on this plan: of requests for a `rate_limit`, of events for `sse`, `websocket` and a hub's `limits`, each with
-    /// `plans: true`.
+    /// `plans: true`, and of all of these for subscriptions. Plans with the names of WSO2's API Manager are there without being written.
     pub struct LimitPlan {
         /// How many requests pass in the time of `per`.
         requests: Option<Spanned<Requests>>,
         /// How many events of streams, messages of WebSockets or deliveries of hubs pass in the time of `per`.
         events: Option<Spanned<Requests>>,
-        /// How many bytes of events pass in the time of `per`.
+        /// How many bytes of events pass in the time of `per`. Of a subscription without `events`, bytes of the bodies of requests and replies;
+        /// requests pass while any is left.
         bytes: Option<Spanned<Size>>,
         /// The time, such as `1s` or `1m`.
         per: Option<Spanned<Timeout>>,
         /// How many requests may come at once; `requests` if absent.
         burst: Option<Spanned<Requests>>,
+        /// How many requests of a subscription may come at once, such as `{ requests: 10, per: 1s }`; 429 above.
+        burst_rate: Option<Spanned<PlanBurst>>,
+        /// Whether requests of a subscription over the plan are refused. If not, they pass and are counted; `burst_rate` refuses all the same.
+        stop_on_quota: bool = true,
         /// More windows, all of which have to hold.
         windows: Vec<Spanned<PlanWindow>> = Vec::new(),
         /// How many subscriptions to a hub a client may have; 429 above.
         subscriptions: Option<Spanned<Requests>>,
         /// Whether there is no limit.
         unlimited: bool = false,
+    }
+}
+
+keys! {
+    /// So many requests in this time, evenly.
+    pub struct PlanBurst {
+        /// How many requests pass at once.
+        requests: Requests,
+        /// The time in which as many come back.
+        per: Timeout = Timeout(Duration::from_secs(1)),
     }
 }
 
@@ -47,34 +62,52 @@ keys! {
     }
 }
 
-/// A plan for streams that is there without being written: so many events in a day, or for webhooks in a month.
+/// A plan that is there without being written: so many requests in a minute, events in a day, or deliveries to webhooks in a month.
 struct Ready {
     name: &'static str,
+    requests: Option<Requests>,
     events: Option<(Requests, u64)>,
     subscriptions: Option<Requests>,
 }
 
 const DAY: u64 = 86_400;
 
+const fn by_minute(name: &'static str, requests: u32) -> Ready {
+    Ready { requests: Some(Between::new(requests)), ..unlimited(name) }
+}
+
 const fn by_day(name: &'static str, events: u32) -> Ready {
-    Ready { name, events: Some((Between::new(events), DAY)), subscriptions: None }
+    Ready { events: Some((Between::new(events), DAY)), ..unlimited(name) }
 }
 
 const fn by_month(name: &'static str, events: u32, subscriptions: u32) -> Ready {
     let subscriptions = Some(Between::new(subscriptions));
-    Ready { name, events: Some((Between::new(events), 30 * DAY)), subscriptions }
+    Ready { events: Some((Between::new(events), 30 * DAY)), subscriptions, ..unlimited(name) }
 }
 
 const fn unlimited(name: &'static str) -> Ready {
-    Ready { name, events: None, subscriptions: None }
+    Ready { name, requests: None, events: None, subscriptions: None }
 }
 
-/// The names and limits are those of WSO2's API Manager.
-const READY: [Ready; 9] = [
+/// The names and limits are those of WSO2's API Manager: of subscriptions, APIs and applications, and of streams.
+const READY: [Ready; 21] = [
+    by_minute("Gold", 5_000),
+    by_minute("Silver", 2_000),
+    by_minute("Bronze", 1_000),
+    unlimited("Unlimited"),
+    by_minute("DefaultSubscriptionless", 10_000),
+    by_minute("50KPerMin", 50_000),
+    by_minute("20KPerMin", 20_000),
+    by_minute("10KPerMin", 10_000),
+    by_minute("50PerMin", 50),
+    by_minute("20PerMin", 20),
+    by_minute("10PerMin", 10),
     by_day("AsyncGold", 50_000),
     by_day("AsyncSilver", 25_000),
     by_day("AsyncBronze", 5_000),
     unlimited("AsyncUnlimited"),
+    by_day("AsyncDefaultSubscriptionless", 10_000),
+    // What it was called here before.
     by_day("AsyncSubscriptionless", 10_000),
     by_month("AsyncWHGold", 10_000, 1_000),
     by_month("AsyncWHSilver", 5_000, 500),
@@ -82,19 +115,22 @@ const READY: [Ready; 9] = [
     unlimited("AsyncWHUnlimited"),
 ];
 
-/// The plans for streams that are there without being written, at the place where somebody names one.
+/// The plans that are there without being written, at the place where somebody names one.
 pub fn ready_plans(at: At) -> impl Iterator<Item = (&'static str, Spanned<LimitPlan>)> {
     READY.iter().map(move |ready| {
         let here = |value| Spanned { value, at, intact: true };
+        let seconds = ready.events.map(|(_, per)| per).or(ready.requests.map(|_| 60));
         let plan = LimitPlan {
-            requests: None,
+            requests: ready.requests.map(|requests| Spanned { value: requests, at, intact: true }),
             events: ready.events.map(|(events, _)| Spanned { value: events, at, intact: true }),
             bytes: None,
-            per: ready.events.map(|(_, per)| here(Timeout(Duration::from_secs(per)))),
+            per: seconds.map(|per| here(Timeout(Duration::from_secs(per)))),
             burst: None,
+            burst_rate: None,
+            stop_on_quota: true,
             windows: Vec::new(),
             subscriptions: ready.subscriptions.map(|max| Spanned { value: max, at, intact: true }),
-            unlimited: ready.events.is_none(),
+            unlimited: ready.events.is_none() && ready.requests.is_none(),
         };
         (ready.name, Spanned { value: plan, at, intact: true })
     })

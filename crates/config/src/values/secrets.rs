@@ -35,6 +35,8 @@ pub struct Credential {
     pub secret: Secret,
     /// The plan the subject is on.
     pub tier: Option<String>,
+    /// The application that the secret was given to.
+    pub application: Option<Spanned<String>>,
     /// The groups the subject is in.
     pub groups: Vec<String>,
     /// What else is known of the subject, by name.
@@ -48,6 +50,8 @@ keys! {
         key or "password": Secret,
         /// The plan the subject is on.
         tier: Option<String>,
+        /// The application of `applications` that the secret was given to, for APIs with `subscription`.
+        application: Option<Spanned<String>>,
         /// The groups the subject is in, for `authorize` and rules in CEL.
         groups: Vec<String> = Vec::new(),
         /// What else is known of the subject, by name: texts for rules in CEL and for templates.
@@ -110,11 +114,12 @@ fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
 }
 
 fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
-    let CredentialKeys { key, tier, groups, attributes } = match &entry.node.value {
+    let CredentialKeys { key, tier, application, groups, attributes } = match &entry.node.value {
         Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
         Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => CredentialKeys {
             key: Secret::decode(&entry.node, decoder)?,
             tier: None,
+            application: None,
             groups: Vec::new(),
             attributes: Map::default(),
         },
@@ -125,7 +130,8 @@ fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Cre
     }
     let attributes = attributes.iter().map(|(name, text)| (name.value.clone(), text.clone()));
     let attributes = attributes.collect();
-    let value = Credential { subject: entry.key.clone(), secret: key, tier, groups, attributes };
+    let subject = entry.key.clone();
+    let value = Credential { subject, secret: key, tier, application, groups, attributes };
     Some(Spanned { value, at: entry.key_at, intact: true })
 }
 

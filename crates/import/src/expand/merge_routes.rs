@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 
-use super::{GeneratedApi, GeneratedRoute};
+use super::{GeneratedApi, GeneratedRoute, NotedTier};
 
 /// Joins routes that match the same requests, or adds an error if they differ in more than that.
 pub(super) fn join(made: &mut GeneratedApi) {
@@ -66,7 +66,7 @@ fn clash(one: &Json, other: &Json) -> bool {
 }
 
 /// Everything of a route except its operations of the document.
-fn general(made: &GeneratedRoute) -> (Json, bool, (&[String], bool, bool)) {
+fn general(made: &GeneratedRoute) -> (Json, bool, (&[String], bool, bool, &Option<NotedTier>)) {
     let mut route = made.route.clone();
     let shape = shape(&route);
     if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
@@ -81,7 +81,7 @@ fn general(made: &GeneratedRoute) -> (Json, bool, (&[String], bool, bool)) {
     if let Some(route) = route.as_object_mut() {
         route.insert("policies".to_owned(), others);
     }
-    (route, made.open, (&made.scopes, made.alternatives, made.optional))
+    (route, made.open, (&made.scopes, made.alternatives, made.optional, &made.tier))
 }
 
 /// One route for the requests of both.

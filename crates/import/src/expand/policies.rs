@@ -3,7 +3,7 @@
 use config::Policy;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Expansion, Options};
+use super::{Expansion, NotedTier, Options};
 use crate::documents::JsonLocation;
 use crate::endpoints::{self, Places};
 use crate::extensions::{self, Levels};
@@ -268,16 +268,21 @@ impl Expansion<'_> {
         )
     }
 
-    /// The API's tier replaces those of its operations.
-    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &JsonLocation) -> Option<Json> {
+    /// The tier of an operation's requests: the API's replaces those of its operations.
+    pub(super) fn noted_tier(&self, levels: &Levels<'_>) -> Option<NotedTier> {
         let find = |levels: &Levels<'_>| {
             let tier =
                 levels.nearest("throttling-tier").or_else(|| levels.member("x-throttling-tier"));
             tier.filter(|tier| !tier.is_null()).map(crate::model::text)
         };
-        let of_api = find(&self.api);
-        let shared = of_api.is_some();
-        let tier = of_api.or_else(|| find(levels)).filter(|tier| tier != "Unlimited")?;
+        let of_api = find(&self.api).map(|name| NotedTier { name, of_api: true });
+        let tier = of_api.or_else(|| find(levels).map(|name| NotedTier { name, of_api: false }));
+        tier.filter(|tier| tier.name != "Unlimited")
+    }
+
+    /// The limit of an operation's requests by its tier.
+    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &JsonLocation) -> Option<Json> {
+        let NotedTier { name: tier, of_api: shared } = self.noted_tier(levels)?;
         let known = self.options.plans.get(&tier).and_then(Json::as_object);
         if let (None, Some(plan)) = (known, &self.options.plan_unknown) {
             let plan = Json::Object(plan.clone());

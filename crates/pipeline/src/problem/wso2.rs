@@ -78,6 +78,8 @@ const ROWS: &[Row] = &[
     row(Kind::CredentialMissing, 401, 900_902),
     row(Kind::CredentialExpired, 401, 900_903),
     row(Kind::SubscriptionMissing, 403, 900_908),
+    row(Kind::SubscriptionBlocked, 401, 900_907),
+    row(Kind::ApiBlocked, 503, 700_700),
     row(Kind::ScopeMissing, 403, 900_910),
     row(Kind::Forbidden, 403, 900_908),
     row(Kind::Refused, 403, 900_805),

@@ -1,13 +1,14 @@
 //! Claims of a token, held against the demands of the issuer and the route (RFC 7519, 4.1).
 
 use jose::{Members, Object};
-use policy::{Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
+use policy::{ApplicationKey, Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
 use serde_json::Value;
 
 use super::JwtSettings;
 use super::issuer::Issuer;
 use super::refusal::Refusal;
 use crate::identity::identity;
+use crate::subscription::consumer_key;
 
 /// The value that a claim has to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct CheckedToken {
     /// Seconds since the Unix epoch from which on it is over, leeway included.
     pub(crate) until: Option<u64>,
     pub(crate) id: Option<Box<str>>,
+    /// The scope that it lacks, where that is not refused at once.
+    pub(crate) lacks: Option<Refusal>,
     /// The memory that the claims account for: their text, and their tree, which may be made.
     pub(crate) bytes: usize,
 }
@@ -97,7 +100,10 @@ fn check_all(
             return Err(Refusal::Wanted(path.as_str().into()));
         }
     }
-    allows(claims, issuer, settings)?;
+    let lacks = match (allows(claims, issuer, settings), settings.scopes_late) {
+        (Err(refusal), true) => Some(refusal),
+        (allowed, _) => allowed.map(|()| None)?,
+    };
     let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
     let tier = subscribed.and_then(|tier| tier).or_else(|| {
         let claim = issuer.tier_claim.as_deref()?;
@@ -108,9 +114,14 @@ fn check_all(
     Ok(CheckedToken {
         lines: lines(claims, settings, &groups),
         bytes: bytes(claims.iter()) + groups.iter().map(|group| 16 + group.len()).sum::<usize>(),
-        identity: Identity { groups, ..identity(subject, IdentityScheme::Jwt, Some(kept()), tier) },
+        identity: Identity {
+            groups,
+            application: application(claims, issuer),
+            ..identity(subject, IdentityScheme::Jwt, Some(kept()), tier)
+        },
         until,
         id,
+        lacks,
     })
 }
 
@@ -228,20 +239,30 @@ fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]
     }
 }
 
+/// What leads to the application that the token was given to, if the issuer's tokens do.
+fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> {
+    let claim = issuer.application_claim.as_deref()?;
+    // Harmless: a claim that is not a text leads nowhere.
+    value_at(claims, claim)?.as_str().filter(|key| !key.is_empty()).map(consumer_key)
+}
+
+impl Subscription {
+    /// True if an item of `subscribedAPIs` is of this API.
+    pub(crate) fn is_of(&self, one: &Value) -> bool {
+        let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("");
+        let is = |name: &str, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| text(name).trim_matches('/') == wanted.trim_matches('/'))
+        };
+        is("name", &self.name) && is("context", &self.context) && is("version", &self.version)
+    }
+}
+
 /// The plan of the token's subscription to the API.
 fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
-    let text = |one: &Value, name: &str| {
-        one.get(name).and_then(Value::as_str).unwrap_or("").trim_matches('/').to_owned()
-    };
-    let is = |one: &Value, name: &str, wanted: &Option<String>| {
-        wanted.as_ref().is_none_or(|wanted| text(one, name) == wanted.trim_matches('/'))
-    };
-    let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| {
-        is(one, "name", &api.name)
-            && is(one, "context", &api.context)
-            && is(one, "version", &api.version)
-    });
+    let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| api.is_of(one));
     let found = found.ok_or(Refusal::Subscription)?;
     let tier = found.get("subscriptionTier").and_then(Value::as_str);
     Ok(tier.map(Into::into))
@@ -334,6 +355,7 @@ mod tests {
             subject_claim: "sub".to_owned(),
             scope_claims: vec!["scope".to_owned(), "scp".to_owned()],
             consumer_claim: "azp".to_owned(),
+            application_claim: None,
             tier_claim: Some("plan".to_owned()),
         }
     }

@@ -1,7 +1,10 @@
 //! Issuers of tokens.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use arc_swap::ArcSwap;
 
 use jose::{KeySet, Members, Token};
 use serde_json::Value;
@@ -26,6 +29,8 @@ pub struct Issuer {
     pub subject_claim: String,
     pub scope_claims: Vec<String>,
     pub consumer_claim: String,
+    /// The claim that leads to an application, by its consumer key. None: the issuer's tokens lead to none.
+    pub application_claim: Option<String>,
     pub tier_claim: Option<String>,
 }
 
@@ -59,6 +64,35 @@ pub enum Keys {
     Fixed(KeySet),
     /// The address at which it publishes them.
     Published(Arc<PublishedKeys>),
+    /// This process's own, which change while they are used.
+    Own(Arc<OwnIssuerKeys>),
+}
+
+/// Keys of an issuer in this process.
+#[derive(Debug, Default)]
+pub struct OwnIssuerKeys {
+    keys: ArcSwap<KeySet>,
+    /// Grows with each change.
+    generation: AtomicU64,
+}
+
+impl OwnIssuerKeys {
+    /// These are the keys from now on.
+    pub fn set(&self, keys: KeySet) {
+        self.keys.store(Arc::new(keys));
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Checks a token's signature without anything else.
+    pub fn is_ours(&self, token: &Token<'_>) -> bool {
+        self.keys.load().verify(token).is_ok()
+    }
+
+    fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
+        // Before the keys: with newer ones it is verified again.
+        let generation = self.generation.load(Ordering::Acquire);
+        Ok(self.keys.load().verify(token).map(|()| generation)?)
+    }
 }
 
 impl Keys {
@@ -67,6 +101,7 @@ impl Keys {
         match self {
             Keys::Nowhere => Err(Refusal::KeyUnknown),
             Keys::Fixed(keys) => Ok(keys.verify(token).map(|()| 0)?),
+            Keys::Own(own) => own.verify(token),
             Keys::Published(published) => {
                 let verified = published.known().verify_or_ask(token);
                 if verified == Err(Refusal::Token(jose::Error::Signature)) {
@@ -81,13 +116,14 @@ impl Keys {
     pub(crate) fn generation(&self) -> u64 {
         match self {
             Keys::Nowhere | Keys::Fixed(_) => 0,
+            Keys::Own(own) => own.generation.load(Ordering::Acquire),
             Keys::Published(published) => published.generation(),
         }
     }
 
     pub(crate) fn published(&self) -> Option<&PublishedKeys> {
         match self {
-            Keys::Nowhere | Keys::Fixed(_) => None,
+            Keys::Nowhere | Keys::Fixed(_) | Keys::Own(_) => None,
             Keys::Published(published) => Some(published),
         }
     }

@@ -237,6 +237,16 @@ pub(crate) const CASES: &[Case] = &[
         volatile: &["ratelimit"],
         ..CASE
     },
+    Case {
+        policy: "subscription",
+        policies: "api_key: { header: x-api-key, keys: { ann: { key: k, application: app }, bob: b } }, subscription: { api: a }",
+        more: "plans: { Measured: { bytes: 1GiB, per: 1h } }\napplications: { app: { subscriptions: { a: Measured } } }",
+        asks: &[
+            Ask { lines: "X-Api-Key: k\r\n", ..POST },
+            Ask { lines: "X-Api-Key: b\r\n", status: "403", ..GET },
+        ],
+        ..CASE
+    },
     Case { policy: "concurrency", policies: "concurrency: { requests: 1 }", asks: &[POST], ..CASE },
     Case {
         policy: "cors",

@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
     use crate::key::KeySource;
-    use crate::quota::{Quota, Quotas, Tier};
+    use crate::quota::{ClientTier, Quota, Quotas, Tier};
     use crate::sse::{EventCounter, Sse, SseSettings, Stream};
     use crate::tiers::Tiers;
 
@@ -375,7 +375,7 @@ mod tests {
     impl TestClient {
         fn of(ring: &Arc<Ring>, sse: &Arc<Sse>, key: u64) -> TestClient {
             let notes = Rc::<StreamNotes>::default();
-            let counted = EventCounter { key, tier: 0 };
+            let counted = EventCounter { key, tier: ClientTier::Numbered(0) };
             let stream =
                 Stream { sse: sse.clone(), counted, notes: notes.clone(), worker: 0, permit: None };
             let cursor = Client::of(ring.clone()).begin(None, false, EventMeter::new(stream, None));

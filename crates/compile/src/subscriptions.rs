@@ -1,0 +1,249 @@
+//! `applications` and `plans` to the map from credentials to subscriptions.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use config::{
+    Application, Config, KeyUse, LimitPlan, Policy, Report, Spanned, SubscriptionCheck,
+    SubscriptionState, ready_plans,
+};
+use policies::quota::Quota;
+use policies::subscription::{
+    self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanCounts, PlanLimits, SubscriberMaps,
+    Subscribers, Subscription, WINDOWS_MAX,
+};
+
+use crate::names;
+use crate::plans;
+use crate::policy_builder::PolicyBuilder;
+
+/// What policies `subscription` share.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    /// By name, those that are ready among them.
+    plans: HashMap<String, Arc<NamedPlan>>,
+    maps: Option<SubscriberMaps>,
+    counts: Arc<PlanCounts>,
+}
+
+/// Longer keys are nobody's.
+const KEY_BYTES_MAX: usize = 1024;
+
+impl Subscriptions {
+    /// The plan of this name, or a complaint.
+    pub(crate) fn plan(
+        &self,
+        name: &Spanned<String>,
+        report: &mut Report,
+    ) -> Option<Arc<NamedPlan>> {
+        let found = self.plans.get(&name.value).cloned();
+        if found.is_none() {
+            let meant = report.suggest(&name.value, self.plans.keys().map(String::as_str));
+            let help = "name one of the `plans`, or one that is ready, such as `Gold`";
+            report.error(name.at, names::unknown("plan", &name.value, meant), help);
+        }
+        found
+    }
+
+    /// All plans, in no order.
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &Arc<NamedPlan>> {
+        self.plans.values()
+    }
+
+    pub(crate) fn maps(&self) -> SubscriberMaps {
+        let none = || SubscriberMaps { live: Arc::default(), written: Arc::default() };
+        self.maps.clone().unwrap_or_else(none)
+    }
+
+    pub(crate) fn counts(&self) -> Arc<PlanCounts> {
+        self.counts.clone()
+    }
+}
+
+/// Compiles applications, or complains about them. Counts are those of the plan before.
+pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: &mut Report) {
+    let mut made = Subscriptions {
+        plans: HashMap::new(),
+        maps: None,
+        counts: builder.kept_or("counts of subscriptions", Arc::default),
+    };
+    let offers = offers(config);
+    let is_used = !offers.is_empty() || !config.applications.is_empty();
+    for (name, plan) in config.plans.iter() {
+        if is_used {
+            check(plan, report);
+        }
+        made.add(&name.value, &plan.value);
+    }
+    for (name, plan) in ready_plans(config::At::NOWHERE) {
+        if config.plans.names().all(|known| known != name) {
+            made.add(name, &plan.value);
+        }
+    }
+    let written = Subscribers::default();
+    let mut owners = Vec::new();
+    let mut seen = HashSet::new();
+    for (name, application) in config.applications.iter() {
+        let keys = &application.value;
+        let plan = keys.plan.as_ref().and_then(|plan| made.plan(plan, report));
+        let subscriptions = made.subscriptions(keys, config, &offers, report);
+        let owned = Arc::new(subscription::Application::new(&name.value, plan, subscriptions));
+        let owner = |sandbox| KeyOwner { application: owned.clone(), sandbox };
+        owners.push((subscription::application_name(&name.value), Some(owner(false))));
+        for key in &keys.keys.0 {
+            let text = &key.value.consumer_key;
+            if text.value.is_empty() || text.value.len() > KEY_BYTES_MAX {
+                let what = "a consumer key is a text of at most 1,024 bytes";
+                report.error(text.at, what, "write the key that tokens name");
+            } else if !seen.insert(text.value.clone()) {
+                let what =
+                    format!("the consumer key `{}` is there twice", text.value.escape_debug());
+                report.error(text.at, what, "give each application keys of its own");
+            }
+            let sandbox = key.value.kind == KeyUse::Sandbox;
+            owners.push((subscription::consumer_key(&text.value), Some(owner(sandbox))));
+        }
+    }
+    written.change(owners);
+    let live = builder.kept_or("subscribers of the catalog", Arc::default);
+    made.maps = Some(SubscriberMaps { live, written: Arc::new(written) });
+    builder.subscriptions = made;
+}
+
+/// What applications may subscribe to: the checks of routes by the names of their APIs.
+fn offers(config: &Config) -> HashMap<&str, &SubscriptionCheck> {
+    let routes = config.routes.iter();
+    let checks = routes.flat_map(|(name, route)| {
+        route.value.policies.iter().filter_map(|policy| match &policy.value {
+            Policy::SubscriptionCheck(keys) => {
+                let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);
+                Some((api.as_str(), keys))
+            }
+            #[allow(clippy::wildcard_enum_match_arm, reason = "no other policy offers anything")]
+            _ => None,
+        })
+    });
+    checks.collect()
+}
+
+impl Subscriptions {
+    fn add(&mut self, name: &str, plan: &LimitPlan) {
+        self.plans.insert(name.to_owned(), Arc::new(NamedPlan::new(name, limits(plan))));
+    }
+
+    fn subscriptions(
+        &self,
+        keys: &Application,
+        config: &Config,
+        offers: &HashMap<&str, &SubscriptionCheck>,
+        report: &mut Report,
+    ) -> Vec<Subscription> {
+        let mut all = Vec::new();
+        for (api, written) in keys.subscriptions.iter() {
+            let plan = self.plan(&written.value.plan, report);
+            match offers.get(api.value.as_str()) {
+                Some(offer) => check_offer(offer, &api.value, &written.value.plan, report),
+                None => complain_of_unknown(api, config, offers, report),
+            }
+            let state = match written.value.state {
+                SubscriptionState::Unblocked => subscription::SubscriptionState::Unblocked,
+                SubscriptionState::Blocked => subscription::SubscriptionState::Blocked,
+                SubscriptionState::ProductionBlocked => {
+                    subscription::SubscriptionState::ProductionBlocked
+                }
+            };
+            let api = ApiNumber::of(&api.value);
+            all.extend(plan.map(|plan| Subscription { api, plan, state }));
+        }
+        all
+    }
+}
+
+fn check_offer(offer: &SubscriptionCheck, api: &str, plan: &Spanned<String>, report: &mut Report) {
+    if offer.plans.is_empty() || offer.plans.iter().any(|offered| offered.value == plan.value) {
+        return;
+    }
+    let offered: Vec<&str> = offer.plans.iter().map(|plan| plan.value.as_str()).collect();
+    let what = format!("the API `{api}` does not offer the plan `{}`", plan.value);
+    report.error(plan.at, what, format!("its plans are {}", offered.join(", ")));
+}
+
+fn complain_of_unknown(
+    api: &Spanned<String>,
+    config: &Config,
+    offers: &HashMap<&str, &SubscriptionCheck>,
+    report: &mut Report,
+) {
+    if let Some(known) = config.apis.get(&api.value) {
+        if known.value.subscription.is_none() {
+            let what = format!("the API `{}` asks for no subscription", api.value);
+            report.warn(api.at, what, "add `subscription: required` to it");
+        }
+        return;
+    }
+    // One that could not be read was complained about.
+    if config.apis.names().any(|known| known == api.value) {
+        return;
+    }
+    let known = config.apis.names().chain(offers.keys().copied());
+    let meant = report.suggest(&api.value, known);
+    let help = "name one of the `apis` with `subscription`";
+    report.error(api.at, names::unknown("API", &api.value, meant), help);
+}
+
+/// Complains of what a plan cannot do for subscriptions.
+fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
+    plans::check(plan, report);
+    if let Some(burst) = &plan.value.burst {
+        let what =
+            "`burst` has no effect on subscriptions, whose windows begin with the first request";
+        report.warn(burst.at, what, "add `burst_rate: { requests: 10, per: 1s }`");
+    }
+    if quotas(&plan.value).len() > WINDOWS_MAX {
+        let what = format!("a plan has at most {WINDOWS_MAX} windows of requests");
+        report.error(plan.at, what, "leave out those that others imply");
+    }
+}
+
+/// What a plan allows.
+fn limits(plan: &LimitPlan) -> PlanLimits {
+    let events = plans::bounds_streams(plan) || plan.unlimited;
+    let events = events.then(|| {
+        let quota = |window: &plans::Window| Quota {
+            messages: window.events,
+            bytes: window.bytes,
+            per: window.per.0,
+        };
+        plans::windows_of(plan).iter().map(quota).collect()
+    });
+    PlanLimits {
+        requests: quotas(plan).into(),
+        burst: plan
+            .burst_rate
+            .as_ref()
+            .map(|burst| Burst { requests: burst.value.requests.get(), per: burst.value.per.0 }),
+        stops: plan.stop_on_quota,
+        events,
+    }
+}
+
+/// The windows of a plan's requests. Bytes beside `events` are those of events.
+fn quotas(plan: &LimitPlan) -> Vec<Quota> {
+    let own = plan.per.as_ref().map(|per| {
+        let bytes = plan.bytes.as_ref().map(|bytes| bytes.value.0);
+        let requests = plan.requests.as_ref().map(|requests| requests.value.get().into());
+        (requests, plan.events.is_some(), bytes, per.value.0)
+    });
+    let more = plan.windows.iter().map(|window| {
+        let config::PlanWindow { requests, events, bytes, per, .. } = &window.value;
+        let requests = requests.map(|requests| requests.get().into());
+        (requests, events.is_some(), bytes.map(|bytes| bytes.0), per.value.0)
+    });
+    let all = own.into_iter().chain(more);
+    let quota = |(messages, of_events, bytes, per): (Option<u64>, bool, Option<u64>, _)| {
+        let bytes = bytes.filter(|_| !of_events);
+        (messages.is_some() || bytes.is_some()).then_some(Quota { messages, bytes, per })
+    };
+    // Harmless: a window without these bounds events.
+    all.filter_map(quota).collect()
+}

@@ -1,0 +1,214 @@
+//! From a credential to its application and what that has subscribed to. Every worker reads it without a lock.
+//!
+//! The map is in shards, of which a change replaces one: readers see the shard before or the shard after, and a change among a hundred
+//! thousand applications copies some hundred pointers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use policy::ApplicationKey;
+
+use super::plan::NamedPlan;
+use crate::credentials::sha256;
+
+/// All applications that a credential may lead to.
+pub struct Subscribers {
+    shards: Box<[ArcSwap<Shard>]>,
+    /// Held by whoever changes something.
+    changing: Mutex<()>,
+}
+
+type Shard = HashMap<[u8; 16], KeyOwner, BuildHasherDefault<DigestHash>>;
+
+/// The application that a credential was given to.
+#[derive(Debug, Clone)]
+pub struct KeyOwner {
+    pub application: Arc<Application>,
+    /// The key is for tests alone.
+    pub sandbox: bool,
+}
+
+/// An application, as requests need it.
+#[derive(Debug)]
+pub struct Application {
+    /// By which its requests are counted.
+    pub digest: u64,
+    /// The plan of all its requests together.
+    pub plan: Option<Arc<NamedPlan>>,
+    /// In the order of their APIs.
+    subscriptions: Box<[Subscription]>,
+}
+
+/// What an application has subscribed to.
+#[derive(Debug, Clone)]
+pub struct Subscription {
+    pub api: ApiNumber,
+    pub plan: Arc<NamedPlan>,
+    pub state: SubscriptionState,
+}
+
+/// An API, as subscriptions name it: a digest of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiNumber(pub u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubscriptionState {
+    Unblocked,
+    Blocked,
+    /// Only keys for tests pass.
+    ProductionBlocked,
+}
+
+/// The hash of a digest, which is one already.
+#[derive(Debug, Default)]
+pub(super) struct DigestHash(u64);
+
+impl Hasher for DigestHash {
+    fn write(&mut self, bytes: &[u8]) {
+        // Harmless: eight bytes of a digest tell enough apart for a map.
+        if let Some(first) = bytes.first_chunk::<8>() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A change replaces one of so many.
+const SHARDS: usize = 256;
+
+impl Default for Subscribers {
+    fn default() -> Subscribers {
+        let shards = (0..SHARDS).map(|_| ArcSwap::default()).collect();
+        Subscribers { shards, changing: Mutex::default() }
+    }
+}
+
+impl ApiNumber {
+    /// The number of the API of this name.
+    pub fn of(name: &str) -> ApiNumber {
+        ApiNumber(number(&digest("api", name)))
+    }
+}
+
+/// What a consumer key leads to.
+pub fn consumer_key(text: &str) -> ApplicationKey {
+    ApplicationKey(digest("consumer key", text))
+}
+
+/// What the name of an application leads to, for credentials that are given to it by name.
+pub fn application_name(name: &str) -> ApplicationKey {
+    ApplicationKey(digest("application", name))
+}
+
+fn digest(kind: &str, text: &str) -> [u8; 16] {
+    let whole = sha256(&[kind.as_bytes(), b":", text.as_bytes()].concat());
+    let mut half = [0; 16];
+    // Harmless: the first half of the hash tells them apart.
+    half.iter_mut().zip(whole).for_each(|(half, byte)| *half = byte);
+    half
+}
+
+fn number(digest: &[u8; 16]) -> u64 {
+    digest.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+impl Application {
+    /// `name` tells its counts from others'.
+    pub fn new(
+        name: &str,
+        plan: Option<Arc<NamedPlan>>,
+        mut subscriptions: Vec<Subscription>,
+    ) -> Application {
+        subscriptions.sort_by_key(|subscription| subscription.api);
+        let digest = number(&digest("counts", name));
+        Application { digest, plan, subscriptions: subscriptions.into() }
+    }
+
+    /// Its subscription to an API.
+    pub(crate) fn subscription(&self, api: ApiNumber) -> Option<&Subscription> {
+        let at = self.subscriptions.binary_search_by_key(&api, |one| one.api).ok()?;
+        self.subscriptions.get(at)
+    }
+}
+
+impl Subscribers {
+    fn shard(&self, key: &ApplicationKey) -> Option<&ArcSwap<Shard>> {
+        // By a byte that the map does not look at.
+        self.shards.get(usize::from(*key.0.last()?))
+    }
+
+    /// Looks at the owner of a key.
+    pub fn with<R>(&self, key: &ApplicationKey, look: impl FnOnce(&KeyOwner) -> R) -> Option<R> {
+        self.shard(key)?.load().get(&key.0).map(look)
+    }
+
+    /// Gives keys to owners, or takes them away. Whoever reads meanwhile sees each key as it was before or as it is now.
+    pub fn change(&self, changes: impl IntoIterator<Item = (ApplicationKey, Option<KeyOwner>)>) {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_shard: HashMap<usize, Vec<(ApplicationKey, Option<KeyOwner>)>> = HashMap::new();
+        for (key, owner) in changes {
+            let at = key.0.last().map_or(0, |byte| usize::from(*byte));
+            by_shard.entry(at).or_default().push((key, owner));
+        }
+        for (at, changes) in by_shard {
+            let Some(shard) = self.shards.get(at) else { continue };
+            let mut new = Shard::clone(&shard.load());
+            for (key, owner) in changes {
+                match owner {
+                    Some(owner) => new.insert(key.0, owner),
+                    None => new.remove(&key.0),
+                };
+            }
+            shard.store(Arc::new(new));
+        }
+    }
+}
+
+impl fmt::Debug for Subscribers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscribers").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subscription::plan::PlanLimits;
+
+    fn owner(name: &str, apis: &[&str]) -> KeyOwner {
+        let plan = Arc::new(NamedPlan::new("Gold", PlanLimits::unlimited()));
+        let subscription = |api: &&str| Subscription {
+            api: ApiNumber::of(api),
+            plan: plan.clone(),
+            state: SubscriptionState::Unblocked,
+        };
+        let subscriptions = apis.iter().map(subscription).collect();
+        let application = Arc::new(Application::new(name, None, subscriptions));
+        KeyOwner { application, sandbox: false }
+    }
+
+    #[test]
+    fn a_key_leads_to_its_application_until_it_is_taken_away() {
+        let all = Subscribers::default();
+        let keys: Vec<String> = (0..2000).map(|number| format!("key {number}")).collect();
+        all.change(keys.iter().map(|key| (consumer_key(key), Some(owner(key, &["a", "b"])))));
+        for key in &keys {
+            let has = |api: &str| {
+                let found =
+                    |owner: &KeyOwner| owner.application.subscription(ApiNumber::of(api)).is_some();
+                all.with(&consumer_key(key), found)
+            };
+            assert_eq!((has("a"), has("b"), has("c")), (Some(true), Some(true), Some(false)));
+        }
+        assert!(all.with(&application_name("key 1"), |_| ()).is_none());
+        all.change([(consumer_key("key 1"), None)]);
+        assert!(all.with(&consumer_key("key 1"), |_| ()).is_none());
+        assert!(all.with(&consumer_key("key 2"), |_| ()).is_some());
+    }
+}
