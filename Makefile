@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -28,6 +28,9 @@ deb: setup ## a Debian package with the service, tried in a folder: target/debia
 
 dist: setup ## build as shipped and measured, by a profile of what runs under load (20 minutes the first time): target/dist/tidegate
 	@scripts/dist.sh $(ARGS)
+
+check: ## what a commit must pass, in minutes: format, rules, lints, unit tests, contract suite, golden files
+	@scripts/check.sh
 
 test: setup-tests ## everything a change must pass, as CI runs it
 	@scripts/test.sh

@@ -3,18 +3,22 @@
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
 //! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
 //! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents),
-//! [`loss`] (calls that lose something without a word), [`forms`] (those of them that lose nothing). It never changes a file and
-//! never needs the network.
+//! [`loss`] (calls that lose something without a word), [`forms`] (those of them that lose nothing), [`locks`] (of the hot path),
+//! [`shape`] (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md). It never changes a file and never needs the
+//! network.
 
 mod calls;
+mod code_map;
 mod doors;
 mod edges;
 mod forms;
 mod links;
+mod locks;
 mod loss;
 mod names;
 mod policies;
 mod ratchet;
+mod shape;
 mod size;
 mod source;
 
@@ -97,6 +101,9 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(policies::check(&rust));
     complaints.extend(size::check(&rust, list(EXCEPTIONS)));
     complaints.extend(loss::check(&rust));
+    complaints.extend(locks::check(&rust, list(locks::LIST)));
+    complaints.extend(rust.iter().flat_map(shape::check));
+    complaints.extend(code_map::check(&texts));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)
 }
@@ -127,7 +134,7 @@ fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> std::io::Re
 }
 
 fn is_read(name: &str) -> bool {
-    [".rs", ".md", ".toml", "-exceptions.txt"].iter().any(|end| name.ends_with(end))
+    [".rs", ".md", ".toml", "-exceptions.txt", "-locks.txt"].iter().any(|end| name.ends_with(end))
 }
 
 /// The line number of a byte, from 1.
