@@ -6,7 +6,7 @@ folder=${1:?usage: soap.sh FOLDER}
 example=$(cd "$(dirname "$0")/../examples/soap" && pwd)
 mkdir -p "$folder"
 find "$example" -type f ! -path '*/saxon*' ! -name tidegate.yaml -exec cp {} "$folder" \;
-sed -e 's|^listen:$|admin: { address: "0.0.0.0:9901" }\nworkers: "${WORKERS}"\nlisten:|' \
+sed -e 's|^listen:$|admin: { address: "0.0.0.0:9901", open: true }\nworkers: "${WORKERS}"\nlisten:|' \
   -e 's|^  public: .*|  secure: { address: "0.0.0.0:8443", tls: { certificate: cert.pem, key: key.pem } }|' \
   -e 's|127.0.0.1:9080|calculator:9000|' -e 's|127.0.0.1:9081|calculator2:9000|' -e 's|127.0.0.1:9082|httpbin:9000|' \
   -e 's|calculator/\([a-z-]*\.\)|\1|g' "$example/tidegate.yaml" > "$folder/tidegate.yaml"

@@ -13,6 +13,7 @@
 
 mod harness;
 
+mod access;
 mod admin;
 mod aftermath;
 mod api_key;

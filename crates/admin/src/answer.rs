@@ -1,13 +1,14 @@
 //! The answer of each path.
 
+use crate::access::{self, Operator};
 use crate::page;
 use crate::problem::Problem;
 use crate::scrape;
 use crate::text::{Archive, Text};
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
+use axum::{Extension, Json};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -148,9 +149,16 @@ pub(crate) async fn upstreams(State(control): ControlState) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
-/// The trace that was asked for last.
-pub(crate) async fn trace(State(control): ControlState) -> Json<Value> {
-    Json(view::trace(control.telemetry().tracer()))
+/// The trace that was asked for last; without the bodies of messages for those who may only read.
+pub(crate) async fn trace(
+    State(control): ControlState,
+    Extension(operator): Extension<Operator>,
+) -> Json<Value> {
+    let mut trace = view::trace(control.telemetry().tracer());
+    if !operator.sees_bodies() {
+        access::without_bodies(&mut trace);
+    }
+    Json(trace)
 }
 
 /// Asks for a trace of the next message that runs through a flow.
@@ -231,6 +239,11 @@ pub(crate) async fn no_such_path(uri: Uri) -> Problem {
         StatusCode::NOT_FOUND,
         format!("There is no {}; /openapi.json lists what there is.", uri.path()),
     )
+}
+
+pub(crate) async fn no_such_status(uri: Uri) -> Problem {
+    let what = format!("There is no {}; here are /healthz, /readyz and /metrics.", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, what)
 }
 
 pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {

@@ -2,7 +2,8 @@
 //! longest leaves for a new one, so that silent ones keep no probe out. While none is idle, one that has been busy for long leaves:
 //! requests that are worked on are far fewer than there are places (`places`), so most of the others only pretend.
 
-use axum::serve::Listener;
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
 use kit::clock::{self, Instant};
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tls::{Accepted, ClientCertificate};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -32,8 +34,19 @@ const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 /// A listener with a bound.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
+    tls: CurrentTls,
     places: Arc<Semaphore>,
     open: Vec<OpenConnection>,
+}
+
+/// The TLS settings for the next connection: those of the plan in service.
+pub(crate) type CurrentTls = Box<dyn Fn() -> Option<tls::Server> + Send>;
+
+/// The other end of a connection.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    certificate: ClientCertificate,
 }
 
 /// A connection as the listener sees it.
@@ -44,7 +57,7 @@ struct OpenConnection {
 
 /// A connection with its place, which is given back on drop.
 pub(crate) struct BoundedConnection {
-    stream: TcpStream,
+    stream: Accepted<TcpStream>,
     quiet: Pin<Box<Sleep>>,
     phase: SharedPhase,
     /// The last four bytes that came.
@@ -65,8 +78,9 @@ struct Phase {
 struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener, max: usize) -> BoundedListener {
-        BoundedListener { listener, places: Arc::new(Semaphore::new(max)), open: Vec::new() }
+    pub(crate) fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
+        let places = Arc::new(Semaphore::new(max));
+        BoundedListener { listener, tls, places, open: Vec::new() }
     }
 
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
@@ -78,7 +92,6 @@ impl BoundedListener {
             let place = self.places.clone().acquire_owned();
             // Harmless: after the time another connection is sent away.
             if let Ok(place) = timeout(LEAVING, place).await {
-                // Nobody closes the semaphore, so a place always comes.
                 // Harmless: nobody closes the semaphore, so a place always comes.
                 return place.ok();
             }
@@ -111,7 +124,7 @@ impl Listener for BoundedListener {
         let (leave, left) = oneshot::channel();
         self.open.push(OpenConnection { phase: phase.clone(), leave });
         let connection = BoundedConnection {
-            stream,
+            stream: Accepted::new(stream, (self.tls)().as_ref()),
             quiet: Box::pin(sleep(QUIET_MAX)),
             phase,
             last: 0,
@@ -123,6 +136,20 @@ impl Listener for BoundedListener {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Peer {
+        let certificate = stream.io().stream.certificate().clone();
+        Peer { address: *stream.remote_addr(), certificate }
+    }
+}
+
+impl Peer {
+    /// The certificate (DER) that it has shown, and that was verified.
+    pub(crate) fn certificate(&self) -> Option<&[u8]> {
+        self.certificate.get().map(Vec::as_slice)
     }
 }
 

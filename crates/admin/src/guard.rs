@@ -1,17 +1,23 @@
-//! Access control. The API has no passwords: whoever can connect to its socket is an operator. But web pages in an operator's
-//! browser can connect too, and have to be kept out.
+//! Access control: who may ask at all, who may ask this, and what is noted of it. Without users whoever can connect to the socket is
+//! an operator. But web pages in an operator's browser can connect too, and have to be kept out.
 //!
 //! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
 //! `Sec-Fetch-Site`. Or it points its own name at a local address (DNS rebinding), and then `Host` is that name. So the host
 //! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers are allowed with any name: they
 //! only read, and nothing secret.
 
+use crate::access::{self, Operator};
+use crate::audit::{Attempt, Changes};
+use crate::bounded::Peer;
+use crate::cors;
 use crate::problem::Problem;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use control::{Admin, Control, Role};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 /// The paths that orchestrators and Prometheus read, by any name of this machine.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -28,20 +34,112 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
     ),
 ];
 
-pub(crate) async fn guard(request: Request, next: Next) -> Response {
-    let refusal = refusal(request.method(), request.uri().path(), request.headers());
-    let mut response = match refusal {
-        Some(why) => Problem::new(StatusCode::FORBIDDEN, why).into_response(),
-        None => next.run(request).await,
+/// The header that joins a request with its lines in logs.
+const REQUEST_ID: &str = "x-request-id";
+
+/// Ids of clients are kept up to this length.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+pub(crate) async fn guard(
+    State(control): State<Arc<Control>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let plan = control.plan();
+    let admin = plan.admin.as_ref();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let request_id = request_id(request.headers());
+    let origin = cors::allowed(admin, request.headers());
+    let needed = access::needed(&method, uri.path(), uri.query());
+    let operator = access::operator(admin, request.headers(), &peer);
+    let refused = refusal(&method, uri.path(), request.headers(), admin).map(forbidden);
+    let refused = refused.or_else(|| lacking(needed, operator.as_ref()));
+    let asked = origin.is_some() && cors::is_preflight(&method, request.headers());
+    let mut response = match (refused, asked) {
+        (_, true) => cors::preflight(),
+        (Some(refused), false) => refused,
+        (None, false) => {
+            let anybody = || Operator { name: None, role: Role::Read };
+            let operator = operator.clone().unwrap_or_else(anybody);
+            request.extensions_mut().insert(operator);
+            next.run(request).await
+        }
     };
-    for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    if !asked {
+        let attempt =
+            Attempt { method, uri, peer, request_id: request_id.clone(), operator, needed };
+        let changes = response.extensions().get::<Changes>().copied();
+        attempt.note(plan.audit_log.clone(), response.status(), changes).await;
+    }
+    dress(response.headers_mut());
+    if let Some(origin) = origin {
+        cors::expose(origin, response.headers_mut());
+    }
+    if let Ok(id) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// The reason why a request is refused, if it is.
-fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static str> {
+/// The same headers for answers that need no guard.
+pub(crate) async fn seal(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    dress(response.headers_mut());
+    response
+}
+
+fn dress(headers: &mut HeaderMap) {
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+fn forbidden(why: &'static str) -> Response {
+    Problem::new(StatusCode::FORBIDDEN, why).into_response()
+}
+
+/// The refusal of who does not say who he is, or may not do this.
+fn lacking(needed: Option<Role>, operator: Option<&Operator>) -> Option<Response> {
+    let needed = needed?;
+    match operator {
+        None => {
+            let what = "Send the token of an operator as `Authorization: Bearer TOKEN`.";
+            let mut reply = Problem::new(StatusCode::UNAUTHORIZED, what).into_response();
+            let challenge = HeaderValue::from_static("Bearer");
+            reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            Some(reply)
+        }
+        Some(operator) if operator.role < needed => {
+            Some(forbidden("This needs the role `write`, and the operator has `read`."))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The id that the client sent, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    // Harmless: an id that is not text is replaced.
+    let sent = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let is_good = |id: &&str| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+    };
+    if let Some(id) = sent.filter(is_good) {
+        return id.to_owned();
+    }
+    let mut bytes = [0; 16];
+    // Harmless: an id that is not random still joins nothing wrong, as the time beside it differs.
+    let _filled = aws_lc_rs::rand::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The reason why a request is refused whoever asks, if it is.
+fn refusal(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    admin: Option<&Admin>,
+) -> Option<&'static str> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     if reads && OPEN_PATHS.contains(&path) {
         return None;
@@ -52,15 +150,21 @@ fn refusal(method: &Method, path: &str, headers: &HeaderMap) -> Option<&'static 
     else {
         return Some("The request needs one Host.");
     };
-    if !is_local(host) {
+    if !is_local(host) && !is_listed(host, admin) {
         return Some(
-            "The Host has to be an IP address or `localhost`: another name could be a web page's.",
+            "The Host has to be an IP address, `localhost` or one of `admin.hosts`: another name could be a web page's.",
         );
     }
-    if !reads && is_cross_site(host, headers) {
+    if !reads && is_cross_site(host, headers) && cors::allowed(admin, headers).is_none() {
         return Some("A page of another site must not change anything here.");
     }
     None
+}
+
+/// True if the configuration names this host.
+fn is_listed(host: &str, admin: Option<&Admin>) -> bool {
+    let name = without_port(host);
+    admin.is_some_and(|admin| admin.hosts.iter().any(|listed| listed.eq_ignore_ascii_case(name)))
 }
 
 /// True if no page can have this host as its own name.
@@ -152,7 +256,11 @@ mod tests {
             for (name, value) in *headers {
                 map.append(*name, HeaderValue::from_static(value));
             }
-            assert_eq!(refusal(&Method::PUT, "/config", &map).is_none(), *allowed, "{headers:?}");
+            assert_eq!(
+                refusal(&Method::PUT, "/config", &map, None).is_none(),
+                *allowed,
+                "{headers:?}"
+            );
         }
     }
 
@@ -170,7 +278,11 @@ mod tests {
             (Method::GET, "/config", false),
             (Method::GET, "/", false),
         ] {
-            assert_eq!(refusal(&method, path, &headers).is_none(), allowed, "{method} {path}");
+            assert_eq!(
+                refusal(&method, path, &headers, None).is_none(),
+                allowed,
+                "{method} {path}"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The paths of hubs and queues.
 
+use crate::access::{self, Operator};
 use crate::problem::Problem;
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
+use axum::{Extension, Json};
 use control::{Control, HubFailure};
 use serde_json::Value;
 use std::sync::Arc;
@@ -49,9 +50,18 @@ pub(crate) async fn dead(
 
 pub(crate) async fn dead_event(
     State(control): ControlState,
+    Extension(operator): Extension<Operator>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    control.dead_event(&name, &id).await.map(Json).map_err(problem)
+    control.dead_event(&name, &id).await.map(|event| shown(event, &operator)).map_err(problem)
+}
+
+/// A message as an operator may see it.
+fn shown(mut message: Value, operator: &Operator) -> Json<Value> {
+    if !operator.sees_bodies() {
+        access::without_bodies(&mut message);
+    }
+    Json(message)
 }
 
 pub(crate) async fn retry_all(
@@ -145,9 +155,10 @@ pub(crate) async fn queued_messages(
 
 pub(crate) async fn dead_message(
     State(control): ControlState,
+    Extension(operator): Extension<Operator>,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    control.dead_message(&name, &id).await.map(Json).map_err(problem)
+    control.dead_message(&name, &id).await.map(|message| shown(message, &operator)).map_err(problem)
 }
 
 pub(crate) async fn retry_messages(

@@ -4,8 +4,11 @@
 //! accesses a plan, a worker or a file directly. It runs beside the workers, never on one.
 #![forbid(unsafe_code)]
 
+mod access;
 mod answer;
+mod audit;
 mod bounded;
+mod cors;
 mod guard;
 mod hubs;
 mod openapi;
@@ -23,7 +26,7 @@ mod tests;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use bounded::BoundedListener;
+use bounded::{BoundedListener, Peer};
 use control::Control;
 use std::io;
 use std::sync::Arc;
@@ -40,8 +43,24 @@ pub async fn serve(
     control: Arc<Control>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let listener = BoundedListener::new(listener, CONNECTIONS_MAX);
-    axum::serve(listener, router(control)).with_graceful_shutdown(stop).await
+    let current = control.clone();
+    let tls = move || Some(current.plan().admin.as_ref()?.tls.as_ref()?.server.clone());
+    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
+    let service = router(control).into_make_service_with_connect_info::<Peer>();
+    axum::serve(listener, service).with_graceful_shutdown(stop).await
+}
+
+/// Serves `/healthz`, `/readyz` and `/metrics` alone, by any name and to anybody, until `stop` resolves.
+pub async fn serve_status(
+    listener: TcpListener,
+    control: Arc<Control>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let current = control.clone();
+    let tls = move || current.plan().status.as_ref()?.tls.clone();
+    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
+    let router = status_router(control);
+    axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
 fn router(control: Arc<Control>) -> Router {
@@ -54,6 +73,19 @@ fn router(control: Arc<Control>) -> Router {
         .method_not_allowed_fallback(answer::no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn(places::take_place))
-        .layer(middleware::from_fn(guard::guard))
+        .layer(middleware::from_fn_with_state(control.clone(), guard::guard))
+        .with_state(control)
+}
+
+fn status_router(control: Arc<Control>) -> Router {
+    let mut router = Router::new();
+    for (path, methods) in paths::status() {
+        router = router.route(path, methods);
+    }
+    router
+        .fallback(answer::no_such_status)
+        .method_not_allowed_fallback(answer::no_such_method)
+        .layer(middleware::from_fn(places::take_place))
+        .layer(middleware::from_fn(guard::seal))
         .with_state(control)
 }

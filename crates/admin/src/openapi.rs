@@ -1,7 +1,11 @@
 //! The description of this API. It is written by hand, because its texts are for people; a test compares it with the actual
 //! paths.
 
+use axum::http::Method;
+use control::Role;
 use serde_json::{Value, json};
+
+use crate::access;
 
 /// The OpenAPI document.
 pub(crate) fn document() -> Value {
@@ -10,7 +14,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Tidegate admin API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Health, metrics and the configuration of one gateway. For operators only: it has no authentication.",
+            "description": "Health, metrics and the configuration of one gateway. For operators only: where `admin.users` are configured, each operation needs the role in its `x-role`.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": {
@@ -43,7 +47,11 @@ pub(crate) fn document() -> Value {
             "/openapi.json": { "get": read("openapi", "This document", "application/json") },
             "/schema.json": { "get": read("schema", "The schema of the configuration, for editors", "application/schema+json") },
         },
-        "components": { "schemas": schemas(), "responses": responses() },
+        "components": {
+            "schemas": schemas(),
+            "responses": responses(),
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let more = [hub_paths(), queue_paths()];
@@ -51,8 +59,32 @@ pub(crate) fn document() -> Value {
     let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
     if let Some(paths) = paths {
         paths.extend(more);
+        for (path, operations) in paths {
+            for (method, operation) in operations.as_object_mut().into_iter().flatten() {
+                tell_access(path, method, operation);
+            }
+        }
     }
     document
+}
+
+/// Adds who may do this, and what others get.
+fn tell_access(path: &str, method: &str, operation: &mut Value) {
+    // Harmless: the methods of the document are those of HTTP.
+    let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
+    let role = access::needed(&method, path, None);
+    let name = role.map_or("none", Role::name);
+    if let Some(operation) = operation.as_object_mut() {
+        operation.insert("x-role".to_owned(), name.into());
+        if role.is_some() {
+            operation.insert("security".to_owned(), json!([{ "token": [] }, {}]));
+        }
+        let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+        if let Some(responses) = responses.filter(|_| role.is_some()) {
+            let refused = json!({ "$ref": "#/components/responses/Unauthorized" });
+            responses.insert("401".to_owned(), refused);
+        }
+    }
 }
 
 /// The paths of hubs.
@@ -290,7 +322,10 @@ fn problem(description: &str) -> Value {
 }
 
 fn responses() -> Value {
-    json!({ "Forbidden": problem("The request may come from a web page of another site") })
+    json!({
+        "Forbidden": problem("The operator lacks the role, or the request may come from a web page of another site"),
+        "Unauthorized": problem("The request has no token of an operator"),
+    })
 }
 
 fn left_out() -> Value {

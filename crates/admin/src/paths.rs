@@ -7,6 +7,15 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use control::Control;
 use std::sync::Arc;
 
+/// The paths of the socket for probes and scrapers.
+pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
+    [
+        ("/healthz", get(answer::healthz)),
+        ("/readyz", get(answer::readyz)),
+        ("/metrics", get(answer::metrics)),
+    ]
+}
+
 pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 41] {
     [
         ("/", get(answer::page)),

@@ -310,7 +310,7 @@ async fn stopping_ends_the_server() {
 async fn connections_past_the_bound_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut bounded = BoundedListener::new(listener, 1);
+    let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));
     let (first, _) =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (held, _) = axum::serve::Listener::accept(&mut bounded).await;
@@ -346,7 +346,7 @@ async fn silent_connections_keep_nobody_out() {
 async fn a_connection_whose_request_is_answered_does_not_leave_for_another() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut bounded = BoundedListener::new(listener, 1);
+    let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));
     let mut client = TcpStream::connect(address).await.unwrap();
     let (mut held, _) = axum::serve::Listener::accept(&mut bounded).await;
     let request = b"GET / HTTP/1.1\r\n\r\n";

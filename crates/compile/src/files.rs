@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use config::{At, FilePath, Report, Spanned};
 use mediation::json_schema::Schema;
@@ -132,4 +133,22 @@ pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Rep
         Error::Name(_) => (certificate, "write the DNS name or the address in the certificate"),
     };
     report.error(at, error.to_string(), help);
+}
+
+/// The file of a log, with a complaint about what shows before it is opened.
+pub(crate) fn log(what: &str, path: &Path, at: At, report: &mut Report) -> PathBuf {
+    if let Some(fault) = log_fault(path) {
+        let what = format!("the {what} cannot be `{}`: {fault}", path.display());
+        let help = "name a file in a folder that is there, `stdout` or `stderr`";
+        report.error(at, what, help);
+    }
+    path.to_owned()
+}
+
+fn log_fault(path: &Path) -> Option<&'static str> {
+    if path.is_dir() {
+        return Some("it is a folder");
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+    (!folder.is_dir()).then_some("there is no such folder")
 }

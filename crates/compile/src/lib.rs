@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod apis;
 mod cases;
 mod client_lines;
@@ -38,13 +39,11 @@ mod templates;
 mod upstream_targets;
 mod upstreams;
 
-use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{At, Config, LoadedConfig, LogFormat, LogPath, MemoryLimit, Report};
+use config::{At, Config, LoadedConfig, LogFormat, LogTo, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
 use plan::{AccessLogSettings, Plan};
@@ -93,7 +92,9 @@ pub fn compile(
     cases::check(config, &builder.all_upstream_names(), &mut report);
     let schedules = schedules::compile(config, &flows, &mut builder, &mut report);
     let access_log = access_log(config, &mut report);
-    let admin = admin(config, previous, &mut report);
+    let admin = admin::compile(config, previous, &mut report);
+    let status = admin::status(config, &mut report);
+    let audit_log = admin::audit_log(config, &mut report);
     if report.has_errors() {
         return Err(report);
     }
@@ -125,6 +126,8 @@ pub fn compile(
         drain: config.shutdown.drain,
         drain_delay,
         admin,
+        status,
+        audit_log,
         access_log,
         alive: telemetry.reload().plan_alive(),
     };
@@ -168,24 +171,6 @@ fn memory(limit: MemoryLimit) -> plan::MemoryLimit {
     }
 }
 
-/// The configured address. Its socket is opened once, so a plan keeps that of the one before.
-fn admin(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<SocketAddr> {
-    let written = config.admin.as_ref().map(|admin| &admin.address);
-    let address = written.map(|address| address.value.0);
-    let running = previous.map_or(address, |plan| plan.admin);
-    if address != running {
-        let what = match running {
-            Some(running) => {
-                format!("the admin API stays at {running} until the gateway is started again")
-            }
-            None => "there is no admin API until the gateway is started again".to_owned(),
-        };
-        let at = written.map_or(At::file(0), |address| address.at);
-        report.warn(at, what, "restart it, or write what is running");
-    }
-    running
-}
-
 fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings> {
     let log = config.telemetry.access_log.as_ref()?;
     let format = match &log.format.value {
@@ -199,32 +184,14 @@ fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings>
             }
         },
     };
-    let sink = match &log.path.value {
-        LogPath::Stdout => Sink::Stdout,
-        LogPath::Stderr => Sink::Stderr,
-        LogPath::File(path) => {
-            let path = path.as_path();
-            if let Some(fault) = log_fault(path) {
-                let what = format!("the access log cannot be `{}`: {fault}", path.display());
-                report.error(
-                    log.path.at,
-                    what,
-                    "name a file in a folder that is there, `stdout` or `stderr`",
-                );
-            }
-            Sink::File(path.to_owned())
+    let sink = match &log.to.value {
+        LogTo::Stdout => Sink::Stdout,
+        LogTo::Stderr => Sink::Stderr,
+        LogTo::File(path) => {
+            Sink::File(files::log("access log", path.as_path(), log.to.at, report))
         }
     };
     Some(AccessLogSettings { format, sink })
-}
-
-/// The problem with an access log's file, as far as it shows before the file is opened.
-fn log_fault(path: &Path) -> Option<&'static str> {
-    if path.is_dir() {
-        return Some("it is a folder");
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
-    (!folder.is_dir()).then_some("there is no such folder")
 }
 
 fn template_fault(error: &TemplateError, report: &Report) -> String {

@@ -72,9 +72,10 @@ pub(crate) fn build(listeners: Vec<Listener>, previous: Option<&Plan>) -> Vec<Ar
 
 fn complain_of_clashes(config: &Config, report: &mut Report) {
     let admin = config.admin.iter().map(|admin| ("admin", &admin.address));
+    let status = config.status.iter().map(|status| ("status", &status.address));
     let listeners = config.listen.iter().map(|(name, l)| (name.value.as_str(), &l.address));
     let mut taken: HashMap<SocketAddr, (&str, At)> = HashMap::new();
-    for (name, Spanned { value, at, .. }) in listeners.chain(admin) {
+    for (name, Spanned { value, at, .. }) in listeners.chain(admin).chain(status) {
         // Port 0 is a different port each time.
         if value.0.port() == 0 {
             continue;

@@ -108,6 +108,10 @@ fn the_whole_in_words() {
               tls: 10s
         admin:
           address: "127.0.0.1:9901"
+          users: {}
+          origins: []
+          hosts: []
+          open: false
         workers: 2
         limits:
           memory: "60%"
@@ -281,7 +285,7 @@ fn the_whole_in_words() {
         telemetry:
           access_log:
             format: "{client} {status}"
-            path: /var/log/access.log
+            to: /var/log/access.log
 
         # Plan 1: 2 workers.
         # Routes, as written. The most specific one that matches is taken:

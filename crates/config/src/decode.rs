@@ -38,6 +38,20 @@ pub struct Decoder<'a> {
     faults: usize,
     /// Files that values name, for whoever watches for changes.
     named: Vec<PathBuf>,
+    /// The places of secrets that are written out.
+    secrets: Vec<At>,
+    /// Files of secrets.
+    secret_files: Vec<PathBuf>,
+}
+
+/// What decoding has found beside the values.
+pub(crate) struct Decoded {
+    /// Files that values name.
+    pub(crate) named: Vec<PathBuf>,
+    /// The places of secrets that are written out, in order.
+    pub(crate) secrets: Vec<At>,
+    /// Those of the files that hold secrets.
+    pub(crate) secret_files: Vec<PathBuf>,
 }
 
 /// A map whose keys have been looked at.
@@ -51,11 +65,23 @@ pub struct Section<'n> {
 
 impl<'a> Decoder<'a> {
     pub(crate) fn new(report: &'a mut Report) -> Self {
-        Self { report, faults: 0, named: Vec::new() }
+        Self { report, faults: 0, named: Vec::new(), secrets: Vec::new(), secret_files: Vec::new() }
     }
 
-    pub(crate) fn into_named(self) -> Vec<PathBuf> {
-        self.named
+    pub(crate) fn finish(self) -> Decoded {
+        let Self { named, mut secrets, secret_files, .. } = self;
+        secrets.sort();
+        Decoded { named, secrets, secret_files }
+    }
+
+    /// Notes that the value at a place is secret.
+    pub(crate) fn keep_secret(&mut self, at: At) {
+        self.secrets.push(at);
+    }
+
+    /// Notes that a file holds secrets.
+    pub(crate) fn keep_file_secret(&mut self, file: &Path) {
+        self.secret_files.push(file.to_owned());
     }
 
     /// Complains at a place.

@@ -7,8 +7,17 @@ use crate::report::{At, CUT, Sources};
 
 /// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
 /// `keys_max` is none.
-const SECRET_ENDS: &[&str] =
-    &["password", "passwd", "secret", "token", "key", "authorization", "cookie", "postgres"];
+const SECRET_ENDS: &[&str] = &[
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "key",
+    "authorization",
+    "cookie",
+    "postgres",
+    "_sha256",
+];
 
 /// Names that are taken for one of these when somebody mistypes them: as many slips are forgiven.
 const MISTYPED: &[&str] = &["password", "secret", "client_secret"];
@@ -48,6 +57,17 @@ pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
     let place = line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
     line.get(hidden.into_iter().find(|span| span.contains(&place))?)
+}
+
+/// The secrets that a line has by the names in it.
+pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
+    let mut found: Vec<Span> = Vec::new();
+    for span in spans(line) {
+        if found.last().is_none_or(|last| last.end <= span.start) {
+            found.push(span);
+        }
+    }
+    found
 }
 
 /// The line of a place, and what of it is hidden.

@@ -31,11 +31,13 @@ mod excerpt;
 mod flows;
 mod hidden;
 mod load;
+mod masks;
 #[doc(hidden)]
 pub mod node;
 mod policies;
 mod reference;
 mod report;
+mod scalars;
 #[doc(hidden)]
 pub mod schema;
 mod sections;
@@ -52,25 +54,26 @@ pub use load::{
     LoadedConfig, bundles_in, folder_of_bundles, is_configuration, load, parse, parse_with,
     read_again,
 };
+pub use masks::{MASK, masked, unmasked};
 pub use node::Node;
 pub use policies::*;
 pub use reference::reference;
 pub use report::{At, Complaint, Report, Severity, Source, Sources};
 pub use schema::{SchemaBuilder, json_schema, json_schema_of};
 pub use sections::{
-    AccessLog, Admin, Api, ApiSubscription, Application, ApplicationKeys, ApplicationSubscription,
-    Balance, Breaker, Bundles, Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply,
-    CaseRequest, Certificate, ClientAuth, ClientAuthMode, Config, Database, Defaults, Dns,
-    EmptySegments, EndpointAllow, EndpointTimeout, Endpoints, Errors, EscapedSlash, Health, Hub,
-    HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog,
-    HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, KeyUse, LimitPlan, LimitStore,
-    Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogFormat, LogPath,
-    Match, Outlier, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder,
-    QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
-    RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
-    Shutdown, Sticky, Store, StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry,
-    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate,
-    ready_plans,
+    AccessLog, Admin, AdminRole, AdminTls, AdminUser, Api, ApiSubscription, Application,
+    ApplicationKeys, ApplicationSubscription, AuditLog, Balance, Breaker, Bundles, Case,
+    CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply, CaseRequest, Certificate, ClientAuth,
+    ClientAuthMode, Config, Database, Defaults, Dns, EmptySegments, EndpointAllow, EndpointTimeout,
+    Endpoints, Errors, EscapedSlash, Health, Hub, HubAlgorithm, HubCallbacks, HubDelivery,
+    HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog, HubRetention, HubSasl, HubSaslMechanism,
+    Introspection, Issuer, KeyUse, LimitPlan, LimitStore, Listener, ListenerLimits, ListenerPaths,
+    ListenerTimeout, ListenerTls, LogFormat, LogTo, Match, Outlier, PathParameters, PlanBurst,
+    PlanWindow, Pool, ProcessLimits, Queue, QueueOrder, QueueRetry, Respond, Retry, Route,
+    RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams,
+    RouteUpstream, Saxon, Schedule, ScheduleMessage, Shutdown, Status, StatusTls, Sticky, Store,
+    StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, Upstream, UpstreamAddresses,
+    UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{read_text, reason};
 pub use values::{

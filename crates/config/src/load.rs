@@ -24,8 +24,12 @@ pub struct LoadedConfig {
     /// Everything it depends on: the files of the configuration, those put in by `${file:PATH}`, and
     /// those that values name, such as certificates. A change to one of them is a change.
     pub files: Vec<PathBuf>,
+    /// Those of the files that hold secrets: what references put in, and lists of credentials.
+    pub secret_files: Vec<PathBuf>,
     /// The text as it was written, references put in.
     pub(crate) tree: Option<Node>,
+    /// The places of secrets, in order.
+    pub(crate) secrets: Vec<At>,
 }
 
 impl LoadedConfig {
@@ -64,6 +68,7 @@ const KEYED_BY_NAME: &[&str] = &[
 /// The other keys.
 const OF_THE_GATEWAY: &[&str] = &[
     "admin",
+    "status",
     "workers",
     "endpoints",
     "shutdown",
@@ -279,15 +284,20 @@ impl Reading {
             trees.push(tree);
         }
 
+        let put_in =
+            files.iter().filter(|file| !sources.iter().any(|of| Path::new(&of.name) == **file));
+        let mut secret_files: Vec<PathBuf> = put_in.cloned().collect();
         let tree = trees.into_iter().reduce(|all, tree| merge(all, tree, &mut report));
         let mut decoder = Decoder::new(&mut report);
         let config = tree.as_ref().and_then(|tree| Config::decode(tree, &mut decoder));
-        for file in decoder.into_named() {
+        let decoded = decoder.finish();
+        for file in decoded.named {
             if !files.contains(&file) {
                 files.push(file);
             }
         }
-        LoadedConfig { config, report, files, tree }
+        secret_files.extend(decoded.secret_files);
+        LoadedConfig { config, report, files, secret_files, tree, secrets: decoded.secrets }
     }
 }
 

@@ -224,7 +224,7 @@ telemetry: { access_log: {} }
               "telemetry": {
                 "access_log": {
                   "format": "json",
-                  "path": "stdout"
+                  "to": "stdout"
                 }
               }
             }"#]],
@@ -346,7 +346,11 @@ fn every_key() {
                 }
               },
               "admin": {
-                "address": "127.0.0.1:9901"
+                "address": "127.0.0.1:9901",
+                "users": {},
+                "origins": [],
+                "hosts": [],
+                "open": false
               },
               "workers": 2,
               "limits": {
@@ -766,7 +770,7 @@ fn every_key() {
               "telemetry": {
                 "access_log": {
                   "format": "{client} {method}",
-                  "path": "stderr"
+                  "to": "stderr"
                 }
               }
             }"#]],

@@ -5,7 +5,7 @@ use crate::Report;
 use crate::file::Draft;
 use crate::watched::Contents;
 use compile::CompiledPlan;
-use config::{Difference, LoadedConfig, LogPath, ShownValue, Sources};
+use config::{Difference, LoadedConfig, LogTo, ShownValue, Sources};
 use plan::Plan;
 use std::collections::BTreeSet;
 use std::io;
@@ -140,6 +140,8 @@ fn is_written(file: &Path, loaded: &LoadedConfig) -> bool {
     if store.is_some_and(|path| path.value.as_path() == file) {
         return true;
     }
-    let log = config.telemetry.access_log.as_ref();
-    matches!(log.map(|log| &log.path.value), Some(LogPath::File(path)) if path.as_path() == file)
+    let access = config.telemetry.access_log.as_ref().map(|log| &log.to.value);
+    let audit = config.telemetry.audit_log.as_ref().map(|log| &log.to.value);
+    let is_it = |to: &LogTo| matches!(to, LogTo::File(path) if path.as_path() == file);
+    access.into_iter().chain(audit).any(is_it)
 }

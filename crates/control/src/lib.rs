@@ -23,7 +23,7 @@ mod tests;
 pub use bundles::Bundle;
 pub use config::{Report, json_schema, json_text};
 pub use hubs::HubFailure;
-pub use plan::Plan;
+pub use plan::{Admin, AuditSink, Plan, Role, StatusListener};
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{FailedAttempt, Status};
 pub use watch::POLL_EVERY;

@@ -20,7 +20,7 @@ pub fn plan(plan: &Plan) -> Value {
         "workers": plan.workers,
         "drain_ms": millis(plan.drain),
         "drain_delay_ms": millis(plan.drain_delay),
-        "admin": plan.admin.map(|address| address.to_string()),
+        "admin": plan.admin.as_ref().map(|admin| admin.address.to_string()),
         "access_log": plan.access_log.as_ref().map(access_log),
         "listeners": plan.listeners.iter().map(|listener| self::listener(listener)).collect::<Vec<_>>(),
         "upstreams": upstreams(plan),

@@ -50,6 +50,15 @@ pub fn date_of(number: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
+/// A time since the Unix epoch as RFC 3339 writes it, in UTC with milliseconds.
+pub fn rfc3339(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    let (year, month, day) = date_of(i64::try_from(seconds / 86_400).unwrap_or(i64::MAX / 2));
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let millis = time.subsec_millis();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
 /// The day of the week; 0 is Sunday.
 pub fn weekday(number: i64) -> i64 {
     (number + 4).rem_euclid(7)

@@ -5,6 +5,7 @@
 //! that began with it is answered; a long reply keeps only its route.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod carried_state;
 mod destination;
 mod forward;
@@ -25,6 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Role, StatusListener};
 pub use carried_state::CarriedState;
 pub use destination::Destination;
 pub use forward::{Forward, PathPiece, PathSent};
@@ -104,8 +106,11 @@ pub struct Plan {
     pub drain: Duration,
     /// The time that listeners stay open after the gateway reports that it is not ready.
     pub drain_delay: Duration,
-    /// The address of the admin API, if it is on.
-    pub admin: Option<std::net::SocketAddr>,
+    /// The admin API, if it is on.
+    pub admin: Option<Admin>,
+    /// The socket for probes and scrapers, if there is one.
+    pub status: Option<StatusListener>,
+    pub audit_log: AuditSink,
     pub access_log: Option<AccessLogSettings>,
     /// Counts the plans in memory.
     pub alive: telemetry::PlanAlive,

@@ -16,6 +16,7 @@ mod log;
 mod manual;
 mod notify;
 mod run;
+mod status;
 mod store;
 mod token;
 

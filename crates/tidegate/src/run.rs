@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::status::StatusSocket;
 use crate::{log, notify};
 
 /// A gateway in service.
@@ -61,14 +62,18 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     raise_descriptors();
     avoid_huge_pages();
     let gateway: Arc<OnceLock<Arc<Gateway>>> = Arc::default();
+    let status: Arc<StatusSocket> = Arc::default();
     let publish = {
-        let gateway = gateway.clone();
+        let (gateway, status) = (gateway.clone(), status.clone());
         move |plan: Arc<Plan>| -> control::PublishFuture {
-            let gateway = gateway.get().cloned();
+            let (gateway, status) = (gateway.get().cloned(), status.clone());
             Box::pin(async move {
                 let gateway = gateway.ok_or_else(|| "the gateway has not started".to_owned())?;
                 open_store(&plan).await?;
-                gateway.publish(plan).await
+                let next = status.open(plan.status.as_ref()).await?;
+                gateway.publish(plan).await?;
+                status.adopt(next);
+                Ok(())
             })
         }
     };
@@ -82,11 +87,15 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     // Before the listeners: a gateway that cannot start takes no request.
     let admin = admin_socket(&plan).await.map_err(NotStarted::Failed)?;
+    let opened = status.open(plan.status.as_ref()).await;
+    let next = opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
     let admin = admin.map(|socket| admin_api(socket, &control)).transpose();
     let admin = admin.map_err(NotStarted::Failed)?;
+    kit::spawn(status.clone().run(control.clone()));
+    status.adopt(next);
     kit::spawn(control.clone().watch());
     Ok(RunningGateway { control, gateway: started, admin })
 }
@@ -122,7 +131,7 @@ fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> 
 }
 
 async fn admin_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
-    let Some(address) = plan.admin else { return Ok(None) };
+    let Some(address) = plan.admin.as_ref().map(|admin| admin.address) else { return Ok(None) };
     let bound = TcpListener::bind(address).await;
     bound.map(Some).map_err(|e| anyhow::anyhow!("admin: {}", listen::not_bound(address, &e)))
 }

@@ -4,14 +4,18 @@
 //! text and uses the result.
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod certificate;
 mod client;
 mod handshake;
 mod pem;
 mod server;
+mod subject;
 
+pub use accepted::{Accepted, ClientCertificate};
 pub use certificate::{Certificate, Concern, EXPIRY_WARNING};
 pub use client::{Client, ClientSpec};
 pub use handshake::{Peer, failure};
 pub use pem::{Error, PAIR_MISMATCH};
 pub use server::{Expiry, Pair, Server, ServerSpec, Version};
+pub use subject::Subject;

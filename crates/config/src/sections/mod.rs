@@ -1,6 +1,7 @@
 //! The sections of the configuration, one file each. A field is a key; its default stands beside it, with
 //! the reason in a comment.
 
+mod admin;
 mod apis;
 mod applications;
 mod cases;
@@ -20,6 +21,7 @@ mod upstreams;
 
 use std::time::Duration;
 
+pub use admin::{Admin, AdminRole, AdminTls, AdminUser, Status, StatusTls};
 pub use apis::{Api, ApiSubscription, Validate};
 pub use applications::{
     Application, ApplicationKeys, ApplicationSubscription, KeyUse, SubscriptionState,
@@ -45,7 +47,7 @@ pub use routes::{
 pub use saxon::Saxon;
 pub use schedules::{Schedule, ScheduleMessage};
 pub use store::Store;
-pub use telemetry::{AccessLog, LogFormat, LogPath, Telemetry};
+pub use telemetry::{AccessLog, AuditLog, LogFormat, LogTo, Telemetry};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
     UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
@@ -54,7 +56,7 @@ pub use upstreams::{
 use crate::decode::keys;
 use crate::flows::Flow;
 use crate::policies::Policy;
-use crate::values::{Address, Between, FilePath, Map, MemoryLimit, Percent, Spanned};
+use crate::values::{Between, FilePath, Map, MemoryLimit, Percent, Spanned};
 
 keys! {
     /// The configuration of one gateway.
@@ -64,6 +66,8 @@ keys! {
         listen: Map<Listener> = Map::default(),
         /// The admin API's socket, for operators: metrics, health, the running configuration. Without it there is none.
         admin: Option<Admin>,
+        /// A socket for probes and scrapers: `/healthz`, `/readyz` and `/metrics` alone. Without it there is none.
+        status: Option<Status>,
         /// How many workers serve traffic, each on a thread of its own; one for each core if absent.
         workers: Option<Spanned<Between<1, 256>>>,
         /// What the whole process may take.
@@ -110,7 +114,7 @@ keys! {
         bundles: Option<Bundles>,
         /// The JVM for XSLT 2.0 and 3.0.
         saxon: Saxon,
-        /// The access log.
+        /// What the gateway says about its traffic and its operators.
         telemetry: Telemetry,
     }
 }
@@ -128,14 +132,6 @@ keys! {
     pub struct Bundles {
         /// The folder with a folder for each bundle. The admin API makes it when the first bundle comes.
         folder: Spanned<FilePath>,
-    }
-}
-
-keys! {
-    /// The admin API's socket, for operators.
-    pub struct Admin {
-        /// An address and a port, such as `127.0.0.1:9901`. There are no passwords: use an address that only operators can reach.
-        address: Spanned<Address>,
     }
 }
 

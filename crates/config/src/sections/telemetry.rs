@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys};
-use crate::node::Node;
+use crate::node::{Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{FilePath, Spanned};
@@ -14,6 +14,16 @@ keys! {
         /// The access log, one line for each request; none without it.
         // A line costs more than all else the gateway does for a small request.
         access_log: Option<AccessLog>,
+        /// The audit log, one line for each change and each refused attempt of an operator; without it they are in the program's own log.
+        audit_log: Option<AuditLog>,
+    }
+}
+
+keys! {
+    /// The audit log: a JSON object a line, with `time`, `user`, `role`, `client`, `method`, `path`, `status`, `changes` and `request_id`.
+    pub struct AuditLog {
+        /// `stdout`, `stderr` or a file.
+        to: Spanned<LogTo>,
     }
 }
 
@@ -23,7 +33,7 @@ keys! {
         /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
         /// `stdout`, `stderr` or a file.
-        path: Spanned<LogPath> = Spanned::unwritten(LogPath::Stdout),
+        to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),
     }
 }
 
@@ -36,9 +46,9 @@ pub enum LogFormat {
     Template(String),
 }
 
-/// The file or stream of the access log.
+/// The place where lines of a log go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogPath {
+pub enum LogTo {
     /// The program's output.
     Stdout,
     /// The program's error output.
@@ -69,11 +79,12 @@ impl Decode for LogFormat {
     }
 }
 
-impl Decode for LogPath {
+impl Decode for LogTo {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match node.text() {
-            Some("stdout") => Some(Self::Stdout),
-            Some("stderr") => Some(Self::Stderr),
+        match (&node.value, node.text()) {
+            (_, Some("stdout")) => Some(Self::Stdout),
+            (_, Some("stderr")) => Some(Self::Stderr),
+            (Value::Map(_), _) => LogFile::decode(node, decoder).map(|to| Self::File(to.file)),
             _ => FilePath::decode(node, decoder).map(Self::File),
         }
     }
@@ -86,7 +97,15 @@ impl Decode for LogPath {
         }
     }
 
-    fn schema(_: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [{ "enum": ["stdout", "stderr"] }, { "type": "string" }] })
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [{ "enum": ["stdout", "stderr"] }, { "type": "string" }, LogFile::schema(schema)] })
+    }
+}
+
+keys! {
+    /// A file that lines are appended to.
+    pub(crate) struct LogFile {
+        /// Its path; the folder has to be there.
+        file: FilePath,
     }
 }

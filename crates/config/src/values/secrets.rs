@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys};
+use crate::masks::marked;
 use crate::node::{MapEntry, Node, Value};
 use crate::report::{Report, Source, Sources};
 use crate::schema::SchemaBuilder;
@@ -139,7 +140,11 @@ impl Decode for Credentials {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         match &node.value {
             Value::Map(list) => match list.as_slice() {
-                [one] if one.key == "file" => Spanned::decode(&one.node, decoder).map(Self::File),
+                [one] if one.key == "file" => {
+                    let file: Spanned<FilePath> = Spanned::decode(&one.node, decoder)?;
+                    decoder.keep_file_secret(file.value.as_path());
+                    Some(Self::File(file))
+                }
                 _ => entries(node, decoder).map(Self::Written),
             },
             Value::Scalar(_) => by_subject(node, decoder),
@@ -169,6 +174,7 @@ impl Decode for Credentials {
 impl Decode for Secret {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let text = node.text();
+        decoder.keep_secret(node.at);
         if text.is_none() {
             decoder.expected(node, "a secret", "write a text, best `${NAME}` or `${file:PATH}`");
         }
@@ -180,11 +186,7 @@ impl Decode for Secret {
     }
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
-        let mut text = String::schema(schema);
-        if let Some(text) = text.as_object_mut() {
-            text.insert("writeOnly".to_owned(), true.into());
-        }
-        text
+        marked(String::schema(schema))
     }
 }
 

@@ -1,0 +1,132 @@
+//! Who asks, and whether that operator may.
+//!
+//! Owns the role that each operation needs; `openapi.json` tells it from here.
+
+use axum::http::{HeaderMap, Method, header};
+use control::{Admin, Role};
+use serde_json::Value;
+
+use crate::bounded::Peer;
+
+/// Paths that answer to anybody: probes, and the public keys of tokens.
+const FOR_ANYBODY: [&str; 3] = ["/healthz", "/readyz", "/.well-known/jwks.json"];
+
+/// Paths that change nothing though they are posted to.
+const QUESTIONS: [&str; 2] = ["/config/check", "/config/diff"];
+
+/// Members with what a message carries.
+const BODIES: [&str; 2] = ["body", "base64"];
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator {
+    /// None where nobody has a name.
+    pub(crate) name: Option<String>,
+    pub(crate) role: Role,
+}
+
+impl Operator {
+    /// True if the bodies of messages may be shown to this operator.
+    pub(crate) fn sees_bodies(&self) -> bool {
+        self.role >= Role::Write
+    }
+}
+
+/// The role that an operation needs; none where nobody has to say who he is.
+pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    match reads {
+        true if FOR_ANYBODY.contains(&path) => None,
+        true if asks_secrets(query) => Some(Role::Write),
+        true => Some(Role::Read),
+        false if *method == Method::POST && QUESTIONS.contains(&path) => Some(Role::Read),
+        false => Some(Role::Write),
+    }
+}
+
+/// True if the secrets of a configuration are asked for.
+pub(crate) fn asks_secrets(query: Option<&str>) -> bool {
+    query.unwrap_or_default().split('&').any(|pair| pair == "secrets=true")
+}
+
+/// The operator who asks; none if it does not show, and has to.
+pub(crate) fn operator(
+    admin: Option<&Admin>,
+    headers: &HeaderMap,
+    peer: &Peer,
+) -> Option<Operator> {
+    let Some(admin) = admin.filter(|admin| !admin.users.is_empty()) else {
+        let holder = |der: &[u8]| tls::Certificate::read(der)?.subject;
+        let name = peer.certificate().and_then(holder);
+        return Some(Operator { name, role: Role::Write });
+    };
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let user = match (lines.next(), lines.next()) {
+        (None, _) => admin.user_of_certificate(peer.certificate()?),
+        // Harmless: what is not text is no token.
+        (Some(line), None) => admin.user_of_token(bearer(line.to_str().ok()?)?),
+        (Some(_), Some(_)) => None,
+    };
+    user.map(|user| Operator { name: Some(user.name.clone()), role: user.role })
+}
+
+fn bearer(line: &str) -> Option<&str> {
+    let (scheme, token) = line.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Takes the bodies of messages out of an answer, wherever they are in it.
+pub(crate) fn without_bodies(answer: &mut Value) {
+    match answer {
+        Value::Object(members) => {
+            for name in BODIES {
+                members.remove(name);
+            }
+            members.values_mut().for_each(without_bodies);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_bodies),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_needs_a_role() {
+        let (read, write) = (Some(Role::Read), Some(Role::Write));
+        for (method, target, role) in [
+            (Method::GET, "/healthz", None),
+            (Method::HEAD, "/readyz", None),
+            (Method::POST, "/healthz", write),
+            (Method::GET, "/metrics", read),
+            (Method::GET, "/nosuch", read),
+            (Method::GET, "/config", read),
+            (Method::GET, "/config?secrets=true", write),
+            (Method::GET, "/config?a=b&secrets=true", write),
+            (Method::GET, "/config?secrets=false", read),
+            (Method::POST, "/config/check", read),
+            (Method::POST, "/config/diff", read),
+            (Method::PUT, "/config", write),
+            (Method::PATCH, "/upstreams/a/targets/b", write),
+            (Method::DELETE, "/queues/a/dead", write),
+        ] {
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            assert_eq!(needed(&method, path, Some(query)), role, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn bearer_is_read_in_any_case() {
+        for (line, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("abc", None),
+        ] {
+            assert_eq!(bearer(line), token, "{line}");
+        }
+    }
+}

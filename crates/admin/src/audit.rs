@@ -1,0 +1,87 @@
+//! The audit log: a line for each change, and for each attempt that was refused.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _, stderr, stdout};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use axum::http::{Method, StatusCode, Uri};
+use control::{AuditSink, Role};
+use serde_json::{Value, json};
+
+use crate::access::{Operator, asks_secrets};
+use crate::bounded::Peer;
+
+/// How many places of the configuration a request has changed; an extension of its response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Changes(pub(crate) usize);
+
+/// A request as the log has it.
+pub(crate) struct Attempt {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) peer: Peer,
+    pub(crate) request_id: String,
+    pub(crate) operator: Option<Operator>,
+    pub(crate) needed: Option<Role>,
+}
+
+impl Attempt {
+    /// True if it is noted with this outcome: reads are not.
+    fn is_noted(&self, status: StatusCode) -> bool {
+        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        refused || self.needed == Some(Role::Write)
+    }
+
+    fn line(&self, status: StatusCode, changes: Option<Changes>) -> Value {
+        let operator = self.operator.as_ref();
+        // A query could hold anything; this one is what makes a read worth a line.
+        let query = if asks_secrets(self.uri.query()) { "?secrets=true" } else { "" };
+        json!({
+            "time": kit::calendar::rfc3339(kit::clock::wall()),
+            "user": operator.and_then(|operator| operator.name.as_deref()),
+            "role": operator.map(|operator| operator.role.name()),
+            "client": self.peer.address.ip().to_canonical().to_string(),
+            "method": self.method.as_str(),
+            "path": format!("{}{query}", self.uri.path()),
+            "status": status.as_u16(),
+            "changes": changes.map(|changes| changes.0),
+            "request_id": self.request_id,
+        })
+    }
+
+    /// Notes the outcome, before the client learns of it.
+    pub(crate) async fn note(self, sink: AuditSink, status: StatusCode, changes: Option<Changes>) {
+        if !self.is_noted(status) {
+            return;
+        }
+        let line = self.line(status, changes).to_string();
+        if sink == AuditSink::Own {
+            return tracing::info!(audit = %line, "an operator's request");
+        }
+        let written = line.clone();
+        let written = kit::task::beside(move || write(&sink, &written)).await;
+        let error = match written {
+            Some(Ok(())) => return,
+            Some(Err(error)) => error.to_string(),
+            None => "the writer panicked".to_owned(),
+        };
+        tracing::error!(audit = %line, error, "the audit log cannot be written");
+    }
+}
+
+/// A file is opened for each line, so that one that was renamed is left alone.
+fn write(sink: &AuditSink, line: &str) -> io::Result<()> {
+    match sink {
+        AuditSink::Own => Ok(()),
+        AuditSink::Stdout => writeln!(stdout().lock(), "{line}"),
+        AuditSink::Stderr => writeln!(stderr().lock(), "{line}"),
+        AuditSink::File(path) => append(path, line),
+    }
+}
+
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    // Who changes what is for operators alone.
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
+}

@@ -1,0 +1,245 @@
+//! `admin`, `status` and the audit log: who may operate the gateway, and where that is noted.
+
+use std::path::PathBuf;
+
+use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
+use plan::{Admin, AdminProof, AuditSink, Plan, Role, StatusListener};
+use tls::{Server, ServerSpec, Subject, Version};
+
+use crate::files;
+
+/// The admin API. Its socket is opened once, so a plan keeps the address and the TLS settings of the one before.
+pub(crate) fn compile(
+    config: &Config,
+    previous: Option<&Plan>,
+    report: &mut Report,
+) -> Option<Admin> {
+    let written = config.admin.as_ref().and_then(|written| admin(written, report));
+    let Some(previous) = previous else { return written };
+    let at = config.admin.as_ref().map_or(At::file(0), |admin| admin.address.at);
+    let help = "restart it, or write what is running";
+    let Some(running) = &previous.admin else {
+        if written.is_some() {
+            report.warn(at, "there is no admin API until the gateway is started again", help);
+        }
+        return None;
+    };
+    let stays =
+        format!("the admin API stays at {} until the gateway is started again", running.address);
+    let Some(written) = written else {
+        report.warn(at, stays, help);
+        return Some(running.clone());
+    };
+    if written.address != running.address {
+        report.warn(at, stays, help);
+    }
+    let files = |admin: &Admin| admin.tls.as_ref().map(|tls| tls.files.clone());
+    let same_tls = files(&written) == files(running);
+    if !same_tls {
+        report.warn(at, "the admin API keeps its `tls` until the gateway is started again", help);
+    }
+    let tls = if same_tls { written.tls.clone() } else { running.tls.clone() };
+    Some(Admin { address: running.address, tls, ..written })
+}
+
+fn admin(written: &config::Admin, report: &mut Report) -> Option<Admin> {
+    complain_of_open_address(written, report);
+    let users = users(written, report);
+    let with_tokens = users.iter().any(|user| matches!(user.proof, AdminProof::Token(_)));
+    let tls = match &written.tls {
+        Some(tls) => Some(server(tls, with_tokens, report)?),
+        None => None,
+    };
+    let origins = written.origins.iter().filter_map(|origin| self::origin(origin, report));
+    let origins = origins.collect();
+    let hosts = written.hosts.iter().filter_map(|host| self::host(host, report)).collect();
+    Some(Admin { address: written.address.value.0, tls, users, origins, hosts })
+}
+
+/// An address that others can reach has to be protected.
+fn complain_of_open_address(written: &config::Admin, report: &mut Report) {
+    let address = written.address.value.0;
+    let client_ca = written.tls.as_ref().is_some_and(|tls| tls.value.client_ca.is_some());
+    if address.ip().to_canonical().is_loopback() || !written.users.is_empty() || client_ca {
+        return;
+    }
+    let what = format!("everybody who can connect to {address} may operate the gateway");
+    let at = written.address.at;
+    match written.open {
+        true => report.warn(at, what, "write `users`, or use an address of 127.0.0.1"),
+        false => report.error(
+            at,
+            what,
+            "write `users`, `tls: { client_ca }` or an address of 127.0.0.1; probes can use `status`; `open: true` accepts it",
+        ),
+    }
+}
+
+fn users(written: &config::Admin, report: &mut Report) -> Vec<plan::AdminUser> {
+    let client_ca = written.tls.as_ref().is_some_and(|tls| tls.value.client_ca.is_some());
+    let mut users: Vec<plan::AdminUser> = Vec::new();
+    for (name, user) in written.users.iter() {
+        if !user.intact {
+            continue;
+        }
+        let Some(proof) = proof(&user.value, user.at, report) else { continue };
+        if matches!(proof, AdminProof::Subject(_)) && !client_ca {
+            let what =
+                format!("`{}` has a `subject`, and nobody asks for certificates", name.value);
+            report.error(user.at, what, "write `tls: { client_ca: FILE }` in `admin`");
+        }
+        if let Some(other) = users.iter().find(|other| is_same(&other.proof, &proof)) {
+            let what = format!("`{}` and `{}` cannot be told apart", other.name, name.value);
+            report.error(user.at, what, "give each user a token or a certificate of its own");
+        }
+        let role = match user.value.role {
+            AdminRole::Read => Role::Read,
+            AdminRole::Write => Role::Write,
+        };
+        users.push(plan::AdminUser { name: name.value.clone(), proof, role });
+    }
+    users
+}
+
+fn is_same(one: &AdminProof, other: &AdminProof) -> bool {
+    match (one, other) {
+        (AdminProof::Subject(one), AdminProof::Subject(other)) => one.is_same(other),
+        (one, other) => one == other,
+    }
+}
+
+/// The one thing that a user shows.
+fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
+    let AdminUser { token, token_sha256, subject, role: _ } = user;
+    match (token, token_sha256, subject) {
+        (Some(token), None, None) => {
+            let text = token.value.0.as_str();
+            let usable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+            if !usable {
+                let what = "the token is empty, or has characters that no header can carry";
+                report.error(token.at, what, "write visible ASCII characters without blanks");
+                return None;
+            }
+            Some(AdminProof::of_token(text))
+        }
+        (None, Some(hash), None) => {
+            let digest = unhex(&hash.value.0);
+            if digest.is_none() {
+                let help = "write what `printf %s TOKEN | sha256sum` prints, 64 digits";
+                report.error(hash.at, "this is not a SHA-256 in hexadecimal", help);
+            }
+            digest.map(AdminProof::Token)
+        }
+        (None, None, Some(subject)) => match Subject::parse(&subject.value) {
+            Ok(subject) => Some(AdminProof::Subject(subject)),
+            Err(why) => {
+                let what = format!("this is not the subject of a certificate: {why}");
+                report.error(subject.at, what, "write it as `CN=ops,O=Tide`");
+                None
+            }
+        },
+        _ => {
+            let what = "a user needs one of `token`, `token_sha256` and `subject`";
+            report.error(at, what, "write exactly one of them");
+            None
+        }
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
+    // Harmless: two digits fit a byte.
+    let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).unwrap_or_default());
+    let bytes: Vec<u8> = bytes.collect();
+    // Harmless: the caller complains of another length.
+    if odd.is_empty() { bytes.try_into().ok() } else { None }
+}
+
+/// TLS of the admin API. Where users have tokens, a certificate may be shown; else it has to be.
+fn server(
+    tls: &Spanned<AdminTls>,
+    with_tokens: bool,
+    report: &mut Report,
+) -> Option<plan::AdminTls> {
+    let AdminTls { certificate, key, client_ca } = &tls.value;
+    let authorities = match client_ca {
+        Some(file) => Some((file.at, files::read(file, report)?)),
+        None => None,
+    };
+    let server = tls_server((certificate, key), authorities, with_tokens, report)?;
+    let named = [Some(certificate), Some(key), client_ca.as_ref()].into_iter().flatten();
+    let files = named.map(|file| file.value.as_path().to_owned()).collect::<Vec<PathBuf>>();
+    let has_certificates = client_ca.is_some() && !with_tokens;
+    Some(plan::AdminTls { server, files, has_certificates })
+}
+
+fn tls_server(
+    (certificate, key): (&Spanned<FilePath>, &Spanned<FilePath>),
+    authorities: Option<(At, Vec<u8>)>,
+    client_optional: bool,
+    report: &mut Report,
+) -> Option<Server> {
+    let at = authorities.as_ref().map_or(certificate.at, |(at, _)| *at);
+    let spec = ServerSpec {
+        default: files::pair(certificate, key, report)?,
+        names: Vec::new(),
+        versions: vec![Version::Tls12, Version::Tls13],
+        client_ca: authorities.map(|(_, pem)| pem),
+        client_optional,
+        http2: false,
+    };
+    // The certificate was found good, so only the authorities can be wrong.
+    Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
+}
+
+/// An origin as browsers send it.
+fn origin(written: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let text = written.value.to_ascii_lowercase();
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_good = authority.is_some_and(|authority| {
+        let good = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
+        !authority.is_empty() && authority.chars().all(good)
+    });
+    if !is_good {
+        let what = "this is not the origin of a web page";
+        report.error(written.at, what, "write scheme, host and port: `https://ops.example.com`");
+    }
+    is_good.then_some(text)
+}
+
+fn host(written: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let text = written.value.to_ascii_lowercase();
+    let good = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_good = !text.is_empty() && text.chars().all(good);
+    if !is_good {
+        let what = "this is not the name of a host";
+        report.error(written.at, what, "write a name without a port: `gateway.example.com`");
+    }
+    is_good.then_some(text)
+}
+
+/// The socket for probes and scrapers.
+pub(crate) fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
+    let written = config.status.as_ref()?;
+    let tls = match &written.tls {
+        Some(tls) => {
+            let pair = (&tls.value.certificate, &tls.value.key);
+            Some(tls_server(pair, None, false, report)?)
+        }
+        None => None,
+    };
+    Some(StatusListener { address: written.address.value.0, tls })
+}
+
+/// The destination of the audit log.
+pub(crate) fn audit_log(config: &Config, report: &mut Report) -> AuditSink {
+    let Some(log) = &config.telemetry.audit_log else { return AuditSink::Own };
+    match &log.to.value {
+        LogTo::Stdout => AuditSink::Stdout,
+        LogTo::Stderr => AuditSink::Stderr,
+        LogTo::File(path) => {
+            AuditSink::File(files::log("audit log", path.as_path(), log.to.at, report))
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Texts of a configuration without the secrets that are written in them, and with those of the configuration in service again.
+//!
+//! Owns what is a secret there: each value whose key holds one by the schema (`x-secret`), the user of a URL, what looks like a
+//! credential among headers and parameters, private keys, and what comments have of these. References (`${NAME}`) are none.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::excerpt::{is_secret, secrets_in};
+use crate::hidden::PEM;
+use crate::load::{LoadedConfig, read_again};
+use crate::report::{At, Report, Source, Sources};
+use crate::scalars::{WrittenScalar, replaced, scalars};
+
+/// Stands for a secret. A text that is sent with it means the value in service at the same path.
+pub const MASK: &str = "***";
+
+/// Maps of headers, parameters and the like, whose keys are those of others.
+const FREE_MAPS: &[&str] = &["headers", "set", "add", "query", "parameters", "trailers", "form"];
+
+/// Headers with credentials whose names do not say so.
+const CREDENTIAL_HEADERS: &[&str] =
+    &["authorization", "proxy-authorization", "cookie", "set-cookie"];
+
+/// The texts of the sources without what is secret in them, in their order.
+pub fn masked(sources: &Sources) -> Vec<String> {
+    let loaded = read_again(sources);
+    let texts = (0..).zip(sources.iter());
+    texts.map(|(file, source)| masked_text(&loaded, file, &source.text)).collect()
+}
+
+fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
+    let Some(scalars) = scalars(text, file) else { return unreadable(loaded) };
+    let mut hidden: Vec<_> = scalars
+        .iter()
+        .filter_map(|scalar| Some((scalar.range.clone(), mask(loaded, scalar)?)))
+        .collect();
+    hidden.sort_by_key(|(range, _)| range.start);
+    let shown = comments_masked(&replaced(text, &hidden));
+    // What cannot be read any more may show what it should not.
+    let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
+    match count(&shown) == Some(scalars.len()) {
+        true => shown,
+        false => unreadable(loaded),
+    }
+}
+
+/// The configuration with all defaults in the place of a text whose secrets cannot be found.
+fn unreadable(loaded: &LoadedConfig) -> String {
+    crate::shown(loaded).map_or_else(String::new, |shown| shown.to_string())
+}
+
+/// What stands for a scalar, if it is secret.
+fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
+    let quoted = || Some(format!("\"{MASK}\""));
+    if is_reference(&scalar.text) {
+        return None;
+    }
+    let is_typed = |at: &At| loaded.secrets.binary_search(at).is_ok();
+    if is_typed(&scalar.at) || scalar.aliases.iter().any(is_typed) || is_private_key(&scalar.text) {
+        return quoted();
+    }
+    if is_credential(&scalar.path) && !is_expression(&scalar.text) {
+        return quoted();
+    }
+    let shown = without_users(&scalar.text)?;
+    Some(serde_json::Value::from(shown).to_string())
+}
+
+/// True if nothing is written but references.
+fn is_reference(text: &str) -> bool {
+    let mut rest = text.trim();
+    while let Some((_, behind)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        rest = behind;
+    }
+    rest.is_empty()
+}
+
+/// An expression of a flow says where a value comes from.
+fn is_expression(text: &str) -> bool {
+    (text.starts_with('$') || text.starts_with("{{")) && !text.contains(' ')
+}
+
+fn is_private_key(text: &str) -> bool {
+    text.contains(PEM) && text.contains("PRIVATE KEY")
+}
+
+/// True for the value of a header or a parameter that looks like a credential.
+fn is_credential(path: &[String]) -> bool {
+    // Items of a list belong to its key.
+    let names = path.iter().rev().skip_while(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut names = names.map(String::as_str);
+    let Some(name) = names.next() else { return false };
+    let lower = name.to_ascii_lowercase();
+    let looks = CREDENTIAL_HEADERS.contains(&&*lower) || is_secret(name);
+    looks && names.any(|holder| FREE_MAPS.contains(&holder))
+}
+
+/// A text with `***` in the place of the users of its URLs; none if it has no such user.
+fn without_users(text: &str) -> Option<String> {
+    let (mut shown, mut rest, mut found) = (String::new(), text, false);
+    while let Some((before, behind)) = rest.split_once("://") {
+        let end = behind.find(|c: char| c.is_whitespace() || "/?#\"'<>,".contains(c));
+        let authority = behind.get(..end.unwrap_or(behind.len())).unwrap_or_default();
+        shown.push_str(before);
+        shown.push_str("://");
+        rest = behind;
+        if let Some((user, _)) = authority.rsplit_once('@')
+            && !user.split(':').all(is_reference)
+        {
+            shown.push_str(MASK);
+            rest = behind.get(user.len()..).unwrap_or_default();
+            found = true;
+        }
+    }
+    shown.push_str(rest);
+    found.then_some(shown)
+}
+
+/// Comments may have been keys.
+fn comments_masked(text: &str) -> String {
+    let line = |line: &str| match line.trim_start().starts_with('#') {
+        true => {
+            let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
+            replaced(line, &hidden.collect::<Vec<_>>())
+        }
+        false => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// A text with the values in service in the places of its masks, or a complaint about each that has none.
+pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String, Report> {
+    if !text.contains(MASK) {
+        return Ok(text.to_owned());
+    }
+    // What cannot be read gets its complaint when it is compiled.
+    let Some(sent) = scalars(text, 0) else { return Ok(text.to_owned()) };
+    let known = Known::of(in_service);
+    let folder = name.parent().unwrap_or(Path::new("")).to_owned();
+    let source = Source { name: name.display().to_string(), folder, text: text.to_owned() };
+    let mut report = Report::new(Sources::new(vec![source]));
+    let mut by = Vec::new();
+    for scalar in sent.iter().filter(|scalar| is_masked(&scalar.text)) {
+        match known.value_for(scalar) {
+            Some(value) => by.push((scalar.range.clone(), value)),
+            None => {
+                let what = "`***` stands for the value in service here, and there is none";
+                report.error(scalar.at, what, "write the value, best as `${NAME}`");
+            }
+        }
+    }
+    match report.has_errors() {
+        true => Err(report),
+        false => Ok(replaced(text, &by)),
+    }
+}
+
+fn is_masked(text: &str) -> bool {
+    text == MASK || text.contains("://***@")
+}
+
+/// The values in service by their paths.
+struct Known<'s>(HashMap<Vec<String>, (WrittenScalar, &'s str)>);
+
+impl<'s> Known<'s> {
+    fn of(sources: &'s Sources) -> Known<'s> {
+        let texts = (0..).zip(sources.iter());
+        let all = texts.flat_map(|(file, source)| {
+            let scalars = scalars(&source.text, file).unwrap_or_default();
+            scalars.into_iter().map(|scalar| (scalar.path.clone(), (scalar, &*source.text)))
+        });
+        Known(all.collect())
+    }
+
+    /// What stands in service where a mask is, as it can be written there.
+    fn value_for(&self, masked: &WrittenScalar) -> Option<String> {
+        let (scalar, text) = self.0.get(&masked.path)?;
+        let whole = || match scalar.is_block {
+            true => Some(serde_json::Value::from(scalar.text.as_str()).to_string()),
+            false => text.get(scalar.range.clone()).map(str::to_owned),
+        };
+        if masked.text == MASK || without_users(&scalar.text).as_deref() == Some(&*masked.text) {
+            return whole();
+        }
+        // The user of another URL at the same place stays only where the host is the same.
+        None
+    }
+}
+
+/// The schema of a value that is secret has `x-secret`.
+pub(crate) fn marked(mut schema: serde_json::Value) -> serde_json::Value {
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("writeOnly".to_owned(), true.into());
+        schema.insert("x-secret".to_owned(), true.into());
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(text: &str) -> Sources {
+        let source = Source { name: "a.yaml".to_owned(), folder: "".into(), text: text.to_owned() };
+        Sources::new(vec![source])
+    }
+
+    const TEXT: &str = "\
+# a note; token: commented-secret
+admin: { address: \"127.0.0.1:1\", users: { a: { token: literal-1 }, b: { token: \"${file:b}\" } } }
+hubs:
+  news:
+    topics: [a]
+    secret: 'literal-2'
+routes:
+  r:
+    match: { path: /a, headers: { x-api-key: literal-3 } }
+    policies:
+      - api_key: { header: x-key, keys: { ann: literal-4 } }
+      - headers: { request: { set: { authorization: Bearer literal-5, x-plain: shown } } }
+    respond: { body: shown }
+  s: { match: { path: /s }, policies: [ { redirect: { to: \"https://u:literal-6@a.test/x\" } } ] }
+store:
+  postgres: |
+    postgres://u:literal-7@h/d
+";
+
+    #[test]
+    fn what_is_secret_is_masked_and_put_back() {
+        let shown = masked(&sources(TEXT)).remove(0);
+        assert!(!shown.contains("literal") && !shown.contains("commented-secret"), "{shown}");
+        assert!(shown.contains("x-plain: shown") && shown.contains("${file:b}"), "{shown}");
+        assert!(
+            shown.contains("header: x-key") && shown.contains("https://***@a.test/x"),
+            "{shown}"
+        );
+        let again = unmasked(&shown, Path::new("a.yaml"), &sources(TEXT)).unwrap();
+        let expected = TEXT
+            .replace("commented-secret", "***")
+            .replace("|\n    postgres://u:literal-7@h/d\n", "\"postgres://u:literal-7@h/d\\n\"\n");
+        assert_eq!(again, expected);
+    }
+
+    #[test]
+    fn a_mask_without_a_value_is_complained_about() {
+        let sent = "admin: { users: { c: { token: \"***\" } } }\n";
+        let report = unmasked(sent, Path::new("a.yaml"), &sources(TEXT)).unwrap_err();
+        assert!(report.to_string().contains("a.yaml:1:31"), "{report}");
+        let moved =
+            "routes: { s: { policies: [ { redirect: { to: \"https://***@b.test/x\" } } ] } }\n";
+        assert!(unmasked(moved, Path::new("a.yaml"), &sources(TEXT)).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The scalars of a text with the bytes that they are written in, for whoever changes some of them and leaves all else as it is.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+
+use crate::report::At;
+
+/// One scalar as it is written, before references are put in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenScalar {
+    /// The keys that lead to it; an item of a list has its number.
+    pub(crate) path: Vec<String>,
+    /// Its place, as complaints have it.
+    pub(crate) at: At,
+    /// The places of aliases that stand for it.
+    pub(crate) aliases: Vec<At>,
+    /// Its bytes, quotes included.
+    pub(crate) range: Range<usize>,
+    /// Its text.
+    pub(crate) text: String,
+    /// True for one of several lines: it cannot stand elsewhere as it is.
+    pub(crate) is_block: bool,
+}
+
+/// A collection that is open, and what comes next in it.
+enum Open {
+    List(usize),
+    /// The key of the value that comes next; none before a key.
+    Map(Option<String>),
+}
+
+/// The scalars that are values; none if the text cannot be read.
+pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
+    let offsets: Vec<usize> =
+        text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len())).collect();
+    let offset = |index: usize| offsets.get(index).copied().unwrap_or(text.len());
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let (mut found, mut open) = (Vec::<WrittenScalar>::new(), Vec::<Open>::new());
+    let mut anchors: HashMap<usize, usize> = HashMap::new();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        let (start, end) = (span.start, span.end);
+        let at = At { file, line: number(start.line()), column: number(start.col() + 1) };
+        match event {
+            Event::MappingStart(..) => open.push(Open::Map(None)),
+            Event::SequenceStart(..) => open.push(Open::List(0)),
+            Event::MappingEnd | Event::SequenceEnd => {
+                open.pop();
+                step(&mut open);
+            }
+            Event::Alias(anchor) => {
+                // A key that is an alias is refused elsewhere.
+                let of = anchors.get(&anchor).and_then(|index| found.get_mut(*index));
+                if let Some(scalar) = of {
+                    scalar.aliases.push(at);
+                }
+                step(&mut open);
+            }
+            Event::Scalar(value, style, anchor, _) => {
+                if let Some(Open::Map(key @ None)) = open.last_mut() {
+                    *key = Some(value.into_owned());
+                    continue;
+                }
+                let begin = offset(start.index());
+                let raw = text.get(begin..offset(end.index()))?.trim_end();
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let range = match is_block {
+                    true => indicator(text, begin)?..begin + raw.len(),
+                    false => begin + anchor_len(raw)..begin + raw.len(),
+                };
+                let is_block = is_block || raw.contains('\n');
+                anchors.insert(anchor, found.len());
+                let (text, aliases) = (value.into_owned(), Vec::new());
+                found.push(WrittenScalar { path: path(&open), at, aliases, range, text, is_block });
+                step(&mut open);
+            }
+            // Harmless: the others are neither values nor hold any.
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+/// The bytes of an anchor in front of a scalar, and of the blanks behind it.
+fn anchor_len(raw: &str) -> usize {
+    let Some(anchor) = raw.strip_prefix('&') else { return 0 };
+    let behind = anchor.trim_start_matches(|c: char| !c.is_whitespace()).trim_start();
+    raw.len() - behind.len()
+}
+
+/// The `|` or `>` of a block whose text begins there.
+fn indicator(text: &str, begin: usize) -> Option<usize> {
+    let before = text.get(..begin)?.trim_end();
+    let line = before.rfind('\n').map_or(0, |end| end + 1);
+    let head = before.get(line..)?;
+    let found = [" |", " >"].iter().filter_map(|mark| head.find(mark)).min()?;
+    Some(line + found + 1)
+}
+
+/// A value is over: the next one in its collection comes.
+fn step(open: &mut [Open]) {
+    match open.last_mut() {
+        Some(Open::List(index)) => *index += 1,
+        Some(Open::Map(key)) => *key = None,
+        None => {}
+    }
+}
+
+fn path(open: &[Open]) -> Vec<String> {
+    let part = |open: &Open| match open {
+        Open::List(index) => index.to_string(),
+        Open::Map(key) => key.clone().unwrap_or_default(),
+    };
+    open.iter().map(part).collect()
+}
+
+/// A text with some ranges of it replaced. They are in order and do not overlap.
+pub(crate) fn replaced(text: &str, by: &[(Range<usize>, String)]) -> String {
+    let (mut done, mut from) = (String::with_capacity(text.len()), 0);
+    for (range, new) in by {
+        done.push_str(text.get(from..range.start).unwrap_or_default());
+        done.push_str(new);
+        from = range.end;
+    }
+    done.push_str(text.get(from..).unwrap_or_default());
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_have_their_bytes_and_their_paths() {
+        let text = "# ä\na: { b: 'x''y', \"c\": [1, *z, \"ü \\\" q\"] } # no\nd: &z plain text # no\r\ne: |\n  one\n  two\nf:\n  - g: end\n";
+        let text = text.replace("*z, ", "");
+        let told: Vec<_> = scalars(&text, 0)
+            .unwrap()
+            .into_iter()
+            .map(|one| (one.path.join("."), text[one.range].to_owned(), one.is_block))
+            .collect();
+        let told: Vec<_> = told.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), *c)).collect();
+        assert_eq!(
+            told,
+            [
+                ("a.b", "'x''y'", false),
+                ("a.c.0", "1", false),
+                ("a.c.1", "\"ü \\\" q\"", false),
+                ("d", "plain text", false),
+                ("e", "|\n  one\n  two", true),
+                ("f.0.g", "end", false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The sockets of operators and probes, and who may operate the gateway.
+//!
+//! Owns the comparison of credentials. It reads no request: `admin` does.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use tls::Subject;
+
+/// The admin API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    pub address: SocketAddr,
+    pub tls: Option<AdminTls>,
+    /// Empty where whoever can connect may do everything.
+    pub users: Vec<AdminUser>,
+    /// Origins of web pages that may call the API.
+    pub origins: Vec<String>,
+    /// Names that the API is called by, beside addresses and `localhost`; in lower case.
+    pub hosts: Vec<String>,
+}
+
+/// The socket for probes and scrapers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusListener {
+    pub address: SocketAddr,
+    pub tls: Option<tls::Server>,
+}
+
+/// TLS of the admin API, and the files it was made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminTls {
+    pub server: tls::Server,
+    pub files: Vec<PathBuf>,
+    /// True if every client has shown a certificate.
+    pub has_certificates: bool,
+}
+
+/// One operator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminUser {
+    pub name: String,
+    pub proof: AdminProof,
+    pub role: Role,
+}
+
+/// What an operator shows.
+#[derive(Clone, PartialEq)]
+pub enum AdminProof {
+    /// The SHA-256 of a bearer token.
+    Token([u8; 32]),
+    /// The subject of a client certificate.
+    Subject(Subject),
+}
+
+/// The rights of an operator, the lesser first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    Read,
+    Write,
+}
+
+/// The destination of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditSink {
+    /// The program's own log.
+    Own,
+    Stdout,
+    Stderr,
+    File(PathBuf),
+}
+
+impl Admin {
+    /// The user whose token this is. All users are compared, in the same time.
+    pub fn user_of_token(&self, token: &str) -> Option<&AdminUser> {
+        let AdminProof::Token(shown) = AdminProof::of_token(token) else { return None };
+        let mut found = None;
+        for user in &self.users {
+            if let AdminProof::Token(known) = &user.proof
+                && verify_slices_are_equal(known, &shown).is_ok()
+            {
+                found = Some(user);
+            }
+        }
+        found
+    }
+
+    /// The user whose certificate (DER) this is. Its chain was verified by the handshake.
+    pub fn user_of_certificate(&self, der: &[u8]) -> Option<&AdminUser> {
+        let shown = Subject::of_certificate(der)?;
+        self.users.iter().find(|user| match &user.proof {
+            AdminProof::Subject(known) => known.is_same(&shown),
+            AdminProof::Token(_) => false,
+        })
+    }
+}
+
+impl AdminProof {
+    /// Of a token as it is sent.
+    pub fn of_token(token: &str) -> AdminProof {
+        // Harmless: a SHA-256 has 32 bytes.
+        AdminProof::Token(digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default())
+    }
+}
+
+impl std::fmt::Debug for AdminProof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdminProof")
+    }
+}
+
+impl Role {
+    /// As it is written in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Read => "read",
+            Role::Write => "write",
+        }
+    }
+}
