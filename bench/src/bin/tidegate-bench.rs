@@ -2,11 +2,15 @@
 //!
 //! It installs nothing and builds nothing.
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, BufReader, Write as _};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use bench::folder;
 use bench::generator;
 use bench::report::{CompareArguments, ReportArguments};
 use bench::run::{self, RunOptions};
@@ -64,6 +68,14 @@ enum Verb {
         #[arg(long)]
         public: bool,
     },
+    /// Split JMeter's log of samples into warm-up and measurement, and print the statistics of both as JSON
+    Jtl {
+        /// `results.jtl`
+        file: PathBuf,
+        /// Seconds from the first sample
+        #[arg(short = 'w', long, default_value_t = 0)]
+        warm_up: u64,
+    },
     /// Serve as a backend until it is killed; `run` starts these
     #[command(hide = true)]
     Backend {
@@ -80,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Run(options) => run::run(&options),
         Verb::Report(report) => report.run().and_then(|printed| print(printed.trim_end())),
         Verb::Compare(compare) => compare.run().and_then(|printed| print(printed.trim_end())),
+        Verb::Jtl { file, warm_up } => jtl(&file, Duration::from_secs(warm_up)),
         Verb::Agent { listen, public } => agent(listen, public),
         Verb::Backend { kind, delay } => serve(&kind, delay),
     };
@@ -129,6 +142,20 @@ fn list(document: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn jtl(file: &Path, warm_up: Duration) -> anyhow::Result<ExitCode> {
+    let told = || file.display().to_string();
+    let log = BufReader::new(File::open(file).with_context(told)?);
+    let read = folder::jtl::read(log, warm_up).with_context(told)?;
+    if read.unreadable > 0 {
+        writeln!(io::stderr(), "tidegate-bench: {} lines are not samples", read.unreadable)?;
+    }
+    let both = serde_json::json!({
+        "warmup": serde_json::to_value(&read.warm_up)?,
+        "measurement": serde_json::to_value(&read.measurement)?,
+    });
+    print(&format!("{both:#}"))
 }
 
 fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {

@@ -18,6 +18,7 @@
 //!     SERVER_gc.log                               of a JVM
 //! ```
 
+pub mod jtl;
 mod key;
 mod metadata;
 mod process;

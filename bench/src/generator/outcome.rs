@@ -213,6 +213,8 @@ pub struct WebSubCounts {
     pub last_delivery_ms: Option<f64>,
 }
 
+/// Users accounted for by Little's law that are so many more or fewer are a reason to doubt.
+const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// A generator thread that works for more than this part of the time limits the load.
 const BUSY_MAX: f64 = 0.9;
 /// Generators of one load begin together. If the starts differ by more than this, they did not.
@@ -248,6 +250,15 @@ impl Outcome {
             (mean + label.think).as_secs_f64() * phase.latencies.len() as f64
         });
         (seconds > 0.0).then(|| busy.sum::<f64>() / seconds)
+    }
+
+    /// True if the law accounts for more than 5 % more or fewer users than there were: some waited for the generator, or requests
+    /// were lost.
+    #[must_use]
+    pub fn deviates_from_little(&self) -> bool {
+        let users = self.users.measured;
+        let accounted = self.users_accounted().unwrap_or(0.0);
+        users > 0.0 && (accounted / users - 1.0).abs() > LITTLE_DEVIATION_MAX
     }
 
     /// Merges the outcomes of generators that each ran a share of one load at the same time.
@@ -479,6 +490,20 @@ pub(super) mod tests {
         let other = outcome_of(&[("b", &[1])]);
         assert!(Outcome::merge(vec![first, other]).unwrap_err().contains("parts of one load"));
         assert!(Outcome::merge(Vec::new()).is_err());
+    }
+
+    /// Two requests, each half a second in half a second: that is two users.
+    #[test]
+    fn little_tells_a_lost_user() {
+        let of = |measured| Outcome {
+            users: Users { warm_up: 0.0, measured },
+            ..outcome_of(&[("a", &[500, 500])])
+        };
+        assert!((of(2.0).users_accounted().unwrap() - 2.0).abs() < 1e-9);
+        assert!(!of(2.0).deviates_from_little() && !of(2.08).deviates_from_little());
+        assert!(of(2.2).deviates_from_little() && of(1.8).deviates_from_little());
+        let nothing = outcome_of(&[("a", &[])]);
+        assert!(nothing.deviates_from_little(), "users who sent nothing are lost");
     }
 
     #[test]

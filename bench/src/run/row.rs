@@ -40,8 +40,6 @@ pub(super) enum RowEnd {
     Cannot,
 }
 
-/// Users accounted for by Little's law that are so many more or fewer are a reason to doubt.
-const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// A backend that uses more than this part of its cores limits the row.
 const BACKEND_BUSY_MAX: f64 = 0.9;
 /// Event streams are looked at for so long before the load, and after its end: document 003 says that CPU settles.
@@ -237,7 +235,7 @@ impl RowRun<'_> {
             own_latency: ran.own.clone(),
             workers: ran.workers,
             gateway_started: Some(ran.gateway_started),
-            settled: settled(ran, &self.key.gateway),
+            settled: own.sse.as_ref().and_then(|_| settled(ran, &self.key.gateway)),
             received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
             sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
             whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),
@@ -293,8 +291,9 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
     let samples = ran.samples.servers.get(gateway)?;
     let idle = samples.iter().take_while(|one| one.timestamp <= ran.outcome.started.as_secs());
     let (idle, last) = (idle.last()?, samples.last()?);
-    (last.timestamp > end + 1).then_some(Settled {
-        seconds: last.timestamp - end,
+    let seconds = last.timestamp.checked_sub(end).filter(|seconds| *seconds > 1)?;
+    Some(Settled {
+        seconds,
         idle_cpu_percent: idle.cpu_percent?,
         cpu_percent: last.cpu_percent?,
         idle_fds: idle.fds?,
@@ -306,12 +305,8 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
 fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
     let Ran { outcome, samples, .. } = ran;
     let mut marks = Vec::new();
-    let users = outcome.users.measured;
-    if outcome.streams.is_none() {
-        let accounted = outcome.users_accounted().unwrap_or(0.0);
-        if users > 0.0 && (accounted / users - 1.0).abs() > LITTLE_DEVIATION_MAX {
-            marks.push(Mark::Little);
-        }
+    if outcome.streams.is_none() && outcome.deviates_from_little() {
+        marks.push(Mark::Little);
     }
     let from = (outcome.started + outcome.warm_up).as_secs() + 1;
     let measured = from..=(outcome.started + outcome.elapsed).as_secs().max(from);
