@@ -12,8 +12,8 @@ pub(crate) fn parameters(matches: &Match) -> Vec<String> {
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
         // Harmless: the same.
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
-        // Harmless: the same.
         RoutePath::RegexPrefix(text) => {
+            // Harmless: the same.
             PathRegex::parse_open(&text.value).ok().map(PathWant::Regex)
         }
         RoutePath::Prefix(_) => None,

@@ -10,6 +10,7 @@ mod carried_state;
 mod destination;
 mod forward;
 mod listener;
+mod matcher;
 pub mod path;
 mod path_regex;
 mod pattern;
@@ -34,6 +35,7 @@ pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
+pub use matcher::{HostPattern, Matcher, PathWant, ValueCondition};
 pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
@@ -41,9 +43,7 @@ pub use respond::{FilledReply, FixedReply, NoDestination};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use schedule::{Beginning, ClockReading, Due, Schedule, ScheduleControl, Timing};
 pub use streams::{IDLE_MAX, OnReload, Streams};
-pub use table::{
-    Conflict, HostPattern, Matcher, PathWant, Refusal, RouteMatch, Table, ValueCondition,
-};
+pub use table::{Conflict, Refusal, RouteMatch, Table};
 pub use upstream_handle::UpstreamHandle;
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.

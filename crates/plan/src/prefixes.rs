@@ -54,6 +54,7 @@ impl Prefixes {
         if let Some((prefix, routes)) = beside {
             untried.next = Some((prefix.len(), routes));
             if !path.starts_with(prefix) {
+                // Harmless: a common beginning ends with the shorter one.
                 let same = path.iter().zip(prefix).take_while(|(a, b)| a == b).count();
                 untried.shorten(prefix, same);
             }

@@ -8,57 +8,15 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
 use message::RequestHead;
 use regex::bytes::RegexSet;
 
+use crate::matcher::is_below;
 use crate::prefixes::{Prefixes, Untried};
-use crate::{PathRegex, Pattern, Route, Segment, ValueRegex};
+use crate::{HostPattern, Matcher, PathRegex, PathWant, Pattern, Route, Segment};
 use crate::{path, path_regex};
-
-/// The conditions of a route.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Matcher {
-    /// None: any host.
-    pub host: Option<HostPattern>,
-    pub path: PathWant,
-    /// Names of listeners. Empty: any listener.
-    pub listeners: Vec<String>,
-    /// Empty: any method.
-    pub methods: Vec<String>,
-    pub headers: Vec<(String, ValueCondition)>,
-    pub query: Vec<(String, ValueCondition)>,
-}
-
-/// A host without its port, in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum HostPattern {
-    Exact(String),
-    /// The part after `*.`: matches every subdomain, not the domain itself.
-    Below(String),
-}
-
-/// The condition on the path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathWant {
-    Pattern(Pattern),
-    Regex(PathRegex),
-    /// The bytes that a path begins with.
-    Prefix(Box<[u8]>),
-}
-
-/// The condition on a header or a query parameter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ValueCondition {
-    Present,
-    Equals(Box<[u8]>),
-    /// One of these.
-    OneOf(Box<[Box<[u8]>]>),
-    /// The whole value matches.
-    Regex(ValueRegex),
-}
 
 /// All routes, ready to search.
 #[derive(Default)]
@@ -491,56 +449,6 @@ impl Default for Tree {
     }
 }
 
-impl Matcher {
-    /// Of patterns of the same shape, the larger value is tried first.
-    fn specificity(&self) -> (bool, bool, usize, usize) {
-        (!self.listeners.is_empty(), !self.methods.is_empty(), self.headers.len(), self.query.len())
-    }
-
-    /// True if some request matches both and neither is more specific.
-    fn clashes(&self, other: &Matcher) -> bool {
-        let meet = |a: &[String], b: &[String]| a == b || a.iter().any(|name| b.contains(name));
-        meet(&self.listeners, &other.listeners)
-            && meet(&self.methods, &other.methods)
-            && same(&self.headers, &other.headers, str::eq_ignore_ascii_case)
-            && same(&self.query, &other.query, str::eq)
-    }
-
-    /// The first condition besides host and path that the request does not meet.
-    fn unmet(&self, listener: &str, method: &[u8], head: &RequestHead) -> Option<Refusal> {
-        if !self.listeners.is_empty() && !self.listeners.iter().any(|name| name == listener) {
-            return Some(Refusal::Listener);
-        }
-        // A route that takes GET also takes HEAD (RFC 9110, 9.3.2).
-        let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
-        if !self.methods.is_empty() && !self.methods.iter().any(takes) {
-            return Some(Refusal::Method);
-        }
-        let header = self
-            .headers
-            .iter()
-            .find(|(name, want)| !head.headers.get_all(name).any(|v| want.is_met(v)));
-        if let Some((name, _)) = header {
-            return Some(Refusal::Header(name.clone()));
-        }
-        // Harmless: a request may have no query.
-        let query = || head.query().unwrap_or_default();
-        let parameter = self.query.iter().find(|(name, want)| {
-            !path::query_pairs(query()).any(|(n, v)| n == name.as_bytes() && want.is_met(&v))
-        });
-        parameter.map(|(name, _)| Refusal::Query(name.clone()))
-    }
-
-    fn refusal(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<Refusal> {
-        let host = head.host_name();
-        match &self.host {
-            Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
-            _ if !self.path.is_met(path) => Some(Refusal::Path),
-            _ => self.unmet(listener, head.method(), head),
-        }
-    }
-}
-
 fn unusual(entries: &[TableRoute]) -> Vec<String> {
     let mut named = Vec::new();
     for method in entries.iter().flat_map(|entry| &entry.matcher.methods) {
@@ -556,99 +464,4 @@ fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
     let is_options = head.method() == b"OPTIONS";
     let asked = is_options.then(|| head.headers.get("access-control-request-method")).flatten();
     asked.filter(|_| head.headers.contains("origin"))
-}
-
-fn same(
-    a: &[(String, ValueCondition)],
-    b: &[(String, ValueCondition)],
-    is_name: impl Fn(&str, &str) -> bool,
-) -> bool {
-    a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| is_name(&x.0, &y.0) && x.1 == y.1))
-}
-
-impl PathWant {
-    /// Names of the parameters, in order.
-    pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        let (pattern, regex) = match self {
-            PathWant::Pattern(pattern) => (Some(pattern), None),
-            PathWant::Regex(regex) => (None, Some(regex)),
-            PathWant::Prefix(_) => (None, None),
-        };
-        let named = pattern.into_iter().flat_map(Pattern::parameters);
-        named.chain(regex.into_iter().flat_map(PathRegex::parameters))
-    }
-
-    /// True if something may follow what it matches, for `{**}`.
-    pub fn has_rest(&self) -> bool {
-        match self {
-            PathWant::Pattern(pattern) => pattern.open,
-            PathWant::Regex(regex) => regex.is_open(),
-            PathWant::Prefix(_) => true,
-        }
-    }
-
-    fn is_met(&self, path: &[u8]) -> bool {
-        match self {
-            PathWant::Pattern(pattern) => pattern.is_met(path),
-            PathWant::Regex(regex) => regex.is_met(path),
-            PathWant::Prefix(prefix) => path.starts_with(prefix),
-        }
-    }
-}
-
-impl Pattern {
-    /// True if the pattern alone matches a path; the table uses its tree instead.
-    fn is_met(&self, path: &[u8]) -> bool {
-        let mut given = path::segments(path);
-        let all = self.segments.iter().all(|wanted| match (wanted, given.next()) {
-            (Segment::Literal(text), Some(segment)) => **text == *segment,
-            (Segment::Parameter(_), Some(segment)) => !segment.is_empty(),
-            (_, None) => false,
-        });
-        all && (self.open || given.next().is_none())
-    }
-}
-
-impl HostPattern {
-    fn is_met(&self, host: &[u8]) -> bool {
-        match self {
-            HostPattern::Exact(name) => name.as_bytes() == host,
-            HostPattern::Below(parent) => is_below(host, parent.as_bytes()),
-        }
-    }
-}
-
-impl ValueCondition {
-    fn is_met(&self, value: &[u8]) -> bool {
-        match self {
-            ValueCondition::Present => true,
-            ValueCondition::Equals(wanted) => **wanted == *value,
-            ValueCondition::OneOf(wanted) => wanted.iter().any(|wanted| **wanted == *value),
-            ValueCondition::Regex(wanted) => wanted.is_met(value),
-        }
-    }
-}
-
-fn is_below(host: &[u8], parent: &[u8]) -> bool {
-    host.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with(b"."))
-}
-
-impl fmt::Display for PathWant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PathWant::Pattern(pattern) => pattern.fmt(f),
-            PathWant::Regex(regex) => regex.fmt(f),
-            // Harmless: it was written as text.
-            PathWant::Prefix(prefix) => write!(f, "{}...", String::from_utf8_lossy(prefix)),
-        }
-    }
-}
-
-impl fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HostPattern::Exact(name) => f.write_str(name),
-            HostPattern::Below(parent) => write!(f, "*.{parent}"),
-        }
-    }
 }
