@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bench::folder;
 use bench::generator;
+use bench::peers;
 use bench::report::{CompareArguments, ReportArguments};
 use bench::run::{self, RunOptions};
 use bench::scenarios::{self, Overrides};
@@ -76,6 +77,9 @@ enum Verb {
         #[arg(short = 'w', long, default_value_t = 0)]
         warm_up: u64,
     },
+    /// Serve as Envoy's `ext_proc` until it is killed; `run` starts it
+    #[command(hide = true)]
+    ExtProc,
     /// Serve as a backend until it is killed; `run` starts these
     #[command(hide = true)]
     Backend {
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Verb::Compare(compare) => compare.run().and_then(|printed| print(printed.trim_end())),
         Verb::Jtl { file, warm_up } => jtl(&file, Duration::from_secs(warm_up)),
         Verb::Agent { listen, public } => agent(listen, public),
+        Verb::ExtProc => ext_proc(),
         Verb::Backend { kind, delay } => serve(&kind, delay),
     };
     match done {
@@ -170,6 +175,15 @@ fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
         say,
     )
     .map_err(anyhow::Error::msg)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ext_proc() -> anyhow::Result<ExitCode> {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    peers::ext_proc::serve(address, |address| {
+        // Nobody reads the address if the output is closed.
+        drop(writeln!(io::stdout(), "{address}"));
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

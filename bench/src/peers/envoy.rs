@@ -1,11 +1,18 @@
-//! Envoy: forwarding, streams, tokens by `jwt_authn`, and interceptors by Lua or `ext_authz`.
+//! Envoy: forwarding, streams, tokens by `jwt_authn`, and interceptors by Lua, `ext_authz` or `ext_proc`.
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::process::{Process, check_stopped, pause};
 
 use super::{ForwardedPath, PeerKind, Place, Plan, Route, Task, Work, said};
 
+/// Half a minute.
+const PROCESSOR_LOOKS: usize = 600;
 /// Asks the interceptor as Choreo Connect's router does.
 const LUA: &str = include_str!("../../peers/intercept.lua");
 
@@ -27,17 +34,59 @@ pub(super) fn version() -> Option<String> {
     version.split('/').nth(1).map(str::to_owned)
 }
 
+/// `tidegate-bench`, which serves `ext_proc`: this program, or the one that was built beside these tests.
+pub(super) fn processor() -> Option<PathBuf> {
+    let ours = std::env::current_exe().ok()?;
+    let mut folders = ours.ancestors().skip(1).take(2);
+    folders.find_map(|folder| folder.join("tidegate-bench").canonicalize().ok())
+}
+
+/// Starts the service of `ext_proc`, and waits for its address.
+fn start_processor(place: &Place<'_>) -> io::Result<(Process, SocketAddr)> {
+    let mut command = Command::new(processor().ok_or(io::ErrorKind::NotFound)?);
+    command.arg("ext-proc").stdin(Stdio::null());
+    let log = place.folder.join("ext-proc.log");
+    let mut process = Process::start(command, &log)?;
+    for _ in 0..PROCESSOR_LOOKS {
+        check_stopped()?;
+        if let Some(address) =
+            fs::read_to_string(&log)?.lines().next().and_then(|line| line.parse().ok())
+        {
+            return Ok((process, address));
+        }
+        if process.has_ended()? {
+            break;
+        }
+        pause(Duration::from_millis(50))?;
+    }
+    Err(io::Error::other(format!(
+        "the service of ext_proc did not start: {}",
+        fs::read_to_string(&log)?
+    )))
+}
+
 pub(super) fn plan(kind: PeerKind, work: &Work, place: &Place<'_>) -> io::Result<Plan> {
-    let file = place.write("envoy.yaml", &text(kind, work, place)?)?;
+    let processor = match kind {
+        PeerKind::EnvoyProc => Some(start_processor(place)?),
+        _ => None,
+    };
+    let at = processor.as_ref().map(|(_, address)| *address);
+    let file = place.write("envoy.yaml", &text(kind, work, at, place)?)?;
     let program = super::program("envoy").ok_or(io::ErrorKind::NotFound)?;
     let mut command = place.command(&program);
     command.arg("--concurrency").arg(place.ground.workers.to_string());
     command.args(["--log-level", "error", "--disable-hot-restart", "--config-path"]).arg(file);
-    Ok(Plan { command, gc_log: None, helpers: Vec::new() })
+    let helpers = processor.into_iter().map(|(process, _)| process).collect();
+    Ok(Plan { command, gc_log: None, helpers })
 }
 
-fn text(kind: PeerKind, work: &Work, place: &Place<'_>) -> io::Result<String> {
-    let mut clusters = String::new();
+fn text(
+    kind: PeerKind,
+    work: &Work,
+    processor: Option<SocketAddr>,
+    place: &Place<'_>,
+) -> io::Result<String> {
+    let mut clusters = processor.map_or(String::new(), |at| cluster("processor", at) + HTTP2);
     let mut routes = String::new();
     for (number, route) in work.routes.iter().enumerate() {
         clusters += &cluster(&format!("ends{number}"), route.backend);
@@ -110,6 +159,13 @@ fn cluster(name: &str, address: SocketAddr) -> String {
     )
 }
 
+/// What makes the cluster before it one of HTTP/2.
+const HTTP2: &str = r#"    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: { http2_protocol_options: {} }
+"#;
+
 /// Tokens first, then the interceptor.
 fn filters(kind: PeerKind, work: &Work) -> String {
     let mut providers = String::new();
@@ -145,8 +201,16 @@ fn filters(kind: PeerKind, work: &Work) -> String {
 }
 
 fn interceptor(kind: PeerKind, number: usize) -> String {
-    match kind == PeerKind::EnvoyAuthz {
-        true => format!(
+    match kind {
+        PeerKind::EnvoyProc => r#"          - name: envoy.filters.http.ext_proc
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
+              grpc_service: { envoy_grpc: { cluster_name: processor }, timeout: 2s }
+              message_timeout: 2s
+              processing_mode: { request_header_mode: SEND, request_body_mode: BUFFERED, response_header_mode: SKIP }
+"#
+        .to_owned(),
+        PeerKind::EnvoyAuthz => format!(
             r#"          - name: envoy.filters.http.ext_authz
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz
@@ -158,7 +222,7 @@ fn interceptor(kind: PeerKind, number: usize) -> String {
               with_request_body: {{ max_request_bytes: 1048576, allow_partial_message: false }}
 "#
         ),
-        false => r#"          - name: envoy.filters.http.lua
+        _ => r#"          - name: envoy.filters.http.lua
             typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua }
 "#
         .to_owned(),
@@ -175,6 +239,7 @@ fn of_interceptor(kind: PeerKind, number: usize, route: &Route) -> String {
     };
     match (kind, matches!(route.task, Task::Intercept { .. })) {
         (PeerKind::EnvoyAuthz, false) => off("ext_authz", "ExtAuthzPerRoute"),
+        (PeerKind::EnvoyProc, false) => off("ext_proc", "ExtProcPerRoute"),
         (PeerKind::Envoy, true) => {
             let lua = LUA.replace("CLUSTER", &format!("interceptor{number}"));
             let lua: Vec<String> =

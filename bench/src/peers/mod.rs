@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod envoy;
+pub mod ext_proc;
 mod haproxy;
 mod keys;
 mod nginx;
@@ -37,6 +38,8 @@ pub enum PeerKind {
     Envoy,
     /// The same with `ext_authz` as the interceptor.
     EnvoyAuthz,
+    /// The same with `ext_proc`, whose service is the interceptor itself.
+    EnvoyProc,
     /// The engine of Micro Integrator.
     Synapse,
     /// The JVM gateway.
@@ -44,8 +47,15 @@ pub enum PeerKind {
 }
 
 impl PeerKind {
-    pub const ALL: [Self; 6] =
-        [Self::Nginx, Self::Haproxy, Self::Envoy, Self::EnvoyAuthz, Self::Synapse, Self::Spring];
+    pub const ALL: [Self; 7] = [
+        Self::Nginx,
+        Self::Haproxy,
+        Self::Envoy,
+        Self::EnvoyAuthz,
+        Self::EnvoyProc,
+        Self::Synapse,
+        Self::Spring,
+    ];
 
     /// The name on the command line, in files and in `SERVER_process.csv`.
     #[must_use]
@@ -55,6 +65,7 @@ impl PeerKind {
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
             Self::EnvoyAuthz => "envoy-authz",
+            Self::EnvoyProc => "envoy-proc",
             Self::Synapse => "synapse",
             Self::Spring => "spring",
         }
@@ -68,6 +79,7 @@ impl PeerKind {
             Self::Haproxy => "HAProxy",
             Self::Envoy => "Envoy",
             Self::EnvoyAuthz => "Envoy (ext_authz)",
+            Self::EnvoyProc => "Envoy (ext_proc)",
             Self::Synapse => "Apache Synapse",
             Self::Spring => "Spring Cloud Gateway",
         }
@@ -83,13 +95,15 @@ impl PeerKind {
     #[must_use]
     pub fn cannot(self, work: &Work) -> Option<&'static str> {
         let is_intercepted = |route: &Route| matches!(route.task, Task::Intercept { .. });
-        if self == Self::EnvoyAuthz && !work.routes.iter().any(is_intercepted) {
+        if matches!(self, Self::EnvoyAuthz | Self::EnvoyProc)
+            && !work.routes.iter().any(is_intercepted)
+        {
             return Some("without an interceptor it is Envoy");
         }
         work.routes.iter().find_map(|route| match self {
             Self::Nginx => nginx::cannot(route),
             Self::Haproxy => haproxy::cannot(route),
-            Self::Envoy | Self::EnvoyAuthz => envoy::cannot(route),
+            Self::Envoy | Self::EnvoyAuthz | Self::EnvoyProc => envoy::cannot(route),
             Self::Synapse => synapse::cannot(route),
             Self::Spring => spring::cannot(route),
         })
@@ -102,6 +116,7 @@ impl PeerKind {
             Self::Nginx => nginx::version(),
             Self::Haproxy => haproxy::version(),
             Self::Envoy | Self::EnvoyAuthz => envoy::version(),
+            Self::EnvoyProc => envoy::processor().and_then(|_| envoy::version()),
             Self::Synapse => synapse::version(),
             Self::Spring => spring::version(),
         }
@@ -258,7 +273,9 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
     let plan = match kind {
         PeerKind::Nginx => nginx::plan(&work, &place),
         PeerKind::Haproxy => haproxy::plan(&work, &place),
-        PeerKind::Envoy | PeerKind::EnvoyAuthz => envoy::plan(kind, &work, &place),
+        PeerKind::Envoy | PeerKind::EnvoyAuthz | PeerKind::EnvoyProc => {
+            envoy::plan(kind, &work, &place)
+        }
         PeerKind::Synapse => synapse::plan(&work, &place),
         PeerKind::Spring => spring::plan(&work, &place),
     }?;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::PeerKind::{Envoy, EnvoyAuthz, Haproxy, Nginx, Spring, Synapse};
+use super::PeerKind::{Envoy, EnvoyAuthz, EnvoyProc, Haproxy, Nginx, Spring, Synapse};
 use super::*;
 use backends::token::{Algorithm, Claims, Minter};
 
@@ -230,7 +230,7 @@ fn interceptors_are_told_and_obeyed() {
             route("/plain", ForwardedPath::Same, echo(), Task::Forward),
         ],
     };
-    each(&work, &[Envoy, EnvoyAuthz, Spring], |peer| {
+    each(&work, &[Envoy, EnvoyAuthz, EnvoyProc, Spring], |peer| {
         let sent = r#"{"size":"50B"}"#;
         let reply = ask(peer, "/intercepted/x", "Content-Type: application/json\r\n", sent);
         // The service of `ext_authz` says what the client's request is told by lines of its own reply.

@@ -230,7 +230,7 @@ fn parameters(results: &Results, metadata: &Metadata, document: &str) -> String 
 mod tests {
     use super::*;
 
-    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/page-002.md");
+    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/page-002.txt");
 
     /// Written anew by `UPDATE_EXPECT=1 cargo test -p bench a_page_has`.
     #[test]

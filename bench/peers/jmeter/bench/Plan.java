@@ -39,6 +39,9 @@ public final class Plan {
     private final AtomicLong errors = new AtomicLong();
     private final AtomicLong milliseconds = new AtomicLong();
     private final AtomicLong first = new AtomicLong();
+    /** The begin of the first sample that counts, and the end of the last one. */
+    private final AtomicLong from = new AtomicLong(Long.MAX_VALUE);
+    private final AtomicLong to = new AtomicLong();
 
     private Plan(JsonNode load) {
         this.load = load;
@@ -98,6 +101,8 @@ public final class Plan {
             return;
         }
         samples.incrementAndGet();
+        from.accumulateAndGet(sample.getStartTime(), Math::min);
+        to.accumulateAndGet(sample.getEndTime(), Math::max);
         milliseconds.addAndGet(sample.getTime());
         if (!isRight(sample, vars, expected)) {
             errors.incrementAndGet();
@@ -174,8 +179,8 @@ public final class Plan {
     }
 
     private String figures() {
-        double seconds = duration(load.get("duration")).minus(duration(load.get("warm_up"))).toMillis() / 1000.0;
         long count = samples.get();
+        double seconds = count == 0 ? 1 : (to.get() - from.get()) / 1000.0;
         return String.format("{\"samples\":%d,\"errors\":%d,\"throughput\":%s,\"mean_ms\":%s}", count, errors.get(), count / seconds,
             milliseconds.get() / (double) Math.max(count, 1));
     }
